@@ -65,13 +65,6 @@ void xsmi_begin_cover(xsmi_activity *a, xsm_context *ctx, const char *phase, con
     begin(a, ctx, phase, unit, total, true);
 }
 
-void xsmi_end(xsmi_activity *a)
-{
-    if (a->context) {
-        pthread_setspecific(a->context->key, a->outer);
-    }
-}
-
 void xsmi_reach(xsmi_activity *a, uint64_t done)
 {
     a->reached = done;
@@ -159,6 +152,18 @@ xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err)
         return xsmi_fail(err, XSM_CANCELLED, "cancelled while %s, after %llu %s", a->phase, done, a->unit);
     }
     return xsmi_fail(err, XSM_CANCELLED, "cancelled while %s", a->phase);
+}
+
+xsm_status xsmi_end(xsmi_activity *a, xsm_status status, xsm_error *err)
+{
+    if (a->context) {
+        /* What failed for want of memory, say, may have failed because jobs did not run. */
+        if (status != XSM_OK && status != XSM_CANCELLED && is_cancelled(a)) {
+            status = xsmi_fail_cancelled(a->context, err);
+        }
+        pthread_setspecific(a->context->key, a->outer);
+    }
+    return status;
 }
 
 xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err)

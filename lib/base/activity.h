@@ -42,7 +42,8 @@ struct xsmi_activity {
 void xsmi_begin(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
 /* The same; activities within are not shown. */
 void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
-void xsmi_end(xsmi_activity *activity);
+/* Returns the call's status; any failure of a cancelled call is XSM_CANCELLED. */
+xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);
 /* So many units are done; for the thread that began the activity. */
 void xsmi_reach(xsmi_activity *activity, uint64_t done);
 /* So many more units are done in the calling thread's activity; for jobs. */

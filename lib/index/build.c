@@ -3,6 +3,7 @@
  * numbers that are not finite; and updates of the index.
  */
 #include "index/index.h"
+#include "base/activity.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -146,9 +147,14 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
 
 static xsm_status build(xsm_index *x, xsm_error *err)
 {
-    XSMI_TRY(check_rows(x, NULL, x->count, err));
+    xsmi_activity activity;
+    xsmi_begin(&activity, x->context, "building an index", "rows", x->count);
     xsm_index_source source = source_of(x);
-    xsm_status status = x->ops.build(x->state, &source, err);
+    xsm_status status = check_rows(x, NULL, x->count, err);
+    if (status == XSM_OK) {
+        status = x->ops.build(x->state, &source, err);
+    }
+    status = xsmi_end(&activity, status, err);
     x->built = status == XSM_OK;
     if (!x->built) {
         xsmi_index_clear(x);
@@ -291,11 +297,15 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     if (count == 0) {
         return XSM_OK;
     }
-    XSMI_TRY(check_rows(x, classes, count, err));
-    if (!x->ops.update) {
+    xsmi_activity activity;
+    xsmi_begin(&activity, x->context, "updating an index", "rows", count);
+    xsm_status status = check_rows(x, classes, count, err);
+    if (status == XSM_OK && !x->ops.update) {
         xsmi_index_clear(x);
-        return build(x, err);
+        status = build(x, err);
+    } else if (status == XSM_OK) {
+        xsm_index_source source = source_of(x);
+        status = x->ops.update(x->state, &source, classes, count, err);
     }
-    xsm_index_source source = source_of(x);
-    return x->ops.update(x->state, &source, classes, count, err);
+    return xsmi_end(&activity, status, err);
 }

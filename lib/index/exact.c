@@ -4,6 +4,7 @@
  */
 #include "index/index.h"
 
+#include "base/activity.h"
 #include "base/arena.h"
 #include "base/top.h"
 
@@ -19,6 +20,8 @@ typedef struct exact_state {
 
 /* Rows copied by one job. */
 #define COPY_ROWS 4096
+/* From so many features on, an activity is polled more often than once a tile. */
+#define LONG_ROW 2048
 
 typedef struct copy_job {
     exact_state *state;
@@ -29,9 +32,11 @@ static void run_copy(void *state, size_t index, uint32_t thread)
 {
     const copy_job *job = state;
     uint32_t first = (uint32_t)index * COPY_ROWS, left = job->state->count - first;
+    const uint32_t count = left < COPY_ROWS ? left : COPY_ROWS;
     (void)thread;
-    job->source->read(job->source, NULL, first, left < COPY_ROWS ? left : COPY_ROWS,
-                      job->state->rows + first * job->state->stride, job->state->stride);
+    job->source->read(job->source, NULL, first, count, job->state->rows + first * job->state->stride,
+                      job->state->stride);
+    xsmi_advance(job->state->context, count);
 }
 
 static void clear(void *state)
@@ -157,6 +162,9 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     for (uint32_t first = 0; first < s->count;) {
         uint32_t classes = s->count - first < XSMI_CLASS_TILE ? s->count - first : XSMI_CLASS_TILE;
         for (uint32_t b = 0; b < blocks; b++) {
+            if ((b == 0 || s->width > LONG_ROW) && xsmi_poll(s->context)) {
+                return xsmi_fail_cancelled(s->context, err);
+            }
             uint32_t at = b * XSMI_LANES, n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
             s->kernels->score_tile(s->rows + first * s->stride, s->stride, classes, p.packed[b], s->width, 1, NULL,
                                    NULL, p.tile);

@@ -1,6 +1,7 @@
 /* Searches: dividing queries into blocks for the threads, and checking the lists of a table. */
 #include "index/index.h"
 
+#include "base/activity.h"
 #include "base/arena.h"
 
 #include <math.h>
@@ -95,6 +96,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     };
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(x, &block, &job->errors[index]);
+    xsmi_advance(x->context, count);
 }
 
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
@@ -136,7 +138,9 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     if (arena.used == SIZE_MAX || !job.scratch || !job.probed || !job.status || !job.errors) {
         status = xsmi_fail_memory(err, job.scratch_each, "a search");
     } else {
-        status = xsmi_run(x->context, run_queries, &job, jobs, err);
+        xsmi_activity activity;
+        xsmi_begin(&activity, x->context, "searching", "queries", s.count);
+        status = xsmi_end(&activity, xsmi_run(x->context, run_queries, &job, jobs, err), err);
     }
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.status[i] != XSM_OK) {

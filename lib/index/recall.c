@@ -1,6 +1,8 @@
 /* The recall of an index: its lists beside those of the exact index. */
 #include "index/index.h"
 
+#include "base/activity.h"
+
 #include <math.h>
 
 static double share_found(const xsm_index_search *have, const xsm_index_search *want)
@@ -46,6 +48,8 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     want.scores = xsmi_allocate(x->context, entries, sizeof *want.scores);
     have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
     want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
+    xsmi_activity activity;
+    xsmi_begin(&activity, x->context, "measuring recall", "queries", count);
     xsm_status status = XSM_OK;
     if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
         status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
@@ -59,6 +63,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     if (status == XSM_OK) {
         status = xsm_index_query(truth, &want, err);
     }
+    status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         *recall = share_found(&have, &want);
     }

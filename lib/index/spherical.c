@@ -4,6 +4,8 @@
  */
 #include "index/spherical.h"
 
+#include "base/activity.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -96,7 +98,8 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     /* Without an order, and if all probed rows fit into the list, nothing must be selected. */
     bool all = block.any_order && block.threshold == -INFINITY && (!s->probe || rows <= block.top);
     xsmi_sphere_query(&s->sphere, &block, all || rows < block.top ? block.top : rows, all);
-    return XSM_OK;
+    const xsm_context *ctx = s->sphere.context;
+    return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
 
 static void info(const void *state, xsm_index_info *out)

@@ -4,6 +4,8 @@
  */
 #include "index/spherical.h"
 
+#include "base/activity.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -17,6 +19,7 @@ static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 
 /* Rows that are read and assigned together. */
 #define ASSIGN_ROWS 65536
+#define READ_ROWS 512
 
 /* The cluster of each row, its gap and its extra coordinate, [K] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
@@ -30,12 +33,19 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
     xsm_status status = XSM_OK;
     for (uint32_t first = 0; first < s->count && status == XSM_OK;) {
         uint32_t count = s->count - first < most ? s->count - first : most;
-        source->read(source, NULL, first, count, rows, s->stride);
-        for (uint32_t j = 0; j < count; j++) {
-            (void)xsmi_sphere_prepare(s, rows + j * s->stride);
-            rest[first + j] = rows[j * s->stride + s->width];
+        for (uint32_t j = 0; j < count && !xsmi_poll(s->context); j += READ_ROWS) {
+            const uint32_t end = count - j < READ_ROWS ? count : j + READ_ROWS;
+            source->read(source, NULL, first + j, end - j, rows + j * s->stride, s->stride);
+            for (uint32_t i = j; i < end; i++) {
+                (void)xsmi_sphere_prepare(s, rows + i * s->stride);
+                rest[first + i] = rows[i * s->stride + s->width];
+            }
         }
-        status = xsmi_sphere_assign(s, rows, count, cluster + first, gap + first, err);
+        status = xsmi_go_on(s->context, err);
+        if (status == XSM_OK) {
+            status = xsmi_sphere_assign(s, rows, count, cluster + first, gap + first, err);
+        }
+        xsmi_advance(s->context, count / 2);
         first += count;
     }
     xsmi_release(s->context, rows, most, s->stride * sizeof *rows);
@@ -126,6 +136,12 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm
         return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
     }
     for (uint32_t j = 0; j < s->count; j++) {
+        if (j % READ_ROWS == 0) {
+            if (xsmi_poll(s->context)) {
+                break;
+            }
+            xsmi_advance(s->context, READ_ROWS / 2);
+        }
         const uint32_t k = order ? order[j] : j;
         xsmi_cluster *c = &s->cluster[s->member[k].cluster];
         source->read(source, NULL, k, 1, row, s->stride);
@@ -134,7 +150,7 @@ static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm
         s->member[k].position = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
-    return XSM_OK;
+    return xsmi_go_on(s->context, err);
 }
 
 void xsmi_sphere_clear(xsmi_sphere *s)

@@ -6,6 +6,7 @@
  */
 #include "index/spherical.h"
 
+#include "base/activity.h"
 #include "base/random.h"
 #include "base/arena.h"
 
@@ -104,6 +105,9 @@ static void run_assign(void *state, size_t index, uint32_t thread)
     size_t all = xsmi_whole_blocks(s->clusters), width = (size_t)s->width + 1;
     for (uint32_t at = first; at < end; at += ASSIGN_GROUP) {
         uint32_t n = end - at < ASSIGN_GROUP ? end - at : ASSIGN_GROUP;
+        if (xsmi_poll(s->context)) {
+            return;
+        }
         for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
             s->kernels->score_tile(job->rows + at * s->stride, s->stride, n, s->packed_centres + c * width, width, 1,
                                    NULL, NULL, p.tile);
@@ -320,6 +324,8 @@ static xsm_status start_centres(xsmi_sphere *s, const row_sample *of, uint64_t s
         memcpy(centre, of->rows + (size_t)chosen * job.step * s->stride, s->stride * sizeof *centre);
         job.centre = centre;
         status = xsmi_run(s->context, run_distances, &job, ((size_t)job.count + PIECE - 1) / PIECE, err);
+        status = status == XSM_OK ? xsmi_go_on(s->context, err) : status;
+        xsmi_advance(s->context, 1);
         chosen = status == XSM_OK ? draw(&job, &stream) : 0;
     }
     xsmi_release(s->context, job.distance, job.count, sizeof *job.distance);
@@ -390,6 +396,7 @@ static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iteration
     }
     for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
         xsmi_sphere_pack_centres(s);
+        xsmi_advance(s->context, s->clusters);
         status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, NULL, err);
         if (status == XSM_OK) {
             xsmi_sort_by_cluster(of->cluster, of->count, s->clusters, starts, order);
@@ -410,6 +417,9 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
     sample.rows = xsmi_allocate_zero(s->context, sample.count, s->stride * sizeof *sample.rows);
     sample.cluster = xsmi_allocate(s->context, sample.count, sizeof *sample.cluster);
     xsm_status status = XSM_OK;
+    xsmi_activity activity;
+    xsmi_begin(&activity, s->context, "finding clusters", "centres",
+               (uint64_t)s->clusters * (1 + (uint64_t)settings->iterations));
     if (!sample.rows || !sample.cluster) {
         status = xsmi_fail_memory(err, sample.count * s->stride * sizeof *sample.rows, "a sample of rows");
     } else {
@@ -422,6 +432,7 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
     if (status == XSM_OK) {
         status = move_centres(s, &sample, settings->iterations, err);
     }
+    status = xsmi_end(&activity, status, err);
     xsmi_release(s->context, sample.rows, sample.count, s->stride * sizeof *sample.rows);
     xsmi_release(s->context, sample.cluster, sample.count, sizeof *sample.cluster);
     return status;

@@ -7,6 +7,7 @@
  */
 #include "index/spherical.h"
 
+#include "base/activity.h"
 #include "base/arena.h"
 #include "base/top.h"
 
@@ -410,6 +411,9 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
     cursor upcoming = {.search = &q, .end = probes};
     fetch(&upcoming, AHEAD / sizeof(float));
     for (uint32_t i = 0; i < probes; i++) {
+        if (xsmi_poll(s->context)) {
+            return;
+        }
         probe(&q, i, &upcoming);
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {

@@ -17,6 +17,7 @@
  * bits.
  */
 #include "model/plain_tiles.h"
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -30,6 +31,8 @@
 #define GATHER_FEATURES 4096
 /* Classes whose weights are gathered together: a cache line of the compact matrix. */
 #define GATHER_CLASSES 16
+/* From so many features on, an activity is polled more often than once a tile. */
+#define LONG_ROW 2048
 
 static size_t hidden_stride(const xsm_model *m)
 {
@@ -115,6 +118,9 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
             for (size_t b = 0; b < rows->blocks; b++) {
+                if ((b == 0 || m->features > LONG_ROW) && xsmi_poll(call->context)) {
+                    return;
+                }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
                 const float *weights = m->weight + (tile + c) * m->stride;
@@ -164,6 +170,9 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {
                 const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
+                if ((l == 0 || x->count > LONG_ROW) && xsmi_poll(call->context)) {
+                    return;
+                }
                 memset(s->scores, 0, count * sizeof *s->scores);
                 m->kernels->column_sums(m->weight + tile, m->stride, x->index, x->values, x->count, count, s->scores);
                 xsmi_tiles_finish(m, tile, count, s->scales, s->scores);
@@ -224,6 +233,7 @@ typedef struct gathering {
     xsmi_plain_scratch *s;
     size_t total; /* features that occur */
     size_t width; /* classes of a piece of a tile */
+    const xsm_context *context;
 } gathering;
 
 /* compact[i*width + c] = weight of class first + c and feature list[i]. */
@@ -289,6 +299,9 @@ static void sum_gathered(const gathering *g, uint32_t tile, uint32_t count)
         memset(s->cursor, 0, rows * sizeof *s->cursor);
         size_t next = 0;
         for (size_t done = 0; done < g->total;) {
+            if (xsmi_poll(g->context)) {
+                return;
+            }
             size_t features = g->total; /* one list is enough for all tiles, if it holds all features */
             if (g->total > GATHER_FEATURES) {
                 features = list_features(m, s, &next);
@@ -318,7 +331,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     const size_t total = number_features(m, rows, s);
-    const gathering g = {m, rows, s, total, piece_width(total, call->end - call->first)};
+    const gathering g = {m, rows, s, total, piece_width(total, call->end - call->first), call->context};
     if (total <= GATHER_FEATURES) {
         size_t next = 0;
         (void)list_features(m, s, &next);
@@ -326,6 +339,9 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
         sum_gathered(&g, tile, count);
+        if (xsmi_is_cancelled(call->context)) {
+            return;
+        }
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {

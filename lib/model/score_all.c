@@ -211,7 +211,7 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
     }
 }
 
-void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch)
+void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch, const xsm_context *ctx)
 {
     if (count == 0) {
         return;
@@ -233,7 +233,7 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
         }
     }
     xsmi_tile_rows rows = {features, counts, count, sparse};
-    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state};
+    const xsmi_tile_call call = {m, &rows, 0, m->classes, reduce_tile, &state, ctx};
     xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }

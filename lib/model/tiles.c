@@ -3,6 +3,7 @@
  */
 #include "model/tiles.h"
 #include "model/plain_tiles.h"
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -83,7 +84,7 @@ static void score_corrected(const xsmi_tile_call *call, scratch *s)
             kind->prepare(m->correction, m->kernels, group.features, group.counts[0], s->prepared);
         }
         corrected c = {call, &group, b, s->prepared};
-        const xsmi_tile_call plain = {m, &group, call->first, call->end, correct_tile, &c};
+        const xsmi_tile_call plain = {m, &group, call->first, call->end, correct_tile, &c, call->context};
         xsmi_plain_score(&plain, &s->plain);
     }
 }
@@ -120,6 +121,9 @@ static void pass_swept(const xsmi_tile_call *call, size_t block, const float *lo
     const uint32_t most = lanes ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, most);
+        if (xsmi_poll(call->context)) {
+            return;
+        }
         const float *from = log_p + (size_t)tile * XSMI_LANES;
         if (lanes) {
             xsmi_tile t = {block, 0, true, tile, count, from};
@@ -152,7 +156,7 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
             xsmi_hierarchy_start_sweep(&w.sweep[i]);
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
-        const xsmi_tile_call nodes = {m, &group, 0, h->nodes, sweep_tile, &w};
+        const xsmi_tile_call nodes = {m, &group, 0, h->nodes, sweep_tile, &w, call->context};
         xsmi_plain_score(&nodes, &s->plain);
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);

@@ -19,6 +19,8 @@ typedef struct xsmi_tile_call {
     /* Gets each tile. For each row the tiles come in rising order of classes. */
     void (*consume)(void *state, const xsmi_tile *tile);
     void *state;
+    /* Whose activity is polled; when it is cancelled, the tiles left do not come. */
+    const xsm_context *context;
 } xsmi_tile_call;
 
 /* Whether a tile has the rows of a block as lanes. */

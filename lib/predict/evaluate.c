@@ -7,6 +7,7 @@
  */
 #include "predict/evaluate.h"
 
+#include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
 
@@ -28,6 +29,7 @@ typedef struct partial {
 enum { PRECISION, NDCG, PSP, PSP_BEST, PSNDCG, PSNDCG_BEST, MEASURES };
 
 typedef struct evaluate_job {
+    xsm_context *context;
     const xsm_model *model;
     const xsm_dataset *dataset;
     uint32_t top;           /* at least 1 */
@@ -224,7 +226,10 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         b->top_score = here.top_score + i * job->top;
         b->top_class = here.top_class + i * job->top;
     }
-    xsmi_model_score_all(job->model, blocks, count, here.model);
+    xsmi_model_score_all(job->model, blocks, count, here.model, job->context);
+    if (xsmi_is_cancelled(job->context)) {
+        return;
+    }
     memset(&job->partials[index], 0, sizeof job->partials[index]);
     if (job->ranked) {
         memset(job->measures + index * MEASURES * job->top, 0, MEASURES * job->top * sizeof *job->measures);
@@ -234,6 +239,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         add_row(job, index, i, &here);
     }
     xsmi_dataset_passed(job->dataset, first, rows);
+    xsmi_advance(job->context, rows);
 }
 
 /* The sums of all jobs so far. */
@@ -380,7 +386,8 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    evaluate_job job = {.model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
+    evaluate_job job = {
+        .context = ctx, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
     job.most = XSMI_MAX(dataset->rows, kept->rows);
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), sums = MEASURES * (size_t)job.top;
     const size_t threads = xsm_context_threads(ctx);
@@ -410,6 +417,8 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
             fill_weights(model, o.propensity_a, o.propensity_b, job.weights);
         }
     }
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "evaluating", "rows", dataset->rows);
     for (; job.first < jobs && status == XSM_OK; job.first += round) {
         const size_t count = XSMI_MIN(round, jobs - job.first);
         status = xsmi_run(ctx, run_rows, &job, count, err);
@@ -417,6 +426,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
             add_round(&job, count, &sum);
         }
     }
+    status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         status = finish(&job, &sum, &m, err);
     }

@@ -2,6 +2,7 @@
  * thread. */
 #include "predict/predict.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -188,7 +189,7 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
         b->top_score = p->top_score + i * p->top;
         b->top_class = p->top_class + i * p->top;
     }
-    xsmi_model_score_all(p->model, blocks, count, p->scratch);
+    xsmi_model_score_all(p->model, blocks, count, p->scratch, p->context);
 }
 
 uint64_t xsm_predictor_probed(const xsm_predictor *p)
@@ -285,8 +286,10 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
 static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
 {
     for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
         XSMI_TRY(search_rows(p, batch, first, classes + first * p->top, scores ? scores + first * p->top : p->top_score,
                              err));
+        xsmi_advance(p->context, XSM_INDEX_QUERIES);
     }
     return XSM_OK;
 }
@@ -298,6 +301,7 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
     xsmi_arena arena = {p->scratch, 0};
     best_first_scratch own = divide_best_first(p->model, &arena);
     for (size_t i = 0; i < batch->count; i++) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
         xsmi_features x = xsmi_batch_features(batch, i);
         x = xsmi_model_forward(p->model, &x, own.hidden);
         uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, own.search);
@@ -316,6 +320,50 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
                 probabilities[to] = exp((double)p->top_score[k]);
             }
         }
+        xsmi_advance(p->context, 1);
+    }
+    return XSM_OK;
+}
+
+/* xsm_predictor_run() for a checked batch. */
+static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, double *probabilities,
+                      xsm_error *err)
+{
+    if (p->beam > 0) {
+        return xsmi_beam_run(p, batch, classes, scores, probabilities, err);
+    }
+    if (p->index) {
+        return run_search(p, batch, classes, scores, err);
+    }
+    if (searches_hierarchy(p->model, p->top)) {
+        return run_best_first(p, batch, classes, scores, probabilities, err);
+    }
+    for (size_t first = 0; first < batch->count; first += XSMI_PIECE) {
+        size_t rows = (size_t)XSMI_MIN(batch->count - first, XSMI_PIECE);
+        run_piece(p, batch, first, rows);
+        if (xsmi_is_cancelled(p->context)) {
+            return xsmi_fail_cancelled(p->context, err);
+        }
+        for (size_t i = 0; i < rows; i++) {
+            if (!isfinite(p->log_sum_exp[i])) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                                 (unsigned long long)xsmi_batch_row(batch, first + i));
+            }
+            for (uint32_t k = 0; k < p->top; k++) {
+                size_t from = i * p->top + k, to = (first + i) * p->top + k;
+                classes[to] = p->top_class[from];
+                if (scores) {
+                    scores[to] = p->top_score[from];
+                }
+                if (probabilities) {
+                    probabilities[to] = exp((double)p->top_score[from] - p->log_sum_exp[i]);
+                }
+            }
+        }
+        xsmi_advance(p->context, rows);
+    }
+    if (batch->dataset && !batch->values && !batch->rows) {
+        xsmi_dataset_passed(batch->dataset, batch->first, batch->count);
     }
     return XSM_OK;
 }
@@ -340,37 +388,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid");
     }
-    if (p->beam > 0) {
-        return xsmi_beam_run(p, &batch, classes, scores, probabilities, err);
-    }
-    if (p->index) {
-        return run_search(p, &batch, classes, scores, err);
-    }
-    if (searches_hierarchy(p->model, p->top)) {
-        return run_best_first(p, &batch, classes, scores, probabilities, err);
-    }
-    for (size_t first = 0; first < batch.count; first += XSMI_PIECE) {
-        size_t rows = (size_t)XSMI_MIN(batch.count - first, XSMI_PIECE);
-        run_piece(p, &batch, first, rows);
-        for (size_t i = 0; i < rows; i++) {
-            if (!isfinite(p->log_sum_exp[i])) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                                 (unsigned long long)xsmi_batch_row(&batch, first + i));
-            }
-            for (uint32_t k = 0; k < p->top; k++) {
-                size_t from = i * p->top + k, to = (first + i) * p->top + k;
-                classes[to] = p->top_class[from];
-                if (scores) {
-                    scores[to] = p->top_score[from];
-                }
-                if (probabilities) {
-                    probabilities[to] = exp((double)p->top_score[from] - p->log_sum_exp[i]);
-                }
-            }
-        }
-    }
-    if (batch.dataset && !batch.values && !batch.rows) {
-        xsmi_dataset_passed(batch.dataset, batch.first, batch.count);
-    }
-    return XSM_OK;
+    xsmi_activity activity;
+    xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
+    return xsmi_end(&activity, run(p, &batch, classes, scores, probabilities, err), err);
 }

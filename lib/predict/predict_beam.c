@@ -4,6 +4,7 @@
  */
 #include "predict/predict.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 #include "model/beam.h"
 #include "base/top.h"
@@ -112,6 +113,7 @@ xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *cla
     xsmi_arena arena = {p->scratch, 0};
     const beam_scratch own = divide(p, &arena);
     for (size_t i = 0; i < batch->count; i++) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
         xsmi_features x = xsmi_batch_features(batch, i);
         const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
         if (!run_row(p, &x, &own, &list)) {
@@ -121,6 +123,7 @@ xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *cla
         for (uint32_t j = 0; probabilities && j < p->top; j++) {
             probabilities[i * p->top + j] = exp((double)list.score[j]);
         }
+        xsmi_advance(p->context, 1);
     }
     return XSM_OK;
 }

@@ -6,6 +6,7 @@
  * All rows are scored twice, tile by tile: first for the scores (logits) of the labels and of the filtered classes,
  * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
  */
+#include "base/activity.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
@@ -82,6 +83,9 @@ static xsm_status start_known(xsm_context *ctx, const xsm_ranks_options *o, know
         uint64_t *head = &k->heads[hash_of(&x) >> (64 - k->bits)];
         k->next[number] = *head;
         *head = number;
+        if (number % 64 == 0) {
+            XSMI_TRY(xsmi_go_on(ctx, err));
+        }
     }
     return XSM_OK;
 }
@@ -303,8 +307,11 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     void *scratch = job->scratch + thread * job->scratch_each;
     for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
         p.counting = n == 1;
-        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p};
+        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context};
         xsmi_tiles_score(&call, scratch);
+    }
+    if (xsmi_is_cancelled(job->context)) {
+        return;
     }
     if (!p.finite) {
         result->failed = first;
@@ -313,6 +320,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     for (size_t i = 0; i < p.rows; i++) {
         add_ranks(job, l, i, result, job->hits + (size_t)thread * job->top);
     }
+    xsmi_advance(job->context, p.rows);
 }
 
 static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_error *err)
@@ -403,12 +411,15 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (!job.partials || !job.short_of_memory || !job.lists || !job.scratch || !job.hits) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     }
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "evaluating", "rows", dataset->rows);
     if (status == XSM_OK) {
         status = start_known(ctx, &o, &known, err);
     }
     if (status == XSM_OK) {
         status = xsmi_run(ctx, run_rows, &job, jobs, err);
     }
+    status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         status = join(&job, jobs, &r, err);
     }

@@ -1,6 +1,7 @@
 /* Compares the results of a predictor that does not score all classes with those of one that does. */
 #include "predict/predict.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -75,6 +76,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
         compare_row(job, index, p, first + i, i);
     }
+    xsmi_advance(job->context, (size_t)batch.count);
 }
 
 static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m, xsm_error *err)
@@ -145,7 +147,10 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
+    xsmi_activity activity;
+    xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job.dataset->rows);
     status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
+    status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
     if (status == XSM_OK) {
         status = xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_search_metrics), out, "xsm_search_metrics", err);

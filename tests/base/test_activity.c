@@ -44,7 +44,7 @@ static int32_t watch(void *user, const xsm_activity *activity)
         xsmi_begin(&a, w->context, "looking", "things", 0);
         assert_false(xsmi_poll(w->context));
         assert_int_equal(xsmi_run(w->context, count_job, &done, JOBS, NULL), XSM_OK);
-        xsmi_end(&a);
+        xsmi_end(&a, XSM_OK, NULL);
         assert_int_equal(done, JOBS);
     }
     return atomic_fetch_add(&w->calls, 1) + 1 == w->cancel_at;
@@ -79,7 +79,7 @@ static void no_hook_no_effect(void **state)
     xsmi_advance(ctx, 1);
     xsmi_reach(&a, 1);
     assert_ok(xsmi_go_on(ctx, &err), err);
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     assert_int_equal(xsm_context_poll(NULL), 0);
     xsm_context_free(ctx);
 }
@@ -110,7 +110,7 @@ static void what_the_hook_is_told(void **state)
     xsmi_begin(&b, w.context, "frying", "eggs", 0);
     xsmi_poll(w.context);
     assert_string_equal(w.phase, "frying");
-    xsmi_end(&b);
+    xsmi_end(&b, XSM_OK, NULL);
     xsmi_begin_cover(&b, w.context, "washing", "plates", 9);
     xsmi_reach(&b, 4);
     xsmi_begin(&c, w.context, "drying", "plates", 2);
@@ -122,13 +122,15 @@ static void what_the_hook_is_told(void **state)
     assert_true(xsmi_poll(w.context));
     assert_fails(xsmi_go_on(w.context, &err), XSM_CANCELLED, err);
     assert_string_equal(err.message, "cancelled while washing: 4 of 9 plates");
-    xsmi_end(&c);
-    xsmi_end(&b);
+    xsmi_end(&c, XSM_OK, NULL);
+    /* A call that fails after it was cancelled was cancelled. */
+    assert_int_equal(xsmi_end(&b, XSM_OK, &err), XSM_OK);
     const int calls = w.calls;
     assert_true(xsmi_poll(w.context)); /* it stays so to the end of the outermost */
     assert_true(xsmi_is_cancelled(w.context));
     assert_int_equal(w.calls, calls);
-    xsmi_end(&a);
+    assert_null(xsmi_allocate_zero(w.context, 64 << 20, 1));
+    assert_fails(xsmi_end(&a, xsmi_fail_memory(&err, 1, "a meal"), &err), XSM_CANCELLED, err);
     assert_false(xsmi_poll(w.context));
     xsmi_begin(&a, w.context, "resting", "minutes", 0);
     assert_false(xsmi_poll(w.context)); /* and the next call starts anew */
@@ -138,7 +140,7 @@ static void what_the_hook_is_told(void **state)
     xsmi_advance(w.context, 6);
     assert_fails(xsmi_fail_cancelled(w.context, &err), XSM_CANCELLED, err);
     assert_string_equal(err.message, "cancelled while resting, after 6 minutes");
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     xsm_context_free(w.context);
 }
 
@@ -156,7 +158,7 @@ static void how_often(void **state)
         assert_true(xsmi_seconds() - began < 60);
     }
     assert_true(xsmi_seconds() - began >= 0.15);
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     xsm_context_free(w.context);
 }
 
@@ -186,7 +188,7 @@ static void jobs_are_skipped(void **state)
         xsmi_unshield(w.context, before);
         assert_int_equal(done, 2 * JOBS);
         assert_true(xsmi_poll(w.context));
-        xsmi_end(&a);
+        xsmi_end(&a, XSM_OK, NULL);
         assert_ok(xsmi_run(w.context, count_job, &done, JOBS, &err), err);
         xsm_context_free(w.context);
     }
@@ -234,7 +236,7 @@ static void the_caller_waits(void **state)
             assert_int_equal(w.calls, 2);
         }
         assert_int_equal(w.elsewhere, 0);
-        xsmi_end(&a);
+        xsmi_end(&a, XSM_OK, NULL);
         xsm_context_free(w.context);
     }
 }
@@ -279,7 +281,7 @@ static void the_runner_of_the_host(void **state)
     assert_fails(xsmi_run(w.context, work_on, &e, 3, &err), XSM_CANCELLED, err);
     assert_int_equal(e.left, 1);
     assert_int_equal(w.elsewhere, 1);
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     xsm_context_free(w.context);
 }
 
@@ -297,7 +299,7 @@ static void *poll_for_long(void *argument)
     for (int i = 0; i < 1000 && !l->stopped; i++) {
         l->stopped = xsmi_poll(l->w->context);
     }
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     return NULL;
 }
 
@@ -317,7 +319,7 @@ static void calls_are_apart(void **state)
     assert_false(l.stopped);
     assert_int_equal(w.elsewhere, 1000);
     assert_true(xsmi_is_cancelled(w.context));
-    xsmi_end(&a);
+    xsmi_end(&a, XSM_OK, NULL);
     xsm_context_free(w.context);
 }
 

@@ -176,7 +176,7 @@ static results exact(const xsm_model *m, const xsm_dataset *dataset, const uint3
             };
             first += some;
         }
-        xsmi_model_score_all(m, blocks, count, scratch);
+        xsmi_model_score_all(m, blocks, count, scratch, m->context);
     }
     xsmi_release(m->context, scratch, bytes, 1);
     return r;
