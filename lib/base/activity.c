@@ -70,6 +70,11 @@ void xsmi_reach(xsmi_activity *a, uint64_t done)
     a->reached = done;
 }
 
+void xsmi_expect(xsmi_activity *a, uint64_t total)
+{
+    a->total = total;
+}
+
 void xsmi_advance(const xsm_context *ctx, size_t done)
 {
     xsmi_activity *a = current(ctx);

@@ -46,6 +46,8 @@ void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *pha
 xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);
 /* So many units are done; for the thread that began the activity. */
 void xsmi_reach(xsmi_activity *activity, uint64_t done);
+/* How many units there are, where that is known only after the beginning. */
+void xsmi_expect(xsmi_activity *activity, uint64_t total);
 /* So many more units are done in the calling thread's activity; for jobs. */
 void xsmi_advance(const xsm_context *ctx, size_t done);
 

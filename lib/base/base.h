@@ -102,7 +102,8 @@ static inline size_t xsmi_row_stride(size_t length)
 void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each);
 /* NULL also when the call was cancelled. */
 void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each);
-/* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. */
+/* Grows (or shrinks) a block, keeping its contents; on failure the old block stays. NULL also when the call was
+ * cancelled. */
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each);
 void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each);
 /* Makes the array that `array` points to hold at least `count`; its contents are not kept. False when there is no

@@ -221,7 +221,8 @@ typedef struct clear_job {
     size_t bytes;
 } clear_job;
 
-/* Pieces of a large block: each a multiple of the page size, so that first touches spread over the threads. */
+/* Pieces of a large block that is cleared or copied: each a multiple of the page size, so that first touches spread
+ * over the threads. */
 #define CLEAR_PIECE ((size_t)8 << 20)
 
 static void clear_piece(void *state, size_t index, uint32_t thread)
@@ -312,7 +313,15 @@ void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t
 {
     void *grown = xsmi_allocate(ctx, new_count, each);
     if (grown && memory) {
-        memcpy(grown, memory, (size_t)XSMI_MIN(old_count, new_count) * each);
+        const size_t bytes = (size_t)XSMI_MIN(old_count, new_count) * each;
+        for (size_t at = 0; at < bytes; at += CLEAR_PIECE) {
+            const size_t left = bytes - at;
+            memcpy((char *)grown + at, (const char *)memory + at, XSMI_MIN(left, CLEAR_PIECE));
+            if (left > CLEAR_PIECE && xsmi_poll(ctx)) {
+                xsmi_release(ctx, grown, (size_t)new_count, each);
+                return NULL;
+            }
+        }
         xsmi_release(ctx, memory, old_count, each);
     }
     return grown;

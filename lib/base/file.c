@@ -1,4 +1,5 @@
 /* Mapping files, and replacing files atomically. */
+#include "base/activity.h"
 #include "base/file.h"
 #include "base/order.h"
 #include "base/system.h"
@@ -65,6 +66,7 @@ struct xsmi_replace {
     size_t temporary_size;
     bool named; /* a file of that name exists */
     int fd;
+    uint64_t written, pushed, waited; /* bytes; those on their way to the disk, and those that are there */
 };
 
 static void release(xsmi_replace *file)
@@ -143,6 +145,7 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     file->temporary_size = 0;
     file->named = false;
     file->path = NULL;
+    file->written = file->pushed = file->waited = 0;
     /* A symbolic link is followed, so that what it points to is replaced, not the link. */
     char *real = exists ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
     if (exists && (!real || !realpath(path, real))) {
@@ -198,8 +201,7 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
 {
     char text[128];
     while (size > 0) {
-        size_t piece = XSMI_MIN(size, (size_t)1 << 30);
-        ssize_t written = at ? pwrite(file->fd, bytes, piece, (off_t)offset) : write(file->fd, bytes, piece);
+        ssize_t written = at ? pwrite(file->fd, bytes, size, (off_t)offset) : write(file->fd, bytes, size);
         if (written < 0) {
             if (errno == EINTR) {
                 continue;
@@ -214,9 +216,26 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
     return XSM_OK;
 }
 
+/* Bytes that are written at once, and those that are left to the system before they must be on the disk: a call that is
+ * cancelled waits for no more. */
+#define PIECE ((size_t)4 << 20)
+#define PUSHED ((size_t)8 << 20)
+
 xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size, xsm_error *err)
 {
-    return write_all(file, data, size, false, 0, err);
+    for (size_t at = 0; at < size;) {
+        const size_t piece = XSMI_MIN(size - at, PIECE);
+        XSMI_TRY(xsmi_go_on(file->context, err));
+        XSMI_TRY(write_all(file, (const unsigned char *)data + at, piece, false, 0, err));
+        at += piece;
+        file->written += piece;
+        if (file->temporary && file->written - file->pushed >= PUSHED) {
+            xsmi_write_back(file->fd, file->waited, file->pushed, file->written);
+            file->waited = file->pushed;
+            file->pushed = file->written;
+        }
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err)

@@ -2,6 +2,7 @@
  * Reading the container. Nothing in the file is trusted: every number is checked against the file's size before it is
  * used, sizes are checked before they are multiplied, and the tensors must fill the file without overlap or hole.
  */
+#include "base/activity.h"
 #include "base/safetensors.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
@@ -214,6 +215,9 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
     return XSM_OK;
 }
 
+/* Bytes hashed between two looks whether to go on. */
+#define PIECE ((size_t)1 << 20)
+
 static xsm_status check_checksum(const xsmi_container *c, size_t header_length, bool verify, xsm_error *err)
 {
     static const char zeros[] = "0000000000000000";
@@ -233,14 +237,23 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
     XXH3_64bits_update(&state, c->bytes, offset);
     XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
     /* Pages of files that may be larger than memory are released behind the pass. */
-    for (size_t at = offset + XSMI_CHECKSUM_DIGITS; at < c->size;) {
-        size_t size = XSMI_MIN(c->size - at, XSMI_FORGET_BYTES);
+    xsm_status status = XSM_OK;
+    size_t since = 0;
+    xsmi_activity activity;
+    xsmi_begin(&activity, c->context, "checking a file", "bytes", c->size);
+    for (size_t at = offset + XSMI_CHECKSUM_DIGITS; at < c->size && status == XSM_OK;) {
+        size_t size = XSMI_MIN(c->size - at, PIECE);
         XXH3_64bits_update(&state, c->bytes + at, size);
         at += size;
-        if (at < c->size) {
+        since += size;
+        if (at < c->size && since >= XSMI_FORGET_BYTES) {
             xsmi_mapping_forget(&c->mapping);
+            since = 0;
         }
+        xsmi_reach(&activity, at);
+        status = xsmi_go_on(c->context, err);
     }
+    XSMI_TRY(xsmi_end(&activity, status, err));
     char digits[XSMI_CHECKSUM_DIGITS];
     xsmi_checksum_print(XXH3_64bits_digest(&state), digits);
     if (memcmp(digits, c->bytes + offset, sizeof digits) != 0) {

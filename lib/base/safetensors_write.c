@@ -2,6 +2,8 @@
  * Writing the container: first the header, then the data in order, hashed on the way; the checksum's digits are written
  * last. The same contents give the same bytes: keys are sorted and numbers are integers.
  */
+#include "base/activity.h"
+#include "base/order.h"
 #include "base/safetensors.h"
 #include "base/hash.h"
 
@@ -92,10 +94,20 @@ static xsm_status put_tensors(json_t *header, const xsmi_container_plan *plan, s
     return XSM_OK;
 }
 
+/* Bytes hashed and written at once. */
+#define PIECE ((size_t)1 << 20)
+
 static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
 {
-    XXH3_64bits_update(&w->hash, data, size);
-    return xsmi_replace_write(w->file, data, size, err);
+    /* In pieces, which are still in the cache when they are written; a call may be cancelled between them. */
+    for (size_t at = 0; at < size;) {
+        const size_t piece = XSMI_MIN(size - at, PIECE);
+        XXH3_64bits_update(&w->hash, (const char *)data + at, piece);
+        XSMI_TRY(xsmi_replace_write(w->file, (const char *)data + at, piece, err));
+        xsmi_advance(w->context, piece);
+        at += piece;
+    }
+    return XSM_OK;
 }
 
 /* Writes length and header, padded so that the data begin at a multiple of 8, and the byte `before` bytes later at a
@@ -203,6 +215,11 @@ xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err)
     xsmi_replace *file = w->file;
     release(w);
     return xsmi_replace_commit(file, err);
+}
+
+uint64_t xsmi_container_expected(const xsmi_container_writer *w)
+{
+    return w->expected;
 }
 
 void xsmi_container_abandon(xsmi_container_writer *w)

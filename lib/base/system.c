@@ -116,6 +116,20 @@ bool xsmi_can_name_nameless(int fd)
 #endif
 }
 
+void xsmi_write_back(int fd, uint64_t before, uint64_t from, uint64_t to)
+{
+#if XSMI_HAVE_SYNC_FILE_RANGE
+    (void)sync_file_range(fd, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
+    (void)sync_file_range(fd, (off_t)before, (off_t)(from - before),
+                          SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+#else
+    (void)fd;
+    (void)before;
+    (void)from;
+    (void)to;
+#endif
+}
+
 /* What posix_fallocate() does, by writing zeros. */
 static int write_zeros(int fd, uint64_t from, uint64_t to)
 {

@@ -37,6 +37,9 @@ int xsmi_name_nameless(int fd, const char *name);
 /* Whether xsmi_name_nameless() can work here. */
 bool xsmi_can_name_nameless(int fd);
 
+/* Advice: bytes [from, to) of a file may go to the disk now; returns when those of [before, from) are there, so that
+ * fsync() at the end has little left to do. */
+void xsmi_write_back(int fd, uint64_t before, uint64_t from, uint64_t to);
 /* Backs bytes [from, to) at a file's end by blocks of the disk: 0, or an error number. */
 int xsmi_reserve_blocks(int fd, uint64_t from, uint64_t to);
 /* Maps `bytes` of the file to read and write, in place of its mapping of old_bytes (NULL for none), which may move.

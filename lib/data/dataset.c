@@ -6,6 +6,8 @@
  */
 #include "data/dataset.h"
 #include "data/vocabulary.h"
+#include "base/activity.h"
+#include "base/order.h"
 #include "base/spool.h"
 
 #include <string.h>
@@ -185,6 +187,35 @@ typedef struct owned {
     size_t copy_capacity;
 } owned;
 
+/* Bytes copied between two looks whether to go on. */
+#define COPY_BYTES ((size_t)4 << 20)
+
+/* Fills the copy; dense rows have that stride in it. */
+static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride, xsm_error *err)
+{
+    const void *from;
+    memcpy(&from, a->pointer, sizeof from);
+    if (from == d->values && !d->sparse) {
+        size_t since = 0;
+        for (uint64_t i = 0; i < d->rows; i++) {
+            copy_dense((float *)a->copy + i * stride, stride, d->values + i * d->stride, d->features);
+            since += stride * sizeof(float);
+            if (since > COPY_BYTES) {
+                since = 0;
+                XSMI_TRY(xsmi_go_on(d->context, err));
+            }
+        }
+        return XSM_OK;
+    }
+    const size_t bytes = (size_t)a->count * a->each;
+    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
+        const size_t left = bytes - at;
+        memcpy((char *)a->copy + at, (const char *)from + at, XSMI_MIN(left, COPY_BYTES));
+        XSMI_TRY(xsmi_go_on(d->context, err));
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
 {
     const size_t stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
@@ -208,23 +239,19 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
         a->wanted = a->wanted && *a->capacity == 0;
         a->copy = a->wanted ? xsmi_dataset_allocate(d, a->count, a->each, &a->copy_capacity, &status, err) : NULL;
     }
+    for (owned *a = arrays; a < arrays + count && status == XSM_OK; a++) {
+        status = a->wanted ? copy_array(d, a, stride, err) : XSM_OK;
+    }
     for (owned *a = arrays; a < arrays + count; a++) {
-        const void *from;
-        memcpy(&from, a->pointer, sizeof from);
         if (status != XSM_OK) {
             xsmi_release(d->context, a->copy, a->copy_capacity, a->each);
         } else if (a->wanted) {
-            if (from == d->values && !d->sparse) {
-                for (uint64_t i = 0; i < d->rows; i++) {
-                    copy_dense((float *)a->copy + i * stride, stride, d->values + i * d->stride, d->features);
-                }
-                d->stride = stride;
-            } else {
-                memcpy(a->copy, from, (size_t)a->count * a->each);
-            }
             memcpy(a->pointer, &a->copy, sizeof a->copy);
             *a->capacity = a->copy_capacity;
         }
+    }
+    if (status == XSM_OK && own_values && arrays[0].wanted && !d->sparse) {
+        d->stride = stride;
     }
     return status;
 }

@@ -10,6 +10,7 @@
  * order.
  */
 #include "data/pca.h"
+#include "base/activity.h"
 #include "base/order.h"
 #include "base/random.h"
 #include "math/symmetric.h"
@@ -60,6 +61,12 @@ static void run_moments(void *state, size_t piece, uint32_t thread)
     double *sum = w->moments + piece * 2 * w->d, *squares = sum + w->d;
     memset(sum, 0, 2 * w->d * sizeof *sum);
     for (uint64_t i = first; i < end; i++) {
+        if ((i - first) % BLOCK == 0) {
+            if (xsmi_poll(w->context)) {
+                return;
+            }
+            xsmi_advance(w->context, BLOCK);
+        }
         xsmi_features x = xsmi_dataset_features(w->data, i);
         for (size_t j = 0; j < x.count; j++) {
             size_t feature = x.index ? x.index[j] : j;
@@ -129,6 +136,10 @@ static void pass_dense(const pca_work *w, const piece *p)
     const float *rows[BLOCK];
     for (uint64_t start = p->first; start < p->end; start += BLOCK) {
         size_t n = (size_t)XSMI_MIN(p->end - start, BLOCK);
+        if (xsmi_poll(w->context)) {
+            return;
+        }
+        xsmi_advance(w->context, n);
         for (size_t i = 0; i < n; i++) {
             const float *x = xsmi_dataset_features(w->data, start + i).values;
             float *to = centred + i * d;
@@ -156,6 +167,12 @@ static void pass_sparse(const pca_work *w, const piece *p)
 {
     size_t l = w->l;
     for (uint64_t i = p->first; i < p->end; i++) {
+        if ((i - p->first) % BLOCK == 0) {
+            if (xsmi_poll(w->context)) {
+                return;
+            }
+            xsmi_advance(w->context, BLOCK);
+        }
         xsmi_features x = xsmi_dataset_features(w->data, i);
         for (size_t c = 0; c < l; c++) {
             p->scratch[c] = (float)-w->q_mean[c];
@@ -238,6 +255,12 @@ static xsm_status pass(pca_work *w, double *inner, xsm_error *err)
 
 /* -- the whole ----------------------------------------------------------------------------------------------------- */
 
+/* Whether to go on orthonormalising. */
+static bool goes_on(void *state)
+{
+    return !xsmi_poll(((const pca_work *)state)->context);
+}
+
 static void start_basis(pca_work *w, uint64_t seed)
 {
     for (size_t j = 0; j < w->d; j++) {
@@ -247,7 +270,7 @@ static void start_basis(pca_work *w, uint64_t seed)
             w->basis[c * w->d + j] = 2 * xsmi_stream_uniform(&stream) - 1;
         }
     }
-    xsmi_orthonormalise(w->basis, w->l, w->d);
+    xsmi_orthonormalise(w->basis, w->l, w->d, goes_on, w);
 }
 
 xsm_status xsmi_pca_start(xsm_context *ctx, uint32_t features, uint32_t components, xsmi_pca *out, xsm_error *err)
@@ -278,6 +301,10 @@ static xsm_status finish(const pca_work *w, const xsmi_pca_options *o, const dou
     XSMI_TRY(xsmi_pca_start(w->context, (uint32_t)w->d, (uint32_t)k, out, err));
     for (size_t c = 0; c < k; c++) {
         size_t largest = 0;
+        if (xsmi_poll(w->context)) {
+            xsmi_pca_clear(out);
+            return xsmi_fail_cancelled(w->context, err);
+        }
         for (size_t j = 0; j < w->d; j++) {
             double entry = 0;
             for (size_t i = 0; i < w->l; i++) {
@@ -313,6 +340,7 @@ static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out,
         start_basis(w, o->seed);
         for (int i = 0; i < MOST_PASSES; i++) {
             status = pass(w, inner, err);
+            status = status == XSM_OK ? xsmi_go_on(w->context, err) : status;
             if (status != XSM_OK) {
                 break;
             }
@@ -329,7 +357,7 @@ static xsm_status iterate(pca_work *w, const xsmi_pca_options *o, xsmi_pca *out,
             }
             before = sum;
             memcpy(w->basis, w->image, l * w->d * sizeof *w->basis);
-            xsmi_orthonormalise(w->basis, l, w->d);
+            xsmi_orthonormalise(w->basis, l, w->d, goes_on, w);
         }
     }
     if (status == XSM_OK) {
@@ -387,12 +415,15 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
             break;
         }
     }
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "finding principal components", "rows", 0);
     if (status == XSM_OK) {
         status = compute_moments(&w, options->correlation, err);
     }
     if (status == XSM_OK) {
         status = iterate(&w, options, out, err);
     }
+    status = xsmi_end(&activity, status, err);
     for (size_t i = 0; i < PARTS; i++) {
         xsmi_release(ctx, parts[i].memory, parts[i].count, parts[i].each);
     }

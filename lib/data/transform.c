@@ -5,6 +5,7 @@
  */
 #include "data/dataset.h"
 #include "data/text.h"
+#include "base/activity.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -209,11 +210,22 @@ static size_t find_tfidf(const xsm_transform *t)
     return i;
 }
 
+/* Rows between two looks whether to go on. */
+#define ROWS_TOGETHER 256
+
 /* No step before tfidf turns a zero into another value or back (division by a norm can only underflow values that do
  * not matter), so that the rows themselves are counted, up to the remaining features. */
-static void count_rows(const xsm_dataset *d, uint32_t features, uint64_t *counts)
+static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint64_t *counts,
+                             xsm_error *err)
 {
-    for (uint64_t i = 0; i < d->rows; i++) {
+    xsmi_activity activity;
+    xsm_status status = XSM_OK;
+    xsmi_begin(&activity, t->context, "fitting a transform", "rows", d->rows);
+    for (uint64_t i = 0; i < d->rows && status == XSM_OK; i++) {
+        if (i % ROWS_TOGETHER == 0) {
+            xsmi_reach(&activity, i);
+            status = xsmi_go_on(t->context, err);
+        }
         xsmi_features f = xsmi_dataset_features(d, i);
         for (size_t j = 0; j < f.count; j++) {
             uint32_t feature = f.index ? f.index[j] : (uint32_t)j;
@@ -223,6 +235,7 @@ static void count_rows(const xsm_dataset *d, uint32_t features, uint64_t *counts
             counts[feature] += f.values[j] != 0;
         }
     }
+    return xsmi_end(&activity, status, err);
 }
 
 xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *err)
@@ -242,11 +255,15 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
             xsmi_release(t->context, counts, idf_count, sizeof *counts);
             return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the weights of %u features", idf_count);
         }
-        count_rows(d, idf_count, counts);
+        const xsm_status status = count_rows(t, d, idf_count, counts, err);
         for (uint32_t j = 0; j < idf_count; j++) {
             idf[j] = (float)(log((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
         }
         xsmi_release(t->context, counts, idf_count, sizeof *counts);
+        if (status != XSM_OK) {
+            xsmi_release(t->context, idf, idf_count, sizeof *idf);
+            return status;
+        }
     }
     xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
     t->idf = idf;
@@ -370,7 +387,7 @@ static void divide_by_norm(const xsm_dataset *d)
 
 /* Weights can be up to 45, so that large values may overflow float32. This is checked before anything is changed. After
  * `unit` no value is above 1. */
-static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, xsm_error *err)
+static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
 {
     size_t at = find_tfidf(t);
     for (size_t i = 0; i < at; i++) {
@@ -379,6 +396,10 @@ static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, x
         }
     }
     for (uint64_t i = 0; i < d->rows && at < t->count; i++) {
+        if (i % ROWS_TOGETHER == 0) {
+            xsmi_reach(activity, i);
+            XSMI_TRY(xsmi_go_on(t->context, err));
+        }
         xsmi_features f = xsmi_dataset_features(d, i);
         for (size_t j = 0; j < f.count; j++) {
             uint32_t feature = f.index ? f.index[j] : (uint32_t)j;
@@ -409,7 +430,6 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the rows have %u features; the transform was fitted for %u",
                          d->features, t->features);
     }
-    XSMI_TRY(check_products(t, d, err));
     unsigned changed = 0;
     for (size_t i = 0; i < t->count; i++) {
         if (t->steps[i].kind != TRUNCATE) {
@@ -418,7 +438,14 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
             changed |= XSMI_OWN_VALUES | XSMI_OWN_INDEX;
         }
     }
-    XSMI_TRY(xsmi_dataset_own(d, changed, err));
+    xsmi_activity activity;
+    xsmi_begin(&activity, t->context, "transforming rows", "rows", d->rows);
+    xsm_status status = check_products(t, d, &activity, err);
+    if (status == XSM_OK) {
+        status = xsmi_dataset_own(d, changed, err);
+    }
+    XSMI_TRY(xsmi_end(&activity, status, err));
+    /* From here on the rows change, so that nothing stops it. */
     for (size_t i = 0; i < t->count; i++) {
         switch (t->steps[i].kind) {
         case TRUNCATE:

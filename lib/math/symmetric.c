@@ -95,9 +95,9 @@ void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors)
     }
 }
 
-void xsmi_orthonormalise(double *v, size_t count, size_t d)
+void xsmi_orthonormalise(double *v, size_t count, size_t d, bool (*goes_on)(void *), void *state)
 {
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && goes_on(state); i++) {
         double *x = v + i * d;
         double before = sqrt(xsmi_dot_double(x, x, d));
         for (int round = 0; round < 2; round++) {

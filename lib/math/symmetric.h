@@ -5,6 +5,7 @@
 #ifndef XSMI_SYMMETRIC_H
 #define XSMI_SYMMETRIC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Eigenvalues, falling, and eigenvectors of a symmetric matrix a [n][n] (destroyed) by cyclic Jacobi rotations (Golub
@@ -13,8 +14,8 @@
 void xsmi_symmetric_eigen(double *a, size_t n, double *values, double *vectors);
 
 /* Makes vectors v [count][d] orthonormal in their order by Gram-Schmidt, twice for each. A vector that depends on those
- * before it becomes zero. O(count^2 d). */
-void xsmi_orthonormalise(double *v, size_t count, size_t d);
+ * before it becomes zero. Leaves off when goes_on(state), asked before each, is false. O(count^2 d). */
+void xsmi_orthonormalise(double *v, size_t count, size_t d, bool (*goes_on)(void *), void *state);
 
 /* Sum of a[i]*b[i], in eight partial sums. */
 double xsmi_dot_double(const double *a, const double *b, size_t n);

@@ -3,6 +3,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "base/activity.h"
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -321,11 +322,14 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *container;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     xsm_status status = xsmi_container_open(ctx, path, !o.skip_verify, &container, err);
     if (status == XSM_OK) {
         status = xsmi_model_from_container(ctx, container, path, out, err);
         xsmi_container_close(container);
     }
+    status = xsmi_end(&activity, status, err);
     xsm_context_free(ctx);
     return status;
 }

@@ -24,6 +24,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "base/activity.h"
 #include "base/option.h"
 #include "base/order.h"
 
@@ -360,12 +361,15 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
     if (status != XSM_OK) {
         return status;
     }
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "saving", "bytes", xsmi_container_expected(w));
     status = write_contents(m, &c, w, err);
-    if (status != XSM_OK) {
+    if (status == XSM_OK) {
+        status = xsmi_container_commit(w, err);
+    } else {
         xsmi_container_abandon(w);
-        return status;
     }
-    return xsmi_container_commit(w, err);
+    return xsmi_end(&activity, status, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)

@@ -15,6 +15,7 @@
  * of special rows, so that reading need not count anything.
  */
 #include "read/format.h"
+#include "base/activity.h"
 #include "base/option.h"
 #include "base/safetensors.h"
 #include "base/spool.h"
@@ -122,7 +123,7 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
     return d->map.vocabulary ? xsmi_vocabulary_write(d->map.vocabulary, w, err) : XSM_OK;
 }
 
-static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
+static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
 {
     xsmi_tensor tensors[10];
     size_t count = 0;
@@ -177,6 +178,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsm_error *err)
     if (status != XSM_OK) {
         return status;
     }
+    xsmi_expect(activity, xsmi_container_expected(w));
     status = write_arrays(d, w, err);
     if (status != XSM_OK) {
         xsmi_container_abandon(w);
@@ -244,6 +246,10 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
+/* Offsets checked, and bytes of rows, between two looks whether to go on. */
+#define OFFSETS_TOGETHER (1 << 16)
+#define BYTES_TOGETHER ((size_t)256 << 10)
+
 /* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. This is always checked. */
 static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
                                 const char *what, xsm_error *err)
@@ -252,6 +258,9 @@ static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_
     uint64_t row = 0;
     for (; row < rows && good; row++) {
         good = offsets[row + 1] >= offsets[row];
+        if (row % OFFSETS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(c->d->context, err));
+        }
     }
     return good ? XSM_OK
                 : FAIL(c, err, "'%s' is wrong at row %llu (from 0): it must rise from 0 to %llu", what,
@@ -348,9 +357,15 @@ static xsm_status read_classes(cache *c, xsm_error *err)
 static xsm_status check_contents(const cache *c, xsm_error *err)
 {
     const xsm_dataset *d = c->d;
+    size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         xsmi_features f = xsmi_dataset_features(d, i);
         uint32_t bad = 0;
+        since += (f.count + 1) * sizeof *f.values;
+        if (since > BYTES_TOGETHER) {
+            since = 0;
+            XSMI_TRY(xsmi_go_on(d->context, err));
+        }
         for (size_t j = 0; j < f.count; j++) {
             uint32_t bits;
             memcpy(&bits, &f.values[j], sizeof bits);

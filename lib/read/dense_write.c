@@ -58,6 +58,7 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
         }
         XSMI_TRY(xsmi_output_char(o, '\n', err));
         xsmi_dataset_passed(d, i, 1);
+        xsmi_output_rows(o, i + 1);
     }
     return XSM_OK;
 }

@@ -60,7 +60,7 @@ typedef struct xsmi_format {
     /* Writes the labels to a file of their own. NULL = they are in the same file. */
     xsm_status (*write_labels)(xsmi_output *o, xsm_error *err);
     /* In place of write(): writes the file by itself. NULL, too = it cannot be written. */
-    xsm_status (*save)(const xsm_dataset *d, const char *path, xsm_error *err);
+    xsm_status (*save)(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err);
 } xsmi_format;
 
 /* The formats: a new one is its file and a line here. Of formats that a line shows equally well the first is taken. */

@@ -388,6 +388,7 @@ static xsm_status write_npy(xsmi_output *o, xsm_error *err)
             left -= some;
         }
         xsmi_dataset_passed(d, i, 1);
+        xsmi_output_rows(o, i + 1);
     }
     return XSM_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef XSMI_OUTPUT_H
 #define XSMI_OUTPUT_H
 
+#include "base/activity.h"
 #include "base/file.h"
 #include "data/dataset.h"
 
@@ -15,6 +16,7 @@ typedef struct xsmi_output {
     xsmi_replace *file;
     char *buffer; /* [XSMI_WRITE_BUFFER] */
     size_t used;
+    xsmi_activity *activity;
     bool numbers; /* labels are class numbers, as names go to a separate file */
 } xsmi_output;
 
@@ -22,6 +24,11 @@ xsm_status xsmi_output_bytes(xsmi_output *o, const void *data, size_t size, xsm_
 static inline xsm_status xsmi_output_char(xsmi_output *o, char c, xsm_error *err)
 {
     return xsmi_output_bytes(o, &c, 1, err);
+}
+/* So many rows are written. */
+static inline void xsmi_output_rows(const xsmi_output *o, uint64_t rows)
+{
+    xsmi_reach(o->activity, rows);
 }
 /* Hands the buffer to the file. */
 xsm_status xsmi_output_flush(xsmi_output *o, xsm_error *err);

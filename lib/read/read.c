@@ -2,6 +2,7 @@
  * Reading a file: options, its format, and the dataset made from the rows read.
  */
 #include "read/format.h"
+#include "base/activity.h"
 #include "base/grow.h"
 #include "data/vocabulary.h"
 
@@ -140,6 +141,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
 
+/* Where it is cancelled, an array stays as it is, and the caller finds out. */
 static void shrink(xsmi_reader *r)
 {
     xsm_context *ctx = r->context;
@@ -182,6 +184,10 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
         r->label.capacity = r->label.offset_capacity = 0;
     } else {
         shrink(r);
+    }
+    if (xsmi_is_cancelled(r->context)) {
+        xsm_dataset_free(d);
+        return xsmi_fail_cancelled(r->context, err);
     }
     d->rows = r->rows;
     d->features = r->features;
@@ -240,7 +246,8 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (r->sparse) {
         r->entries.offsets[0] = 0;
     }
-    return r->format->read(r, err);
+    XSMI_TRY(r->format->read(r, err));
+    return xsmi_go_on(r->context, err);
 }
 
 static void end(xsmi_reader *r)
@@ -341,6 +348,8 @@ static xsm_status read_source(xsmi_reader *r, const input *from, xsm_dataset **o
 {
     XSMI_TRY(from->host ? xsmi_source_open_host(&r->source, r->context, from->host, from->name, err)
                         : xsmi_source_open_file(&r->source, r->context, from->path, err));
+    xsmi_expect(&r->activity, r->source.raw_size);
+    r->source.activity = &r->activity;
     XSMI_TRY(read_rows(r, err));
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
@@ -378,7 +387,8 @@ static xsm_status read_all(xsm_context *context, const input *from, const xsm_re
     memset(&r, 0, sizeof r);
     r.source.fd = -1;
     XSMI_TRY(xsmi_context_acquire(context, &r.context, err));
-    xsm_status status = read_input(&r, from, options, out, err);
+    xsmi_begin(&r.activity, r.context, "reading", "bytes", 0);
+    xsm_status status = xsmi_end(&r.activity, read_input(&r, from, options, out, err), err);
     end(&r);
     return status;
 }

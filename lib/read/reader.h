@@ -5,6 +5,7 @@
 #ifndef XSMI_READER_H
 #define XSMI_READER_H
 
+#include "base/activity.h"
 #include "base/base.h"
 #include "base/spool.h"
 #include "data/dataset.h"
@@ -40,6 +41,7 @@ typedef struct xsmi_reader_labels {
 
 typedef struct xsmi_reader {
     xsm_context *context;
+    xsmi_activity activity;
     xsm_read_options options;
     xsm_text_options text; /* of the options, or the defaults */
     bool has_map;

@@ -1,4 +1,6 @@
 /* Bytes from a file descriptor or the host, through gunzip when they start with gzip's magic bytes. */
+#include "base/activity.h"
+#include "base/order.h"
 #include "base/system.h"
 #include "read/source.h"
 
@@ -9,6 +11,8 @@
 #include <unistd.h>
 
 #define RAW_SIZE ((size_t)64 << 10)
+/* Most bytes read at once: a call may be cancelled in between. */
+#define PIECE ((size_t)1 << 20)
 
 static xsm_status system_failure(const xsmi_source *s, const char *what, int number, xsm_error *err)
 {
@@ -39,6 +43,7 @@ static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *go
                          (long long)count, size);
     }
     *got = (size_t)count;
+    s->raw_position += *got;
     return XSM_OK;
 }
 
@@ -115,6 +120,11 @@ xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *g
     if (s->ended) {
         return XSM_OK;
     }
+    size = XSMI_MIN(size, PIECE);
+    if (s->activity) {
+        xsmi_reach(s->activity, s->raw_position - s->raw_left);
+    }
+    XSMI_TRY(xsmi_go_on(s->context, err));
     if (s->gunzip) {
         return read_compressed(s, buffer, size, got, err);
     }

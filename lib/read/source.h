@@ -21,8 +21,9 @@ typedef struct xsmi_source {
     bool raw_last; /* no bytes follow those in raw */
     xsmi_gunzip *gunzip;
     bool ended;
-    uint64_t raw_position; /* bytes read so far, before decompression */
-    uint64_t raw_size;     /* all of them; 0 = not known */
+    uint64_t raw_position;          /* bytes read so far, before decompression */
+    uint64_t raw_size;              /* all of them; 0 = not known */
+    struct xsmi_activity *activity; /* is told how far it is; NULL = none */
 } xsmi_source;
 
 xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *path, xsm_error *err);

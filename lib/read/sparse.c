@@ -185,6 +185,9 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
     return XSM_OK;
 }
 
+/* Rows between two looks whether to go on. */
+#define ROWS_TOGETHER 1024
+
 /* Converts indexes of the file to indexes from 0, and drops those beyond D. */
 static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
 {
@@ -193,6 +196,9 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
     size_t start = 0;
     for (uint64_t i = 0; i < r->rows; i++) {
         size_t end = (size_t)r->entries.offsets[i + 1];
+        if (i % ROWS_TOGETHER == 0 && xsmi_poll(r->context)) {
+            return; /* the rows are not used any more */
+        }
         for (size_t j = start; j < end; j++) {
             uint32_t feature = r->entries.index[j] - base;
             if (feature < kept) {
@@ -346,6 +352,7 @@ static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
         }
         XSMI_TRY(write_row(o, i, base, err));
         xsmi_dataset_passed(d, i, 1);
+        xsmi_output_rows(o, i + 1);
     }
     return XSM_OK;
 }

@@ -249,6 +249,9 @@ static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order
     return XSM_OK;
 }
 
+/* Rows between two looks whether to go on. */
+#define ROWS_TOGETHER 1024
+
 /* Rewrites the rows with features in place of codes; no row becomes longer. */
 static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
 {
@@ -259,6 +262,9 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
     for (uint64_t i = 0; i < r->rows; i++) {
         size_t end = (size_t)r->entries.offsets[i + 1];
         size_t count = 0;
+        if (i % ROWS_TOGETHER == 0 && xsmi_poll(r->context)) {
+            return; /* the rows are not used any more */
+        }
         for (size_t j = start; j < end; j++) {
             uint32_t code = r->entries.index[j];
             uint32_t feature = code < BUCKET ? feature_of[code] : words + (code - BUCKET);

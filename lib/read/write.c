@@ -1,5 +1,6 @@
 /* Writing datasets to files: checks, the format's file, and those of labels and names beside it. */
 #include "read/format.h"
+#include "base/activity.h"
 
 #include <string.h>
 
@@ -143,6 +144,25 @@ static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const x
     return XSM_OK;
 }
 
+/* Writes with checked options. */
+static xsm_status write_dataset(const xsm_dataset *d, const char *path, const xsmi_format *format, xsm_write_options *o,
+                                xsmi_activity *activity, xsm_error *err)
+{
+    if (format->save) {
+        return format->save(d, path, activity, err);
+    }
+    XSMI_TRY(check_rows(d, format, o, err));
+    o->label_column = o->label_column ? o->label_column : "label";
+    xsmi_output output = {.d = d, .activity = activity, .options = o, .numbers = o->names_path != NULL};
+    output.buffer = xsmi_allocate(d->context, XSMI_WRITE_BUFFER, 1);
+    if (!output.buffer) {
+        return xsmi_fail_memory(err, XSMI_WRITE_BUFFER, "a file being written");
+    }
+    xsm_status status = write_files(&output, path, format, err);
+    xsmi_release(d->context, output.buffer, XSMI_WRITE_BUFFER, 1);
+    return status;
+}
+
 xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_write_options *options, xsm_error *err)
 {
     if (!d || !path || !options) {
@@ -158,17 +178,7 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     if (o.names_path && !d->map.names) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.names_path: the classes have no names");
     }
-    if (format->save) {
-        return format->save(d, path, err);
-    }
-    XSMI_TRY(check_rows(d, format, &o, err));
-    o.label_column = o.label_column ? o.label_column : "label";
-    xsmi_output output = {.d = d, .options = &o, .numbers = o.names_path != NULL};
-    output.buffer = xsmi_allocate(d->context, XSMI_WRITE_BUFFER, 1);
-    if (!output.buffer) {
-        return xsmi_fail_memory(err, XSMI_WRITE_BUFFER, "a file being written");
-    }
-    xsm_status status = write_files(&output, path, format, err);
-    xsmi_release(d->context, output.buffer, XSMI_WRITE_BUFFER, 1);
-    return status;
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "writing", format->save ? "bytes" : "rows", format->save ? 0 : d->rows);
+    return xsmi_end(&activity, write_dataset(d, path, format, &o, &activity, err), err);
 }

@@ -6,6 +6,7 @@
  *     option.KEY     each option's value, as text
  */
 #include "sampler/arrays.h"
+#include "base/activity.h"
 #include "base/heap_sort.h"
 
 #include <inttypes.h>
@@ -97,16 +98,19 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
         const xsmi_container_plan plan = {w->tensors, w->count, 0, entries, count};
         status = xsmi_container_create(s->context, path, &plan, &file, err);
     }
+    xsmi_activity activity;
+    xsmi_begin(&activity, s->context, "saving", "bytes", file ? xsmi_container_expected(file) : 0);
     for (size_t i = 0; i < w->count && status == XSM_OK; i++) {
         status = xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err);
     }
     xsmi_release(s->context, text, size, 1);
     xsmi_release(s->context, entries, count, sizeof *entries);
-    if (status != XSM_OK) {
+    if (status == XSM_OK) {
+        status = xsmi_container_commit(file, err);
+    } else {
         xsmi_container_abandon(file);
-        return status;
     }
-    return xsmi_container_commit(file, err);
+    return xsmi_end(&activity, status, err);
 }
 
 xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
@@ -274,11 +278,14 @@ xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sa
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     xsm_status status = xsmi_container_open(ctx, path, true, &file, err);
     if (status == XSM_OK) {
         status = from_file(ctx, file, path, ops, out, err);
         xsmi_container_close(file);
     }
+    status = xsmi_end(&activity, status, err);
     xsm_context_free(ctx);
     return status;
 }

@@ -3,6 +3,7 @@
  * and positions the random streams.
  */
 #include "sampler/sampler.h"
+#include "base/activity.h"
 
 #include <string.h>
 
@@ -137,7 +138,9 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
         .class_counts = train->map.counts,
         .seed = (uint64_t)s->common.seed,
     };
-    xsm_status status = s->ops.bind(s->state, &problem, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, s->context, "binding a sampler", "rows", 0);
+    xsm_status status = xsmi_end(&activity, s->ops.bind(s->state, &problem, err), err);
     if (status != XSM_OK) {
         if (s->ops.unbind) {
             s->ops.unbind(s->state);

@@ -7,6 +7,7 @@
 #include "sampler/arrays.h"
 #include "sampler/sampler.h"
 #include "sampler/tree_fit.h"
+#include "base/activity.h"
 
 #include <math.h>
 #include <string.h>
@@ -73,6 +74,10 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held_back
     for (int pass = 0; pass < 2; pass++) {
         for (uint64_t row = 0; row < f->train->rows; row++) {
             size_t count;
+            if (row % 4096 == 0 && xsmi_poll(f->context)) {
+                f->row_labels = 0; /* no rows are encoded; the caller finds out */
+                return;
+            }
             const uint32_t *labels = xsmi_dataset_labels(f->train, row, &count);
             bool mine = folds == 0 || (row % folds == fold) == held_back;
             for (size_t j = 0; mine && j < count; j++) {
@@ -99,6 +104,7 @@ static void list_rows(fit_rows *f, uint64_t folds, uint64_t fold, bool held_back
 
 static xsm_status fit_once(fit_rows *f, xsmi_tree *t, double ridge, xsmi_tree_report *report, xsm_error *err)
 {
+    XSMI_TRY(xsmi_go_on(f->context, err));
     XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
     xsmi_tree_rows rows = {f->codes, f->starts};
     return xsmi_tree_fit(t, &rows, ridge, report, err);
@@ -109,6 +115,9 @@ static double held_back_log_likelihood(const fit_rows *f)
 {
     double sum = 0;
     for (uint32_t k = 0; k < f->train->classes; k++) {
+        if (k % 64 == 0 && xsmi_poll(f->context)) {
+            break; /* the caller finds out */
+        }
         for (uint64_t i = f->starts[k]; i < f->starts[k + 1]; i++) {
             sum += xsmi_tree_log_probability(f->tree, f->codes + i * f->tree->dims, k);
         }
@@ -133,8 +142,10 @@ static xsm_status choose_ridge(tree_state *s, fit_rows *f, double *ridge, xsm_er
             empty_tree(&s->tree);
             XSMI_TRY(fit_once(f, &s->tree, candidates[c], &report, err));
             list_rows(f, (uint64_t)s->folds, (uint64_t)fold, true);
+            XSMI_TRY(xsmi_go_on(f->context, err));
             XSMI_TRY(xsmi_run(f->context, run_codes, f, (size_t)((f->row_labels + 255) / 256), err));
             total += held_back_log_likelihood(f);
+            XSMI_TRY(xsmi_go_on(f->context, err));
         }
         if (total > best) {
             best = total;

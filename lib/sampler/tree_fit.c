@@ -18,6 +18,7 @@
  * others of a level are fitted on one thread each; the bits are the same either way.
  */
 #include "sampler/tree_node.h"
+#include "base/activity.h"
 #include "base/heap_sort.h"
 
 #include <math.h>
@@ -157,6 +158,9 @@ static void start_direction(const xsmi_tree_node *f)
         }
     }
     for (uint32_t i = 0; i < f->count; i++) {
+        if (i % 1024 == 0 && xsmi_poll(k->tree->context)) {
+            return;
+        }
         for (uint32_t a = 0; a < used; a++) {
             next[a] = (double)sums[(size_t)i * k->dims + a] - mean[a];
         }
@@ -273,6 +277,7 @@ static xsm_status fit_node(xsmi_tree_node *f, xsmi_tree_outcome *o, xsm_error *e
     uint32_t splits = 0;
     o->fitted = true;
     for (o->steps = 0;; o->steps++) {
+        XSMI_TRY(xsmi_go_on(k->tree->context, err));
         o->converged = stuck || !(xsmi_tree_newton(f) > enough);
         if (!o->converged) {
             if (o->steps == MOST_NEWTON) {
@@ -326,16 +331,22 @@ static xsm_status fit_level_node(const xsmi_tree_fitting *k, size_t index, uint3
     return XSM_OK;
 }
 
+static size_t rows_of(const xsmi_tree_fitting *k, size_t index)
+{
+    return (size_t)(k->first_row[k->bounds[0][index + 1]] - k->first_row[k->bounds[0][index]]);
+}
+
 static bool is_large(const xsmi_tree_fitting *k, size_t index)
 {
-    return k->first_row[k->bounds[0][index + 1]] - k->first_row[k->bounds[0][index]] >= MANY_CHUNKS * k->chunk;
+    return rows_of(k, index) >= MANY_CHUNKS * k->chunk;
 }
 
 static void run_node(void *state, size_t index, uint32_t thread)
 {
     const xsmi_tree_fitting *k = state;
     if (!is_large(k, index)) {
-        (void)fit_level_node(k, index, thread, false, NULL); /* this cannot fail on one thread */
+        (void)fit_level_node(k, index, thread, false, NULL); /* on one thread it fails only if the call is cancelled */
+        xsmi_advance(k->tree->context, rows_of(k, index));
     }
 }
 
@@ -350,6 +361,7 @@ static xsm_status fit_level(const xsmi_tree_fitting *k, xsm_error *err)
     for (size_t i = 0; i < k->nodes; i++) {
         if (is_large(k, i)) {
             XSMI_TRY(fit_level_node(k, i, 0, true, err));
+            xsmi_advance(k->tree->context, rows_of(k, i));
         }
     }
     return xsmi_run(k->tree->context, run_node, (void *)(uintptr_t)k, k->nodes, err);
@@ -442,7 +454,9 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
     if (status == XSM_OK) {
         k.bounds[0] = bounds;
         k.bounds[1] = bounds + leaves + 1;
-        status = fit_levels(&k, report, err);
+        xsmi_activity activity;
+        xsmi_begin(&activity, ctx, "fitting a tree", "labels", places * t->height);
+        status = xsmi_end(&activity, fit_levels(&k, report, err), err);
     }
     for (size_t i = 0; i < PARTS; i++) {
         xsmi_release(ctx, parts[i].memory, parts[i].count, parts[i].each);

@@ -2,6 +2,7 @@
  * Newton's ascent in a node of a tree (tree_fit.c): passes over its rows, and steps.
  */
 #include "sampler/tree_node.h"
+#include "base/activity.h"
 
 #include <math.h>
 #include <string.h>
@@ -113,6 +114,7 @@ xsm_status xsmi_tree_pass(const xsmi_tree_node *f, const double *at, double *sum
     memset(sums, 0, k->total_length * sizeof *sums);
     for (size_t chunk = 0; chunk < chunks; chunk++) {
         const double *part = f->part;
+        XSMI_TRY(xsmi_go_on(k->tree->context, err));
         if (f->spread) {
             part = k->chunk_sums + chunk * k->total_length;
         } else {

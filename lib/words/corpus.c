@@ -2,6 +2,7 @@
  * The vocabulary of a text: every word counted in one pass, the frequent ones kept and numbered by falling count.
  */
 #include "words/corpus.h"
+#include "base/activity.h"
 #include "base/heap_sort.h"
 #include "data/text.h"
 #include "words/release.h"
@@ -194,8 +195,12 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
     xsmi_words words = {.source = {.fd = -1}};
     c->path = xsmi_copy_text(ctx, path, strlen(path));
     xsm_status status = c->path ? XSM_OK : xsmi_fail_memory(err, strlen(path), "a corpus");
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "reading", "bytes", 0);
     if (status == XSM_OK) {
         status = xsmi_words_open(&words, ctx, path, err);
+        xsmi_expect(&activity, words.source.raw_size);
+        words.source.activity = &activity;
     }
     if (status == XSM_OK) {
         status = count_words(&counted, &words, err);
@@ -207,6 +212,7 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
         status = rank_words(c, &counted, &o, err);
     }
     xsmi_dictionary_end(&counted.words);
+    status = xsmi_end(&activity, status, err);
     if (status != XSM_OK) {
         xsm_corpus_free(c);
         return status;

@@ -2,12 +2,15 @@
  * Each long call, cancelled at the first, the second, ... poll: it returns XSM_CANCELLED, leaks nothing, leaves its
  * outputs alone, and its objects can still be used.
  */
-#include "training.h"
+#include "words.h"
 
 #include <xsoftmax.h>
 
+#include <dirent.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROWS = 1500, FEATURES = 12, CLASSES = 700 };
 
@@ -16,7 +19,8 @@ typedef struct things {
     test_problem dense, sparse;
     bool use_sparse;
     const char *name;
-    const char *path;
+    const char *path, *labels;
+    int32_t format;
 } things;
 
 static const test_problem *problem(const things *t)
@@ -217,11 +221,211 @@ static void indexes(void **state)
     }
 }
 
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+/* The files in the folder of a path that begin with its name: itself, and what an unfinished one may have left. */
+static int files_like(const char *path)
+{
+    char folder[256], entry_path[600];
+    const char *slash = strrchr(path, '/');
+    int found = 0;
+    snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
+    DIR *d = opendir(folder);
+    assert_non_null(d);
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        snprintf(entry_path, sizeof entry_path, "%s/%s", folder, e->d_name);
+        found += strncmp(entry_path, path, strlen(path)) == 0;
+    }
+    closedir(d);
+    return found;
+}
+
+static xsm_status read_file(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_dataset *d = NULL;
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_error none = XSM_ERROR_INIT;
+    options.labels_path = strstr(t->path, ".npy") ? t->labels : NULL;
+    xsm_status status = xsm_dataset_read(ctx, t->path, &options, &d, err);
+    if (status == XSM_OK) {
+        assert_ok(xsm_dataset_get_info(d, &info, &none), none);
+        assert_int_equal(info.rows, ROWS);
+    } else {
+        assert_null(d);
+    }
+    xsm_dataset_free(d);
+    return status;
+}
+
+static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_labels labels = XSM_LABELS_INIT;
+    xsm_dataset *d = NULL;
+    labels.labels = t->dense.labels;
+    labels.classes = CLASSES;
+    assert_ok(xsm_dataset_from_dense(ctx, t->dense.x, ROWS, FEATURES, FEATURES, &labels, XSM_COPY, &d, &none), none);
+    xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
+    options.format = t->format;
+    options.labels_path = t->format == XSM_FORMAT_NPY ? t->labels : NULL;
+    unlink(t->path);
+    xsm_status status = xsm_dataset_write(d, t->path, &options, err);
+    assert_int_equal(files_like(t->path), status == XSM_OK);
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void datasets(void **state)
+{
+    things *t = *state;
+    static const struct {
+        int32_t format;
+        const char *name;
+    } formats[] = {{XSM_FORMAT_XC, "rows.xc"},   {XSM_FORMAT_LIBSVM, "rows.svm"}, {XSM_FORMAT_CSV, "rows.csv"},
+                   {XSM_FORMAT_TSV, "rows.tsv"}, {XSM_FORMAT_NPY, "rows.npy"},    {XSM_FORMAT_CACHE, "rows.cache"}};
+    t->labels = test_path("labels");
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        t->format = formats[i].format;
+        t->path = test_path(formats[i].name);
+        test_every_poll(write_file, t, 1, 1, "writing");
+        test_every_poll(read_file, t, 1, 1, "reading");
+    }
+}
+
+static xsm_status read_corpus(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_corpus *c = NULL;
+    xsm_status status = xsm_corpus_open(ctx, t->path, NULL, &c, err);
+    assert_true((c != NULL) == (status == XSM_OK));
+    xsm_corpus_free(c);
+    return status;
+}
+
+static void corpora(void **state)
+{
+    things *t = *state;
+    t->path = test_topics_text("topics", 20000, 3);
+    test_every_poll(read_corpus, t, 1, 3, "reading");
+}
+
+static xsm_status save_model(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    unlink(t->path);
+    xsm_status status = xsm_model_save(m, t->path, err);
+    assert_int_equal(files_like(t->path), status == XSM_OK);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status load_model(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_model *m = NULL;
+    xsm_status status = xsm_model_load(ctx, t->path, NULL, &m, err);
+    assert_true((m != NULL) == (status == XSM_OK));
+    xsm_model_free(m);
+    return status;
+}
+
+static void models(void **state)
+{
+    things *t = *state;
+    t->path = test_path("model");
+    test_every_poll(save_model, t, 1, 3, "saving");
+    test_every_poll(load_model, t, 1, 1, "checking a file");
+}
+
+/* -- transforms and samplers --------------------------------------------------------------------------------------- */
+
+static xsm_status transform(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_transform *transform = NULL;
+    xsm_dataset *d = NULL;
+    const uint64_t all = t->sparse.rows;
+    uint64_t rows[ROWS];
+    for (uint64_t i = 0; i < all; i++) {
+        rows[i] = i;
+    }
+    assert_ok(xsm_dataset_select(t->sparse.data, rows, all, &d, &none), none);
+    assert_ok(xsm_transform_new(ctx, "tfidf,unit", &transform, &none), none);
+    xsm_row before = XSM_ROW_INIT, after = XSM_ROW_INIT;
+    assert_ok(xsm_dataset_get_row(d, 3, &before, &none), none);
+    float first = before.values[0];
+    xsm_status status = xsm_transform_fit(transform, d, err);
+    if (status == XSM_OK) {
+        status = xsm_transform_apply(transform, d, err);
+    }
+    assert_ok(xsm_dataset_get_row(d, 3, &after, &none), none);
+    assert_true((after.values[0] == first) == (status != XSM_OK));
+    xsm_transform_free(transform);
+    xsm_dataset_free(d);
+    return status;
+}
+
+static xsm_status bind_sampler(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new(ctx, "tree", &s, &none), none);
+    assert_ok(xsm_sampler_set(s, "folds", "2", &none), none);
+    xsm_status status = xsm_sampler_bind(s, problem(t)->data, err);
+    assert_int_equal(xsm_sampler_classes(s), status == XSM_OK ? CLASSES : 0);
+    if (status != XSM_OK) {
+        assert_ok(xsm_sampler_bind(s, problem(t)->data, &none), none);
+    }
+    xsm_sampler_free(s);
+    return status;
+}
+
+static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_sampler *s = NULL, *loaded = NULL;
+    assert_ok(xsm_sampler_new(ctx, "tree", &s, &none), none);
+    xsm_status status = xsm_sampler_bind(s, t->dense.data, err);
+    if (status == XSM_OK) {
+        status = xsm_sampler_save(s, t->path, err);
+    }
+    if (status == XSM_OK) {
+        status = xsm_sampler_load(ctx, t->path, NULL, &loaded, err);
+        assert_true((loaded != NULL) == (status == XSM_OK));
+    }
+    xsm_sampler_free(loaded);
+    xsm_sampler_free(s);
+    return status;
+}
+
+static void preparations(void **state)
+{
+    things *t = *state;
+    test_every_poll(transform, t, 1, 6, "fitting a transform, transforming rows");
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        for (t->use_sparse = false;; t->use_sparse = true) {
+            test_every_poll(bind_sampler, t, threads, 10, "finding principal components, fitting a tree");
+            if (t->use_sparse) {
+                break;
+            }
+        }
+    }
+    t->path = test_path("sampler");
+    test_every_poll(save_sampler, t, 1, 10, "saving, checking a file");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations),
-        cmocka_unit_test(indexes),
+        cmocka_unit_test(evaluations), cmocka_unit_test(indexes), cmocka_unit_test(datasets),
+        cmocka_unit_test(corpora),     cmocka_unit_test(models),  cmocka_unit_test(preparations),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
