@@ -232,10 +232,10 @@ void test_every_poll(test_body body, void *state, uint32_t threads, size_t least
         }
         runs++;
     }
-    if (runs < least) {
+    if (threads == 1 && runs < least) {
         fail_msg("it was cancelled at %zu polls only", runs);
     }
-    for (const char *at = phases; *at;) {
+    for (const char *at = phases; threads == 1 && *at;) {
         char name[64];
         size_t length = strcspn(at, ",");
         assert_true(length < sizeof name);

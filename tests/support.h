@@ -77,7 +77,8 @@ void test_hook_end(test_hook *h);
 
 /* Runs body, cancelled at the 1st, the 2nd, ... and then at ever fewer polls, until it is not cancelled any more. A
  * cancelled run must return XSM_CANCELLED and leave nothing behind. Asserts that body was cancelled at least `least`
- * times, and that among what the hook saw is each phase of `phases`, separated by commas. */
+ * times, and that among what the hook saw is each phase of `phases`, separated by commas; with several threads, of
+ * which others may do all the work, this is not asserted. */
 void test_every_poll(test_body body, void *state, uint32_t threads, size_t least, const char *phases);
 
 /* A literal and its length, as two arguments; NUL bytes within count. */

@@ -87,7 +87,6 @@ int cli_choose(cli_run *r)
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;
     r->began = cli_clock();
-    cli_stop_install();
     xsm_status status = xsm_choose(r->context, r->train_rows, &options, &r->choice, &err);
     cli_note_clear();
     if (status == XSM_CANCELLED) {

@@ -326,6 +326,11 @@ void cli_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void cli_bar(const xsm_progress *progress, double since);
 /* Removes the bar or the note. */
 void cli_note_clear(void);
+/* Whether notes are shown, and results do not come between them. */
+int cli_notes_alone(void);
+/* The hook of every context: shows how far a long call is, below the present note's text, and cancels it after Ctrl-C.
+ */
+int32_t cli_watch(void *user, const xsm_activity *activity);
 /* The text that makes a terminal clear a line; "" if there is no terminal. */
 const char *cli_erase_line(void);
 
@@ -363,6 +368,10 @@ void cli_output_free(void);
  * nothing if this state is already set. */
 void cli_stop_install(void);
 int cli_stop_requested(void);
+/* What was requested has happened: training has ended. From now on the request cancels nothing. */
+void cli_stop_taken(void);
+/* Whether a request is still to be followed. */
+int cli_stop_waits(void);
 /* From now on Ctrl-C keeps the complete outputs, writes the two texts and ends the process with exit code 0. The texts
  * must remain valid. */
 void cli_stop_finishes(const char *output, const char *message);

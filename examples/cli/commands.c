@@ -73,6 +73,7 @@ static int run(int argc, char **argv)
 int cli_main(int argc, char **argv)
 {
     int code = run(argc, argv);
+    cli_stop_remove();
     /* An error of a full disk is detected here at the latest. */
     int failed = ferror(stdout);
     errno = 0;

@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,6 +23,12 @@ static int64_t read_standard_input(void *user, void *buffer, size_t size)
 {
     ssize_t got;
     (void)user;
+    /* A pipe may have nothing for long. */
+    for (struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN}; poll(&in, 1, 50) == 0;) {
+        if (cli_stop_waits()) {
+            return -1;
+        }
+    }
     do {
         got = read(STDIN_FILENO, buffer, size);
     } while (got < 0 && errno == EINTR);
@@ -186,6 +193,9 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     }
     cli_note_clear();
     cli_name_flags(&err);
+    if (status != XSM_OK && status != XSM_CANCELLED && cli_stop_waits()) {
+        return cli_fail("cancelled while reading standard input");
+    }
     return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
@@ -228,6 +238,8 @@ int cli_context(uint64_t threads, xsm_context **out)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = (uint32_t)threads;
+    options.progress = cli_watch;
+    cli_stop_install();
     return xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 

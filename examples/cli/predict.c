@@ -271,6 +271,14 @@ static int predict(prediction *p)
     code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
+        if (cli_stop_waits()) {
+            code = cli_fail("cancelled while predicting: %llu of %llu rows", (unsigned long long)first,
+                            (unsigned long long)info.rows);
+            break;
+        }
+        if (cli_notes_alone()) {
+            cli_note("predicting: %3d %%", (int)(100 * (double)first / (double)info.rows));
+        }
         code = run_window(p, first, info.rows, &used);
         for (size_t i = 0; code == CLI_GO_ON && i < used; i++) {
             print_slice(&p->slices[i], &map);
@@ -280,6 +288,7 @@ static int predict(prediction *p)
             break; /* cli_main() reports the error */
         }
     }
+    cli_note_clear();
     return code == CLI_GO_ON ? CLI_DONE : code;
 }
 

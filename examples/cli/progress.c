@@ -9,6 +9,7 @@
 
 static int shown;
 static double drawn_at;
+static char *noted; /* the present note, without its dots; NULL = none */
 
 static int is_terminal(void)
 {
@@ -38,8 +39,15 @@ const char *cli_erase_line(void)
     return is_terminal() ? "\r\033[K" : "";
 }
 
+int cli_notes_alone(void)
+{
+    return is_terminal() && !isatty(STDOUT_FILENO);
+}
+
 void cli_note_clear(void)
 {
+    free(noted);
+    noted = NULL;
     if (shown) {
         fputs("\r\033[K", stderr);
         fflush(stderr);
@@ -57,10 +65,51 @@ void cli_note(const char *format, ...)
     va_start(arguments, format);
     if (vasprintf(&text, format, arguments) >= 0) {
         draw(text);
-        free(text);
+        const size_t length = strlen(text), dots = length > 4 && strcmp(text + length - 4, " ...") == 0 ? 4 : 0;
+        text[length - dots] = '\0';
+        free(noted);
+        noted = text;
     }
     va_end(arguments);
     drawn_at = 0;
+}
+
+enum { BAR = 30 };
+
+static void fill_bar(char *bar, double share)
+{
+    const int filled = (int)(share * BAR);
+    memset(bar, ' ', BAR);
+    memset(bar, '=', (size_t)filled);
+    if (filled < BAR) {
+        bar[filled] = '>';
+    }
+    bar[BAR] = '\0';
+}
+
+int32_t cli_watch(void *user, const xsm_activity *activity)
+{
+    (void)user;
+    /* Training and choosing have callbacks that know more; predictions run on several threads. */
+    const int quiet = strcmp(activity->phase, "training") == 0 || strncmp(activity->phase, "choosing", 8) == 0 ||
+                      strcmp(activity->phase, "predicting") == 0;
+    if (!quiet && is_terminal()) {
+        cli_buffer done;
+        char bar[BAR + 1], *text;
+        const char *what = noted ? noted : activity->phase;
+        if (activity->total > 0) {
+            const double share = (double)activity->done / (double)activity->total;
+            fill_bar(bar, share);
+            text = cli_format("%s [%s] %3d %%", what, bar, (int)(share * 100));
+        } else if (strcmp(activity->unit, "bytes") == 0) {
+            text = cli_format("%s: %s", what, cli_bytes((double)activity->done, &done));
+        } else {
+            text = cli_format("%s: %s %s", what, cli_grouped(activity->done, &done), activity->unit);
+        }
+        draw(text);
+        free(text);
+    }
+    return cli_stop_waits();
 }
 
 void cli_bar(const xsm_progress *progress, double since)
@@ -79,15 +128,9 @@ void cli_bar(const xsm_progress *progress, double since)
         free(line);
         return;
     }
-    char bar[31];
+    char bar[BAR + 1];
     double share = progress->steps > 0 ? (double)progress->step / (double)progress->steps : 0;
-    int filled = (int)(share * (sizeof bar - 1));
-    memset(bar, ' ', sizeof bar - 1);
-    memset(bar, '=', (size_t)filled);
-    if (filled < (int)sizeof bar - 1) {
-        bar[filled] = '>';
-    }
-    bar[sizeof bar - 1] = '\0';
+    fill_bar(bar, share);
 
     cli_buffer rate, left;
     uint64_t epoch = progress->epoch < progress->epochs ? progress->epoch + 1 : progress->epochs;

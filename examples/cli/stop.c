@@ -1,5 +1,5 @@
 /*
- * Ctrl-C. While the weights change, it only sets a flag that the progress callback reads. Once the model is written and
+ * Ctrl-C. It only sets a flag that the context's hook and the progress callbacks read. Once the model is written and
  * only the evaluation remains, it ends the process at once and keeps the model.
  */
 #include "cli.h"
@@ -14,6 +14,7 @@ enum { SIGNALS = sizeof stop_signals / sizeof stop_signals[0] };
 static int installed;
 static volatile sig_atomic_t requested;
 static volatile sig_atomic_t blocked;
+static int taken;
 static const char *volatile finish_output;
 static const char *volatile finish_message;
 static struct sigaction before[SIGNALS];
@@ -63,6 +64,7 @@ void cli_stop_install(void)
     installed = 1;
     requested = 0;
     blocked = 0;
+    taken = 0;
     memset(&action, 0, sizeof action);
     action.sa_handler = handle;
     action.sa_flags = SA_RESTART;
@@ -82,6 +84,16 @@ void cli_stop_install(void)
 int cli_stop_requested(void)
 {
     return requested;
+}
+
+void cli_stop_taken(void)
+{
+    taken = 1;
+}
+
+int cli_stop_waits(void)
+{
+    return requested && !taken;
 }
 
 void cli_stop_finishes(const char *output, const char *message)

@@ -150,7 +150,6 @@ int cli_train_refused(const cli_run *r, const xsm_error *err)
 int cli_train_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    cli_stop_install();
     if (r->pairs > 0 && !r->train_info.sparse) {
         return cli_fail("--pairs: the rows of %s are dense; pairs are counted in sparse ones", r->data);
     }
@@ -180,6 +179,7 @@ int cli_train_run(cli_run *r)
         return cli_train_refused(r, &err);
     }
     r->stopped = status == XSM_CANCELLED && (!r->spent || cli_stop_requested());
+    cli_stop_taken();
     cli_checkpoint_finish(r);
     if (cli_train_note_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||
         (!r->full && cli_train_note_whole(r, "steps", r->end.step, &err) != XSM_OK)) {

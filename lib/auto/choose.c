@@ -8,6 +8,7 @@
  */
 #include "auto/choose.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <xsoftmax/ext/optimizer.h>
@@ -341,7 +342,9 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     XSMI_TRY(xsmi_context_acquire(context, &c.runner.context, err));
     xsm_estimator *given = c.options.estimator;
     const double before = given ? given->common.ridge : 0;
-    xsm_status status = choose(&c, err);
+    xsmi_activity activity;
+    xsmi_begin_cover(&activity, c.runner.context, "choosing a way to train", "trials", 0);
+    xsm_status status = xsmi_end(&activity, choose(&c, err), err);
     if (status != XSM_OK && given) {
         given->common.ridge = before;
         xsmi_estimator_unbind(given);

@@ -3,6 +3,7 @@
  * improving, judges the model, and cleans up.
  */
 #include "auto/trial.h"
+#include "base/activity.h"
 
 #include <xsoftmax/fit.h>
 
@@ -181,7 +182,7 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     xsm_status status = xsm_fit_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
     out->examples = result.evaluations * t->rows->rows;
     out->seconds = result.seconds;
-    if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped)) {
+    if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped && !xsmi_is_cancelled(r->context))) {
         status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held_back, &out->held_back, err);
         out->epochs = result.iterations;
         out->best_epoch = isfinite(out->held_back.loss) ? result.iterations : 0;
@@ -198,6 +199,11 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
         t->outcome.best_epoch = 0;
         return XSM_OK;
     }
+    if (status == XSM_CANCELLED && xsmi_is_cancelled(t->runner->context)) {
+        return xsmi_fail_cancelled(t->runner->context, err);
+    }
+    xsmi_advance(t->runner->context, t->counted ? 0 : 1);
+    t->counted = true;
     if (status == XSM_CANCELLED) {
         return t->stopped ? xsmi_fail(err, status, "%s was stopped by the callback", t->runner->purpose) : XSM_OK;
     }
@@ -210,6 +216,7 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
 xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
 {
     xsm_error inner = XSM_ERROR_INIT;
+    t->counted = false;
     t->outcome = (xsmi_auto_outcome){.held_back = {(double)INFINITY, (double)NAN, 1}, .active = 1};
     t->setting.estimator->common.ridge = t->setting.ridge;
     xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);

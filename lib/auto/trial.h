@@ -70,6 +70,7 @@ typedef struct xsmi_auto_trial {
     xsmi_auto_budget budget;
     xsmi_auto_outcome outcome;
     xsm_trainer *trainer;
+    bool counted; /* among the trials that progress shows */
     bool stopped; /* by the callback */
 } xsmi_auto_trial;
 

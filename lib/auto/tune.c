@@ -14,6 +14,7 @@
  */
 #include "auto/tune.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -356,7 +357,9 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     t.runner.user = &t;
     xsmi_correction *correction = xsmi_correction_retain(model->correction);
     xsmi_hierarchy *hierarchy = xsmi_hierarchy_retain(model->hierarchy);
-    xsm_status status = tune(&t, err);
+    xsmi_activity activity;
+    xsmi_begin_cover(&activity, t.runner.context, "choosing a learning rate", "trials", 0);
+    xsm_status status = xsmi_end(&activity, tune(&t, err), err);
     estimator->common.ridge = t.run.ridge;
     xsmi_estimator_unbind(estimator);
     xsmi_tune_rows_free(&t);

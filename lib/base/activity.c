@@ -44,6 +44,8 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
     atomic_init(&a->added, (size_t)0);
     a->started = xsmi_seconds();
     a->covers = covers;
+    a->held = a->outer && a->outer->held;
+    a->counted = a;
     a->shown = a->outer && (a->outer->covers || a->outer->shown != a->outer) ? a->outer->shown : a;
     a->root = a->outer ? a->outer->root : a;
     if (a->root == a) {
@@ -79,13 +81,19 @@ void xsmi_advance(const xsm_context *ctx, size_t done)
 {
     xsmi_activity *a = current(ctx);
     if (a) {
-        atomic_fetch_add_explicit(&a->added, done, memory_order_relaxed);
+        atomic_fetch_add_explicit(&a->counted->added, done, memory_order_relaxed);
     }
+}
+
+/* Whether the hook has asked for an end. */
+static bool is_asked(const xsmi_activity *a)
+{
+    return atomic_load_explicit(&a->root->cancelled, memory_order_relaxed);
 }
 
 static bool is_cancelled(const xsmi_activity *a)
 {
-    return atomic_load_explicit(&a->root->cancelled, memory_order_relaxed);
+    return !a->held && is_asked(a);
 }
 
 static uint64_t done_of(const xsmi_activity *a)
@@ -118,7 +126,7 @@ static void look(xsmi_activity *a)
 
 static bool poll_activity(xsmi_activity *a)
 {
-    if (!is_cancelled(a) && (a->root->any_thread || pthread_equal(a->root->caller, pthread_self()))) {
+    if (!is_asked(a) && (a->root->any_thread || pthread_equal(a->root->caller, pthread_self()))) {
         look(a);
     }
     return is_cancelled(a);
@@ -176,20 +184,27 @@ xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err)
     return xsmi_poll(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
 
-xsmi_activity *xsmi_shield(const xsm_context *ctx)
+void xsmi_shield(xsmi_activity *a, xsm_context *ctx)
 {
-    xsmi_activity *before = current(ctx);
-    if (before) {
-        pthread_setspecific(ctx->key, &ctx->shield);
+    a->context = NULL;
+    xsmi_activity *outer = current(ctx);
+    if (outer) {
+        begin(a, ctx, outer->phase, outer->unit, outer->total, false);
+        a->shown = outer->shown;
+        a->counted = outer->counted;
+        a->held = true;
     }
-    return before;
 }
 
-void xsmi_unshield(const xsm_context *ctx, xsmi_activity *before)
+void xsmi_unshield(xsmi_activity *a)
 {
-    if (before) {
-        pthread_setspecific(ctx->key, before);
-    }
+    (void)xsmi_end(a, XSM_OK, NULL);
+}
+
+bool xsmi_would_stop(const xsm_context *ctx)
+{
+    xsmi_activity *a = current(ctx);
+    return a && (poll_activity(a) || is_asked(a));
 }
 
 void xsmi_set_pace(xsm_context *ctx, double seconds)

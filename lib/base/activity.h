@@ -18,16 +18,18 @@
 
 typedef struct xsmi_activity xsmi_activity;
 struct xsmi_activity {
-    xsm_context *context; /* NULL: no hook, or shielded; nothing happens */
-    xsmi_activity *outer; /* the thread's activity before this one */
-    xsmi_activity *root;  /* the outermost */
-    xsmi_activity *shown; /* what the hook is called with: this one, or one around it that covers it */
+    xsm_context *context;   /* NULL: no hook, or shielded; nothing happens */
+    xsmi_activity *outer;   /* the thread's activity before this one */
+    xsmi_activity *root;    /* the outermost */
+    xsmi_activity *shown;   /* what the hook is called with: this one, or one around it that covers it */
+    xsmi_activity *counted; /* whose units are counted: this one, or the one around a shield */
     const char *phase, *unit;
     uint64_t reached;    /* by xsmi_reach() */
     atomic_size_t added; /* by xsmi_advance() */
     uint64_t total;
     double started;
     bool covers;
+    bool held; /* nothing stops it */
 
     /* Of the outermost. */
     pthread_t caller;
@@ -61,10 +63,12 @@ xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err);
 /* xsmi_poll() as a status. */
 xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err);
 
-/* For a part that must not be left half done: until xsmi_unshield() with what this returned, polls of this thread and
- * of its jobs are false. */
-xsmi_activity *xsmi_shield(const xsm_context *ctx);
-void xsmi_unshield(const xsm_context *ctx, xsmi_activity *before);
+/* For a part that must not be left half done: until xsmi_unshield() the call is not cancelled for this thread and its
+ * jobs. The hook is called meanwhile, and what it asks for happens afterwards. */
+void xsmi_shield(xsmi_activity *shield, xsm_context *ctx);
+void xsmi_unshield(xsmi_activity *shield);
+/* xsmi_poll() that sees through a shield: for a part within it that may be left out. */
+bool xsmi_would_stop(const xsm_context *ctx);
 
 /* How often the hook is called, in seconds; for tests. 0 = at every poll. */
 void xsmi_set_pace(xsm_context *ctx, double seconds);

@@ -2,6 +2,7 @@
  * A hash by which two datasets are compared: features, labels and classes.
  */
 #include "data/dataset.h"
+#include "base/activity.h"
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/spool.h"
@@ -13,7 +14,7 @@ static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, 
         size_t piece = XSMI_MIN(size - at, XSMI_FORGET_BYTES);
         hash = xsmi_hash((const char *)data + at, piece, hash);
         at += piece;
-        if (at == size) {
+        if (at == size || xsmi_poll(d->context)) {
             return hash;
         }
         for (size_t i = 0; i < d->mapped.count; i++) {
@@ -35,6 +36,9 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
         for (uint64_t i = 0; i < d->rows; i++) { /* padding between rows does not count */
             hash = xsmi_hash(d->values + i * d->stride, d->features * sizeof *d->values, hash);
             xsmi_dataset_passed(d, i, 1);
+            if (i % 64 == 0 && xsmi_poll(d->context)) {
+                return hash; /* the caller finds out */
+            }
         }
     }
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;

@@ -1,5 +1,6 @@
 /* Binding an estimator to a model and rows: checks both and computes what steps need for every row. */
 #include "estimator/estimator.h"
+#include "base/activity.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -38,6 +39,7 @@ static xsm_status check_labels(const xsm_estimator *e, const xsm_dataset *train,
 #define NORM_ROWS 4096
 
 typedef struct norm_job {
+    const xsm_context *context;
     const xsm_dataset *train;
     const xsmi_kernels *kernels;
     float *norms;
@@ -54,6 +56,7 @@ static void run_norms(void *state, size_t index, uint32_t thread)
         job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
     }
     xsmi_dataset_passed(job->train, first, count);
+    xsmi_advance(job->context, (size_t)count);
 }
 
 /* Computes the rows' squared lengths, and the largest of their lengths. */
@@ -65,7 +68,7 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
         return xsmi_fail_memory(err, (size_t)train->rows * sizeof *e->norms, "the norms of the rows");
     }
     e->norm_count = (size_t)train->rows;
-    norm_job job = {train, model->kernels, e->norms};
+    norm_job job = {e->context, train, model->kernels, e->norms};
     xsm_status status = xsmi_run(e->context, run_norms, &job, (e->norm_count + NORM_ROWS - 1) / NORM_ROWS, err);
     if (status != XSM_OK) {
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
@@ -247,7 +250,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->examples = of.examples;
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
-    const xsm_status status = bind_parts(e, model, train, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
+    const xsm_status status = xsmi_end(&activity, bind_parts(e, model, train, err), err);
     if (status != XSM_OK) {
         xsmi_estimator_release(e);
         return status;

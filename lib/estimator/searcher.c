@@ -2,6 +2,7 @@
 #include "estimator/searcher.h"
 #include "gradient/gradient.h"
 
+#include "base/activity.h"
 #include "base/arena.h"
 
 #include <string.h>
@@ -161,7 +162,12 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
             const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
-            XSMI_TRY(xsm_index_update(p->index, s->update.changed, s->update.changes, err));
+            /* An update that is repeated could give other clusters. */
+            xsmi_activity shield;
+            xsmi_shield(&shield, s->context);
+            xsm_status status = xsm_index_update(p->index, s->update.changed, s->update.changes, err);
+            xsmi_unshield(&shield);
+            XSMI_TRY(status);
         }
     }
     s->built = true;

@@ -1,6 +1,7 @@
 /*
  * Passes over all parameters of a model: testing for zeros, zeroing, the squared norm.
  */
+#include "base/activity.h"
 #include "base/random.h"
 #include "model/model.h"
 #include "base/order.h"
@@ -82,10 +83,13 @@ static void zero_rest(xsm_model *m)
 void xsmi_model_zero(xsm_model *m)
 {
     size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
+    xsmi_activity shield;
+    xsmi_shield(&shield, m->context);
     if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail, but this must not */
         memset(m->weight, 0, m->weight_count * sizeof *m->weight);
     }
     zero_rest(m);
+    xsmi_unshield(&shield);
 }
 
 size_t xsmi_model_marks(const xsm_model *m)

@@ -1,6 +1,7 @@
 /* The settings of a run as text, and the comparison of two runs. */
 #include "train/checkpoint_settings.h"
 
+#include "base/activity.h"
 #include "base/grow.h"
 #include "base/hash.h"
 #include "index/index.h"
@@ -156,6 +157,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     XSMI_TRY(add_whole(s, PREFIX "classes", t->train->classes, err));
     if (!t->hash.known) {
         t->hash.value = xsmi_dataset_fingerprint(t->train);
+        XSMI_TRY(xsmi_go_on(t->context, err));
         t->hash.known = true;
     }
     XSMI_TRY(add_hash(s, PREFIX "data", t->hash.value, err));

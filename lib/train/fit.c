@@ -2,6 +2,7 @@
  * Full-batch training by libLBFGS on the whole objective. Reports and judges its iterations and, if rounding stops it
  * before the tolerance is reached, starts it once more.
  */
+#include "base/activity.h"
 #include "methods/registry.h"
 #include "predict/evaluate.h"
 #include "train/fit.h"
@@ -48,7 +49,8 @@ typedef struct fit {
     xsm_estimator *estimator;
     xsm_fit_options options;
     xsmi_objective *objective;
-    double *x; /* [size] */
+    double *x;   /* [size] */
+    float *kept; /* the model's weights and biases at the best point: libLBFGS's own point may be a trial */
     size_t size, capacity;
     fit_done done;
     fit_point best;
@@ -57,6 +59,7 @@ typedef struct fit {
     double first_norm;
     double recent[WINDOW]; /* f of the previous iterations */
     int32_t end;
+    xsmi_activity *activity;
     xsm_status status; /* what stopped the fit, or XSM_OK */
     xsm_error *err;
     xsm_metrics train_metrics, test_metrics;
@@ -158,6 +161,31 @@ static bool pause_evaluation(void *user, uint64_t rows)
     return xsmi_seconds() - t->time.last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
 }
 
+/* -- the best point ------------------------------------------------------------------------------------------------ */
+
+static size_t best_floats(const fit *t)
+{
+    return t->model->weight_count + (t->model->bias ? t->model->classes : 0);
+}
+
+static void keep_best(fit *t)
+{
+    const xsm_model *m = t->model;
+    memcpy(t->kept, m->weight, m->weight_count * sizeof *t->kept);
+    if (m->bias) {
+        memcpy(t->kept + m->weight_count, m->bias, m->classes * sizeof *t->kept);
+    }
+}
+
+static void restore_best(const fit *t)
+{
+    const xsm_model *m = t->model;
+    memcpy(m->weight, t->kept, m->weight_count * sizeof *t->kept);
+    if (m->bias) {
+        memcpy(m->bias, t->kept + m->weight_count, m->classes * sizeof *t->kept);
+    }
+}
+
 /* -- callbacks of libLBFGS ----------------------------------------------------------------------------------------- */
 
 static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, lbfgsfloatval_t *gradient, const int n,
@@ -173,9 +201,10 @@ static lbfgsfloatval_t evaluate_objective(void *user, const lbfgsfloatval_t *x, 
         t->done.evaluations++;
     }
     if (t->status != XSM_OK) {
-        /* A line search cannot be stopped from here. This makes it end soon without success. */
+        /* A line search cannot be stopped from here. This makes it succeed at once, and the iteration then ends the
+         * run. */
         memset(gradient, 0, (size_t)n * sizeof *gradient);
-        return INFINITY;
+        return -INFINITY;
     }
     for (size_t i = t->size; i < (size_t)n; i++) {
         gradient[i] = 0;
@@ -212,6 +241,11 @@ static int on_iteration(void *user, const lbfgsfloatval_t *x, const lbfgsfloatva
     (void)n;
     (void)iteration;
     (void)evaluations;
+    if (t->status != XSM_OK) {
+        return STOP;
+    }
+    keep_best(t);
+    xsmi_reach(t->activity, t->done.iterations + 1);
     double *slot = &t->recent[t->done.iterations % WINDOW], before = *slot;
     *slot = f;
     t->done.iterations++;
@@ -287,7 +321,7 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
                         "scores or losses of estimator '%s' left the finite numbers after %llu iterations; try "
                         "unit-length rows or a larger ridge",
                         t->estimator->ops.name, (unsigned long long)t->done.iterations);
-    } else if (status == XSM_CANCELLED) {
+    } else if (status == XSM_CANCELLED && !xsmi_is_cancelled(t->context)) {
         (void)xsmi_fail(err, status, "stopped by the callback after %llu iterations",
                         (unsigned long long)t->done.iterations);
     }
@@ -313,15 +347,19 @@ static xsm_status run(fit *t, xsm_error *err)
     if (!t->x) {
         return xsmi_fail_memory(err, t->capacity * sizeof *t->x, "the parameters");
     }
+    t->kept = xsmi_allocate(t->context, best_floats(t), sizeof *t->kept);
+    if (!t->kept) {
+        return xsmi_fail_memory(err, best_floats(t) * sizeof *t->kept, "the best weights");
+    }
     XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
+    keep_best(t);
     xsm_status status = XSM_OK;
     if (report(t, false, NULL, NULL)) {
         t->status = status = XSM_CANCELLED;
     } else {
         status = minimise(t, err);
-        /* The last point tried need not be the best one; libLBFGS leaves the best in x. */
-        xsm_status written = xsmi_objective_write(t->objective, t->x, status == XSM_OK ? err : NULL);
-        status = status == XSM_OK ? written : status;
+        /* The last point tried need not be the best one. */
+        restore_best(t);
     }
     if (status == XSM_OK && t->end == XSM_FIT_PRECISION) {
         if (t->options.evaluate_every > 0 && t->done.evaluated_at != t->done.iterations) {
@@ -379,7 +417,10 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
         status = xsmi_metrics_new(t.context, t.options.evaluate_top, &t.test_metrics, err);
     }
     if (status == XSM_OK) {
-        status = run(&t, err);
+        xsmi_activity activity;
+        xsmi_begin(&activity, t.context, "training", "iterations", 0);
+        t.activity = &activity;
+        status = xsmi_end(&activity, run(&t, err), err);
     }
     r.iterations = t.done.iterations;
     r.evaluations = t.done.evaluations;
@@ -390,6 +431,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
     r.end = status == XSM_OK ? t.end : XSM_FIT_UNFINISHED;
     xsmi_objective_free(t.objective);
     xsmi_release(t.context, t.x, t.capacity, sizeof *t.x);
+    xsmi_release(t.context, t.kept, best_floats(&t), sizeof *t.kept);
     xsmi_metrics_free(t.context, &t.train_metrics);
     xsmi_metrics_free(t.context, &t.test_metrics);
     xsm_context_free(t.context);

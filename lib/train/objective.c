@@ -336,8 +336,9 @@ xsm_status xsmi_objective_at(xsmi_objective *o, const double *x, double *f, doub
         }
     }
     if (status != XSM_OK) {
-        /* A runner that failed midway has left sums. */
-        memset(o->sums, 0, o->runs * o->rows * o->stride * sizeof *o->sums);
+        if (status != XSM_CANCELLED) { /* a runner that failed midway has left sums */
+            memset(o->sums, 0, o->runs * o->rows * o->stride * sizeof *o->sums);
+        }
         return status;
     }
     *loss = losses;

@@ -7,6 +7,7 @@
 #include "predict/evaluate.h"
 #include "train/window.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 #include "base/random.h"
 
@@ -326,7 +327,10 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
         t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
     uint64_t failed;
+    xsmi_activity shield;
+    xsmi_shield(&shield, t->context); /* steps of a window end in any order */
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
+    xsmi_unshield(&shield);
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }
@@ -348,10 +352,20 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     const uint64_t count = XSMI_MIN(t->rows - t->done.rows, t->options.batch);
     xsm_batch batch = xsm_batch_rows(t->train, t->sequence.now + t->done.rows, count);
     double eta = eta_at(t, t->done.epoch, t->done.rows);
+    xsmi_activity shield;
+    /* A gradient that is computed again must be the same one, and a step is taken as a whole. */
+    const bool changes = t->estimator->ops.state_tensor != NULL;
+    if (changes) {
+        xsmi_shield(&shield, t->context);
+    }
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
+    if (!changes) {
+        xsmi_shield(&shield, t->context);
+    }
     if (status == XSM_OK) {
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
     }
+    xsmi_unshield(&shield);
     if (status == XSM_ERROR_DIVERGED) {
         return diverged(t, t->done.steps, eta, err);
     }
@@ -396,15 +410,13 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
+static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 {
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
-    }
-    XSMI_TRY(xsmi_trainer_check(t, err));
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
     bool stop = false;
     while (t->report.pending || t->done.epoch < t->options.epochs) {
+        xsmi_reach(activity, t->done.steps);
+        XSMI_TRY(xsmi_go_on(t->context, err));
         XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something again */
         if (t->report.pending) {
             XSMI_TRY(end_epoch(t, &stop, err));
@@ -437,4 +449,15 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         }
     }
     return XSM_OK;
+}
+
+xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
+    }
+    XSMI_TRY(xsmi_trainer_check(t, err));
+    xsmi_activity activity;
+    xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));
+    return xsmi_end(&activity, run(t, &activity, err), err);
 }

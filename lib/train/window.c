@@ -28,6 +28,8 @@ enum {
 };
 
 #define NONE UINT16_MAX
+/* Multiplications of the scores of a window: some hundredths of a second. */
+#define WORK_MOST 5e7
 
 typedef struct lane {
     uint32_t first, count; /* its steps in w->order */
@@ -104,6 +106,11 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     /* Components stay small if a window uses few of the classes. */
     uint64_t steps = o->model->classes / (8 * e->width);
     w->steps = XSMI_CLAMP(steps, STEPS_LEAST, STEPS_MOST);
+    /* A run can be cancelled between two windows. */
+    const double entries = e->train->sparse ? (double)e->train->offsets[e->train->rows] / (double)e->train->rows
+                                            : (double)e->train->features;
+    const double most = WORK_MOST / ((entries + 1) * (double)e->width);
+    w->steps = (double)w->steps > most ? (uint64_t)most + 1 : w->steps;
     size_t n = (size_t)w->steps;
     w->losses = xsmi_allocate(ctx, n, sizeof *w->losses);
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);

@@ -8,6 +8,7 @@
  */
 #include "words/collapsed_search.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 #include "gradient/shards.h"
 #include "words/release.h"
@@ -380,6 +381,7 @@ static xsm_status run(descent *d, xsm_error *err)
             XSMI_TRY(step(d, side, &moved, err));
             any |= moved;
             d->steps++;
+            xsmi_advance(d->at->context, 1);
             stop = report(d, moved ? d->eta[side] : 0);
             d->eta[side] *= 1.1;
             if (!moved) {
@@ -421,6 +423,8 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     d.eta[0] = d.eta[1] = d.options.eta;
     const xsmi_word_task task = {ctx, corpus, input, output, d.options.estimator};
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "fitting word vectors", "steps", 2 * d.options.iterations);
     xsm_status status = xsmi_collapsed_new(&task, &d.options, &d.at, err);
     if (status == XSM_OK) {
         d.floats = d.at->words * d.at->stride;
@@ -429,6 +433,7 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
         status = d.before && d.slope ? run(&d, err)
                                      : xsmi_fail_memory(err, d.floats * sizeof *d.before, "a step of all vectors");
     }
+    status = xsmi_end(&activity, status, err);
     if (objective && (status == XSM_OK || status == XSM_CANCELLED)) {
         *objective = d.objective;
     }

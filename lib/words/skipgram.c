@@ -3,6 +3,7 @@
  * 2013): passes over a text, the learning rate, the callback. Steps are in skipgram_batch.c.
  */
 #include "words/skipgram.h"
+#include "base/activity.h"
 #include "base/order.h"
 #include "train/trainer.h"
 #include "words/release.h"
@@ -323,14 +324,8 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
+static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
 {
-    if (!t) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_run: the trainer is NULL");
-    }
-    if (t->estimator && (t->estimator->train != t->rows || t->estimator->model != t->output)) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "the estimator has been bound to something else since");
-    }
     bool stop = t->step == 0 && report(t);
     while (!stop && (t->pending || t->epoch < t->options.epochs)) {
         if (t->pending) {
@@ -338,9 +333,14 @@ xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
             t->pending = false;
             continue;
         }
+        xsmi_reach(activity, t->step);
+        XSMI_TRY(xsmi_go_on(t->context, err));
         const double start = xsmi_seconds();
-        bool last;
+        bool last = false;
+        xsmi_activity shield;
+        xsmi_shield(&shield, t->context); /* a batch is taken as a whole, with the words read for it */
         xsm_status status = advance(t, &last, err);
+        xsmi_unshield(&shield);
         const double end = xsmi_seconds();
         t->seconds += end - start;
         XSMI_TRY(status);
@@ -354,4 +354,17 @@ xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
     }
     return stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
                 : XSM_OK;
+}
+
+xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
+{
+    if (!t) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_run: the trainer is NULL");
+    }
+    if (t->estimator && (t->estimator->train != t->rows || t->estimator->model != t->output)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "the estimator has been bound to something else since");
+    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, t->context, "training", "words", t->options.epochs * t->corpus->info.known);
+    return xsmi_end(&activity, run(t, &activity, err), err);
 }

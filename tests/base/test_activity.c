@@ -168,7 +168,7 @@ static void jobs_are_skipped(void **state)
     for (uint32_t threads = 1; threads <= THREADS; threads += THREADS - 1) {
         xsm_error err = XSM_ERROR_INIT;
         watcher w;
-        xsmi_activity a, *before;
+        xsmi_activity a, shield;
         atomic_int done = 0;
         start(&w, threads, NULL, 0);
         w.use_library = true;
@@ -181,11 +181,12 @@ static void jobs_are_skipped(void **state)
         assert_fails(xsmi_run(w.context, count_job, &done, JOBS, &err), XSM_CANCELLED, err);
         assert_int_equal(done, JOBS);
         /* What is shielded runs to its end. */
-        before = xsmi_shield(w.context);
+        xsmi_shield(&shield, w.context);
         assert_false(xsmi_poll(w.context));
         assert_false(xsmi_is_cancelled(w.context));
         assert_ok(xsmi_run(w.context, count_job, &done, JOBS, &err), err);
-        xsmi_unshield(w.context, before);
+        assert_true(xsmi_would_stop(w.context));
+        xsmi_unshield(&shield);
         assert_int_equal(done, 2 * JOBS);
         assert_true(xsmi_poll(w.context));
         xsmi_end(&a, XSM_OK, NULL);

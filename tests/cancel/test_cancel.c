@@ -16,11 +16,12 @@ enum { ROWS = 1500, FEATURES = 12, CLASSES = 700 };
 
 /* What the bodies share: rows, and a model of theirs for tests that do not change one. */
 typedef struct things {
-    test_problem dense, sparse;
+    test_problem dense, sparse, small;
     bool use_sparse;
     const char *name;
     const char *path, *labels;
     int32_t format;
+    uint64_t batch, hash;
 } things;
 
 static const test_problem *problem(const things *t)
@@ -33,6 +34,7 @@ static int start(void **state)
     static things t;
     t.dense = test_problem_new(ROWS, FEATURES, CLASSES, false, 1);
     t.sparse = test_problem_new(ROWS, 40, CLASSES, true, 2);
+    t.small = test_problem_new(150, 6, 40, false, 3);
     *state = &t;
     return 0;
 }
@@ -42,6 +44,7 @@ static int end(void **state)
     things *t = *state;
     test_problem_free(&t->dense);
     test_problem_free(&t->sparse);
+    test_problem_free(&t->small);
     test_files_end();
     return 0;
 }
@@ -127,14 +130,14 @@ static void evaluations(void **state)
     things *t = *state;
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
         for (t->use_sparse = false;; t->use_sparse = true) {
-            test_every_poll(evaluate, t, threads, 3, "evaluating");
-            test_every_poll(evaluate_ranks, t, threads, 3, "evaluating");
-            test_every_poll(predict, t, threads, 3, "predicting");
+            test_every_poll(evaluate, t, threads, 2, "evaluating");
+            test_every_poll(evaluate_ranks, t, threads, 2, "evaluating");
+            test_every_poll(predict, t, threads, 2, "predicting");
             if (t->use_sparse) {
                 break;
             }
         }
-        test_every_poll(evaluate_search, t, threads, 3, "evaluating");
+        test_every_poll(evaluate_search, t, threads, 2, "evaluating");
     }
 }
 
@@ -408,17 +411,164 @@ static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
 static void preparations(void **state)
 {
     things *t = *state;
-    test_every_poll(transform, t, 1, 6, "fitting a transform, transforming rows");
+    test_every_poll(transform, t, 1, 2, "fitting a transform, transforming rows");
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
         for (t->use_sparse = false;; t->use_sparse = true) {
-            test_every_poll(bind_sampler, t, threads, 10, "finding principal components, fitting a tree");
+            test_every_poll(bind_sampler, t, threads, 3, "finding principal components, fitting a tree");
             if (t->use_sparse) {
                 break;
             }
         }
     }
     t->path = test_path("sampler");
-    test_every_poll(save_sampler, t, 1, 10, "saving, checking a file");
+    test_every_poll(save_sampler, t, 1, 3, "saving, checking a file");
+}
+
+/* -- training ------------------------------------------------------------------------------------------------------ */
+
+/* Trains; a cancelled run is continued, to the same bits. */
+static xsm_status train(void *state, xsm_context *ctx, xsm_error *err)
+{
+    things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    const test_problem *p = &t->small;
+    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    xsm_estimator *e = test_estimator(ctx, t->name, "");
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_trainer *trainer = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.eta = 0.001;
+    options.batch = t->batch;
+    options.evaluate_every = 1;
+    options.test = p->data;
+    xsm_status status = xsm_trainer_new(ctx, m, p->data, e, o, &options, &trainer, err);
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(trainer, err);
+        if (status == XSM_CANCELLED) {
+            assert_ok(xsm_trainer_run(trainer, &none), none);
+        }
+        const uint64_t hash = test_hash(m);
+        t->hash = t->hash == 0 ? hash : t->hash;
+        assert_true(t->hash == hash);
+    }
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void trainings(void **state)
+{
+    things *t = *state;
+    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+        t->name = xsm_estimator_ops_name(xsm_estimator_at(i));
+        const uint64_t limit = xsm_estimator_at(i)->batch_limit;
+        for (t->batch = 1; t->batch <= 16 && (limit == 0 || t->batch <= limit); t->batch += 15) {
+            for (uint32_t threads = 1; threads <= 3; threads += 2) {
+                t->hash = 0;
+                xsm_error err = XSM_ERROR_INIT;
+                assert_ok(train(t, NULL, &err), err); /* not interrupted */
+                test_every_poll(train, t, threads, 1, "training, evaluating");
+            }
+        }
+    }
+}
+
+static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    xsm_estimator *e = test_estimator(ctx, "softmax", "ridge=1");
+    xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
+    xsm_fit_result result = XSM_FIT_RESULT_INIT, after = XSM_FIT_RESULT_INIT;
+    options.iterations = 5;
+    xsm_status status = xsm_fit_batch(ctx, m, t->small.data, e, &options, &result, err);
+    if (status == XSM_CANCELLED && result.iterations > 0) {
+        /* The model has the best weights so far, and goes on from there. */
+        options.iterations = 1;
+        assert_ok(xsm_fit_batch(ctx, m, t->small.data, e, &options, &after, &none), none);
+        assert_true(after.objective <= result.objective);
+    }
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status tune(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_model *m = test_model(ctx, &t->small, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    xsm_estimator *e = test_estimator(ctx, "implicit", "");
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_tuning *tuning = NULL;
+    xsm_status status = xsm_tune_eta(ctx, m, t->small.data, e, o, NULL, &tuning, err);
+    assert_true((tuning != NULL) == (status == XSM_OK));
+    for (size_t i = 0; i < m->weight_count; i++) {
+        assert_true(m->weight[i] == 0);
+    }
+    xsm_tuning_free(tuning);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status choose(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_choice *choice = NULL;
+    xsm_status status = xsm_choose(ctx, t->small.data, NULL, &choice, err);
+    assert_true((choice != NULL) == (status == XSM_OK));
+    xsm_choice_free(choice);
+    return status;
+}
+
+static void choices(void **state)
+{
+    things *t = *state;
+    test_every_poll(fit, t, 1, 3, "training");
+    test_every_poll(fit, t, 3, 3, "training");
+    test_every_poll(tune, t, 1, 3, "choosing a learning rate");
+    test_every_poll(choose, t, 1, 3, "choosing a way to train");
+}
+
+static xsm_status skipgram(void *state, xsm_context *ctx, xsm_error *err)
+{
+    things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_corpus *c = test_corpus(NULL, t->path, 1);
+    xsm_model *in = test_vectors(ctx, c, 8, 0.1, 1), *out = test_vectors(ctx, c, 8, 0, 2);
+    xsm_skipgram_options options = test_word_run(1);
+    xsm_skipgram *trainer = NULL;
+    xsm_status status = xsm_skipgram_new(ctx, c, in, out, NULL, &options, &trainer, err);
+    if (status == XSM_OK) {
+        status = xsm_skipgram_run(trainer, err);
+        if (status == XSM_CANCELLED) {
+            assert_ok(xsm_skipgram_run(trainer, &none), none);
+        }
+        const uint64_t hash = test_hash(in);
+        t->hash = t->hash == 0 ? hash : t->hash;
+        assert_true(t->hash == hash);
+    }
+    xsm_skipgram_free(trainer);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+    return status;
+}
+
+static void words(void **state)
+{
+    things *t = *state;
+    xsm_error err = XSM_ERROR_INIT;
+    t->path = test_topics_text("lines", 500, 3);
+    t->hash = 0;
+    assert_ok(skipgram(t, NULL, &err), err);
+    test_every_poll(skipgram, t, 1, 3, "training");
+    test_every_poll(skipgram, t, 3, 3, "training");
 }
 
 int main(void)
@@ -426,6 +576,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(evaluations), cmocka_unit_test(indexes), cmocka_unit_test(datasets),
         cmocka_unit_test(corpora),     cmocka_unit_test(models),  cmocka_unit_test(preparations),
+        cmocka_unit_test(trainings),   cmocka_unit_test(choices), cmocka_unit_test(words),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -1,0 +1,334 @@
+/*
+ * How long a cancelled call takes to return: the time from a wish, at some moment of the call, to its return. For each
+ * long call the worst of some moments is printed, with the call's own time and its phases.
+ *
+ *     bench_cancel [RUNS] [CLASSES] [FEATURES] [ROWS]
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <xsoftmax.h>
+
+static uint32_t classes = 200000, features = 128;
+static uint64_t rows = 20000;
+static double wish = -1; /* when the call is to end */
+static char phases[256];
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int32_t watch(void *user, const xsm_activity *activity)
+{
+    (void)user;
+    if (!strstr(phases, activity->phase) && strlen(phases) + strlen(activity->phase) + 3 < sizeof phases) {
+        strcat(strcat(phases, phases[0] ? ", " : ""), activity->phase);
+    }
+    return wish >= 0 && now() >= wish;
+}
+
+static xsm_context *ctx;
+static xsm_dataset *data, *small;
+static xsm_model *model;
+static xsm_index *built;
+static char text_path[64], cache_path[64], model_path[64], out_path[64];
+static xsm_error err = XSM_ERROR_INIT;
+
+static void need(xsm_status status)
+{
+    if (status != XSM_OK) {
+        fprintf(stderr, "%s\n", err.message);
+        exit(1);
+    }
+}
+
+static xsm_status read_path(const char *path)
+{
+    xsm_dataset *d = NULL;
+    xsm_status status = xsm_dataset_read(ctx, path, NULL, &d, &err);
+    xsm_dataset_free(d);
+    return status;
+}
+
+static xsm_status read_text(void)
+{
+    return read_path(text_path);
+}
+
+static xsm_status read_cache(void)
+{
+    return read_path(cache_path);
+}
+
+static xsm_status write_as(int32_t format)
+{
+    xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
+    options.format = format;
+    return xsm_dataset_write(data, out_path, &options, &err);
+}
+
+static xsm_status write_text(void)
+{
+    return write_as(XSM_FORMAT_CSV);
+}
+
+static xsm_status write_cache(void)
+{
+    return write_as(XSM_FORMAT_CACHE);
+}
+
+static xsm_status save(void)
+{
+    return xsm_model_save(model, out_path, &err);
+}
+
+static xsm_status load(void)
+{
+    xsm_model *m = NULL;
+    xsm_status status = xsm_model_load(ctx, model_path, NULL, &m, &err);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status evaluate(void)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    return xsm_evaluate(ctx, model, data, NULL, &metrics, &err);
+}
+
+static xsm_status evaluate_ranks(void)
+{
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    return xsm_evaluate_ranks(ctx, model, data, NULL, &ranks, &err);
+}
+
+static xsm_status predict(void)
+{
+    const xsm_batch all = xsm_batch_range(small, 0, 2000);
+    uint32_t *best = malloc(2000 * 5 * sizeof *best);
+    xsm_predictor *p = NULL;
+    need(xsm_predictor_new(model, NULL, &p, &err));
+    xsm_status status = xsm_predictor_run(p, &all, best, NULL, NULL, &err);
+    xsm_predictor_free(p);
+    free(best);
+    return status;
+}
+
+static xsm_status evaluate_search(void)
+{
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_search_metrics metrics = XSM_SEARCH_METRICS_INIT;
+    options.index = built;
+    return xsm_evaluate_search(ctx, model, small, &options, &metrics, &err);
+}
+
+static xsm_status build_index(void)
+{
+    xsm_index *x = NULL;
+    need(xsm_index_new(ctx, "spherical", &x, &err));
+    xsm_status status = xsm_index_build_model(x, model, &err);
+    xsm_index_free(x);
+    return status;
+}
+
+static xsm_status bind_tree(void)
+{
+    xsm_sampler *s = NULL;
+    need(xsm_sampler_new(ctx, "tree", &s, &err));
+    xsm_status status = xsm_sampler_bind(s, data, &err);
+    xsm_sampler_free(s);
+    return status;
+}
+
+static xsm_status train_with(const char *name, const xsm_dataset *train, uint64_t batch)
+{
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 20;
+    options.batch = batch;
+    options.eta = 0.1;
+    need(xsm_dataset_get_info(train, &info, &err));
+    need(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &m, &err));
+    need(xsm_estimator_new(ctx, name, &e, &err));
+    need(xsm_optimizer_new(ctx, "sgd", &o, &err));
+    xsm_status status = xsm_trainer_new(ctx, m, train, e, o, &options, &t, &err);
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(t, &err);
+    }
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status train_softmax(void)
+{
+    return train_with("softmax", data, 256);
+}
+
+static xsm_status train_implicit(void)
+{
+    return train_with("implicit", data, 1);
+}
+
+static xsm_status train_searching(void)
+{
+    return train_with("mips", data, 32);
+}
+
+static xsm_status fit(void)
+{
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    need(xsm_dataset_get_info(small, &info, &err));
+    need(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &m, &err));
+    need(xsm_estimator_new(ctx, "softmax", &e, &err));
+    xsm_status status = xsm_fit_batch(ctx, m, small, e, NULL, NULL, &err);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status choose(void)
+{
+    xsm_choice *choice = NULL;
+    xsm_status status = xsm_choose(ctx, small, NULL, &choice, &err);
+    xsm_choice_free(choice);
+    return status;
+}
+
+static double uniform(void)
+{
+    static uint64_t state = 1;
+    state = state * UINT64_C(6364136223846793005) + 1442695040888963407;
+    return (double)(state >> 40) / (double)(1 << 24);
+}
+
+static void make_data(uint64_t count, uint32_t k, xsm_dataset **out)
+{
+    float *x = malloc(count * features * sizeof *x);
+    uint32_t *labels = malloc(count * sizeof *labels);
+    xsm_labels of = XSM_LABELS_INIT;
+    for (uint64_t i = 0; i < count * features; i++) {
+        x[i] = (float)(2 * uniform() - 1);
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        labels[i] = (uint32_t)(uniform() * k);
+    }
+    of.classes = k;
+    of.labels = labels;
+    need(xsm_dataset_from_dense(ctx, x, count, features, features, &of, XSM_COPY, out, &err));
+    free(x);
+    free(labels);
+}
+
+static void prepare(void)
+{
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    options.progress = watch;
+    need(xsm_context_new(&options, &ctx, &err));
+    make_data(rows, classes, &data);
+    make_data(2000, classes, &small);
+    need(xsm_model_new_linear(ctx, features, classes, NULL, &model, &err));
+    need(xsm_model_parameters(model, &p, &err));
+    for (size_t i = 0; i < (size_t)classes * features; i++) {
+        p.weight[i / features * p.class_step + i % features * p.feature_step] = (float)(uniform() - 0.5);
+    }
+    need(xsm_index_new(ctx, "spherical", &built, &err));
+    need(xsm_index_build_model(built, model, &err));
+    const char *folder = getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp";
+    snprintf(text_path, sizeof text_path, "%.30s/bench_cancel.csv", folder);
+    snprintf(cache_path, sizeof cache_path, "%.30s/bench_cancel.cache", folder);
+    snprintf(model_path, sizeof model_path, "%.30s/bench_cancel.model", folder);
+    snprintf(out_path, sizeof out_path, "%.30s/bench_cancel.out", folder);
+    need(write_text());
+    need(rename(out_path, text_path) == 0 ? XSM_OK : XSM_ERROR_IO);
+    need(write_cache());
+    need(rename(out_path, cache_path) == 0 ? XSM_OK : XSM_ERROR_IO);
+    need(xsm_model_save(model, model_path, &err));
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        xsm_status (*call)(void);
+    } calls[] = {
+        {"xsm_dataset_read, csv", read_text},
+        {"xsm_dataset_read, cache", read_cache},
+        {"xsm_dataset_write, csv", write_text},
+        {"xsm_dataset_write, cache", write_cache},
+        {"xsm_model_save", save},
+        {"xsm_model_load", load},
+        {"xsm_evaluate", evaluate},
+        {"xsm_evaluate_ranks", evaluate_ranks},
+        {"xsm_evaluate_search", evaluate_search},
+        {"xsm_predictor_run", predict},
+        {"xsm_index_build_model", build_index},
+        {"xsm_sampler_bind, tree", bind_tree},
+        {"xsm_trainer_run, softmax", train_softmax},
+        {"xsm_trainer_run, implicit", train_implicit},
+        {"xsm_trainer_run, mips", train_searching},
+        {"xsm_fit_batch", fit},
+        {"xsm_choose", choose},
+    };
+    const int runs = argc > 1 ? atoi(argv[1]) : 10;
+    classes = argc > 2 ? (uint32_t)atoi(argv[2]) : classes;
+    features = argc > 3 ? (uint32_t)atoi(argv[3]) : features;
+    rows = argc > 4 ? (uint64_t)atoi(argv[4]) : rows;
+    prepare();
+    printf("%u classes, %u features, %llu rows, %u threads, %s; worst of %d\n\n", classes, features,
+           (unsigned long long)rows, xsm_context_threads(ctx), xsm_context_instruction_set(ctx), runs);
+    printf("| call | ran for at most | from the wish to the return | phases |\n|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        double worst = 0, longest = 1;
+        phases[0] = '\0';
+        int cancelled = 0;
+        for (int r = 0; r < runs; r++) {
+            const double start = now();
+            wish = start + longest * (r + uniform()) / runs;
+            const xsm_status status = calls[i].call();
+            const double end = now();
+            if (status == XSM_CANCELLED) {
+                cancelled++;
+                worst = end - wish > worst ? end - wish : worst;
+            } else {
+                need(status);
+                longest = end - start < longest ? end - start : longest;
+            }
+        }
+        wish = -1;
+        printf("| %s | %.2f s | ", calls[i].name, longest);
+        if (cancelled) {
+            printf("%.0f ms", 1e3 * worst);
+        } else {
+            printf("-");
+        }
+        printf(" | %s |\n", phases);
+        fflush(stdout);
+    }
+    unlink(text_path);
+    unlink(cache_path);
+    unlink(model_path);
+    unlink(out_path);
+    xsm_index_free(built);
+    xsm_model_free(model);
+    xsm_dataset_free(data);
+    xsm_dataset_free(small);
+    xsm_context_free(ctx);
+    return 0;
+}
