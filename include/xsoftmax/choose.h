@@ -16,6 +16,8 @@
 
 /** @defgroup choose Choosing how to train
  *
+ * Experimental: define XSM_EXPERIMENTAL before the first header. Functions and structs may change with any release.
+ *
  * xsm_choose() finds settings for training on given rows. It sets some rows aside (the held-back rows), trains on
  * others in short runs (trials) that differ in one setting at a time, and keeps the settings with the best result on
  * the held-back rows:

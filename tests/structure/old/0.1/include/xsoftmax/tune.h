@@ -16,6 +16,8 @@
 
 /** @defgroup tune Choosing a learning rate
  *
+ * Experimental: define XSM_EXPERIMENTAL before the first header. Functions and structs may change with any release.
+ *
  * The rule of Fagan and Iyengar (2018, section 4: eta in 10^-3 ... 10^3, each tried on a part of the rows), with
  * successive halving. Every trial is a small copy of the whole run: it starts from a model of zeros, trains one to
  * three times on a random part of the rows (three times if it uses only some of the classes), and runs through the
