@@ -11,7 +11,7 @@ build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpk
     gcc:gcc g++:g++ libc6-dev:stdio.h zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc
     librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
 # shellcheck disable=SC2034
-test_packages='libcmocka-dev:cmocka.pc libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py
+test_packages='libcmocka-dev:cmocka.pc cmake:cmake libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py
     abigail-tools:abidw'
 
 # Another Python, earlier on PATH, would not see Debian's modules.

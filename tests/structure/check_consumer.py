@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A program outside the tree, built with nothing but pkg-config, and run:
+"""A program outside the tree, built with nothing but pkg-config, and then by CMake, and run:
 
 check_consumer.py SOURCE-ROOT --build DIRECTORY --meson MESON... | --prefix PREFIX
 
@@ -34,6 +34,39 @@ def links_statically(compiler, work):
     command = compiler + ["-static", "-x", "c", "-o", str(work / "probe"), "-"]
     return subprocess.run(command, input="int main(void) { return 0; }\n", text=True,
                           capture_output=True).returncode == 0
+
+
+def check_cmake(root, work, library, module_words):
+    """find_package() of what is there, and not of what is not."""
+    if not shutil.which("cmake"):
+        print("skipped: there is no cmake")
+        return SKIP
+    (work / "CMakeLists.txt").write_text(f"""cmake_minimum_required(VERSION 3.13)
+project(consumer C)
+set(where PATHS "{library}/cmake/xsoftmax" NO_DEFAULT_PATH)
+find_package(xsoftmax 9 QUIET ${{where}})
+if(xsoftmax_FOUND)
+    message(FATAL_ERROR "release 9 was found")
+endif()
+find_package(xsoftmax QUIET COMPONENTS speech ${{where}})
+if(xsoftmax_FOUND)
+    message(FATAL_ERROR "a component that does not exist was found")
+endif()
+find_package(xsoftmax 0.1 REQUIRED COMPONENTS core {"words" if module_words else ""} ${{where}})
+add_executable(consumer "{root}/tests/structure/consumer.c")
+target_link_libraries(consumer xsoftmax::xsoftmax)
+if(TARGET xsoftmax::words)
+    add_executable(consumer_words "{root}/tests/structure/consumer_words.c")
+    target_link_libraries(consumer_words xsoftmax::words)
+endif()
+""")
+    build = work / "cmake"
+    clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
+    run(["cmake", "-S", work, "-B", build], env=clean)
+    run(["cmake", "--build", build], env=clean)
+    for program in ["consumer"] + (["consumer_words"] if module_words else []):
+        print(f"{program} by CMake:", run([build / program], env=clean, cwd=work).strip())
+    return 0
 
 
 def main():
@@ -92,7 +125,7 @@ def main():
                 if kind == "shared":
                     clean["LD_LIBRARY_PATH"] = str(library)
                 print(f"{source}, {kind}:", run([program], env=clean, cwd=work).strip())
-    return 0
+        return check_cmake(root, work, library, (found[0].parent / "xsoftmax-words.pc").exists())
 
 
 if __name__ == "__main__":
