@@ -455,7 +455,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
         k.bounds[0] = bounds;
         k.bounds[1] = bounds + leaves + 1;
         xsmi_activity activity;
-        xsmi_begin(&activity, ctx, "fitting a tree", "labels", places * t->height);
+        xsmi_begin(&activity, ctx, "fitting a tree", "labels", row_labels * t->height);
         status = xsmi_end(&activity, fit_levels(&k, report, err), err);
     }
     for (size_t i = 0; i < PARTS; i++) {

@@ -9,7 +9,7 @@ import sys
 
 
 def links(root):
-    pages = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md"]
+    pages = ["README.md", "CHANGELOG.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"]
     for page in [*(root / name for name in pages), *sorted((root / "doc").rglob("*.md"))]:
         text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
