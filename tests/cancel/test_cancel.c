@@ -2,9 +2,12 @@
  * Each long call, cancelled at the first, the second, ... poll: it returns XSM_CANCELLED, leaks nothing, leaves its
  * outputs alone, and its objects can still be used.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "words.h"
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/index.h>
 
 #include <dirent.h>
 #include <stdio.h>
@@ -208,7 +211,12 @@ static xsm_status search_index(void *state, xsm_context *ctx, xsm_error *err)
     assert_ok(xsm_index_new(ctx, t->name, &x, &none), none);
     xsm_status status = xsm_index_build_model(x, m, err);
     if (status == XSM_OK) {
-        status = xsm_index_recall(x, t->dense.x, FEATURES, ROWS, 5, &recall, err);
+        xsm_index_search search = XSM_INDEX_SEARCH_INIT;
+        search.queries = t->dense.x;
+        search.stride = FEATURES;
+        search.count = ROWS;
+        search.top = 5;
+        status = xsm_index_recall(x, &search, &recall, err);
         assert_true(status == XSM_OK ? recall > 0 : recall == -1);
     }
     xsm_index_free(x);
@@ -275,7 +283,12 @@ static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
     xsm_dataset *d = NULL;
     labels.labels = t->dense.labels;
     labels.classes = CLASSES;
-    assert_ok(xsm_dataset_from_dense(ctx, t->dense.x, ROWS, FEATURES, FEATURES, &labels, XSM_COPY, &d, &none), none);
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    rows.values = t->dense.x;
+    rows.rows = ROWS;
+    rows.features = rows.stride = FEATURES;
+    rows.labels = &labels;
+    assert_ok(xsm_dataset_from_dense(ctx, &rows, &d, &none), none);
     xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
     options.format = t->format;
     options.labels_path = t->format == XSM_FORMAT_NPY ? t->labels : NULL;
