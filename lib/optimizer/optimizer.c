@@ -116,6 +116,10 @@ static void unbind(xsm_optimizer *o)
         o->ops.unbind(o->state);
     }
     xsmi_accumulators_free(o);
+    /* Where the zeros in it end depends on the model. */
+    xsmi_release(o->context, o->sums, o->sums_capacity, sizeof *o->sums);
+    o->sums = NULL;
+    o->sums_each = o->sums_capacity = 0;
     o->model = NULL;
     o->steps = 0;
 }
@@ -127,7 +131,6 @@ void xsm_optimizer_free(xsm_optimizer *o)
         unbind(o);
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
         xsmi_release(ctx, o->starts, o->starts_capacity, sizeof *o->starts);
-        xsmi_release(ctx, o->sums, o->sums_capacity, sizeof *o->sums);
         xsmi_release(ctx, o->packed, o->packed_capacity, sizeof *o->packed);
         xsmi_release_tiles(o);
         xsmi_feature_list_free(ctx, &o->rows);
