@@ -48,6 +48,7 @@ bench_result bench_measure_pairs(bench_rate work, void *work_state, bench_rate c
 /* The benchmarks: one line each in main.c. */
 bench_result bench_row_update(uint32_t threads);
 bench_result bench_row_read_update(uint32_t threads);
+bench_result bench_step_least(uint32_t threads);
 bench_result bench_fma_peak(uint32_t threads);
 bench_result bench_step_implicit(uint32_t threads);
 bench_result bench_step_umax(uint32_t threads);

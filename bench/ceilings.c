@@ -79,13 +79,32 @@ double ceiling_rows(void *state)
     return (double)(c->listed * c->threads) / (peak_clock() - start);
 }
 
+static void draw_examples(ceilings *c)
+{
+    for (size_t i = 0; i < c->threads * c->listed / 2; i++) {
+        c->reads[i] = (uint32_t)bench_below(&c->random, CEILING_EXAMPLES);
+    }
+}
+
+double ceiling_steps(void *state)
+{
+    ceilings *c = state;
+    draw_rows(c);
+    draw_examples(c);
+    const size_t part = c->listed, used = part / (2 * PEAK_STEPS) * (2 * PEAK_STEPS);
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        c->loops->steps(c->rows, c->list + t * part, used, c->x, c->reads + t * (part / 2), c->features);
+    }
+    return 0.5 * (double)(used * c->threads) / (peak_clock() - start);
+}
+
 double ceiling_pairs(void *state)
 {
     ceilings *c = state;
     draw_rows(c);
-    for (size_t i = 0; i < c->threads * c->listed / 2; i++) {
-        c->reads[i] = (uint32_t)bench_below(&c->random, CEILING_EXAMPLES);
-    }
+    draw_examples(c);
     double start = peak_clock();
 #pragma omp parallel for num_threads(c->threads) schedule(static, 1)
     for (uint32_t t = 0; t < c->threads; t++) {

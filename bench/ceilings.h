@@ -38,6 +38,8 @@ double ceiling_rows(void *state);
 /* The same, with another row of x for every two of them, chosen at random and read: the memory traffic of a step with
  * one example and two classes. */
 double ceiling_pairs(void *state);
+/* Steps a second with the same traffic that do the least that a step must: scores, coefficients, changed rows. */
+double ceiling_steps(void *state);
 /* Rows a second that are read and written one after another. */
 double ceiling_stream(void *state);
 /* Bytes a second that are read one after another. */

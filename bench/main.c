@@ -12,6 +12,8 @@ static const bench benches[] = {
     {"row-update", "random rows of 2 KB read, dotted and written; ceiling: the same one after another",
      bench_row_update},
     {"row-read-update", "the same, and a row of 32 MB read for every two; ceiling: row-update", bench_row_read_update},
+    {"step-least", "a dense step's least work without the library; ceiling: row-update at two rows a step",
+     bench_step_least},
     {"fma-peak", "fused multiply-adds on registers; ceiling: one thread's, times the threads", bench_fma_peak},
     {"step/implicit", "implicit SGD, dense D=512 K=217,240 n=m=1; ceiling: row-update at two rows a step",
      bench_step_implicit},

@@ -22,10 +22,16 @@ typedef struct peak_loops {
     void (*rows)(float *w, const uint32_t *list, size_t count, const float *x, size_t n);
     /* The same with x = row reads[i/2] of `matrix` for the i-th row, prefetched as well. */
     void (*pairs)(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads, size_t n);
+    /* The least that steps with two classes each must do, in blocks of PEAK_STEPS (count a multiple of twice as many):
+     * scores rows 2s and 2s+1 of the list with row reads[s] of `matrix`, computes coefficients with an exponential and
+     * a logarithm, and changes both rows. The next block's rows are prefetched evenly. */
+    void (*steps)(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads, size_t n);
 } peak_loops;
 
 /* The loops for a kernel table's name, or NULL. They run on the same processors as the table. */
 const peak_loops *peak_find(const char *name);
+
+#define PEAK_STEPS 8
 
 /* Seconds of a monotonic clock. */
 double peak_clock(void);

@@ -5,6 +5,8 @@
  */
 #include "peak.h"
 
+#include <math.h>
+
 #define JOIN_(a, b) a##b
 #define JOIN(a, b) JOIN_(a, b)
 #define TEXT_(a) #a
@@ -130,6 +132,81 @@ static void pairs_loop(float *w, const uint32_t *list, size_t count, const float
     take_rows(w, list, count, matrix, reads, n);
 }
 
+/* Prefetches three rows of a step from `from` on, half of each. */
+static inline __attribute__((always_inline)) void fetch_step(const float *const rows[3], size_t from)
+{
+    for (int r = 0; r < 3; r++) {
+        __builtin_prefetch(rows[r] + from, r > 0, 3);
+    }
+}
+
+/* The example and the two rows of a step. */
+#define STEP_ROWS(s)                                                                                                   \
+    {                                                                                                                  \
+        matrix + reads[s] * n, w + list[2 * (s)] * n, w + list[2 * (s) + 1] * n                                        \
+    }
+
+static float sum_of(const vector acc[4])
+{
+    const vector sum = acc[0] + acc[1] + acc[2] + acc[3];
+    float lane[PEAK_LANES];
+    __builtin_memcpy(lane, &sum, sizeof(lane));
+    float all = 0;
+    UNROLL
+    for (int l = 0; l < PEAK_LANES; l++) {
+        all += lane[l];
+    }
+    return all;
+}
+
+static void steps_loop(float *w, const uint32_t *list, size_t count, const float *matrix, const uint32_t *reads,
+                       size_t n)
+{
+    const size_t steps = count / 2;
+    const vector zero = {0};
+    for (size_t first = 0; first < steps; first += PEAK_STEPS) {
+        const size_t ahead = first + PEAK_STEPS < steps ? PEAK_STEPS : 0;
+        float score[PEAK_STEPS], change[PEAK_STEPS];
+        for (size_t b = 0; b < PEAK_STEPS; b++) {
+            const float *const row[3] = STEP_ROWS(first + b), *const coming[3] = STEP_ROWS(first + b + ahead);
+            vector own[4] = {{0}}, other[4] = {{0}};
+            for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+                for (size_t k = 0; k < 4 * PEAK_LANES; k += 32) {
+                    fetch_step(coming, (i + k) / 2);
+                }
+                UNROLL
+                for (int k = 0; k < 4; k++) {
+                    const vector x = *(const vector *)(const void *)(row[0] + i + k * PEAK_LANES);
+                    own[k] += *(const vector *)(const void *)(row[1] + i + k * PEAK_LANES) * x;
+                    other[k] += *(const vector *)(const void *)(row[2] + i + k * PEAK_LANES) * x;
+                }
+            }
+            score[b] = sum_of(other) - sum_of(own);
+        }
+        for (size_t b = 0; b < PEAK_STEPS; b++) {
+            const double e = exp((double)score[b]);
+            change[b] = (float)(1e-6 * e * exp(-log(1 + e)));
+        }
+        for (size_t b = PEAK_STEPS; b-- > 0;) {
+            const float *const row[3] = STEP_ROWS(first + b), *const coming[3] = STEP_ROWS(first + b + ahead);
+            float *own = w + list[2 * (first + b)] * n, *other = w + list[2 * (first + b) + 1] * n;
+            const vector by = zero + change[b];
+            for (size_t i = 0; i < n; i += 4 * PEAK_LANES) {
+                for (size_t k = 0; k < 4 * PEAK_LANES; k += 32) {
+                    fetch_step(coming, (n + i + k) / 2);
+                }
+                UNROLL
+                for (int k = 0; k < 4; k++) {
+                    const size_t at = i + (size_t)k * PEAK_LANES;
+                    const vector x = *(const vector *)(const void *)(row[0] + at);
+                    *(vector *)(void *)(own + at) += by * x;
+                    *(vector *)(void *)(other + at) -= by * x;
+                }
+            }
+        }
+    }
+}
+
 extern const peak_loops JOIN(peak_, PEAK_NAME);
 const peak_loops JOIN(peak_, PEAK_NAME) = {
     .name = TEXT(PEAK_NAME),
@@ -139,4 +216,5 @@ const peak_loops JOIN(peak_, PEAK_NAME) = {
     .update = update_loop,
     .rows = rows_loop,
     .pairs = pairs_loop,
+    .steps = steps_loop,
 };
