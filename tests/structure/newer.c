@@ -52,6 +52,11 @@ int main(void)
     labels.size = sizeof labels;
     labels.classes = 3;
     labels.labels = of_rows;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = values;
+    dense.rows = 4;
+    dense.features = 2;
+    dense.labels = &labels;
     xsm_dataset *rows = NULL;
     xsm_model *model = NULL;
     xsm_estimator *estimator = NULL;
@@ -75,9 +80,8 @@ int main(void)
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 2;
     options.progress = at_progress;
-    if (xsm_dataset_from_dense(NULL, &values[0][0], 4, 2, 2, &labels, XSM_COPY, &rows, &err) ||
-        xsm_model_new_linear(NULL, 2, 3, NULL, &model, &err) || xsm_estimator_new_from(NULL, &own, &estimator, &err) ||
-        xsm_optimizer_new(NULL, "sgd", &optimizer, &err) ||
+    if (xsm_dataset_from_dense(NULL, &dense, &rows, &err) || xsm_model_new_linear(NULL, 2, 3, NULL, &model, &err) ||
+        xsm_estimator_new_from(NULL, &own, &estimator, &err) || xsm_optimizer_new(NULL, "sgd", &optimizer, &err) ||
         xsm_trainer_new(NULL, model, rows, estimator, optimizer, &options, &trainer, &err) ||
         xsm_trainer_run(trainer, &err)) {
         fprintf(stderr, "%s\n", err.message);
