@@ -56,7 +56,7 @@ typedef struct xsm_prediction {
     uint32_t *classes;      /**< [n][top] output: highest score first; classes with equal scores in increasing order. */
     float *scores;          /**< [n][top] output: their scores, or NULL. */
     double *probabilities;  /**< [n][top] output: exp(score) divided by the sum over all K classes, or NULL. Not
-                               available  with an index or a beam of less than K, which do not score all classes;
+                               available with an index or a beam of less than K, which do not score all classes;
                                available with  the tree alone, whose probabilities sum to one. */
 } xsm_prediction;
 
