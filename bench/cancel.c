@@ -4,7 +4,6 @@
  *
  *     bench_cancel [RUNS] [CLASSES] [FEATURES] [ROWS]
  */
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +114,10 @@ static xsm_status predict(void)
     uint32_t *best = malloc(2000 * 5 * sizeof *best);
     xsm_predictor *p = NULL;
     need(xsm_predictor_new(model, NULL, &p, &err));
-    xsm_status status = xsm_predictor_run(p, &all, best, NULL, NULL, &err);
+    xsm_prediction wanted = XSM_PREDICTION_INIT;
+    wanted.batch = &all;
+    wanted.classes = best;
+    xsm_status status = xsm_predictor_run(p, &wanted, &err);
     xsm_predictor_free(p);
     free(best);
     return status;
@@ -202,14 +204,6 @@ static xsm_status fit(void)
     return status;
 }
 
-static xsm_status choose(void)
-{
-    xsm_choice *choice = NULL;
-    xsm_status status = xsm_choose(ctx, small, NULL, &choice, &err);
-    xsm_choice_free(choice);
-    return status;
-}
-
 static double uniform(void)
 {
     static uint64_t state = 1;
@@ -230,7 +224,12 @@ static void make_data(uint64_t count, uint32_t k, xsm_dataset **out)
     }
     of.classes = k;
     of.labels = labels;
-    need(xsm_dataset_from_dense(ctx, x, count, features, features, &of, XSM_COPY, out, &err));
+    xsm_dense_rows of_rows = XSM_DENSE_ROWS_INIT;
+    of_rows.values = x;
+    of_rows.rows = count;
+    of_rows.features = of_rows.stride = features;
+    of_rows.labels = &of;
+    need(xsm_dataset_from_dense(ctx, &of_rows, out, &err));
     free(x);
     free(labels);
 }
@@ -284,7 +283,6 @@ int main(int argc, char **argv)
         {"xsm_trainer_run, implicit", train_implicit},
         {"xsm_trainer_run, mips", train_searching},
         {"xsm_fit_batch", fit},
-        {"xsm_choose", choose},
     };
     const int runs = argc > 1 ? atoi(argv[1]) : 10;
     classes = argc > 2 ? (uint32_t)atoi(argv[2]) : classes;
