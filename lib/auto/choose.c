@@ -9,6 +9,7 @@
 #include "auto/choose.h"
 
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/order.h"
 
 #include <xsoftmax/ext/optimizer.h>
@@ -330,6 +331,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
 xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                       xsm_choice **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
     }
@@ -384,6 +386,7 @@ void xsm_choice_free(xsm_choice *r)
 
 xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_info: the choice is NULL");
     }
@@ -402,6 +405,7 @@ const char *xsm_choice_line(const xsm_choice *r, size_t index)
 
 xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_trial *trial, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_trial: the choice is NULL");
     }

@@ -15,6 +15,7 @@
 #include "auto/tune.h"
 
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -321,6 +322,7 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                         xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!model || !train || !estimator || !optimizer || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tune_eta: %s is NULL",
                          !model       ? "the model"
@@ -388,6 +390,7 @@ void xsm_tuning_free(xsm_tuning *r)
 
 xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_info: the tuning is NULL");
     }
@@ -396,6 +399,7 @@ xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_e
 
 xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_trial: the tuning is NULL");
     }

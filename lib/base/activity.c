@@ -7,6 +7,7 @@
 #include "base/activity.h"
 
 #include "base/context.h"
+#include "base/entry.h"
 #include "base/pool.h"
 
 #include <time.h>
@@ -243,6 +244,19 @@ static void look_meanwhile(void *activity)
     poll_activity(activity);
 }
 
+/* A job on a thread of the host's. */
+typedef struct guest_job {
+    xsm_job job;
+    void *state;
+} guest_job;
+
+static void run_guest(void *state, size_t index, uint32_t thread)
+{
+    XSMI_ENTER();
+    const guest_job *guest = state;
+    guest->job(guest->state, index, thread);
+}
+
 static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t count, xsmi_activity *a, xsm_error *err)
 {
     if (ctx->runner.threads == 1) {
@@ -252,7 +266,8 @@ static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t co
         return XSM_OK;
     }
     if (ctx->runner.run) {
-        int32_t result = ctx->runner.run(ctx->runner.user, job, state, count);
+        guest_job guest = {job, state};
+        int32_t result = ctx->runner.run(ctx->runner.user, run_guest, &guest, count);
         return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
     }
     xsmi_pool_run(ctx->pool, job, state, count, a ? look_meanwhile : NULL, a);

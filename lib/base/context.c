@@ -5,6 +5,7 @@
  */
 #include "base/base.h"
 #include "base/context.h"
+#include "base/entry.h"
 #include "base/order.h"
 #include "base/pool.h"
 #include "base/system.h"
@@ -47,6 +48,7 @@ static void release_context(xsm_context *ctx, const xsm_allocator *allocator)
 
 xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_new: out is NULL");
     }

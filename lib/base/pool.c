@@ -7,6 +7,7 @@
  * next run, then sleep. Where the processor has no atomic words of 64 bits, a mutex guards the word.
  */
 #include "base/pool.h"
+#include "base/entry.h"
 #include "base/system.h"
 
 #include <pthread.h>
@@ -142,6 +143,7 @@ static bool has_pieces(xsmi_pool *p)
 
 static void *work(void *argument)
 {
+    XSMI_ENTER(); /* a thread starts with the environment of the one that makes it */
     worker *me = argument;
     xsmi_pool *p = me->pool;
     while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {

@@ -50,6 +50,7 @@
                                                                                                                        \
     xsm_status xsm_##kind##_new(xsm_context *context, const char *name, xsm_##kind **out, xsm_error *err)              \
     {                                                                                                                  \
+        XSMI_ENTER();                                                                                                  \
         const xsm_##kind##_ops *ops = xsm_##kind##_find(name);                                                         \
         return ops ? xsm_##kind##_new_from(context, ops, out, err)                                                     \
                    : xsmi_fail_name(err, #kind, name, xsm_##kind##_count(), name_at);                                  \

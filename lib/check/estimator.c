@@ -1,6 +1,7 @@
 /* The suite that tests an estimator's table on generated problems (ext/estimator.h lists the checks): the parts in
  * order, the same gradient in other blocks, and on other numbers of threads. */
 #include "check/estimator.h"
+#include "base/entry.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -217,6 +218,7 @@ static xsm_status read_options(const xsm_estimator_check_options *given, xsm_est
 xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *ops,
                                const xsm_estimator_check_options *given, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_check: the table is NULL");
     }

@@ -2,6 +2,7 @@
 #include "index/index.h"
 
 #include "base/arena.h"
+#include "base/entry.h"
 #include "base/random.h"
 #include "check/context.h"
 
@@ -359,6 +360,7 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
 xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const xsm_index_check_options *given,
                            xsm_error *err)
 {
+    XSMI_ENTER();
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_check: the table is NULL");
     }

@@ -1,6 +1,7 @@
 /* The conformance suite for samplers' tables, on synthetic problems (ext/sampler.h says what it tests). */
 #include "check/sampler.h"
 
+#include "base/entry.h"
 #include "check/chi_square.h"
 
 #include <math.h>
@@ -442,6 +443,7 @@ static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampl
 xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, const xsm_sampler_check_options *given,
                              xsm_error *err)
 {
+    XSMI_ENTER();
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_check: the table is NULL");
     }

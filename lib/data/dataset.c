@@ -7,6 +7,7 @@
 #include "data/dataset.h"
 #include "data/vocabulary.h"
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/order.h"
 #include "base/spool.h"
 
@@ -391,6 +392,7 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
 
 xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_info: dataset is NULL");
     }
@@ -412,6 +414,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
 
 xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *row, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_row: dataset is NULL");
     }
@@ -432,6 +435,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
 
 xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_classes: dataset is NULL");
     }

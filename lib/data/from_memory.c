@@ -4,6 +4,7 @@
  */
 #include "data/dataset.h"
 
+#include "base/entry.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -192,6 +193,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
 
 xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, xsm_dataset **out, xsm_error *err)
 {
+    XSMI_ENTER();
     const char *function = "xsm_dataset_from_dense";
     if (!rows || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
@@ -313,6 +315,7 @@ static xsm_status fill_csr(xsm_dataset *d, const xsm_csr_rows *given, const char
 
 xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_dataset **out, xsm_error *err)
 {
+    XSMI_ENTER();
     const char *function = "xsm_dataset_from_csr";
     if (!rows || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");

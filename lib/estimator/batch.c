@@ -1,5 +1,6 @@
 /* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
 #include "estimator/pass.h"
+#include "base/entry.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
 #include "estimator/stream.h"
@@ -204,6 +205,7 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
+    XSMI_ENTER();
     return gradient(e, batch, eta, g, (purpose){NULL, true}, err);
 }
 
@@ -216,6 +218,7 @@ xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch
 xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         float *input_gradient, size_t stride, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!input_gradient) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient_input: input_gradient is NULL");
     }

@@ -1,6 +1,7 @@
 /* Binding an estimator to a model and rows: checks both and computes what steps need for every row. */
 #include "estimator/estimator.h"
 #include "base/activity.h"
+#include "base/entry.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -268,10 +269,12 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
 
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
+    XSMI_ENTER();
     return xsmi_estimator_bind(e, model, train, false, NULL, err);
 }
 
 xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
+    XSMI_ENTER();
     return xsmi_estimator_bind(e, model, train, true, NULL, err);
 }

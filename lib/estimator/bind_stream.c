@@ -1,5 +1,6 @@
 /* Binding an estimator to a stream of rows: see stream.h. */
 #include "estimator/stream.h"
+#include "base/entry.h"
 
 #define BATCH_DEFAULT 256
 
@@ -89,6 +90,7 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
 xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
                                      xsm_error *err)
 {
+    XSMI_ENTER();
     if (!e || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind_stream: %s is NULL",
                          e ? "the model" : "the estimator");

@@ -1,5 +1,6 @@
 /* Estimators between their tables and their callers: checks tables, allocates states, sets options. */
 #include "estimator/estimator.h"
+#include "base/entry.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -181,6 +182,7 @@ static xsm_status make_part(xsm_estimator *e, xsm_error *err)
 xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *given, xsm_estimator **out,
                                   xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: %s is NULL", out ? "the table" : "out");
     }
@@ -304,6 +306,7 @@ static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_g
 
 xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *value, xsm_error *err)
 {
+    XSMI_ENTER();
     xsmi_option_group group;
     const char *key;
     const xsm_option *option;
@@ -330,6 +333,7 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
 xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, uint32_t count,
                                      xsm_error *err)
 {
+    XSMI_ENTER();
     xsmi_option_group group;
     const char *key;
     const xsm_option *option;
@@ -347,6 +351,7 @@ xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const u
 
 xsm_status xsm_estimator_set_number(xsm_estimator *e, const char *name, double value, xsm_error *err)
 {
+    XSMI_ENTER();
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));

@@ -1,5 +1,6 @@
 /* Common code of estimators with a sampler: the sampler's life, the codes of the rows, the lists of classes. */
 #include "estimator/shared.h"
+#include "base/entry.h"
 
 xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 {
@@ -15,6 +16,7 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err)
 
 xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_sampler: the estimator is NULL");
     }

@@ -1,6 +1,7 @@
 /* Score gradients: their memory, which is reused from step to step, and their entries. */
 #include "gradient/gradient.h"
 
+#include "base/entry.h"
 #include "base/option.h"
 
 #include <string.h>
@@ -17,6 +18,7 @@
 
 xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
     }
@@ -320,6 +322,7 @@ bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int
 
 xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
     }

@@ -4,6 +4,7 @@
  */
 #include "index/index.h"
 #include "base/activity.h"
+#include "base/entry.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -164,6 +165,7 @@ static xsm_status build(xsm_index *x, xsm_error *err)
 
 xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!x || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
     }
@@ -194,6 +196,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
 
 xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!x || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
@@ -283,6 +286,7 @@ void xsmi_index_move(xsm_index *x, const xsm_model *model)
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!x || (!classes && count > 0)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_update: %s is NULL", x ? "classes" : "the index");
     }

@@ -3,6 +3,7 @@
  * build.c, searching in query.c.
  */
 #include "index/index.h"
+#include "base/entry.h"
 
 #include <string.h>
 
@@ -50,6 +51,7 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
 
 xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, xsm_index **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_new: %s is NULL", out ? "the table" : "out");
     }
@@ -123,6 +125,7 @@ XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 
 xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!x) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_get_info: the index is NULL");
     }

@@ -3,6 +3,7 @@
 
 #include "base/activity.h"
 #include "base/arena.h"
+#include "base/entry.h"
 
 #include <math.h>
 #include <string.h>
@@ -101,6 +102,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!x || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_query: %s is NULL", x ? "the search" : "the index");
     }

@@ -2,6 +2,7 @@
  * A model's classes, their labels and names, and its vocabulary.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "data/vocabulary.h"
 #include "model/model_file.h"
 
@@ -99,6 +100,7 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
 
 xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !map) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_classes: %s is NULL", m ? "map" : "model");
     }
@@ -149,6 +151,7 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
 
 xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !map) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_classes: %s is NULL", m ? "map" : "model");
     }

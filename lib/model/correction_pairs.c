@@ -4,6 +4,7 @@
  * their values as `pair_values` F32.
  */
 #include "model/correction.h"
+#include "base/entry.h"
 #include "model/model.h"
 #include "model/pairs.h"
 
@@ -125,6 +126,7 @@ const xsmi_correction_kind xsmi_pairs_correction = {
 
 xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_add_pairs: %s is NULL", m ? "the data" : "the model");
     }

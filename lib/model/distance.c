@@ -6,6 +6,7 @@
  * the row.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "base/order.h"
 
 const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
@@ -82,6 +83,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 
 xsm_status xsm_model_set_score(xsm_model *m, int32_t score, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_score: the model is NULL");
     }

@@ -1,5 +1,6 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
+#include "base/entry.h"
 #include "model/score.h"
 
 #include <math.h>
@@ -39,6 +40,7 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
 xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                    const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_embedding: out is NULL");
     }
@@ -77,6 +79,7 @@ uint32_t xsm_model_hidden(const xsm_model *m)
 
 xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *options, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding: model is NULL");
     }
@@ -90,6 +93,7 @@ xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *op
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
                                     xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_hidden_vectors: %s is NULL", m ? "out" : "model");
     }

@@ -3,6 +3,7 @@
  * leaves the old one unchanged.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "model/model_file.h"
 
 #include <string.h>
@@ -185,6 +186,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
 
 xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *given, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
     }

@@ -2,6 +2,7 @@
  * The metadata of a model's file: text under keys, kept in alphabetic order.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "base/heap_sort.h"
 #include "model/model_file.h"
 
@@ -82,6 +83,7 @@ static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
 
 xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *value, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !key) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_metadata: %s is NULL", m ? "key" : "model");
     }

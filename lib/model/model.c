@@ -5,6 +5,7 @@
  * metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and model_load.c.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "model/model_file.h"
 
 #include <float.h>
@@ -71,6 +72,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
 xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                                 const xsm_model_options *options, xsm_model **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
     }
@@ -311,6 +313,7 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 
 xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
     }

@@ -4,6 +4,7 @@
 #include "model/model.h"
 #include "model/model_file.h"
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -309,6 +310,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
 xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
                           xsm_error *err)
 {
+    XSMI_ENTER();
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
     }

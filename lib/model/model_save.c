@@ -25,6 +25,7 @@
 #include "model/model.h"
 #include "model/model_file.h"
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/option.h"
 #include "base/order.h"
 
@@ -374,6 +375,7 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
     }

@@ -1,5 +1,6 @@
 /* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
 #include "model/model.h"
+#include "base/entry.h"
 
 /* Bytes from the first number of `rows` rows to the last. */
 static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
@@ -9,6 +10,7 @@ static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
 
 xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !parameters) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
     }
@@ -32,6 +34,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
 
 xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !parameters) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
                          m ? "parameters" : "model");
@@ -61,6 +64,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
 
 xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
     }
@@ -83,6 +87,7 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
 
 xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_view: %s is NULL", m ? "view" : "model");
     }

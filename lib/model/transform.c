@@ -2,6 +2,7 @@
  * The transform of new rows that a model stores, so that its users transform rows as its training did.
  */
 #include "model/model.h"
+#include "base/entry.h"
 #include "model/model_file.h"
 
 void xsmi_model_clear_transform(xsm_model *m)
@@ -20,6 +21,7 @@ uint32_t xsm_model_input_features(const xsm_model *m)
 
 xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_transform: model is NULL");
     }
@@ -51,6 +53,7 @@ const char *xsm_model_transform_description(const xsm_model *m)
 
 xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!m || !dataset) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_transform: %s is NULL", m ? "dataset" : "model");
     }

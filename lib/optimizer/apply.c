@@ -2,6 +2,7 @@
  * A step on a batch: checks arguments, keeps the scales in range, and divides the work so that one thread changes a
  * class's row of weights, in the order of the examples.
  */
+#include "base/entry.h"
 #include "base/order.h"
 #include "optimizer/step.h"
 
@@ -352,6 +353,7 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
                                xsm_error *err)
 {
+    XSMI_ENTER();
     if (!o || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_apply: %s is NULL",
                          !o       ? "the optimizer"

@@ -1,6 +1,7 @@
 /*
  * The life of optimizers: tables, options, binding. apply.c takes the steps.
  */
+#include "base/entry.h"
 #include "base/option.h"
 #include "optimizer/step.h"
 
@@ -86,6 +87,7 @@ static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *op
 xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *given, xsm_optimizer **out,
                                   xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_new: %s is NULL", out ? "the table" : "out");
     }
@@ -154,6 +156,7 @@ XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }

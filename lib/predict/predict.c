@@ -3,6 +3,7 @@
 #include "predict/predict.h"
 
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -109,6 +110,7 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                              xsm_error *err)
 {
+    XSMI_ENTER();
     if (!model || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
     }
@@ -370,6 +372,7 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
 
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!p || !prediction) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
     }

@@ -1,5 +1,6 @@
 /* Names of classes from a file with one name a line: line i, from 0, names the label i. */
 #include "data/dataset.h"
+#include "base/entry.h"
 #include "base/grow.h"
 #include "read/source.h"
 #include "data/text.h"
@@ -93,6 +94,7 @@ static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
 
 xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!d || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_names: %s is NULL", d ? "path" : "dataset");
     }

@@ -3,6 +3,7 @@
  */
 #include "read/format.h"
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/grow.h"
 #include "data/vocabulary.h"
 
@@ -396,6 +397,7 @@ static xsm_status read_all(xsm_context *context, const input *from, const xsm_re
 xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options, xsm_dataset **out,
                             xsm_error *err)
 {
+    XSMI_ENTER();
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read: %s is NULL", path ? "out" : "path");
     }
@@ -405,6 +407,7 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_re
 xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
                                    const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!source || !source->read || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
                          !source         ? "source"

@@ -1,6 +1,7 @@
 /* Writing datasets to files: checks, the format's file, and those of labels and names beside it. */
 #include "read/format.h"
 #include "base/activity.h"
+#include "base/entry.h"
 
 #include <string.h>
 
@@ -165,6 +166,7 @@ static xsm_status write_dataset(const xsm_dataset *d, const char *path, const xs
 
 xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_write_options *options, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!d || !path || !options) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_write: %s is NULL",
                          !d     ? "dataset"

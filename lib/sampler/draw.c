@@ -2,6 +2,7 @@
  * Draws for rows of a batch, with and without replacement, and the class lists of sampled estimators.
  */
 #include "sampler/sampler.h"
+#include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 
@@ -387,6 +388,7 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
 
 xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!draw) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_draw: draw is NULL");
     }
@@ -418,6 +420,7 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
 xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *given, uint32_t first, uint32_t count,
                                          float *log_probabilities, xsm_error *err)
 {
+    XSMI_ENTER();
     xsm_batch batch;
     XSMI_TRY(check(s, "xsm_sampler_log_probabilities", log_probabilities, given, &batch, err));
     if (first > s->classes || count > s->classes - first) {

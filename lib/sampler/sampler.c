@@ -4,6 +4,7 @@
  */
 #include "sampler/sampler.h"
 #include "base/activity.h"
+#include "base/entry.h"
 
 #include <string.h>
 
@@ -59,6 +60,7 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
 
 xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *given, xsm_sampler **out, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: %s is NULL", out ? "the table" : "out");
     }
@@ -124,6 +126,7 @@ XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!s || !train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_bind: %s is NULL", s ? "the data" : "the sampler");
     }

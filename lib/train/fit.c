@@ -3,6 +3,7 @@
  * before the tolerance is reached, starts it once more.
  */
 #include "base/activity.h"
+#include "base/entry.h"
 #include "methods/registry.h"
 #include "predict/evaluate.h"
 #include "train/fit.h"
@@ -374,6 +375,7 @@ static xsm_status run(fit *t, xsm_error *err)
 xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                          const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!model || !train || !estimator) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_batch: %s is NULL",
                          !model   ? "the model"

@@ -1,5 +1,6 @@
 /* A build without libLBFGS: training on all rows at once is refused. */
 #include "train/fit.h"
+#include "base/entry.h"
 
 xsm_status xsmi_fit_check(xsm_error *err)
 {
@@ -11,6 +12,7 @@ xsm_status xsmi_fit_check(xsm_error *err)
 xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                          const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
+    XSMI_ENTER();
     (void)context;
     (void)model;
     (void)train;

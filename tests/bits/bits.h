@@ -48,7 +48,8 @@ enum {
 
 typedef struct bits_machine {
     const char *name;
-    size_t every; /* runs on it: 1 = all, 3 = every third */
+    size_t every;         /* runs on it: 1 = all, 3 = every third */
+    bool odd_environment; /* runs begin with rounding up, and without subnormal numbers where that can be set */
     xsm_context *context;
     const bits_rows *rows[BITS_SETS];
     xsm_dataset *one[BITS_SETS], *several[BITS_SETS]; /* with the first label of each row, with all */
@@ -83,6 +84,10 @@ xsm_status bits_add_file(uint64_t *hash, const char *path);
 /* Adds what came of it to the hash; a status that is not XSM_OK is what came of it as well: the list then has its
  * name. */
 typedef xsm_status (*bits_run)(const bits_machine *machine, const void *what, uint64_t *hash);
+
+/* Makes a run on a thread of its own, in the machine's floating-point environment; `used` gets the bytes of its stack
+ * that it has touched. */
+xsm_status bits_run_as_guest(bits_run run, const bits_machine *machine, const void *what, uint64_t *hash, size_t *used);
 
 /* Makes a run on every machine and puts it on the list. The first word of the name is the group. */
 void bits_record(bits_run run, const void *what, const char *name, ...) __attribute__((format(printf, 3, 4)));

@@ -1,9 +1,10 @@
 /*
- * bits FOLDER | --write FOLDER | --print
+ * bits FOLDER | --write FOLDER | --print | --stack
  *
  * Makes every run on one thread and on two, and some of them with each of the other instruction sets, which must give
  * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
- * logarithms and exponentials are in them) and for the same architecture, or writes that list.
+ * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
+ * stack; --stack prints what each group of runs needs.
  */
 #include "bits.h"
 
@@ -19,10 +20,11 @@
 #include <gnu/libc-version.h>
 #endif
 
-enum { NAME_SIZE = 160, MACHINES = 4, SHOWN = 10 };
+enum { NAME_SIZE = 160, MACHINES = 5, SHOWN = 10 };
 
 typedef struct line {
     char name[NAME_SIZE], hash[40]; /* 16 digits, or a status's name */
+    size_t stack;                   /* most bytes that a run of it has used on the thread that called */
 } line;
 
 typedef struct list {
@@ -78,7 +80,11 @@ void bits_record(bits_run run, const void *what, const char *name, ...)
         }
         char text[sizeof l->hash];
         uint64_t hash = 0;
-        xsm_status status = run(&machines[i], what, &hash);
+        size_t stack;
+        xsm_status status = bits_run_as_guest(run, &machines[i], what, &hash, &stack);
+        if (stack > l->stack) {
+            l->stack = stack;
+        }
         if (status == XSM_OK) {
             snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
         } else {
@@ -333,6 +339,26 @@ static void print_groups(const list *l, FILE *file)
     fprintf(file, "| **all** | **%zu** | **%zu** | |\n", runs, refused);
 }
 
+/* Prints for each group the run that used most of its thread's stack. */
+static void print_stacks(const list *l)
+{
+    printf("| group | most of the stack | run |\n|---|---|---|\n");
+    for (size_t i = 0; i < l->count; i++) {
+        size_t width = strcspn(l->lines[i].name, " ") + 1, most = i;
+        bool first = true;
+        for (size_t j = 0; j < l->count; j++) {
+            if (strncmp(l->lines[j].name, l->lines[i].name, width) == 0) {
+                first = first && j >= i;
+                most = l->lines[j].stack > l->lines[most].stack ? j : most;
+            }
+        }
+        if (first) {
+            printf("| %.*s | %.1f KiB | %s |\n", (int)width - 1, l->lines[i].name, (double)l->lines[most].stack / 1024,
+                   l->lines[most].name);
+        }
+    }
+}
+
 static void print_list(const list *l, FILE *file)
 {
     char head[128];
@@ -445,6 +471,8 @@ static void make_runs(void)
     bits_machine_open(&machines[1], "2 threads", 2, 0, 1);
     bits_machine_open(&machines[2], "2 threads without AVX-512", 2, XSM_CPU_DISABLE_AVX512, 3);
     bits_machine_open(&machines[3], "portable C", 1, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON, 29); /* it is slow */
+    bits_machine_open(&machines[4], "2 threads, rounding up", 2, 0, 2);
+    machines[4].odd_environment = true;
     bits_of_training();
     bits_of_loops();
     bits_of_models();
@@ -463,13 +491,16 @@ static void make_runs(void)
 int main(int argc, char **argv)
 {
     bool write = argc == 3 && strcmp(argv[1], "--write") == 0, print = argc == 2 && strcmp(argv[1], "--print") == 0;
+    bool stack = argc == 2 && strcmp(argv[1], "--stack") == 0;
     if (argc != 2 && !write) {
-        bits_fail("usage: bits FOLDER | --write FOLDER | --print");
+        bits_fail("usage: bits FOLDER | --write FOLDER | --print | --stack");
     }
     make_runs();
     check_names();
     if (print) {
         print_list(&made, stdout);
+    } else if (stack) {
+        print_stacks(&made);
     } else if (write && !failures) {
         write_files(argv[2]);
     } else if (!write) {

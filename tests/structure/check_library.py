@@ -220,9 +220,25 @@ def check_circles(root, shared, archive):
     return bad
 
 
+# Public functions that return a status, as lib/ defines them, up to the first line.
+STATUS_FUNCTION = re.compile(r"^ *xsm_status (xsm_[a-z0-9_#]+)\([^;{}]*\)\s*\\?\n *\{[ \\]*\n(.*)$", re.MULTILINE)
+
+
+def check_entries(root, shared, archive):
+    """Each begins with XSMI_ENTER(), or only hands on to one that does."""
+    functions = [(source, name, line.strip(" \\"))
+                 for source in sorted((root / "lib").rglob("*.[ch]"))
+                 for name, line in STATUS_FUNCTION.findall(source.read_text())]
+    if len(functions) < 90:
+        return [f"only {len(functions)} functions found: has their form changed?"]
+    return [f"{source.relative_to(root)}: {name}() does not begin with XSMI_ENTER() (lib/base/entry.h)"
+            for source, name, line in functions if line != "XSMI_ENTER();"]
+
+
 def main():
     check = {"exported": check_exported, "complete": check_complete, "names": check_names, "state": check_state,
-             "calls": check_calls, "floors": check_floors, "circles": check_circles}[sys.argv[1]]
+             "calls": check_calls, "floors": check_floors, "circles": check_circles,
+             "entries": check_entries}[sys.argv[1]]
     try:
         bad = check(pathlib.Path(sys.argv[2]), sys.argv[3], sys.argv[4])
     except FileNotFoundError as missing:

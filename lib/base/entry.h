@@ -1,0 +1,87 @@
+/*
+ * What each public function that returns a status does first.
+ *
+ * The library computes in C's default floating-point environment: it rounds to nearest, keeps subnormal numbers and
+ * does not trap. A host's thread may have another one (a game or an audio program flushes subnormals, for example), in
+ * which every sum would have other bits. A function enters the default environment and leaves the host's as it was, its
+ * exception flags included; errno, too, is as before.
+ */
+#ifndef XSMI_ENTRY_H
+#define XSMI_ENTRY_H
+
+#include <errno.h>
+#include <fenv.h>
+#include <stdint.h>
+
+typedef struct xsmi_host_state {
+    int number; /* errno */
+#if defined(__x86_64__)
+    uint32_t control; /* MXCSR */
+    uint16_t x87; /* The x87's control word: nothing here computes with it, but glibc prints and reads numbers in its
+                     rounding mode. */
+#else
+    fenv_t environment;
+#endif
+} xsmi_host_state;
+
+#if defined(__x86_64__)
+
+/* All exceptions masked, round to nearest, subnormals kept, no flag raised. */
+#define XSMI_DEFAULT_CONTROL 0x1f80u
+#define XSMI_DEFAULT_X87 0x37fu
+
+static inline void xsmi_enter_environment(xsmi_host_state *e)
+{
+    e->control = __builtin_ia32_stmxcsr();
+    if (e->control != XSMI_DEFAULT_CONTROL) {
+        __builtin_ia32_ldmxcsr(XSMI_DEFAULT_CONTROL);
+    }
+    const uint16_t usual = XSMI_DEFAULT_X87;
+    __asm__ volatile("fnstcw %0" : "=m"(e->x87));
+    if (e->x87 != usual) {
+        __asm__ volatile("fldcw %0" : : "m"(usual));
+    }
+}
+
+static inline void xsmi_leave_environment(const xsmi_host_state *e)
+{
+    if (__builtin_ia32_stmxcsr() != e->control) {
+        __builtin_ia32_ldmxcsr(e->control);
+    }
+    if (e->x87 != XSMI_DEFAULT_X87) {
+        __asm__ volatile("fldcw %0" : : "m"(e->x87));
+    }
+}
+
+#else
+
+static inline void xsmi_enter_environment(xsmi_host_state *e)
+{
+    fegetenv(&e->environment);
+    fesetenv(FE_DFL_ENV);
+}
+
+static inline void xsmi_leave_environment(const xsmi_host_state *e)
+{
+    fesetenv(&e->environment);
+}
+
+#endif
+
+static inline xsmi_host_state xsmi_enter(void)
+{
+    xsmi_host_state e = {.number = errno};
+    xsmi_enter_environment(&e);
+    return e;
+}
+
+static inline void xsmi_leave(const xsmi_host_state *e)
+{
+    xsmi_leave_environment(e);
+    errno = e->number;
+}
+
+/* The first line of a public function; it ends with the function. */
+#define XSMI_ENTER() __attribute__((cleanup(xsmi_leave))) const xsmi_host_state xsmi_host_state_ = xsmi_enter()
+
+#endif
