@@ -108,6 +108,7 @@ size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t bloc
 /* Scores `count` (<= XSMI_TILE_BLOCKS) blocks against all classes. All have the same `sparse` and `top`. `scratch`
  * (aligned to XSMI_ALIGNMENT) is sized for these and for that many blocks. Polls the activity of `ctx`; the results of
  * a cancelled call mean nothing. */
-void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch, const xsm_context *ctx);
+void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
+                          const xsm_context *ctx);
 
 #endif

@@ -211,7 +211,8 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
     }
 }
 
-void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch, const xsm_context *ctx)
+void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
+                          const xsm_context *ctx)
 {
     if (count == 0) {
         return;

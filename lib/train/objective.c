@@ -242,8 +242,7 @@ static void add_dense(const xsmi_objective *o, const piece *p)
             x[i] = xsmi_dataset_features(o->train, xsmi_batch_row(&o->tile, (size_t)start + i)).values;
         }
         o->model->kernels->rank_update(p->sums + p->class * o->stride, o->stride, p->classes,
-                                       xsmi_gradient_row(g, start) + p->class, g->width, x, n,
-                                       o->model->features);
+                                       xsmi_gradient_row(g, start) + p->class, g->width, x, n, o->model->features);
     }
 }
 
