@@ -198,7 +198,7 @@ static xsm_status fit(void)
     need(xsm_dataset_get_info(small, &info, &err));
     need(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &m, &err));
     need(xsm_estimator_new(ctx, "softmax", &e, &err));
-    xsm_status status = xsm_fit_batch(ctx, m, small, e, NULL, NULL, &err);
+    xsm_status status = xsm_fit_full_batch(ctx, m, small, e, NULL, NULL, &err);
     xsm_estimator_free(e);
     xsm_model_free(m);
     return status;
@@ -282,7 +282,7 @@ int main(int argc, char **argv)
         {"xsm_trainer_run, softmax", train_softmax},
         {"xsm_trainer_run, implicit", train_implicit},
         {"xsm_trainer_run, mips", train_searching},
-        {"xsm_fit_batch", fit},
+        {"xsm_fit_full_batch", fit},
     };
     const int runs = argc > 1 ? atoi(argv[1]) : 10;
     classes = argc > 2 ? (uint32_t)atoi(argv[2]) : classes;

@@ -361,7 +361,7 @@ static xsm_dataset *read_data(const char *folder, const char *file, const xsm_da
         exit(1);
     }
     if (train) {
-        check(xsm_dataset_get_classes(train, &map, &err), &err);
+        check(xsm_dataset_get_class_map(train, &map, &err), &err);
         options.classes = &map;
     }
     check(xsm_dataset_read(NULL, path, &options, &data, &err), &err);

@@ -66,7 +66,7 @@ word_set *word_set_load(const char *path)
         status = xsm_model_parameters(set->model, &set->parameters, &err);
     }
     if (status == XSM_OK) {
-        status = xsm_model_get_classes(set->model, &set->map, &err);
+        status = xsm_model_get_class_map(set->model, &set->map, &err);
     }
     if (status != XSM_OK) {
         complain(&err);

@@ -263,7 +263,7 @@ double test_score(const xsm_model *m, uint32_t class, const float *x)
 void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const uint32_t classes = xsm_model_classes(m), rows = (uint32_t)data->rows;
+    const uint32_t classes = xsm_model_class_count(m), rows = (uint32_t)data->rows;
     xsm_batch batch = xsm_batch_range(data, 0, rows);
     uint32_t *each = calloc(rows, sizeof *each);
     float *column = calloc(rows, sizeof *column);

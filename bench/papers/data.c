@@ -53,8 +53,8 @@ static xsm_class_map join_classes(xsm_dataset *train, xsm_dataset *test)
     xsm_error err = XSM_ERROR_INIT;
     papers_check(xsm_dataset_compact(train, &err), &err);
     papers_check(xsm_dataset_compact(test, &err), &err);
-    papers_check(xsm_dataset_get_classes(train, &a, &err), &err);
-    papers_check(xsm_dataset_get_classes(test, &b, &err), &err);
+    papers_check(xsm_dataset_get_class_map(train, &a, &err), &err);
+    papers_check(xsm_dataset_get_class_map(test, &b, &err), &err);
     int64_t *labels = papers_memory((size_t)a.classes + b.classes, sizeof *labels);
     uint32_t i = 0, j = 0;
     while (i < a.classes || j < b.classes) {
@@ -100,7 +100,7 @@ static bool read_pair(const papers *p, const char *folder, const char *title, co
         free((void *)(uintptr_t)map.labels);
     } else {
         papers_check(xsm_dataset_compact(out->train, &err), &err);
-        papers_check(xsm_dataset_get_classes(out->train, &map, &err), &err);
+        papers_check(xsm_dataset_get_class_map(out->train, &map, &err), &err);
         out->test = read_file(p, test, labels, &map);
     }
     if (p->quick) {

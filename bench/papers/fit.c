@@ -18,7 +18,7 @@ fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ri
     papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &f.model, &err), &err);
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, ridge);
-    papers_check(xsm_fit_batch(p->context, f.model, train, estimator, &options, &f.result, &err), &err);
+    papers_check(xsm_fit_full_batch(p->context, f.model, train, estimator, &options, &f.result, &err), &err);
     xsm_estimator_free(estimator);
     if (f.result.end == XSM_FIT_ITERATIONS) {
         papers_say("  %s: the iterations ran out before the tolerance was reached", m->title);

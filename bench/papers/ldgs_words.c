@@ -160,7 +160,7 @@ static void run_descent(experiment *e, const char *name, const char *estimator, 
     copy_vectors(e->input, d.input);
     copy_vectors(e->output, d.output);
     if (estimator) {
-        const int64_t candidates = (int64_t)xsm_model_classes(e->input) / 20; /* the paper's value */
+        const int64_t candidates = (int64_t)xsm_model_class_count(e->input) / 20; /* the paper's value */
         papers_check(xsm_estimator_new(e->p->context, estimator, &o.estimator, &err), &err);
         papers_check(xsm_estimator_set(o.estimator, "loss", "cross-entropy", &err), &err);
         papers_check(xsm_estimator_set_number(o.estimator, "candidates", candidates, &err), &err);

@@ -217,7 +217,7 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
     cli_data settings = *data;
     xsm_class_map classes = XSM_CLASS_MAP_INIT;
     settings.labels = cli_labels_kept(model, settings.labels);
-    if (xsm_model_get_classes(model, &classes, &err) != XSM_OK) {
+    if (xsm_model_get_class_map(model, &classes, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     xsm_dataset *dataset = NULL;

@@ -75,7 +75,7 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_text(&json, "estimator", xsm_model_get_metadata(e->model, "estimator"));
     cli_json_whole(&json, "examples", metrics->rows);
     cli_json_whole(&json, "features", xsm_model_features(e->model));
-    cli_json_whole(&json, "classes", xsm_model_classes(e->model));
+    cli_json_whole(&json, "classes", xsm_model_class_count(e->model));
     cli_json_whole(&json, "unseen_test_labels", metrics->unseen_labels);
     cli_json_whole(&json, "known_rows", metrics->known_rows);
     cli_json_whole(&json, "unlabelled", metrics->unlabelled);
@@ -116,7 +116,7 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
 static void print_search(const evaluation *e, const xsm_search_metrics *m)
 {
     cli_buffer a, b, c;
-    uint32_t classes = xsm_model_classes(e->model);
+    uint32_t classes = xsm_model_class_count(e->model);
     if (e->index.name) {
         printf("index      %s, built in %s: %s of %s classes scored a row\n", e->index.name,
                cli_seconds(e->index.seconds, &c), cli_grouped((uint64_t)(m->probed + 0.5), &a),
@@ -199,7 +199,7 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
     if (e->beam > 0 && e->beam < options.top) { /* a search cannot find more classes than it scores */
         options.top = options.beam;
     }
-    search->top = options.top < xsm_model_classes(e->model) ? options.top : xsm_model_classes(e->model);
+    search->top = options.top < xsm_model_class_count(e->model) ? options.top : xsm_model_class_count(e->model);
     search->recall = e->found[0];
     search->precision = e->found[1];
     cli_note("searching ...");

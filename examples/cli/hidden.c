@@ -75,11 +75,11 @@ char *cli_model_shape(const xsm_model *model)
 {
     cli_buffer a, b, c, d;
     xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
-    const uint32_t classes = xsm_model_classes(model), features = xsm_model_features(model);
+    const uint32_t classes = xsm_model_class_count(model), features = xsm_model_features(model);
     const uint32_t hidden = xsm_model_hidden(model);
-    const char *bias = xsm_model_score(model) == XSM_SCORE_EUCLIDEAN ? " by distance"
-                       : xsm_model_has_bias(model)                   ? " with bias"
-                                                                     : "";
+    const char *bias = xsm_model_geometry(model) == XSM_GEOMETRY_EUCLIDEAN ? " by distance"
+                       : xsm_model_has_bias(model)                         ? " with bias"
+                                                                           : "";
     if (!hidden || xsm_model_get_embedding(model, &made, NULL) != XSM_OK) {
         return cli_format("linear, %s classes x %s features%s (%s)", cli_grouped(classes, &a),
                           cli_grouped(features, &b), bias, cli_bytes(4.0 * classes * features, &c));

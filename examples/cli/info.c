@@ -55,11 +55,11 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_model_get_classes(model, &map, &err) != XSM_OK) {
+    if (xsm_model_get_class_map(model, &map, &err) != XSM_OK) {
         xsm_model_free(model);
         return cli_library_failed(&err);
     }
-    uint32_t classes = xsm_model_classes(model), features = xsm_model_features(model);
+    uint32_t classes = xsm_model_class_count(model), features = xsm_model_features(model);
     printf("%s: a model, its checksum right\n", path);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {

@@ -193,7 +193,7 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
         }
     }
     *recall = (double)hits / (double)(count * (top ? top : 1));
-    *part = (double)xsm_predictor_probed(searching) / (double)count / xsm_model_classes(p->model);
+    *part = (double)xsm_predictor_probed(searching) / (double)count / xsm_model_class_count(p->model);
     xsm_predictor_free(exact);
     xsm_predictor_free(searching);
     free(chosen);
@@ -209,7 +209,7 @@ static int build_index(prediction *p, uint64_t rows)
     int code = cli_index_build(&p->index, p->model);
     code = code == CLI_GO_ON ? measure_recall(p, rows, &recall, &part) : code;
     if (code == CLI_GO_ON) {
-        uint32_t classes = xsm_model_classes(p->model);
+        uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
         fprintf(stderr,
                 "xsoftmax: index %s over %s classes built in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
@@ -228,7 +228,7 @@ static int tell_beam(prediction *p, uint64_t rows)
     int code = measure_recall(p, rows, &recall, &part);
     cli_note_clear();
     if (code == CLI_GO_ON) {
-        uint32_t classes = xsm_model_classes(p->model);
+        uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
         fprintf(stderr,
                 "xsoftmax: beam of %s in the tree over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
@@ -261,7 +261,8 @@ static int predict(prediction *p)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_model_get_classes(p->model, &map, &err) != XSM_OK || xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
+    if (xsm_model_get_class_map(p->model, &map, &err) != XSM_OK ||
+        xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     tell_unknown(p, &info);

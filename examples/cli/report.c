@@ -24,7 +24,7 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
     cli_json_whole(&json, "hidden", xsm_model_hidden(r->model));
-    cli_json_text(&json, "score", cli_score_words[xsm_model_score(r->model)]);
+    cli_json_text(&json, "score", cli_score_words[xsm_model_geometry(r->model)]);
     if (r->test_rows) {
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
     } else {

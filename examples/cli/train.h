@@ -9,7 +9,7 @@
 
 enum { CLI_BIAS_ONLY = 2 };                 /* value of `bias`: no features */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
-extern const char *const cli_score_words[]; /* XSM_SCORE_* */
+extern const char *const cli_score_words[]; /* XSM_GEOMETRY_* */
 
 /* Settings of an embedding model (hidden.c). */
 typedef struct cli_hidden {
@@ -59,7 +59,7 @@ typedef struct cli_run {
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias;                     /* -1 until the flags are read */
     int order, json;
-    int score;       /* an XSM_SCORE_* value, -1 = not given */
+    int score;       /* an XSM_GEOMETRY_* value, -1 = not given */
     int unevaluated; /* --no-evaluate */
     cli_hidden hidden;
     double time_budget;   /* seconds; 0 = none */

@@ -9,7 +9,7 @@
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 
-const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
+const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
 static int read_test(cli_run *r, xsm_class_map *map)
 {
@@ -75,7 +75,7 @@ int cli_train_read(cli_run *r)
     if ((!r->warm_path && xsm_dataset_compact(r->train_rows, &err) != XSM_OK) ||
         (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK) ||
         xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
-        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+        xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     code = read_test(r, &map);
@@ -193,7 +193,7 @@ int cli_train_make_model(cli_run *r)
     /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
      * classes. */
     options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
-    if (xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK) {
+    if (xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     if (r->hidden.size) {
@@ -205,11 +205,11 @@ int cli_train_make_model(cli_run *r)
                                     &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    if (xsm_model_set_classes(r->model, &map, &err) != XSM_OK ||
+    if (xsm_model_set_class_map(r->model, &map, &err) != XSM_OK ||
         (r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK)) {
         return cli_library_failed(&err);
     }
-    if (r->score > XSM_SCORE_LINEAR && xsm_model_set_score(r->model, r->score, &err) != XSM_OK) {
+    if (r->score > XSM_GEOMETRY_LINEAR && xsm_model_set_geometry(r->model, r->score, &err) != XSM_OK) {
         return cli_train_refused(r, &err);
     }
     return describe(r);

@@ -98,7 +98,7 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
     options.test = r->test_rows;
     options.progress = on_progress;
     options.progress_user = r;
-    xsm_status status = xsm_fit_batch(r->context, r->model, r->train_rows, r->estimator, &options, &r->fit, err);
+    xsm_status status = xsm_fit_full_batch(r->context, r->model, r->train_rows, r->estimator, &options, &r->fit, err);
     r->end.seconds = r->fit.seconds;
     return status;
 }

@@ -190,7 +190,7 @@ int cli_train_corrects(const char *estimator)
 /* Checks what cannot be combined with scores that are distances. */
 static int check_score(const cli_run *r)
 {
-    if (r->score <= XSM_SCORE_LINEAR) {
+    if (r->score <= XSM_GEOMETRY_LINEAR) {
         return CLI_GO_ON;
     }
     const char *wrong = r->bias == CLI_BIAS_ONLY ? "--bias only leaves no features to be near to"
@@ -219,10 +219,10 @@ int cli_train_prepare(cli_run *r)
     }
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
-    if (r->hidden.size && !r->estimator_name && r->score <= XSM_SCORE_LINEAR) {
+    if (r->hidden.size && !r->estimator_name && r->score <= XSM_GEOMETRY_LINEAR) {
         r->estimator_name = "implicit"; /* the automatic choice assumes linear models */
     }
-    if (r->score > XSM_SCORE_LINEAR && !r->estimator_name) {
+    if (r->score > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
         r->estimator_name = "softmax";
     }
     r->choose = !r->estimator_name || r->time_budget > 0;

@@ -58,7 +58,7 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     xsm_class_map both = XSM_CLASS_MAP_INIT;
     both.classes = both.features = last >= map->features ? (uint32_t)last + 1 : map->features;
     xsm_status status = xsm_dataset_extend(r->train_rows, &both, err);
-    return status == XSM_OK ? xsm_dataset_get_classes(r->train_rows, map, err) : status;
+    return status == XSM_OK ? xsm_dataset_get_class_map(r->train_rows, map, err) : status;
 }
 
 int cli_warm_fit(cli_run *r)
@@ -69,11 +69,11 @@ int cli_warm_fit(cli_run *r)
     uint32_t input = xsm_model_input_features(r->model), features = r->raw_info.features;
     int grows = *transform == '\0' || strcmp(transform, "unit") == 0;
     int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
-    uint32_t before = xsm_model_classes(r->model);
+    uint32_t before = xsm_model_class_count(r->model);
     if ((features > input && !(grows && xsm_model_features(r->model) > 0) && cut(r, input, &err) != XSM_OK) ||
-        xsm_dataset_compact(r->train_rows, &err) != XSM_OK || xsm_model_get_classes(r->model, &map, &err) != XSM_OK ||
+        xsm_dataset_compact(r->train_rows, &err) != XSM_OK || xsm_model_get_class_map(r->model, &map, &err) != XSM_OK ||
         xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
-        xsm_dataset_get_classes(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
+        xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
         return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
     }
     const int pairs = strcmp(xsm_model_correction(r->model), "pairs") == 0;
@@ -101,7 +101,7 @@ int cli_warm_fit(cli_run *r)
         xsm_model_transform(r->model, r->train_rows, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->warm_path, err.message);
     }
-    r->new_classes = xsm_model_classes(r->model) - before;
+    r->new_classes = xsm_model_class_count(r->model) - before;
     /* Metadata of the earlier training does not describe this one. */
     const char *key;
     for (size_t i = 0; (key = xsm_model_metadata_key(r->model, i)) != NULL;) {

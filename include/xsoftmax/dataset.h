@@ -393,7 +393,7 @@ XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t inde
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes.
  *  O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_dataset_get_classes(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
+XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
 /** Number of words of a vocabulary, V. */
 XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);
 /** The word of feature `index`; NULL if `index` is not below V. Borrowed from the vocabulary. */

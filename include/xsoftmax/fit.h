@@ -21,7 +21,7 @@ enum {
     XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores. */
 };
 
-/** Settings of xsm_fit_batch(). Start with #XSM_FIT_OPTIONS_INIT. */
+/** Settings of xsm_fit_full_batch(). Start with #XSM_FIT_OPTIONS_INIT. */
 typedef struct xsm_fit_options {
     size_t size;         /**< sizeof(xsm_fit_options). */
     uint64_t iterations; /**< Most iterations, up to 2^31 - 1; 0 = 1000. */
@@ -103,9 +103,9 @@ extern "C" {
  *          (always); #XSM_ERROR_LIMIT for more than 2^31 - 17 weights; #XSM_ERROR_SHAPE for test rows whose number of
  *          features is not D; #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind(); #XSM_CANCELLED;
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. An evaluation of f is O(N nnz K), an iteration O(m K D). */
-XSM_API xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
-                                 xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
-                                 xsm_error *err);
+XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                                      xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
+                                      xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -65,11 +65,11 @@ typedef struct xsm_model_options {
         sizeof(xsm_model_options), 0, 0                                                                                \
     }
 
-/** Definition of a class's score. */
+/** Geometry of a model: the definition of a class's score. */
 enum {
-    XSM_SCORE_LINEAR = 0, /**< z_k = w_k . phi + b_k. */
+    XSM_GEOMETRY_LINEAR = 0, /**< z_k = w_k . phi + b_k. */
     /** z_k = w_k . phi - ||w_k||^2/2 = (||phi||^2 - ||phi - w_k||^2)/2: the nearest class scores highest. */
-    XSM_SCORE_EUCLIDEAN = 1
+    XSM_GEOMETRY_EUCLIDEAN = 1
 };
 
 /** Function that is applied to the pooled vectors of a row. */
@@ -243,7 +243,7 @@ XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t featur
 XSM_API void xsm_model_free(xsm_model *model);
 
 /** K. */
-XSM_API uint32_t xsm_model_classes(const xsm_model *model);
+XSM_API uint32_t xsm_model_class_count(const xsm_model *model);
 /** D, the number of features of the rows that the model scores (after its transform); F for an embedding model. */
 XSM_API uint32_t xsm_model_features(const xsm_model *model);
 /** D of the rows before the model's transform. */
@@ -265,9 +265,10 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
-/** Sets the definition of the model's scores; those of a new model are linear. **Metric learning**: with
- *  #XSM_SCORE_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
- *  the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The term
+/** Sets the geometry of the model, the definition of its scores; those of a new model are linear. **Metric learning**:
+ * with #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model)
+ * or of the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The
+ * term
  *  -||phi||^2/2 of the distance is left out because it is the same for every class: for losses whose coefficients sum
  *  to zero (softmax, margin, triplet, nca), gradients equal those of -||phi - w_k||^2/2, also with respect to phi. An
  *  embedding model of dense rows without an activation learns a Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M
@@ -275,20 +276,20 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *
  *  With distances, the bias is a function of the weights, b_k = -||w_k||^2/2; the function adds a bias if the model has
  *  none. Steps of the optimizer `sgd` update it. After writing weights through xsm_model_parameters(), call this
- *  function again. #XSM_SCORE_LINEAR keeps the values of the bias and makes it an independent parameter. Scoring,
+ *  function again. #XSM_GEOMETRY_LINEAR keeps the values of the bias and makes it an independent parameter. Scoring,
  *  search, prediction and saving support both definitions. Distances do not support an L2 penalty (ridge; it would pull
  *  towards an origin without a meaning), proximal estimators, a maximum row norm, `hierarchical`, the optimizers
  *  `adagrad` and L-BFGS, and feature-major weights. A step costs O(D) for each class that it changes, also for sparse
  *  rows.
- *  @param model the model; no estimator, optimizer, predictor or index may be bound to it
- *  @param score an XSM_SCORE_* value
- *  @param err   what went wrong, or NULL
+ *  @param model    the model; no estimator, optimizer, predictor or index may be bound to it
+ *  @param geometry an XSM_GEOMETRY_* value
+ *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for distances in a model without features, with tied vectors, or trained by
  *          `hierarchical`; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. On failure the
  *          scores do not change. O(K D) */
-XSM_API xsm_status xsm_model_set_score(xsm_model *model, int32_t score, xsm_error *err);
-/** Definition of the model's scores, an XSM_SCORE_* value. */
-XSM_API int32_t xsm_model_score(const xsm_model *model);
+XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
+/** Geometry of the model, an XSM_GEOMETRY_* value. */
+XSM_API int32_t xsm_model_geometry(const xsm_model *model);
 
 /** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
  *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt
@@ -347,15 +348,15 @@ XSM_API xsm_status xsm_model_add_pairs(xsm_model *model, const xsm_dataset *trai
  *          failure. O(K D), or O((K + D) H) for an embedding model; old and new model are in memory during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
- *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_classes().
+ *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the map does not have K classes; #XSM_ERROR_RANGE for labels that do not
  *          increase, counts above the number of rows, or an unknown index base; #XSM_ERROR_FORMAT for a name with a
  *          line end or that is not UTF-8; #XSM_ERROR_MEMORY. The model is unchanged on failure. O(K). */
-XSM_API xsm_status xsm_model_set_classes(xsm_model *model, const xsm_class_map *map, xsm_error *err);
+XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map; its `features` is
  *  xsm_model_input_features(). Valid until the model changes. O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_model_get_classes(const xsm_model *model, xsm_class_map *map, xsm_error *err);
+XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
  *  to new rows. NULL removes the model's transform.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
@@ -379,9 +380,9 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
 XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index);
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
- *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_score() after writing.
- *  The function first applies pending scale factors to the weights and copies a mapped file to memory; xsm_model_view()
- *  does neither. O(1), or O(K D) if it has to scale or copy.
+ *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
+ * writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
+ * xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);

@@ -25,8 +25,8 @@
  * the initial value of s is the option `initial` (0.01), its only option.
  *
  * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
- * models whose scores are not distances (xsm_model_set_score()). A host can bring an optimizer of its own: a rule in a
- * table, see ext/optimizer.h and xsm_optimizer_new_from().
+ * models whose scores are not distances (xsm_model_set_geometry()). A host can bring an optimizer of its own: a rule in
+ * a table, see ext/optimizer.h and xsm_optimizer_new_from().
  *
  * **Threads.** Only one thread at a time may use an optimizer and its model. The optimizer itself uses the threads of
  * its context.

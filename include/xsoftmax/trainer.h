@@ -58,9 +58,9 @@ typedef struct xsm_progress {
                                    are all there, it belongs to the library and is valid during the callback: copy what
                                  is to stay. */
     const xsm_metrics *test;  /**< Evaluation on the test rows, or NULL if there is none now; valid as `train`. */
-    double objective;         /**< xsm_fit_batch(): sum of losses and L2 penalty (ridge) at the best weights so far;
-                                   else NaN. */
-    double gradient_norm;     /**< xsm_fit_batch(): norm of the gradient of `objective` there; else NaN. */
+    double objective;     /**< xsm_fit_full_batch(): sum of losses and L2 penalty (ridge) at the best weights so far;
+                               else NaN. */
+    double gradient_norm; /**< xsm_fit_full_batch(): norm of the gradient of `objective` there; else NaN. */
 } xsm_progress;
 
 /** Starting value of an #xsm_progress, for functions that fill one. */

@@ -179,7 +179,7 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     o.tolerance = t->budget.tolerance;
     o.progress = on_progress;
     o.progress_user = t;
-    xsm_status status = xsm_fit_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
+    xsm_status status = xsm_fit_full_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
     out->examples = result.evaluations * t->rows->rows;
     out->seconds = result.seconds;
     if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped && !xsmi_is_cancelled(r->context))) {

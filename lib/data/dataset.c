@@ -433,11 +433,11 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     return xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_row), row, "xsm_row", err);
 }
 
-xsm_status xsm_dataset_get_classes(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
+xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER();
     if (!d) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_classes: dataset is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_class_map: dataset is NULL");
     }
     xsm_class_map m = XSM_CLASS_MAP_INIT;
     m.classes = d->classes;

@@ -186,7 +186,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     }
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_class_map_read(given, &map, err));
-    XSMI_TRY(xsm_dataset_get_classes(d, &own, err));
+    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
     if (map.features > d->features && !d->sparse) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
                          map.features);

@@ -120,7 +120,7 @@ static xsm_status check_correction(const xsm_estimator *e, const xsm_model *mode
 /* Refuses options that scale rows, or that concern rows other than the classes', with scores that are distances. */
 static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model, xsm_error *err)
 {
-    if (model->score == XSM_SCORE_LINEAR) {
+    if (model->score == XSM_GEOMETRY_LINEAR) {
         return XSM_OK;
     }
     const char *what = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL)  ? "solves its steps for linear scores"

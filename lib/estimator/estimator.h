@@ -139,8 +139,8 @@ static inline bool xsmi_estimator_rows_vary(const xsm_estimator *e, const xsm_mo
 /* The best order of the weights for a bound estimator: feature-major if it scores every class of sparse rows. */
 static inline int32_t xsmi_estimator_layout(const xsm_estimator *e)
 {
-    bool columns =
-        e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) && e->model->score == XSM_SCORE_LINEAR;
+    bool columns = e->exact && e->train->sparse && !xsmi_estimator_rows_vary(e, e->model) &&
+                   e->model->score == XSM_GEOMETRY_LINEAR;
     return columns ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
 }
 

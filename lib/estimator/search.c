@@ -37,7 +37,7 @@ static void make_query(const search_job *job, const xsmi_search_part *p, uint32_
         }
     }
     if (m->bias) {
-        query[p->width] = m->score == XSM_SCORE_EUCLIDEAN ? (float)s->blocks : 1;
+        query[p->width] = m->score == XSM_GEOMETRY_EUCLIDEAN ? (float)s->blocks : 1;
     }
 }
 
@@ -95,7 +95,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
             const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
             float sum = m->kernels->dot(row + p->first, query, p->width);
             float own = m->bias ? m->bias[classes[c]] : 0;
-            if (m->score == XSM_SCORE_EUCLIDEAN) {
+            if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
                 own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
             }
             parts[(size_t)c * s->blocks + j] = scale * sum + own;

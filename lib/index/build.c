@@ -63,7 +63,7 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
         if (m->row_scale) {
             m->kernels->scale(row, x->width, (float)m->row_scale[k]);
         }
-        if (m->score == XSM_SCORE_EUCLIDEAN) {
+        if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
             row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
         } else if (m->bias) {
             row[x->width] = m->bias[k];

@@ -98,11 +98,11 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
     return XSM_OK;
 }
 
-xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_error *err)
+xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER();
     if (!m || !map) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_classes: %s is NULL", m ? "map" : "model");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
     }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
@@ -149,11 +149,11 @@ xsm_status xsm_model_set_classes(xsm_model *m, const xsm_class_map *map, xsm_err
     return XSM_OK;
 }
 
-xsm_status xsm_model_get_classes(const xsm_model *m, xsm_class_map *map, xsm_error *err)
+xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER();
     if (!m || !map) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_classes: %s is NULL", m ? "map" : "model");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_class_map: %s is NULL", m ? "map" : "model");
     }
     xsm_class_map view = XSM_CLASS_MAP_INIT;
     view.classes = m->classes;

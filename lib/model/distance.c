@@ -9,7 +9,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 
-const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_SCORE_* */
+const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta)
 {
@@ -45,9 +45,9 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
     return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
 }
 
-int32_t xsm_model_score(const xsm_model *m)
+int32_t xsm_model_geometry(const xsm_model *m)
 {
-    return m ? m->score : XSM_SCORE_LINEAR;
+    return m ? m->score : XSM_GEOMETRY_LINEAR;
 }
 
 static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
@@ -77,22 +77,22 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
         m->bias_owned = true;
     }
     XSMI_TRY(xsmi_model_settle_all(m, err));
-    m->score = XSM_SCORE_EUCLIDEAN;
+    m->score = XSM_GEOMETRY_EUCLIDEAN;
     return XSM_OK;
 }
 
-xsm_status xsm_model_set_score(xsm_model *m, int32_t score, xsm_error *err)
+xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
 {
     XSMI_ENTER();
     if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_score: the model is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_geometry: the model is NULL");
     }
-    if (score != XSM_SCORE_LINEAR && score != XSM_SCORE_EUCLIDEAN) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "score %d is no XSM_SCORE_* value", score);
+    if (geometry != XSM_GEOMETRY_LINEAR && geometry != XSM_GEOMETRY_EUCLIDEAN) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "geometry %d is no XSM_GEOMETRY_* value", geometry);
     }
-    if (score == XSM_SCORE_EUCLIDEAN) {
+    if (geometry == XSM_GEOMETRY_EUCLIDEAN) {
         return make_euclidean(m, err);
     }
-    m->score = XSM_SCORE_LINEAR;
+    m->score = XSM_GEOMETRY_LINEAR;
     return XSM_OK;
 }

@@ -32,7 +32,7 @@ static xsm_status match_classes(const xsm_model *m, const xsm_class_map *map, ui
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
     bool words;
-    XSMI_TRY(xsm_model_get_classes(m, &own, err));
+    XSMI_TRY(xsm_model_get_class_map(m, &own, err));
     XSMI_TRY(xsmi_class_match(m->context, &own, map, match, &words, err));
     for (uint32_t k = 0; k < m->classes; k++) {
         if (match[k] == XSM_CLASS_UNSEEN && words) {
@@ -118,7 +118,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         classes.index_base = m->map.index_base;
     }
     XSMI_TRY(xsm_model_parameters(wider, &to, err));
-    XSMI_TRY(xsm_model_set_classes(wider, &classes, err));
+    XSMI_TRY(xsm_model_set_class_map(wider, &classes, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
         uint32_t idf_count = 0;
@@ -195,7 +195,7 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
     if (given) {
         XSMI_TRY(xsmi_class_map_read(given, &map, err));
     } else {
-        XSMI_TRY(xsm_model_get_classes(m, &map, err));
+        XSMI_TRY(xsm_model_get_class_map(m, &map, err));
     }
     const uint32_t classes = m->classes;
     xsm_context *ctx = xsmi_context_retain(m->context);

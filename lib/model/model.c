@@ -202,7 +202,7 @@ void xsm_model_free(xsm_model *m)
     xsm_context_free(ctx);
 }
 
-uint32_t xsm_model_classes(const xsm_model *m)
+uint32_t xsm_model_class_count(const xsm_model *m)
 {
     return m ? m->classes : 0;
 }
@@ -326,7 +326,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (m->layer && m->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
     }
-    if (m->score == XSM_SCORE_EUCLIDEAN) {
+    if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "a model whose scores are distances is class-major: a step changes whole rows");
     }

@@ -20,7 +20,7 @@ typedef struct xsmi_metadata {
     char *key, *value;
 } xsmi_metadata;
 
-/* Names of XSM_SCORE_* values in their order; NULL at the end. */
+/* Names of XSM_GEOMETRY_* values in their order; NULL at the end. */
 extern const char *const xsmi_score_names[];
 
 /* The squared norm of a row, and the number of updates to it since it was last computed from the row. */
@@ -59,7 +59,7 @@ struct xsm_model {
     bool untouched;      /* weights are still the zeros of a new model; call xsmi_model_own() before writing them */
     float *bias;         /* [classes] or NULL */
     bool bias_owned;     /* false when it is in the mapping */
-    int32_t score; /* XSM_SCORE_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
+    int32_t score; /* XSM_GEOMETRY_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
     double alpha;
     double *row_scale; /* [classes] or NULL; class-major only */
     /* [classes] or NULL: norms of the rows in `weight`, without the scales. After changing a row, update its norm or

@@ -193,7 +193,7 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     }
     if (status == XSM_OK) {
         xsm_error inner = XSM_ERROR_INIT;
-        status = in_file(s, xsm_model_set_classes(m, &map, &inner), &inner, err);
+        status = in_file(s, xsm_model_set_class_map(m, &map, &inner), &inner, err);
     }
     xsmi_release(m->context, names, m->classes, sizeof *names);
     if (lines) {
@@ -251,10 +251,10 @@ static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);
-    if (!score || strcmp(score, xsmi_score_names[XSM_SCORE_LINEAR]) == 0) {
+    if (!score || strcmp(score, xsmi_score_names[XSM_GEOMETRY_LINEAR]) == 0) {
         return XSM_OK;
     }
-    if (strcmp(score, xsmi_score_names[XSM_SCORE_EUCLIDEAN]) != 0) {
+    if (strcmp(score, xsmi_score_names[XSM_GEOMETRY_EUCLIDEAN]) != 0) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
                          score);
@@ -266,7 +266,7 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
             "a hierarchy",
             s->name);
     }
-    m->score = XSM_SCORE_EUCLIDEAN;
+    m->score = XSM_GEOMETRY_EUCLIDEAN;
     return XSM_OK;
 }
 

@@ -327,7 +327,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         xsmi_layer_describe(m->layer, layer, sizeof layer);
         metadata[count++] = (xsmi_entry){XSMI_KEY_FIRST_LAYER, layer};
     }
-    if (m->score != XSM_SCORE_LINEAR) {
+    if (m->score != XSM_GEOMETRY_LINEAR) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_SCORE, xsmi_score_names[m->score]};
     }
     if (m->map.index_base != XSM_INDEX_BASE_AUTO) {

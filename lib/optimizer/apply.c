@@ -242,7 +242,7 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
                          g->largest * eta, eta);
     }
     XSMI_TRY(xsmi_optimizer_check(o, g->proximal, g->decay != 1, g->row_bound > 0, err));
-    if (m->score != XSM_SCORE_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
+    if (m->score != XSM_GEOMETRY_LINEAR && (g->proximal || g->decay != 1 || g->row_bound > 0)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the gradient scales rows of weights, and those of a model whose scores are distances are "
                          "not");
@@ -272,7 +272,7 @@ static bool uses_product(const xsm_optimizer *o, const xsm_gradient *g)
 {
     const xsm_model *m = o->model;
     return xsmi_gradient_is_shared(g) && !(g->row_bound > 0) && m->layout == XSM_LAYOUT_CLASS_MAJOR &&
-           m->score == XSM_SCORE_LINEAR && !m->row_length;
+           m->score == XSM_GEOMETRY_LINEAR && !m->row_length;
 }
 
 /* The floats that each thread sums in. */

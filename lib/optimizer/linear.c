@@ -85,7 +85,7 @@ static void add(xsm_model *m, const xsmi_example_step *s)
         const uint32_t *rows = entries->classes + start;
         for (uint32_t j = 0; j < group; j++) {
             double change = -s->step.eta * (double)entries->coefficients[start + j];
-            if (m->bias && m->score == XSM_SCORE_LINEAR) {
+            if (m->bias && m->score == XSM_GEOMETRY_LINEAR) {
                 m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
             }
             double scale = m->row_scale ? s->alpha * m->row_scale[rows[j]] : s->alpha;
@@ -123,7 +123,7 @@ static void bound_row(xsm_model *m, uint32_t k, double alpha, double bound)
 
 void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s)
 {
-    const bool distances = m->score != XSM_SCORE_LINEAR;
+    const bool distances = m->score != XSM_GEOMETRY_LINEAR;
     for (uint32_t j = 0; distances && j < s->entries.count; j++) {
         xsmi_model_pull(m, s->entries.classes[j], (double)s->entries.coefficients[j], s->step.eta);
     }
@@ -142,7 +142,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
     const xsm_gradient *g = s->g;
     xsmi_features x;
     xsmi_example_step one = {.x = &x, .entries = {1, &class, NULL, NULL}, .alpha = s->alpha, .step = s->step};
-    if (m->score != XSM_SCORE_LINEAR) {
+    if (m->score != XSM_GEOMETRY_LINEAR) {
         double sum = 0;
         for (size_t j = 0; j < count; j++) {
             sum += (double)*xsmi_gradient_coefficient(g, entries[j]);
@@ -155,7 +155,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
         one.entries.shrinks = xsmi_gradient_shrink(g, entries[j]);
         add(m, &one);
     }
-    if (m->score != XSM_SCORE_LINEAR) {
+    if (m->score != XSM_GEOMETRY_LINEAR) {
         xsmi_model_settle(m, class);
     }
     if (g->row_bound > 0) {
@@ -229,7 +229,7 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const float scale = (float)(-s->step.eta / s->alpha);
-    for (uint64_t i = 0; m->bias && m->score == XSM_SCORE_LINEAR && i < s->batch.count; i++) {
+    for (uint64_t i = 0; m->bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch.count; i++) {
         m->kernels->axpby(m->bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
@@ -251,7 +251,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
 {
     const xsm_optimizer *o = s->optimizer;
     xsm_model *m = o->model;
-    const bool distances = m->score != XSM_SCORE_LINEAR;
+    const bool distances = m->score != XSM_GEOMETRY_LINEAR;
     for (uint32_t k = first; distances && k < first + count; k++) {
         double sum = 0;
         for (uint64_t i = 0; i < s->batch.count; i++) {

@@ -160,14 +160,14 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
-    if (model->score != XSM_SCORE_LINEAR && !o->linear) {
+    if (model->score != XSM_GEOMETRY_LINEAR && !o->linear) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "optimizer '%s' takes models with linear scores, and this one's are distances; 'sgd' takes "
                          "both",
                          o->ops.name);
     }
     XSMI_TRY(xsmi_model_own(model, err));
-    if (model->score != XSM_SCORE_LINEAR) {
+    if (model->score != XSM_GEOMETRY_LINEAR) {
         XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
     }
     unbind(o);

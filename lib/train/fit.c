@@ -372,12 +372,13 @@ static xsm_status run(fit *t, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
-                         const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
+                              xsm_error *err)
 {
     XSMI_ENTER();
     if (!model || !train || !estimator) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_batch: %s is NULL",
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_full_batch: %s is NULL",
                          !model   ? "the model"
                          : !train ? "the data"
                                   : "the estimator");
@@ -386,7 +387,7 @@ xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_datas
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");
     }
-    if (model->score != XSM_SCORE_LINEAR) {
+    if (model->score != XSM_GEOMETRY_LINEAR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
     }

@@ -9,8 +9,9 @@ xsm_status xsmi_fit_check(xsm_error *err)
                      "trainer takes steps, with the optimizers sgd and adagrad");
 }
 
-xsm_status xsm_fit_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
-                         const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
+                              xsm_error *err)
 {
     XSMI_ENTER();
     (void)context;

@@ -245,11 +245,11 @@ xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_e
     return xsmi_options_write(&c->info, sizeof c->info, XSMI_FIRST(xsm_corpus_info), info, "xsm_corpus_info", err);
 }
 
-xsm_status xsm_corpus_get_classes(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
+xsm_status xsm_corpus_get_class_map(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
 {
     XSMI_ENTER();
     if (!c) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_classes: the corpus is NULL");
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_class_map: the corpus is NULL");
     }
     xsm_class_map m = XSM_CLASS_MAP_INIT;
     m.classes = c->info.words;

@@ -33,9 +33,9 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     xsm_model *m;
     XSMI_TRY(xsm_model_new_linear(context, dimension, corpus->info.words, NULL, &m, err));
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_status status = xsm_corpus_get_classes(corpus, &map, err);
+    xsm_status status = xsm_corpus_get_class_map(corpus, &map, err);
     if (status == XSM_OK) {
-        status = xsm_model_set_classes(m, &map, err);
+        status = xsm_model_set_class_map(m, &map, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_own(m, err);
@@ -259,7 +259,7 @@ static xsm_status read_all(reading *r, const char *path, xsm_error *err)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = r->words;
     map.names = r->names;
-    return xsm_model_set_classes(r->model, &map, err);
+    return xsm_model_set_class_map(r->model, &map, err);
 }
 
 xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model **out, xsm_error *err)

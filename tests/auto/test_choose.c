@@ -88,7 +88,7 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
     if (strcmp(info.optimizer, "lbfgs") == 0) {
         xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
         o.iterations = info.iterations;
-        assert_ok(xsm_fit_batch(NULL, m, train, xsm_choice_estimator(c), &o, NULL, &err), err);
+        assert_ok(xsm_fit_full_batch(NULL, m, train, xsm_choice_estimator(c), &o, NULL, &err), err);
     } else {
         xsm_optimizer *optimizer = NULL;
         xsm_trainer *trainer = NULL;

@@ -178,7 +178,7 @@ static void some_of_many_classes(void **state)
             assert_in_range(info_of(tuning).classes, 256, PAIR_CLASSES / 2);
             assert_true(threads == 1 || info_of(tuning).eta == eta);
             eta = info_of(tuning).eta;
-            assert_int_equal(xsm_model_classes(m), PAIR_CLASSES);
+            assert_int_equal(xsm_model_class_count(m), PAIR_CLASSES);
             for (uint32_t k = 0; k < PAIR_CLASSES; k++) {
                 assert_true(test_bias(m, k) == 0 && test_weight(m, k, k % FIRST_OF_PAIR) == 0);
             }

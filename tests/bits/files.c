@@ -17,8 +17,8 @@ static xsm_status model_file(const bits_machine *machine, const void *what, uint
     xsm_status status;
     BITS_TRY(bits_rig_new(machine, t, &rig));
     BITS_TRY(bits_rig_train(machine, t, &rig));
-    BITS_TRY(xsm_dataset_get_classes(rig.data, &map, &err));
-    BITS_TRY(xsm_model_set_classes(rig.model, &map, &err));
+    BITS_TRY(xsm_dataset_get_class_map(rig.data, &map, &err));
+    BITS_TRY(xsm_model_set_class_map(rig.model, &map, &err));
     BITS_TRY(xsm_model_set_metadata(rig.model, "estimator", t->estimator, &err));
     BITS_TRY(xsm_transform_new(machine->context, "tfidf,unit", &transform, &err));
     BITS_TRY(xsm_transform_fit(transform, rig.data, &err));

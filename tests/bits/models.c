@@ -17,7 +17,7 @@ static xsm_status fit(const bits_machine *machine, const void *what, uint64_t *h
     bits_rig rig;
     xsm_status status;
     BITS_TRY(bits_rig_new(machine, t, &rig));
-    BITS_TRY(xsm_fit_batch(machine->context, rig.model, rig.data, rig.estimator, &options, &result, &err));
+    BITS_TRY(xsm_fit_full_batch(machine->context, rig.model, rig.data, rig.estimator, &options, &result, &err));
     BITS_TRY(bits_add_model(hash, rig.model, rig.data));
     bits_add_count(hash, result.iterations);
     bits_add_count(hash, result.evaluations);
@@ -59,7 +59,7 @@ static xsm_status grow(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map old = XSM_CLASS_MAP_INIT, new = XSM_CLASS_MAP_INIT;
-    uint32_t classes = xsm_model_classes(m);
+    uint32_t classes = xsm_model_class_count(m);
     int64_t *labels = malloc(2 * (size_t)classes * sizeof *labels);
     if (!labels) {
         bits_fail("out of memory");
@@ -71,7 +71,7 @@ static xsm_status grow(xsm_model *m)
     old.classes = classes;
     old.features = xsm_model_features(m);
     old.labels = labels;
-    BITS_TRY(xsm_model_set_classes(m, &old, &err));
+    BITS_TRY(xsm_model_set_class_map(m, &old, &err));
     for (uint32_t k = 0; k < 2 * classes; k++) {
         labels[k] = k;
     }
@@ -119,7 +119,7 @@ static xsm_status scores(const bits_machine *machine, const void *what, uint64_t
     float *z = NULL;
     xsm_status status;
     BITS_TRY(make(machine, what, &rig));
-    uint32_t classes = xsm_model_classes(rig.model), chosen[ROWS * CHOSEN];
+    uint32_t classes = xsm_model_class_count(rig.model), chosen[ROWS * CHOSEN];
     xsm_batch batch = xsm_batch_range(rig.data, 3, ROWS);
     z = calloc((size_t)ROWS * classes, sizeof *z);
     if (!z) {
@@ -154,8 +154,8 @@ static xsm_status figures(const bits_machine *machine, const void *what, uint64_
     bits_rig rig;
     xsm_status status;
     BITS_TRY(make(machine, what, &rig));
-    BITS_TRY(xsm_dataset_get_classes(rig.data, &map, &err));
-    BITS_TRY(xsm_model_set_classes(rig.model, &map, &err)); /* the counts are those that propensities are made of */
+    BITS_TRY(xsm_dataset_get_class_map(rig.data, &map, &err));
+    BITS_TRY(xsm_model_set_class_map(rig.model, &map, &err)); /* the counts are those that propensities are made of */
     BITS_TRY(xsm_evaluate(machine->context, rig.model, rig.data, NULL, &m, &err));
     bits_add_count(hash, m.known_rows);
     bits_add_double(hash, m.log_loss);

@@ -90,7 +90,7 @@ static xsm_status make_model(const bits_machine *machine, const bits_training *t
         BITS_TRY(fill(*out));
     }
     if (t->euclidean) {
-        BITS_TRY(xsm_model_set_score(*out, XSM_SCORE_EUCLIDEAN, &err));
+        BITS_TRY(xsm_model_set_geometry(*out, XSM_GEOMETRY_EUCLIDEAN, &err));
     }
 end:
     return status;

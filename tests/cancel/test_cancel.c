@@ -503,11 +503,11 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     xsm_fit_result result = XSM_FIT_RESULT_INIT, after = XSM_FIT_RESULT_INIT;
     options.iterations = 5;
-    xsm_status status = xsm_fit_batch(ctx, m, t->small.data, e, &options, &result, err);
+    xsm_status status = xsm_fit_full_batch(ctx, m, t->small.data, e, &options, &result, err);
     if (status == XSM_CANCELLED && result.iterations > 0) {
         /* The model has the best weights so far, and goes on from there. */
         options.iterations = 1;
-        assert_ok(xsm_fit_batch(ctx, m, t->small.data, e, &options, &after, &none), none);
+        assert_ok(xsm_fit_full_batch(ctx, m, t->small.data, e, &options, &after, &none), none);
         assert_true(after.objective <= result.objective);
     }
     xsm_estimator_free(e);

@@ -116,7 +116,7 @@ static void views(void **state)
         assert_memory_equal(counts, expected, sizeof expected);
         xsm_error err = XSM_ERROR_INIT;
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
         assert_int_equal(map.classes, 5);
         assert_int_equal(map.features, 5);
         assert_null(map.labels);
@@ -161,8 +161,8 @@ static void view_errors(void **state)
     info.size = 1;
     assert_fails(xsm_dataset_get_info(d, &info, &err), XSM_ERROR_STRUCT_OLD, err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_fails(xsm_dataset_get_classes(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_dataset_get_classes(d, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_get_class_map(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_dataset_get_class_map(d, NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_dataset_free(d);
 }
 
@@ -504,7 +504,7 @@ static void compact(void **state)
         check_row(d, 2, "1:3 4:4", "2");
         check_row(d, 3, "0:5 3:6", "0,?");
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
         assert_int_equal(map.labels[0], 0);
         assert_int_equal(map.labels[1], 2);
         assert_int_equal(map.labels[2], 3);
@@ -515,7 +515,7 @@ static void compact(void **state)
         /* Names again: lines go by the file's labels. */
         path = test_file("names", TEXT("a\nb\nc\nd"));
         assert_ok(xsm_dataset_read_names(d, path, &err), err);
-        assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
         assert_string_equal(map.names[2], "d");
         xsm_dataset_free(d);
     }
@@ -551,7 +551,7 @@ static void names_errors(void **state)
     assert_fails(xsm_dataset_read_names(d, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_read_names(NULL, good, &err), XSM_ERROR_ARGUMENT, err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_string_equal(map.names[0], "\xC3\xA9"); /* still the good ones */
     assert_string_equal(map.names[2], "\xE4\xB8\xAD");
     xsm_dataset_free(d);
@@ -623,7 +623,7 @@ static void select_rows(void **state)
         const uint64_t expected[] = {3, 1, 0};
         assert_memory_equal(xsm_dataset_class_counts(s), expected, sizeof expected);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_dataset_get_classes(s, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(s, &map, &err), err);
         assert_int_equal(map.labels[1], 2);
         xsm_dataset *none = NULL;
         const uint64_t beyond[] = {0, 4};

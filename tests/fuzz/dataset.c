@@ -11,7 +11,7 @@ static void change(xsm_dataset *d, unsigned choice)
     static const char *const descriptions[] = {"tfidf,unit", "truncate=2,unit", "unit", ""};
     fuzz_require(xsm_transform_new(NULL, descriptions[choice % 4], &t, &err) == XSM_OK, "transform");
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    fuzz_require(xsm_dataset_get_classes(d, &map, &err) == XSM_OK, "classes");
+    fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     /* A single large index would have weights for gigabytes of features. */
     if (map.features < 100000 && xsm_transform_fit(t, d, &err) == XSM_OK) {
         (void)xsm_transform_apply(t, d, &err);

@@ -160,7 +160,7 @@ void fuzz_walk(const xsm_dataset *d)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     fuzz_require(xsm_dataset_get_info(d, &info, &err) == XSM_OK, "info");
-    fuzz_require(xsm_dataset_get_classes(d, &map, &err) == XSM_OK, "classes");
+    fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     fuzz_require(info.rows > 0 && info.features > 0 && info.classes == map.classes, "sizes");
     for (uint32_t k = 1; k < map.classes; k++) {
         fuzz_require(!map.labels || map.labels[k] > map.labels[k - 1], "labels rise");
@@ -192,7 +192,7 @@ void fuzz_read_again(const xsm_dataset *d, const uint8_t *data, size_t size)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset_info first = XSM_DATASET_INFO_INIT;
     xsm_dataset_info second = XSM_DATASET_INFO_INIT;
-    fuzz_require(xsm_dataset_get_classes(d, &map, &err) == XSM_OK, "classes");
+    fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     fuzz_bytes bytes = {data, size, SIZE_MAX};

@@ -13,7 +13,7 @@
 static void use(xsm_model *m)
 {
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    if (xsm_model_get_classes(m, &map, NULL) != XSM_OK || map.classes != xsm_model_classes(m)) {
+    if (xsm_model_get_class_map(m, &map, NULL) != XSM_OK || map.classes != xsm_model_class_count(m)) {
         abort();
     }
     for (uint32_t k = 0; k < map.classes && map.names; k++) {

@@ -97,7 +97,7 @@ static void check_vocabulary(const xsm_dataset *d, const xsm_text_options *o)
 {
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    fuzz_require(xsm_dataset_get_classes(d, &map, NULL) == XSM_OK, "classes");
+    fuzz_require(xsm_dataset_get_class_map(d, &map, NULL) == XSM_OK, "classes");
     fuzz_require(xsm_dataset_get_info(d, &info, NULL) == XSM_OK && map.vocabulary, "info and vocabulary");
     uint32_t words = xsm_vocabulary_words(map.vocabulary);
     fuzz_require(info.features == words + xsmi_text_buckets(xsmi_vocabulary_options(map.vocabulary)), "features");
@@ -141,7 +141,7 @@ static void read_more(const xsm_dataset *d, const xsm_transform *t, const uint8_
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    fuzz_require(xsm_dataset_get_classes(d, &map, &err) == XSM_OK, "classes");
+    fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     options.classes = &map;
     fuzz_bytes bytes = {text, size, 3};
     xsm_source source = fuzz_source(&bytes);
@@ -224,7 +224,7 @@ static void try_corpus(const uint8_t *text, size_t size, const uint8_t *settings
         return;
     }
     fuzz_require(xsm_corpus_get_info(c, &info, &err) == XSM_OK, err.message);
-    fuzz_require(xsm_corpus_get_classes(c, &map, &err) == XSM_OK && map.classes == info.words, "words");
+    fuzz_require(xsm_corpus_get_class_map(c, &map, &err) == XSM_OK && map.classes == info.words, "words");
     uint64_t known = 0, longest = 0;
     for (uint32_t k = 0; k < info.words; k++) {
         fuzz_require(xsm_corpus_find(c, map.names[k]) == k, "words are found");
@@ -268,7 +268,7 @@ static void try_text(const uint8_t *settings, const uint8_t *data, size_t size)
         return;
     }
     fuzz_walk(d);
-    fuzz_require(xsm_dataset_get_info(d, &info, &err) == XSM_OK && xsm_dataset_get_classes(d, &map, &err) == XSM_OK,
+    fuzz_require(xsm_dataset_get_info(d, &info, &err) == XSM_OK && xsm_dataset_get_class_map(d, &map, &err) == XSM_OK,
                  "info and classes");
     check_vocabulary(d, &text);
     check_counts(d, &text, xsm_vocabulary_words(map.vocabulary), data, length);

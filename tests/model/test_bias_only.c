@@ -63,7 +63,7 @@ static void fit(xsm_model *m, const test_problem *p, const char *estimator, cons
     xsm_estimator *e = test_estimator(NULL, estimator, options);
     xsm_fit_options how = XSM_FIT_OPTIONS_INIT;
     how.tolerance = 1e-12;
-    assert_ok(xsm_fit_batch(NULL, m, p->data, e, &how, NULL, &err), err);
+    assert_ok(xsm_fit_full_batch(NULL, m, p->data, e, &how, NULL, &err), err);
     xsm_estimator_free(e);
 }
 

@@ -888,7 +888,7 @@ static void what_cannot_be_is_refused(void **state)
     /* All rows at once, batches as wholes, and the gradient with respect to the row. */
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     xsm_gradient *g = test_gradient(NULL);
-    assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     float input[FEATURES];
     assert_fails(xsm_estimator_gradient_input(e, &batch, 1, g, input, FEATURES, &err), XSM_ERROR_UNSUPPORTED, err);

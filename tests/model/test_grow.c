@@ -24,7 +24,7 @@ static xsm_model *trained(const test_problem *p, const char *estimator, bool bia
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = CLASSES;
     map.labels = labels;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     assert_ok(xsm_model_set_metadata(m, "origin", "here", &err), err);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
     assert_ok(xsm_trainer_new(NULL, m, p->data, e, o, NULL, &t, &err), err);
@@ -77,11 +77,11 @@ static void what_was_there_stays(void **state)
         int32_t layout = xsm_model_layout(m);
         assert_ok(xsm_model_grow(m, WIDER, &map, &err), err);
         assert_int_equal(xsm_model_layout(m), layout);
-        assert_int_equal(xsm_model_classes(m), map.classes);
+        assert_int_equal(xsm_model_class_count(m), map.classes);
         assert_int_equal(xsm_model_features(m), WIDER);
         assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
         xsm_class_map own = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_model_get_classes(m, &own, &err), err);
+        assert_ok(xsm_model_get_class_map(m, &own, &err), err);
         assert_memory_equal(own.labels, all, map.classes * sizeof *all);
         assert_int_equal(own.rows, 1000);
         /* The same rows, with features of zero behind. */
@@ -206,7 +206,7 @@ static void datasets_get_classes(void **state)
     map.labels = labels;
     map.names = names;
     assert_ok(xsm_dataset_extend(d, &map, &err), err);
-    assert_ok(xsm_dataset_get_classes(d, &own, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &own, &err), err);
     assert_int_equal(own.classes, 5);
     assert_int_equal(own.features, 8);
     assert_memory_equal(own.labels, union_of, sizeof union_of);
@@ -242,7 +242,7 @@ static void words_get_classes(void **state)
     map.features = 1;
     map.names = names;
     assert_ok(xsm_dataset_extend(d, &map, &err), err);
-    assert_ok(xsm_dataset_get_classes(d, &own, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &own, &err), err);
     assert_int_equal(own.classes, 4);
     for (int k = 0; k < 4; k++) {
         assert_string_equal(own.names[k], all_names[k]);
@@ -259,7 +259,7 @@ static void words_get_classes(void **state)
     xsm_model *m = NULL;
     assert_ok(xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err), err);
     map.features = 1;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     xsm_parameters at = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_parameters(m, &at, &err), err);
     at.weight[0] = 1;
@@ -283,7 +283,7 @@ static void what_cannot_be_is_refused(void **state)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = 3;
     map.labels = labels;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     map.classes = 4;
     map.labels = others;
     assert_fails(xsm_model_grow(m, 5, &map, &err), XSM_ERROR_ARGUMENT, err);
@@ -291,7 +291,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(xsm_model_grow(m, 4, NULL, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_model_grow(m, XSM_FEATURES_MAX + 1u, NULL, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_model_grow(NULL, 5, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_int_equal(xsm_model_classes(m), 3);
+    assert_int_equal(xsm_model_class_count(m), 3);
     /* a transform that knows its features, and one that does not */
     test_problem p = test_problem_new(ROWS, 5, 3, true, 3);
     static const char *const transforms[] = {"tfidf", "unit"};
@@ -350,13 +350,13 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
     options.bias = 1;
     xsm_status status = xsm_model_new_linear(ctx, FEATURES, 3, &options, &m, err);
-    status = status ? status : xsm_model_set_classes(m, &own, err);
+    status = status ? status : xsm_model_set_class_map(m, &own, err);
     status = status ? status : xsm_transform_new(ctx, "unit", &transform, err);
     status = status ? status : xsm_transform_fit(transform, p.data, err);
     status = status ? status : xsm_model_set_transform(m, transform, err);
     if (status == XSM_OK) {
         status = xsm_model_grow(m, WIDER, map, err);
-        assert_int_equal(xsm_model_classes(m), status ? 3 : 4);
+        assert_int_equal(xsm_model_class_count(m), status ? 3 : 4);
         assert_int_equal(xsm_model_features(m), status ? FEATURES : WIDER);
     }
     xsm_transform_free(transform);

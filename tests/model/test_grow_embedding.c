@@ -59,7 +59,7 @@ static xsm_model *filled_model(const kind *k)
         }
     }
     if (k->euclidean) {
-        assert_ok(xsm_model_set_score(m, XSM_SCORE_EUCLIDEAN, &err), err);
+        assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
     } else {
         assert_ok(xsmi_model_need_row_scale(m, &err), err);
         for (uint32_t c = 0; c < m->classes; c++) {
@@ -98,7 +98,7 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
 static void check_new_vectors(xsm_model *m, const kind *k, float tolerance)
 {
     uint32_t features = xsm_model_features(m);
-    xsm_model *fresh = new_model(features, xsm_model_classes(m), k);
+    xsm_model *fresh = new_model(features, xsm_model_class_count(m), k);
     xsm_embedding_parameters a = vectors_of(m), b = vectors_of(fresh);
     assert_int_equal(a.features, features);
     for (uint32_t j = FEATURES; j < features; j++) {
@@ -138,7 +138,7 @@ static void check_kind(const kind *k, bool mapped)
         all[count++] = 100;
         assert_int_equal(count, MORE);
         map.labels = labels;
-        assert_ok(xsm_model_set_classes(m, &map, &err), err);
+        assert_ok(xsm_model_set_class_map(m, &map, &err), err);
         map.labels = all;
     }
     const char *path = test_path("grown");
@@ -151,9 +151,9 @@ static void check_kind(const kind *k, bool mapped)
     map.classes = now;
     assert_ok(xsm_model_grow(m, features, &map, &err), err);
     assert_int_equal(xsm_model_features(m), features);
-    assert_int_equal(xsm_model_classes(m), now);
+    assert_int_equal(xsm_model_class_count(m), now);
     assert_int_equal(xsm_model_hidden(m), HIDDEN);
-    assert_int_equal(xsm_model_score(m), k->euclidean ? XSM_SCORE_EUCLIDEAN : XSM_SCORE_LINEAR);
+    assert_int_equal(xsm_model_geometry(m), k->euclidean ? XSM_GEOMETRY_EUCLIDEAN : XSM_GEOMETRY_LINEAR);
     assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
     xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT, wanted = options_of(k);
     assert_ok(xsm_model_get_embedding(m, &made, &err), err);
@@ -303,7 +303,7 @@ static void what_cannot_be_is_refused(void **state)
     map.classes = 3;
     int64_t own[] = {labels[0], labels[1], 3};
     map.labels = own;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     map.classes = 4;
     map.labels = moved;
     assert_fails(xsm_model_grow(m, 4, &map, &err), XSM_ERROR_ARGUMENT, err);
@@ -356,7 +356,7 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         uint64_t hash = test_hash(m);
         status = xsm_model_grow(m, LARGE, &map, err);
-        assert_int_equal(xsm_model_classes(m), status ? classes_of(k) : LARGE);
+        assert_int_equal(xsm_model_class_count(m), status ? classes_of(k) : LARGE);
         assert_int_equal(xsm_model_features(m), status ? FEATURES : LARGE);
         assert_true(status == XSM_OK || test_hash(m) == hash);
     }

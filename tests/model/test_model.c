@@ -67,7 +67,7 @@ static void starts_at_zero(void **state)
     for (int32_t layout = 0; layout < 2; layout++) {
         for (int32_t bias = 0; bias < 2; bias++) {
             xsm_model *m = new_model(33, 70, bias, layout);
-            assert_int_equal(xsm_model_classes(m), 70);
+            assert_int_equal(xsm_model_class_count(m), 70);
             assert_int_equal(xsm_model_features(m), 33);
             assert_int_equal(xsm_model_input_features(m), 33);
             assert_int_equal(xsm_model_has_bias(m), bias);
@@ -122,7 +122,7 @@ static void refuses_bad_settings(void **state)
     assert_int_equal(xsm_model_new_linear(NULL, XSM_FEATURES_MAX, XSM_CLASSES_MAX, NULL, &m, &err), XSM_ERROR_LIMIT);
     assert_ptr_equal(m, untouched);
 
-    assert_int_equal(xsm_model_classes(NULL), 0);
+    assert_int_equal(xsm_model_class_count(NULL), 0);
     assert_int_equal(xsm_model_features(NULL), 0);
     assert_int_equal(xsm_model_input_features(NULL), 0);
     assert_int_equal(xsm_model_has_bias(NULL), 0);
@@ -341,7 +341,7 @@ static void classes_are_kept(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 3, 0, 0);
     xsm_class_map view = XSM_CLASS_MAP_INIT;
-    assert_int_equal(xsm_model_get_classes(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
     assert_int_equal(view.classes, 3);
     assert_int_equal(view.features, 3);
     assert_null(view.labels);
@@ -353,9 +353,9 @@ static void classes_are_kept(void **state)
     map.classes = 3;
     map.labels = labels;
     map.names = names;
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_OK);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_OK);
     labels[0] = 0;
-    assert_int_equal(xsm_model_get_classes(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
     assert_int_equal(view.labels[0], -5);
     assert_int_equal(view.labels[2], INT64_MAX);
     assert_string_equal(view.names[0], "cat");
@@ -364,36 +364,36 @@ static void classes_are_kept(void **state)
 
     /* What is refused leaves what is there. */
     map.classes = 4;
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_SHAPE);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_SHAPE);
     map.classes = 3;
     labels[0] = 7;
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_RANGE);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_RANGE);
     assert_non_null(strstr(err.message, "class 1"));
     labels[0] = 0;
     names[1] = "a\nb";
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_FORMAT);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_FORMAT);
     names[1] = "a\rb";
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_FORMAT);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_FORMAT);
     names[1] = "\xff";
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_FORMAT);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_FORMAT);
     names[1] = NULL;
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsm_model_set_classes(m, NULL, &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsm_model_set_classes(NULL, &map, &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsm_model_get_classes(m, NULL, &err), XSM_ERROR_ARGUMENT);
-    assert_int_equal(xsm_model_get_classes(NULL, &view, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_set_class_map(m, NULL, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_set_class_map(NULL, &map, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_get_class_map(m, NULL, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_model_get_class_map(NULL, &view, &err), XSM_ERROR_ARGUMENT);
     map.size = 8;
-    assert_int_equal(xsm_model_set_classes(m, &map, &err), XSM_ERROR_STRUCT_OLD);
-    assert_int_equal(xsm_model_get_classes(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_STRUCT_OLD);
+    assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
     assert_string_equal(view.names[0], "cat");
 
     /* A model's own view may be given back to it, and a map without labels takes them away. */
-    assert_int_equal(xsm_model_set_classes(m, &view, &err), XSM_OK);
-    assert_int_equal(xsm_model_get_classes(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_set_class_map(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
     assert_string_equal(view.names[0], "cat");
     view.labels = NULL;
     view.names = NULL;
-    assert_int_equal(xsm_model_set_classes(m, &view, &err), XSM_OK);
+    assert_int_equal(xsm_model_set_class_map(m, &view, &err), XSM_OK);
     assert_null(m->map.labels);
     assert_null(m->map.names);
     xsm_model_free(m);
@@ -520,7 +520,7 @@ static xsm_status everything(void *state, xsm_context *context, xsm_error *err)
     map.labels = labels;
     map.names = names;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    if ((status = xsm_model_set_classes(m, &map, err)) == XSM_OK &&
+    if ((status = xsm_model_set_class_map(m, &map, err)) == XSM_OK &&
         (status = xsm_model_set_transform(m, t, err)) == XSM_OK &&
         (status = xsm_model_set_metadata(m, "b", "1", err)) == XSM_OK &&
         (status = xsm_model_set_metadata(m, "a", "2", err)) == XSM_OK &&

@@ -106,7 +106,7 @@ static xsm_model *make_model(xsm_context *ctx, int with)
         map.names = names;
         map.counts = counts;
         map.rows = UINT64_C(1) << 40;
-        assert_ok(xsm_model_set_classes(m, &map, &err), err);
+        assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     }
     if (with & WITH_TRANSFORM) {
         xsm_transform *t = fitted(ctx);
@@ -134,14 +134,14 @@ static xsm_model *make_model(xsm_context *ctx, int with)
 static void assert_same_model(xsm_model *a, xsm_model *b)
 {
     xsm_error err = XSM_ERROR_INIT;
-    assert_int_equal(xsm_model_classes(a), xsm_model_classes(b));
+    assert_int_equal(xsm_model_class_count(a), xsm_model_class_count(b));
     assert_int_equal(xsm_model_features(a), xsm_model_features(b));
     assert_int_equal(xsm_model_input_features(a), xsm_model_input_features(b));
     assert_int_equal(xsm_model_has_bias(a), xsm_model_has_bias(b));
     xsm_class_map s = XSM_CLASS_MAP_INIT;
     xsm_class_map t = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_classes(a, &s, &err), err);
-    assert_ok(xsm_model_get_classes(b, &t, &err), err);
+    assert_ok(xsm_model_get_class_map(a, &s, &err), err);
+    assert_ok(xsm_model_get_class_map(b, &t, &err), err);
     assert_int_equal(s.names == NULL, t.names == NULL);
     assert_int_equal(s.counts == NULL, t.counts == NULL);
     assert_int_equal(s.rows, t.rows);
@@ -615,7 +615,7 @@ static void reads_what_numpy_writes(void **state)
         snprintf(path, sizeof path, "%s%s", golden_folder, files[i]);
         xsm_model *m = NULL;
         assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
-        assert_int_equal(xsm_model_classes(m), 5);
+        assert_int_equal(xsm_model_class_count(m), 5);
         assert_int_equal(xsm_model_features(m), 3);
         assert_int_equal(xsm_model_has_bias(m), i < 2);
         for (size_t w = 0; w < 15; w++) {
@@ -625,7 +625,7 @@ static void reads_what_numpy_writes(void **state)
             assert_true(m->bias[k] == (float)k / 8);
         }
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_model_get_classes(m, &map, &err), err);
+        assert_ok(xsm_model_get_class_map(m, &map, &err), err);
         if (i == 0) {
             static const int64_t golden_labels[] = {-3, 0, 1, 7, INT64_C(1) << 40};
             static const char *const golden_names[] = {"ant", "b\xc3\xa9\x65", "", "d ", "\xe7\x8a\xac"};

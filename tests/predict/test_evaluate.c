@@ -289,9 +289,9 @@ static void rankings_are_worth_what_numpy_says(void **state)
     map.classes = RANKED_CLASSES;
     map.counts = counts;
     map.rows = 4999;
-    assert_fails(xsm_model_set_classes(m, &map, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_RANGE, err);
     map.rows = RANKED_TRAINING_ROWS;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     for (size_t r = 0; r < sizeof golden_ranks / sizeof *golden_ranks; r++) {
         for (uint32_t threads = 1; threads < 4; threads++) {
             xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
@@ -339,8 +339,8 @@ static void arrays_are_filled_where_they_are_wanted(void **state)
     test_problem p = test_problem_new(3000, 5, 300, false, 40);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(p.data, &map, &err), err);
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(p.data, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     TEST_METRICS(all, 7);
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &all, &err), err);
     for (int which = 0; which < 5; which++) {

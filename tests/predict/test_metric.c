@@ -23,8 +23,8 @@ enum { FEATURES = 9, CLASSES = 7, ROWS = 24, HIDDEN = 4 };
 static void make_euclidean(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
-    assert_ok(xsm_model_set_score(m, XSM_SCORE_EUCLIDEAN, &err), err);
-    assert_int_equal(xsm_model_score(m), XSM_SCORE_EUCLIDEAN);
+    assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
+    assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_EUCLIDEAN);
 }
 
 static xsm_model *embedding(xsm_context *ctx, const test_problem *p, int32_t activation)
@@ -72,7 +72,7 @@ static void scores_are_distances(void **state)
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     for (int bias = 0; bias < 2; bias++) {
         xsm_model *m = test_model(NULL, &p, bias, bias ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-        assert_int_equal(xsm_model_score(m), XSM_SCORE_LINEAR);
+        assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_LINEAR);
         make_euclidean(m);
         assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_CLASS_MAJOR);
         check_bound(m);
@@ -91,8 +91,8 @@ static void scores_are_distances(void **state)
             }
         }
         /* The bias is free again. */
-        assert_ok(xsm_model_set_score(m, XSM_SCORE_LINEAR, &err), err);
-        assert_int_equal(xsm_model_score(m), XSM_SCORE_LINEAR);
+        assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_LINEAR, &err), err);
+        assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_LINEAR);
         assert_true(xsm_model_has_bias(m));
         check_bound(m);
         xsm_model_free(m);
@@ -489,7 +489,7 @@ static void files_keep_the_score(void **state)
         make_euclidean(m);
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &read, &err), err);
-        assert_int_equal(xsm_model_score(read), XSM_SCORE_EUCLIDEAN);
+        assert_int_equal(xsm_model_geometry(read), XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
         assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
         assert_memory_equal(z[0], z[1], sizeof z[0]);
@@ -541,7 +541,7 @@ static void models_grow(void **state)
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     make_euclidean(m);
     assert_ok(xsm_model_grow(m, FEATURES + 4, NULL, &err), err);
-    assert_int_equal(xsm_model_score(m), XSM_SCORE_EUCLIDEAN);
+    assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_EUCLIDEAN);
     check_bound(m);
     xsm_model_free(m);
     test_problem_free(&p);
@@ -558,8 +558,8 @@ static void what_cannot_work_is_refused(void **state)
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other = NULL;
-    assert_fails(xsm_model_set_score(NULL, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_model_set_score(m, 2, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_set_geometry(NULL, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_set_geometry(m, 2, &err), XSM_ERROR_RANGE, err);
     make_euclidean(m);
     uint64_t before = test_hash(m);
     for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
@@ -574,7 +574,7 @@ static void what_cannot_work_is_refused(void **state)
     xsm_optimizer_free(o);
     assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_estimator *softmax = test_estimator(NULL, "softmax", "");
-    assert_fails(xsm_fit_batch(NULL, m, p.data, softmax, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, softmax, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_estimator_free(softmax);
     /* A gradient of another model, whose rows may be scaled. */
     xsm_model *linear = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
@@ -593,13 +593,13 @@ static void what_cannot_work_is_refused(void **state)
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
     assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &tied, &other, &err), err);
-    assert_fails(xsm_model_set_score(other, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_int_equal(xsm_model_score(other), XSM_SCORE_LINEAR);
+    assert_fails(xsm_model_set_geometry(other, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_int_equal(xsm_model_geometry(other), XSM_GEOMETRY_LINEAR);
     xsm_model_free(other);
     xsm_model_options bias_only = XSM_MODEL_OPTIONS_INIT;
     bias_only.bias = 1;
     assert_ok(xsm_model_new_linear(NULL, 0, CLASSES, &bias_only, &other, &err), err);
-    assert_fails(xsm_model_set_score(other, XSM_SCORE_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_set_geometry(other, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
     xsm_model_free(other);
     xsm_model_free(m);
     test_problem_free(&p);

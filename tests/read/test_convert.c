@@ -370,7 +370,7 @@ static void caches_match_names(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *train = from_text("__label__b the\n__label__z cat\n__label__q dog\n", NULL);
-    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     map.features = 0;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;

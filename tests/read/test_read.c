@@ -17,7 +17,7 @@ static void describe(const xsm_dataset *d, char *text, size_t size)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     size_t used = (size_t)snprintf(text, size, "%u %u[", map.features, map.classes);
     for (uint32_t k = 0; k < map.classes; k++) {
         used += map.names ? (size_t)snprintf(text + used, size - used, "%s%s", k ? "," : "", map.names[k])
@@ -229,7 +229,7 @@ static void map_round_trip(void **state)
     static const char more[] = "a,label,b\n5,ant,5\n6,wasp,6\n";
     assert_ok(read_bytes(words, sizeof words - 1, 0, NULL, &train, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_read_options options = OPTIONS(.classes = &map);
     assert_ok(read_bytes(more, sizeof more - 1, 0, &options, &test, &err), err);
     xsm_dataset_free(train); /* the test data have their own copy */
@@ -274,7 +274,7 @@ static void long_lines(void **state)
     xsm_dataset *d = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(read_bytes(text, used, 333, NULL, &d, &err), err);
-    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_int_equal(strlen(map.names[0]), 200000);
     assert_true(d->values[0] == 7);
     xsm_dataset_free(d);
@@ -720,7 +720,7 @@ static void test_index_base(void **state)
         assert_int_equal(messages, files[i].base == XSM_INDEX_BASE_ONE);
         assert_ok(xsm_dataset_select(d, &row, 1, &copy, &err), err);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_dataset_get_classes(copy, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(copy, &map, &err), err);
         assert_int_equal(map.index_base, files[i].base);
         xsm_dataset_free(copy);
         xsm_dataset_free(d);

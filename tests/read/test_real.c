@@ -99,7 +99,7 @@ static void against_training(void **state)
     xsm_dataset *test = NULL;
     assert_ok(xsm_dataset_read(NULL, path, NULL, &train, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     path = test_data("kg-fb15k237/kg-fb15k237_test.txt.gz");

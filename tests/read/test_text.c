@@ -42,7 +42,7 @@ static void describe(const xsm_dataset *d, char *out, size_t size)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_classes(d, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     uint32_t words = xsm_vocabulary_words(map.vocabulary);
     size_t used = (size_t)snprintf(out, size, "[");
     for (uint32_t i = 0; i < words; i++) {
@@ -231,7 +231,7 @@ static void known_words(void **state)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *train = must_read(training, NULL, NULL);
     assert_described(train, "[the cat dog a sat] [a b c]: 1 | the cat sat; 0 | the*2 dog*2; 2 | cat a");
-    assert_ok(xsm_dataset_get_classes(train, &map, &err), err);
+    assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     xsm_dataset *test = must_read(testing, NULL, &map);
     const char *wanted = "[the cat dog a sat] [a b c]: | the cat; 0 | dog; ? | the*2; |; 1 ? | a sat";
     assert_described(test, wanted);
@@ -371,14 +371,14 @@ static xsm_status round_trip(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model *model = NULL;
     options.text = &rich;
     xsm_status status = read_text(ctx, training, 0, &options, &train, err);
-    status = status == XSM_OK ? xsm_dataset_get_classes(train, &map, err) : status;
+    status = status == XSM_OK ? xsm_dataset_get_class_map(train, &map, err) : status;
     status = status == XSM_OK ? xsm_model_new_linear(ctx, map.features, map.classes, NULL, &made, err) : status;
-    status = status == XSM_OK ? xsm_model_set_classes(made, &map, err) : status;
+    status = status == XSM_OK ? xsm_model_set_class_map(made, &map, err) : status;
     xsm_dataset_free(train);
     status = status == XSM_OK ? xsm_model_save(made, path, err) : status;
     xsm_model_free(made);
     status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &model, err) : status;
-    status = status == XSM_OK ? xsm_model_get_classes(model, &map, err) : status;
+    status = status == XSM_OK ? xsm_model_get_class_map(model, &map, err) : status;
     options.classes = &map;
     options.text = NULL;
     status = status == XSM_OK ? read_text(ctx, training, 0, &options, &test, err) : status;

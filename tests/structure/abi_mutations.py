@@ -171,7 +171,8 @@ BROKEN = [
      argument("xsm_model_new_linear", swap("features", "classes"))),
     ("const removed from an argument", "xsm_dataset_get_info",
      argument("xsm_dataset_get_info", retype("dataset", "const ", ""))),
-    ("another result", "xsm_model_classes", edit(r"XSM_API uint32_t xsm_model_classes\(", "XSM_API uint64_t xsm_model_classes(")),
+    ("another result", "xsm_model_class_count",
+     edit(r"XSM_API uint32_t xsm_model_class_count\(", "XSM_API uint64_t xsm_model_class_count(")),
     ("no result", "xsm_model_save", edit(r"XSM_API xsm_status xsm_model_save\(", "XSM_API void xsm_model_save(")),
 ]
 

@@ -70,8 +70,8 @@ int main(void)
     }
     xsm_model *loaded = NULL;
     if (xsm_model_save(model, "consumer.safetensors", &err) ||
-        xsm_model_load(context, "consumer.safetensors", NULL, &loaded, &err) || xsm_model_classes(loaded) != CLASSES ||
-        remove("consumer.safetensors") != 0) {
+        xsm_model_load(context, "consumer.safetensors", NULL, &loaded, &err) ||
+        xsm_model_class_count(loaded) != CLASSES || remove("consumer.safetensors") != 0) {
         fprintf(stderr, "the model was not saved and loaded: %s\n", err.message);
         return 1;
     }

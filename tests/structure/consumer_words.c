@@ -28,7 +28,7 @@ int main(void)
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
-    printf("libxsoftmax-words, %u words\n", (unsigned)xsm_model_classes(input));
+    printf("libxsoftmax-words, %u words\n", (unsigned)xsm_model_class_count(input));
     xsm_skipgram_free(trainer);
     xsm_model_free(output);
     xsm_model_free(input);

@@ -340,7 +340,7 @@ static xsm_status get_text_options(fixture *f, void *object, xsm_error *err)
     (void)f;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *made = read_words(NULL, NULL);
-    xsm_status status = xsm_dataset_get_classes(made, &map, err);
+    xsm_status status = xsm_dataset_get_class_map(made, &map, err);
     status = status == XSM_OK ? xsm_vocabulary_get_options(map.vocabulary, object, err) : status;
     xsm_dataset_free(made);
     return status;
@@ -363,7 +363,7 @@ static xsm_status get_row(fixture *f, void *object, xsm_error *err)
 
 static xsm_status get_classes(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_dataset_get_classes(f->data, object, err);
+    return xsm_dataset_get_class_map(f->data, object, err);
 }
 
 static xsm_status new_model(fixture *f, void *object, xsm_error *err)
@@ -377,12 +377,12 @@ static xsm_status new_model(fixture *f, void *object, xsm_error *err)
 
 static xsm_status set_model_classes(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_model_set_classes(f->model, object, err);
+    return xsm_model_set_class_map(f->model, object, err);
 }
 
 static xsm_status get_model_classes(fixture *f, void *object, xsm_error *err)
 {
-    return xsm_model_get_classes(f->model, object, err);
+    return xsm_model_get_class_map(f->model, object, err);
 }
 
 static xsm_status get_parameters(fixture *f, void *object, xsm_error *err)
@@ -485,7 +485,7 @@ static xsm_status get_corpus_info(fixture *f, void *object, xsm_error *err)
 
 static xsm_status classes_of_corpus(xsm_corpus *corpus, void *object, xsm_error *err)
 {
-    return xsm_corpus_get_classes(corpus, object, err);
+    return xsm_corpus_get_class_map(corpus, object, err);
 }
 
 static xsm_status get_corpus_classes(fixture *f, void *object, xsm_error *err)
@@ -576,7 +576,7 @@ static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
     xsm_optimizer *optimizer = NULL;
     xsm_tuning *tuning = NULL;
     assert_int_equal(
-        xsm_model_new_linear(NULL, xsm_model_features(f->model), xsm_model_classes(f->model), NULL, &model, NULL),
+        xsm_model_new_linear(NULL, xsm_model_features(f->model), xsm_model_class_count(f->model), NULL, &model, NULL),
         XSM_OK);
     assert_int_equal(xsm_estimator_new(NULL, "softmax", &estimator, NULL), XSM_OK);
     assert_int_equal(xsm_optimizer_new(NULL, "sgd", &optimizer, NULL), XSM_OK);
@@ -631,7 +631,7 @@ static xsm_status fit(fixture *f, xsm_fit_options *options, xsm_fit_result *resu
 {
     xsm_estimator *softmax = NULL;
     assert_int_equal(xsm_estimator_new(NULL, "softmax", &softmax, NULL), XSM_OK);
-    xsm_status status = xsm_fit_batch(NULL, f->model, f->data, softmax, options, result, err);
+    xsm_status status = xsm_fit_full_batch(NULL, f->model, f->data, softmax, options, result, err);
     xsm_estimator_free(softmax);
     return status;
 }

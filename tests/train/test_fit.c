@@ -129,7 +129,7 @@ static void optima_are_golden(void **state)
             xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
             options.tolerance = 1e-8;
             xsm_fit_result r = XSM_FIT_RESULT_INIT;
-            assert_ok(xsm_fit_batch(NULL, m, p.data, e, &options, &r, &err), err);
+            assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, &options, &r, &err), err);
             double f = naive_objective(of->kind, m, &p, 1, &norm), want = of->optimum[bias] * (double)p.rows;
             print_message("%s, bias %d: %.9g, golden %.9g; %llu iterations, gradient %.3g of %.3g\n", of->estimator,
                           bias, f, want, (unsigned long long)r.iterations, norm, first);
@@ -143,7 +143,7 @@ static void optima_are_golden(void **state)
             assert_int_equal(m->layout, sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
             /* From there it is done at once, and stays. */
             xsm_fit_result again = XSM_FIT_RESULT_INIT;
-            assert_ok(xsm_fit_batch(NULL, m, p.data, e, NULL, &again, &err), err);
+            assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, &again, &err), err);
             assert_true(again.iterations <= 10 && again.objective <= r.objective * (1 + 1e-7));
             xsm_estimator_free(e);
             xsm_model_free(m);
@@ -182,7 +182,7 @@ static void bibtex_optima_are_golden(void **state)
         xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         xsm_estimator *e = test_estimator(NULL, of[i].estimator, of[i].options);
         xsm_fit_result r = XSM_FIT_RESULT_INIT;
-        assert_ok(xsm_fit_batch(NULL, m, data, e, NULL, &r, &err), err);
+        assert_ok(xsm_fit_full_batch(NULL, m, data, e, NULL, &r, &err), err);
         double f = r.objective / BIBTEX_ROWS;
         print_message("%s: %.9g, golden %.9g\n", of[i].estimator, f, of[i].optimum);
         assert_true(fabs(f / of[i].optimum - 1) < 2e-6);
@@ -204,7 +204,7 @@ static uint64_t bits_of(const subject *of, bool sparse, bool bias, uint32_t thre
     xsm_estimator *e = test_estimator(ctx, of->estimator, of->options);
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     options.iterations = 3;
-    assert_ok(xsm_fit_batch(ctx, m, p.data, e, &options, NULL, &err), err);
+    assert_ok(xsm_fit_full_batch(ctx, m, p.data, e, &options, NULL, &err), err);
     uint64_t hash = test_hash(m);
     xsm_estimator_free(e);
     xsm_model_free(m);
@@ -284,7 +284,7 @@ static void callback_sees_and_stops(void **state)
         options.test = p.data;
         options.iterations = 10;
         xsm_fit_result r = XSM_FIT_RESULT_INIT;
-        xsm_status status = xsm_fit_batch(NULL, m, p.data, e, &options, &r, &err);
+        xsm_status status = xsm_fit_full_batch(NULL, m, p.data, e, &options, &r, &err);
         double norm;
         if (stop_at == 4) {
             assert_ok(status, err);
@@ -358,19 +358,19 @@ static void failures_are_told(void **state)
     static const char *const sampled[] = {"ove", "umax", "implicit"};
     for (size_t i = 0; i < sizeof sampled / sizeof sampled[0]; i++) {
         xsm_estimator *e = test_estimator(NULL, sampled[i], "negatives=3");
-        assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
         assert_non_null(strstr(err.message, "'ove' with negatives=all"));
         xsm_estimator_free(e);
     }
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
-    assert_fails(xsm_fit_batch(NULL, NULL, p.data, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_fit_batch(NULL, m, NULL, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_fit_batch(NULL, m, p.data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_fit_full_batch(NULL, NULL, p.data, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, NULL, e, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     static const double tolerances[] = {-2, 1, 2, NAN, INFINITY};
     for (size_t i = 0; i < sizeof tolerances / sizeof tolerances[0]; i++) {
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
         options.tolerance = tolerances[i];
-        assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
+        assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
     }
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     xsm_fit_result usual = XSM_FIT_RESULT_INIT, zero = XSM_FIT_RESULT_INIT;
@@ -378,7 +378,7 @@ static void failures_are_told(void **state)
     for (int i = 0; i < 2; i++) { /* with 0 as far as float32 goes */
         xsm_model *fresh = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
         assert_ok(xsm_estimator_set(e, "ridge", "0.01", &err), err);
-        assert_ok(xsm_fit_batch(NULL, fresh, p.data, e, &options, i ? &zero : &usual, &err), err);
+        assert_ok(xsm_fit_full_batch(NULL, fresh, p.data, e, &options, i ? &zero : &usual, &err), err);
         xsm_model_free(fresh);
         xsm_estimator_free(e);
         e = test_estimator(NULL, "softmax", "");
@@ -389,15 +389,15 @@ static void failures_are_told(void **state)
     assert_true(zero.iterations > usual.iterations && zero.objective <= usual.objective);
     options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     options.memory = 1001;
-    assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
     options.memory = 1;
     options.iterations = UINT64_C(1) << 31;
-    assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_RANGE, err);
     test_problem other = test_problem_new(5, p.features + 1, p.classes, false, 1);
     options.iterations = 1;
     options.test = other.data;
-    assert_fails(xsm_fit_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_SHAPE, err);
-    assert_fails(xsm_fit_batch(NULL, m, other.data, e, NULL, NULL, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, &options, NULL, &err), XSM_ERROR_SHAPE, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, other.data, e, NULL, NULL, &err), XSM_ERROR_SHAPE, err);
     assert_true(test_hash(m) == before);
     xsm_estimator_free(e);
     test_problem_free(&other);
@@ -414,7 +414,7 @@ static void failures_are_told(void **state)
         e = NULL;
         assert_ok(xsm_estimator_new_from(NULL, &ops, &e, &err), err);
         xsm_fit_result r = XSM_FIT_RESULT_INIT;
-        assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
+        assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
         assert_non_null(strstr(err.message, i ? "finite" : "uphill"));
         assert_int_equal(r.end, XSM_FIT_UNFINISHED);
         assert_true(r.evaluations > 0 && r.iterations == 0 && r.objective > 0);
@@ -441,7 +441,7 @@ static void divergence_leaves_the_model(void **state)
     uint64_t before = test_hash(m);
     xsm_estimator *e = test_estimator(NULL, "softmax", "ridge=1");
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
-    assert_fails(xsm_fit_batch(NULL, m, data, e, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, data, e, NULL, &r, &err), XSM_ERROR_DIVERGED, err);
     assert_non_null(strstr(err.message, "unit-length rows"));
     assert_true(test_hash(m) == before);
     xsm_estimator_free(e);

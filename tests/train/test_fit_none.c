@@ -18,7 +18,7 @@ static void all_rows_at_once_are_refused(void **state)
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     xsm_fit_result r = XSM_FIT_RESULT_INIT, before = r;
     uint64_t hash = test_hash(m);
-    assert_fails(xsm_fit_batch(NULL, m, p.data, e, NULL, &r, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_fit_full_batch(NULL, m, p.data, e, NULL, &r, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_non_null(strstr(err.message, "without libLBFGS"));
     assert_non_null(strstr(err.message, "sgd"));
     assert_true(test_hash(m) == hash && memcmp(&r, &before, sizeof r) == 0);

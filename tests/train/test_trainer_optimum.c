@@ -163,7 +163,7 @@ static real read_real(const char *folder, uint64_t rows, uint32_t classes)
     path = test_data(name);
     if (path) {
         xsm_class_map map = XSM_CLASS_MAP_INIT;
-        assert_ok(xsm_dataset_get_classes(r.train, &map, &err), err);
+        assert_ok(xsm_dataset_get_class_map(r.train, &map, &err), err);
         options.classes = &map;
         assert_ok(xsm_dataset_read(NULL, path, &options, &r.test, &err), err);
     }

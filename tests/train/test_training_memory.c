@@ -197,7 +197,7 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
         options.evaluate_train = 1;
         xsm_fit_result r = XSM_FIT_RESULT_INIT, before = r;
         uint64_t hash = test_hash(m);
-        status = xsm_fit_batch(ctx, m, s->p.data, e, &options, &r, err);
+        status = xsm_fit_full_batch(ctx, m, s->p.data, e, &options, &r, err);
         assert_true(status == XSM_OK ? r.iterations == 3 : memcmp(&r, &before, sizeof r) == 0);
         assert_true(status != XSM_OK || test_hash(m) != hash);
         if (status != XSM_OK) { /* whatever happened, the weights are some iteration's */

@@ -224,7 +224,7 @@ static double *gradient_of(xsm_context *ctx, const xsm_corpus *c, xsm_model *in,
         assert_ok(xsm_estimator_set_number(o.estimator, "candidates", candidates, &err), err);
     }
     xsmi_collapsed *at = NULL;
-    const uint32_t words = xsm_model_classes(in);
+    const uint32_t words = xsm_model_class_count(in);
     double *gradient = malloc((size_t)words * D * sizeof *gradient);
     assert_non_null(gradient);
     assert_ok(xsmi_collapsed_new(&(xsmi_word_task){ctx, c, in, out, o.estimator}, &o, &at, &err), err);
@@ -271,12 +271,12 @@ static void a_search_for_all_is_exact(void **state)
         double exact, found;
         double *wanted = gradient_of(ctx, c, in, out, NULL, NULL, 0, side, 1 << 20, &exact);
         for (size_t i = 0; i < sizeof searches / sizeof searches[0]; i++) {
-            const uint32_t words = xsm_model_classes(in);
+            const uint32_t words = xsm_model_class_count(in);
             double *got = gradient_of(ctx, c, in, out, searches[i].name, searches[i].options,
                                       searches[i].candidates ? searches[i].candidates : words, side,
                                       i % 2 ? 1 << 11 : 1 << 20, &found);
             double most = fabs(found - exact);
-            for (uint32_t j = 0; j < xsm_model_classes(in) * D; j++) {
+            for (uint32_t j = 0; j < xsm_model_class_count(in) * D; j++) {
                 most = fmax(most, fabs(got[j] - wanted[j]));
             }
             if (!(searches[i].tolerance > 0 ? most < searches[i].tolerance : most > -searches[i].tolerance)) {

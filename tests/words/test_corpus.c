@@ -31,7 +31,7 @@ static xsm_class_map classes_of(const xsm_corpus *c)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_corpus_get_classes(c, &map, &err), err);
+    assert_ok(xsm_corpus_get_class_map(c, &map, &err), err);
     return map;
 }
 
@@ -169,7 +169,7 @@ static void bad_texts(void **state)
     xsm_corpus_info info = XSM_CORPUS_INFO_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_fails(xsm_corpus_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_corpus_get_classes(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_corpus_get_class_map(NULL, &map, &err), XSM_ERROR_ARGUMENT, err);
 }
 
 /* -- text files of vectors ----------------------------------------------------------------------------------------- */
@@ -208,7 +208,7 @@ static void vectors_come_back(void **state)
     assert_ok(xsm_word_model_read(NULL, path, &back, &err), err);
     assert_ok(xsm_model_parameters(back, &b, &err), err);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_classes(back, &map, &err), err);
+    assert_ok(xsm_model_get_class_map(back, &map, &err), err);
     assert_string_equal(map.names[0], "ein");
     assert_string_equal(map.names[3], "\xc3\xa4");
     for (uint32_t k = 0; k < 4; k++) {
@@ -280,7 +280,7 @@ static void bad_vectors(void **state)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = 2;
     map.names = spaced;
-    assert_ok(xsm_model_set_classes(m, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
     assert_fails(xsm_word_model_write(m, "x", &err), XSM_ERROR_DATA, err);
     xsm_model_free(m);
     /* Making one. */

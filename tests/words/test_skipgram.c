@@ -112,7 +112,7 @@ static void frequent_words_hang_high(void **state)
     assert_string_equal(xsm_model_correction(out), "hierarchy");
     const xsmi_hierarchy *h = out->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_classes(out, &map, &err), err);
+    assert_ok(xsm_model_get_class_map(out, &map, &err), err);
     uint64_t *weights = malloc(map.classes * sizeof *weights), hung = 0, least = 0;
     uint32_t *nodes = malloc(map.classes * sizeof *nodes), count = map.classes;
     assert_true(weights && nodes && map.classes > 300);
@@ -461,7 +461,7 @@ static void negatives_follow_the_power(void **state)
     }
     xsm_corpus *c = test_corpus(NULL, test_file("draws", text, used), 1);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_corpus_get_classes(c, &map, &err), err);
+    assert_ok(xsm_corpus_get_class_map(c, &map, &err), err);
     xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_parameters(in, &p, &err), err);
@@ -515,7 +515,7 @@ static void bad_arguments(void **state)
     xsm_model *biased = NULL;
     xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
     with_bias.bias = 1;
-    assert_ok(xsm_model_new_linear(NULL, 4, xsm_model_classes(in), &with_bias, &biased, &err), err);
+    assert_ok(xsm_model_new_linear(NULL, 4, xsm_model_class_count(in), &with_bias, &biased, &err), err);
     xsm_skipgram *t = NULL;
     xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
 #define FAILS(corpus, input, output, estimator, status)                                                                \
@@ -553,7 +553,7 @@ static void bad_arguments(void **state)
     FAILS(c, out, in, NULL, XSM_ERROR_UNSUPPORTED);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
     /* An estimator that was taken elsewhere meanwhile. */
-    test_problem p = test_problem_new(10, 4, xsm_model_classes(out), false, 1);
+    test_problem p = test_problem_new(10, 4, xsm_model_class_count(out), false, 1);
     assert_ok(xsm_estimator_bind(e, out, p.data, &err), err);
     assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_STATE, err);
     xsm_skipgram_free(t);
@@ -628,7 +628,7 @@ static void runs_that_fail(void **state)
         o.eta = 1e12;
         assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
         assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_DIVERGED, err);
-        for (uint32_t k = 0; k < xsm_model_classes(in); k++) {
+        for (uint32_t k = 0; k < xsm_model_class_count(in); k++) {
             for (uint32_t j = 0; j < 6; j++) {
                 assert_true(isfinite(test_weight(in, k, j)) && isfinite(test_weight(out, k, j)));
             }

@@ -78,7 +78,7 @@ static tree_of_words *grow(void)
     w->corpus = test_corpus(NULL, test_topics_text("tree", 2000, 1), 5);
     w->in = test_vectors(NULL, w->corpus, WIDTH, 0.1, 1);
     w->out = test_vectors(NULL, w->corpus, WIDTH, 0, 0);
-    w->labels = (xsm_labels){sizeof w->labels, xsm_model_classes(w->in), 0, NULL, w->contexts};
+    w->labels = (xsm_labels){sizeof w->labels, xsm_model_class_count(w->in), 0, NULL, w->contexts};
     xsm_skipgram_options o = test_word_run(2);
     train(w, &o, 0);
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
@@ -121,7 +121,7 @@ static void probabilities(const tree_of_words *w, uint32_t centre, double *q)
     vector_of(w->in, centre, x);
     xsm_batch one = xsm_batch_values(x, 1, WIDTH, WIDTH);
     xsmi_sampler_encode_batch(w->tree, &one, 0, code);
-    for (uint32_t k = 0; k < xsm_model_classes(w->in); k++) {
+    for (uint32_t k = 0; k < xsm_model_class_count(w->in); k++) {
         q[k] = exp(w->tree->ops.log_probability(w->tree->state, code, k));
     }
     free(code);
@@ -136,7 +136,7 @@ static void draws_are_the_trees(void **state)
     (void)state;
     tree_of_words *w = grow();
     enum { DRAWS = 64 };
-    const uint32_t words = xsm_model_classes(w->in);
+    const uint32_t words = xsm_model_class_count(w->in);
     xsm_error err = XSM_ERROR_INIT;
     xsm_skipgram_options o = test_word_run(1);
     const double eta = 1e-6; /* so that scores stay at zero, and falling to nothing at the end of the epoch */
@@ -221,7 +221,7 @@ static void contexts_are_predicted(void **state)
     xsm_error err = XSM_ERROR_INIT;
     tree_of_words *w = grow();
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_classes(w->in, &map, &err), err);
+    assert_ok(xsm_model_get_class_map(w->in, &map, &err), err);
     const uint32_t words = map.classes;
     double share = 0, *q = malloc((size_t)words * words * sizeof *q);
     assert_non_null(q);

@@ -84,7 +84,7 @@ XSM_API xsm_status xsm_corpus_get_info(const xsm_corpus *corpus, xsm_corpus_info
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with the words as names of classes 0..V-1 and their counts; D is 0.
  *  Valid as long as the corpus.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_corpus_get_classes(const xsm_corpus *corpus, xsm_class_map *map, xsm_error *err);
+XSM_API xsm_status xsm_corpus_get_class_map(const xsm_corpus *corpus, xsm_class_map *map, xsm_error *err);
 /** The number of a word, #XSM_CLASS_UNSEEN if it is not in the vocabulary or an argument is NULL. O(length). */
 XSM_API uint32_t xsm_corpus_find(const xsm_corpus *corpus, const char *word);
 

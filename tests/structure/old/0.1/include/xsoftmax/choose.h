@@ -98,8 +98,8 @@ typedef struct xsm_choose_options {
 /** The chosen settings. Start with #XSM_CHOICE_INFO_INIT. */
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
-    const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_batch(). Static, or the caller's
-                                string. */
+    const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
+                              caller's string. */
     double eta;            /**< Initial learning rate; 0 for lbfgs. */
     double factor;         /**< Factor of the schedule. */
     double ridge;          /**< mu. It is already set in the estimator. */
@@ -160,7 +160,7 @@ extern "C" {
 
 /** Chooses how to train on rows. Afterwards, make a linear model (or an embedding model if xsm_choice_info::hidden is
  *  not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
- *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_batch() with
+ *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
@@ -172,7 +172,7 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if every trial diverged; #XSM_CANCELLED if the callback returned non-zero;
  *          #XSM_ERROR_RANGE for an option; #XSM_ERROR_UNSUPPORTED for `lbfgs` with an estimator that samples; the
- *          errors of xsm_trainer_new() and xsm_fit_batch() for data, options and memory */
+ *          errors of xsm_trainer_new() and xsm_fit_full_batch() for data, options and memory */
 XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                               xsm_choice **out, xsm_error *err);
 /** Releases a choice and the estimator that it made; NULL is allowed. */
