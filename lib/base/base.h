@@ -51,6 +51,8 @@ const char *xsmi_decimal_sign(void);
 
 /* Bytes of a public struct as the first release has it that has the struct: less is no program's. */
 #define XSMI_FIRST(type) (offsetof(type, XSMI_LAST_##type) + sizeof(((type *)0)->XSMI_LAST_##type))
+/* Whether a struct of some release may have `size` bytes: from first_size, and not absurdly more than known_size. */
+xsm_status xsmi_check_struct_size(size_t known_size, size_t first_size, size_t size, const char *name, xsm_error *err);
 /* Copies a public struct that starts with size_t size into `known` (of known_size bytes, already holding the defaults):
  * `given` may be NULL (defaults), shorter (down to first_size, XSMI_FIRST() of the struct), or longer if the
  * unknown tail is all zero. known->size is set to known_size. */

@@ -8,26 +8,29 @@
 
 #include <string.h>
 
+xsm_status xsmi_check_struct_size(size_t known_size, size_t first_size, size_t size, const char *name, xsm_error *err)
+{
+    if (size < first_size) {
+        return xsmi_fail(err, XSM_ERROR_STRUCT_OLD, "%s.size is %zu, which is less than its first version's %zu bytes",
+                         name, size, first_size);
+    }
+    if (size > known_size && size - known_size > 65536) {
+        return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "%s.size is %zu, which no release of the library has", name, size);
+    }
+    return XSM_OK;
+}
+
 static xsm_status check_size(size_t known_size, size_t first_size, const void *given, const char *name, size_t *size,
                              xsm_error *err)
 {
     memcpy(size, given, sizeof *size);
-    if (*size < first_size) {
-        return xsmi_fail(err, XSM_ERROR_STRUCT_OLD, "%s.size is %zu, which is less than its first version's %zu bytes",
-                         name, *size, first_size);
-    }
-    if (*size > known_size) {
-        const unsigned char *bytes = given;
-        if (*size > known_size + 65536) {
-            return xsmi_fail(err, XSM_ERROR_STRUCT_NEW, "%s.size is %zu, which no release of the library has", name,
-                             *size);
-        }
-        for (size_t i = known_size; i < *size; i++) {
-            if (bytes[i] != 0) {
-                return xsmi_fail(err, XSM_ERROR_STRUCT_NEW,
-                                 "%s has a setting at byte %zu, which this release (%zu bytes) does not know", name, i,
-                                 known_size);
-            }
+    XSMI_TRY(xsmi_check_struct_size(known_size, first_size, *size, name, err));
+    const unsigned char *bytes = given;
+    for (size_t i = known_size; i < *size; i++) {
+        if (bytes[i] != 0) {
+            return xsmi_fail(err, XSM_ERROR_STRUCT_NEW,
+                             "%s has a setting at byte %zu, which this release (%zu bytes) does not know", name, i,
+                             known_size);
         }
     }
     return XSM_OK;

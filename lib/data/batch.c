@@ -66,6 +66,44 @@ static xsm_status check_values(const xsm_batch *batch, const char *what, uint32_
     return XSM_OK;
 }
 
+/* A public batch in the caller's struct, which may be one of another release. */
+static xsm_status set_batch(xsm_batch *batch, xsm_batch value, xsm_error *err)
+{
+    if (!batch) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
+    }
+    size_t size = batch->size;
+    XSMI_TRY(xsmi_check_struct_size(sizeof value, XSMI_FIRST(xsm_batch), size, "xsm_batch", err));
+    value.size = size;
+    memset(batch, 0, size);
+    memcpy(batch, &value, XSMI_MIN(size, sizeof value));
+    return XSM_OK;
+}
+
+xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, uint64_t count,
+                               xsm_error *err)
+{
+    return set_batch(batch, xsm_batch_range(dataset, first, count), err);
+}
+
+xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
+                              xsm_error *err)
+{
+    return set_batch(batch, xsm_batch_rows(dataset, rows, count), err);
+}
+
+xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, uint64_t count, uint32_t features, size_t stride,
+                                xsm_error *err)
+{
+    return set_batch(batch, xsm_batch_values(values, count, features, stride), err);
+}
+
+xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t *offsets, const uint32_t *index,
+                                       const float *values, uint64_t count, uint32_t features, xsm_error *err)
+{
+    return set_batch(batch, xsm_batch_sparse_values(offsets, index, values, count, features), err);
+}
+
 xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
     if (!given) {

@@ -10,6 +10,7 @@ abi.py trim OLD NEW                        prints abidw's description NEW withou
                                            since OLD, so that abidiff finds what else has changed
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
 abi.py map SYMBOLS                         prints the version script
+abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
 """
 import pathlib
 import re
@@ -79,7 +80,8 @@ class Interface:
     """All that the headers declare, in their order: functions, structs, other types, enumerators, constants."""
 
     def __init__(self, include, compiler):
-        self.functions, self.structs, self.types, self.values = {}, {}, {}, []
+        self.functions, self.structs, self.types, self.values, self.inline = {}, {}, {}, [], []
+        self.macros = {}  # by name: parameters, or None
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
             fail(result.stderr)
@@ -96,6 +98,9 @@ class Interface:
                 self.read(header, re.sub(r"\s+", " ", statement).strip())
         for name in headers(include):
             for line in re.sub(r"\\\n", " ", (include / name).read_text()).splitlines():
+                match = re.match(r"# *define (XSM_\w+)(\([^)]*\))?", line)
+                if match:
+                    self.macros[match.group(1)] = match.group(2)
                 match = re.match(r"#define (XSM_\w+) +(.+)", line)
                 if match and not re.search(r"_INIT$|^XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", match.group(1)):
                     self.values.append(match.group(1))
@@ -103,6 +108,7 @@ class Interface:
     def read(self, header, text):
         # What stands before a statement without a semicolon: static inline functions.
         while text.startswith("static inline"):
+            self.inline.append(re.search(r"(\w+)\(", text).group(1))
             depth, start = 0, text.index("{")
             for at in range(start, len(text)):
                 depth += (text[at] == "{") - (text[at] == "}")
@@ -132,6 +138,15 @@ class Interface:
     def sized(self):
         """Structs that may grow at their end."""
         return [name for name, members in self.structs.items() if members[0] == ("size", "size_t")]
+
+    def starts(self):
+        """The macro that starts each struct with a size, or None. Every such macro belongs to a struct."""
+        macros = {macro: "xsm_" + macro[len("XSM_"):-len("_INIT")].lower()
+                  for macro in self.macros if macro.endswith("_INIT")}
+        strange = [macro for macro, name in macros.items() if name not in self.sized()]
+        if strange:
+            fail(f"{', '.join(strange)}: of no struct with a size")
+        return {name: next((macro for macro in macros if macros[macro] == name), None) for name in self.sized()}
 
     def tier(self, name):
         return next(tier for tier, pattern in TIERS if re.search(pattern, self.functions[name][2]))
@@ -273,6 +288,12 @@ def symbols(include, compiler):
             print(name)
 
 
+def starts(include, compiler):
+    print("/* How each struct with a size starts: START(struct, value). Written by tests/structure/renew-abi.sh. */")
+    for name, macro in sorted(Interface(include, compiler).starts().items()):
+        print(f"START({name}, {macro or '{.size = sizeof(' + name + ')}'})")
+
+
 def version_map(path, words=False):
     """Of libxsoftmax, or of libxsoftmax-words."""
     tiers, tier = {}, None
@@ -298,7 +319,7 @@ def main():
     elif command == "trim":
         trim(place, rest[0])
     else:
-        {"stub": stub, "symbols": symbols}[command](place.resolve(), rest)
+        {"stub": stub, "symbols": symbols, "starts": starts}[command](place.resolve(), rest)
     return 0
 
 

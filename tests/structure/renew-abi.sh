@@ -1,6 +1,6 @@
 #!/bin/sh
 # Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol maps of
-# the libraries, lib/base/first.h, and this release's headers and programs (tests/structure/old/).
+# the libraries, lib/base/first.h, lib/base/starts.inc, and this release's headers and programs (tests/structure/old/).
 #
 #   sh tests/structure/renew-abi.sh [--check]
 #
@@ -23,6 +23,7 @@ if grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANGELOG.md"; then
 fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
+abi starts "$root/include" gcc >"$work/starts.inc" || { cat "$work/starts.inc"; exit 1; }
 abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" >"$work/xsoftmax.map" &&
     abi map "$work/symbols.txt" words >"$work/xsoftmax-words.map" || exit 1
 status=0
@@ -40,6 +41,7 @@ check=
 [ "${1-}" != --check ] || check=yes
 put pins.inc "$here/abi/pins.inc"
 put first.h "$root/lib/base/first.h"
+put starts.inc "$root/lib/base/starts.inc"
 put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"
 put xsoftmax-words.map "$root/lib/words/xsoftmax-words.map"

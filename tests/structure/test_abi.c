@@ -120,6 +120,101 @@ static void test_starting_values(void **state)
     assert_zero_but_size(&view, sizeof view);
 }
 
+/* What xsm_struct_init() writes is what the macros have: test twins. Here, for programs of other releases. */
+static void test_struct_init(void **state)
+{
+    (void)state;
+    enum { BEYOND = 24 };
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < sizeof structs / sizeof *structs; i++) {
+        size_t now = structs[i].now, sizes[] = {first_size(structs[i].name), now, now + BEYOND};
+        unsigned char *whole = malloc(now), *object = malloc(now + BEYOND + 1);
+        assert_int_equal(xsm_struct_init(structs[i].name, whole, now, &err), XSM_OK);
+        for (size_t j = 0; j < sizeof sizes / sizeof *sizes; j++) {
+            size_t size = sizes[j], known = size < now ? size : now, said;
+            memset(object, 0xA5, now + BEYOND + 1);
+            assert_int_equal(xsm_struct_init(structs[i].name, object, size, &err), XSM_OK);
+            memcpy(&said, object, sizeof said);
+            assert_int_equal(said, size);
+            assert_memory_equal(object + sizeof said, whole + sizeof said, known - sizeof said);
+            for (size_t k = known; k < size; k++) {
+                assert_int_equal(object[k], 0);
+            }
+            assert_int_equal(object[size], 0xA5);
+        }
+        memset(object, 0xA5, now);
+        assert_int_equal(xsm_struct_init(structs[i].name, object, sizes[0] - 1, &err), XSM_ERROR_STRUCT_OLD);
+        assert_non_null(strstr(err.message, structs[i].name));
+        assert_int_equal(xsm_struct_init(structs[i].name, object, SIZE_MAX, &err), XSM_ERROR_STRUCT_NEW);
+        assert_int_equal(object[0], 0xA5);
+        free(object);
+        free(whole);
+    }
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    metrics.rows = 7;
+    assert_int_equal(xsm_struct_init("metrics", &metrics, sizeof metrics, &err), XSM_ERROR_NAME);
+    assert_non_null(strstr(err.message, "'metrics'"));
+    assert_int_equal(xsm_struct_init("xsm_runner", &metrics, sizeof metrics, &err), XSM_ERROR_NAME);
+    assert_int_equal(xsm_struct_init(NULL, &metrics, sizeof metrics, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(xsm_struct_init("xsm_metrics", NULL, sizeof metrics, &err), XSM_ERROR_ARGUMENT);
+    assert_int_equal(metrics.rows, 7);
+}
+
+/* Batches that exported functions make equal those of the header's functions, in structs of every release. */
+static void test_batch_twins(void **state)
+{
+    (void)state;
+    static const uint64_t numbers[2] = {3, 1}, offsets[3] = {0, 1, 2};
+    static const uint32_t index[2] = {0, 4};
+    static const float values[2] = {1, 2};
+    int anything = 0;
+    const xsm_dataset *dataset = (const xsm_dataset *)(const void *)&anything; /* no function reads it */
+    xsm_error err = XSM_ERROR_INIT;
+    struct {
+        xsm_batch batch;
+        unsigned char beyond[8];
+    } made;
+    size_t first = first_size("xsm_batch"), sizes[] = {first, sizeof(xsm_batch), sizeof made};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        size_t known = sizes[i] < sizeof(xsm_batch) ? sizes[i] : sizeof(xsm_batch);
+        for (int which = 0; which < 4; which++) {
+            xsm_batch *out = &made.batch, expected;
+            xsm_status status;
+            memset(&made, 0xA5, sizeof made);
+            made.batch.size = sizes[i];
+            switch (which) {
+            case 0:
+                expected = xsm_batch_range(dataset, 5, 7);
+                status = xsm_batch_set_range(out, dataset, 5, 7, &err);
+                break;
+            case 1:
+                expected = xsm_batch_rows(dataset, numbers, 2);
+                status = xsm_batch_set_rows(out, dataset, numbers, 2, &err);
+                break;
+            case 2:
+                expected = xsm_batch_values(values, 2, 1, 9);
+                status = xsm_batch_set_values(out, values, 2, 1, 9, &err);
+                break;
+            default:
+                expected = xsm_batch_sparse_values(offsets, index, values, 2, 5);
+                status = xsm_batch_set_sparse_values(out, offsets, index, values, 2, 5, &err);
+            }
+            assert_int_equal(status, XSM_OK);
+            assert_int_equal(made.batch.size, sizes[i]);
+            expected.size = sizes[i];
+            assert_memory_equal(&made, &expected, known);
+            for (size_t k = 0; k < sizeof made.beyond; k++) {
+                assert_int_equal(made.beyond[k], sizes[i] == sizeof made ? 0 : 0xA5);
+            }
+        }
+    }
+    made.batch.size = 0;
+    made.batch.count = 11;
+    assert_int_equal(xsm_batch_set_range(&made.batch, NULL, 0, 1, &err), XSM_ERROR_STRUCT_OLD);
+    assert_int_equal(made.batch.count, 11);
+    assert_int_equal(xsm_batch_set_rows(NULL, NULL, NULL, 1, &err), XSM_ERROR_ARGUMENT);
+}
+
 /* -- every function that takes a struct with a size --------------------------------------------------------------- */
 
 typedef struct fixture {
@@ -766,6 +861,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_starting_values),
+        cmocka_unit_test(test_struct_init),
+        cmocka_unit_test(test_batch_twins),
         cmocka_unit_test_setup_teardown(test_every_function, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
