@@ -240,7 +240,7 @@ static double choose(const xsmi_tuner *t, int *smaller)
     const double value = xsmi_scale_search_value(&t->search, LAST, best),
                  behind = log(xsmi_scale_search_value(&t->search, LAST, other) / value);
     if (value > 0 && behind < CLOSE && behind < CLOSE_SHARE * log(t->untrained[LAST] / value)) {
-        *smaller = other < best ? other : best;
+        *smaller = XSMI_MIN(other, best);
         return BETWEEN * rates[*smaller];
     }
     *smaller = best;

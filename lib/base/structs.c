@@ -4,6 +4,7 @@
  */
 #define XSM_EXPERIMENTAL /* their structs, too */
 #include "base/base.h"
+#include "base/entry.h"
 
 #include "base/order.h"
 
@@ -34,6 +35,7 @@ static const struct {
 
 xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err)
 {
+    XSMI_ENTER();
     if (!type || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_struct_init: %s is NULL", type ? "out" : "type");
     }

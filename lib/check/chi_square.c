@@ -6,6 +6,7 @@
  * The terms rise up to j = h; they are summed relative to the largest.
  */
 #include "check/chi_square.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -38,5 +39,5 @@ double xsmi_chi_square_tail(double x, uint32_t freedom)
     }
     double tail = terms > 0 ? exp(log_term + log(sum)) : 0;
     tail += odd ? erfc(sqrt(h)) : 0;
-    return tail < 1 ? tail : 1;
+    return XSMI_MIN(tail, 1);
 }

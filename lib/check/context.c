@@ -1,5 +1,6 @@
 /* Memory that fails on demand, and options as texts, for the conformance suites. */
 #include "check/context.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -24,7 +25,7 @@ static void *trial_allocate(void *user, size_t size, size_t alignment)
 {
     xsmi_trial *t = user;
     size_t call = atomic_fetch_add(&t->calls, 1) + 1;
-    size_t offset = alignment > XSMI_ALIGNMENT ? alignment : XSMI_ALIGNMENT, total;
+    size_t offset = XSMI_MAX(alignment, XSMI_ALIGNMENT), total;
     if (call == atomic_load(&t->fail_at) || !xsmi_add(size, offset, &total)) {
         return NULL;
     }

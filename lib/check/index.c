@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "base/random.h"
 #include "check/context.h"
 
@@ -148,7 +149,7 @@ static xsm_status same_lists(const problem *p, uint32_t top, const char *when, x
 
 static xsm_status check_recall(const problem *p, const xsm_index *x, const char *when, xsm_error *err)
 {
-    uint32_t top = p->rows < TOP ? p->rows : TOP;
+    uint32_t top = XSMI_MIN(p->rows, TOP);
     double recall;
     XSMI_TRY(xsm_index_recall(
         x,
@@ -259,7 +260,7 @@ static xsm_status try_spaced(const problem *p, const xsm_index *x, uint32_t top,
 
 static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
 {
-    uint32_t top = p->rows < TOP ? p->rows : TOP;
+    uint32_t top = XSMI_MIN(p->rows, TOP);
     XSMI_TRY(search(p, x, search_all(top), 0, err));
     XSMI_TRY(check_lists(p, 0, top, NULL, err));
     for (uint32_t i = 0; i < QUERIES; i++) {
@@ -303,7 +304,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
     xsm_index_free(x);
     /* Building again on another number of threads must give the same. */
     for (uint32_t threads = 1; threads < 4 && status == XSM_OK; threads++) {
-        uint32_t top = p->rows < TOP ? p->rows : TOP;
+        uint32_t top = XSMI_MIN(p->rows, TOP);
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
         xsm_context *other = NULL;
         options.threads = threads;
@@ -328,8 +329,8 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     xsm_context *ctx = p->context;
     p->rows = rows;
     p->width = width;
-    p->top = rows < 200 ? rows : 200; /* all of them, if there are few */
-    size_t entries = (size_t)QUERIES * (p->top > TOP ? p->top : TOP), numbers = (size_t)rows * width;
+    p->top = XSMI_MIN(rows, 200); /* all of them, if there are few */
+    size_t entries = (size_t)QUERIES * (XSMI_MAX(p->top, TOP)), numbers = (size_t)rows * width;
     p->x = xsmi_allocate(ctx, numbers, sizeof *p->x);
     p->bias = xsmi_allocate(ctx, rows, sizeof *p->bias);
     p->queries = xsmi_allocate(ctx, (uint64_t)QUERIES * width, sizeof *p->queries);

@@ -2,6 +2,7 @@
 #include "check/sampler.h"
 
 #include "base/entry.h"
+#include "base/order.h"
 #include "check/chi_square.h"
 
 #include <math.h>
@@ -388,7 +389,7 @@ static xsm_status try_shape(xsmi_sampler_trial *t, xsm_error *err)
     xsm_context *ctx = t->context;
     size_t classes = t->shape.classes, compared = COMPARED_ROWS * classes,
            entries = (size_t)t->shape.rows * XSMI_TRIAL_DRAWS;
-    size_t some = (classes > TOGETHER ? classes : TOGETHER) + GUARD;
+    size_t some = (XSMI_MAX(classes, TOGETHER)) + GUARD;
     t->data = NULL;
     t->all = xsmi_allocate(ctx, compared, sizeof *t->all);
     t->other = xsmi_allocate(ctx, classes, sizeof *t->other);

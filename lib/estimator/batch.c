@@ -1,6 +1,7 @@
 /* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
 #include "estimator/pass.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
 #include "estimator/stream.h"
@@ -50,7 +51,7 @@ static void run_chunk(void *state, size_t index, uint32_t thread)
 {
     const xsmi_pass *p = state;
     const uint64_t chunk = chunk_of(p->gradient), first = index * chunk, rest = p->batch->count - first;
-    const uint64_t count = rest < chunk ? rest : chunk;
+    const uint64_t count = XSMI_MIN(rest, chunk);
     const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
     xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};

@@ -2,6 +2,7 @@
 #include "estimator/estimator.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static void run_norms(void *state, size_t index, uint32_t thread)
     norm_job *job = state;
     (void)thread;
     uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
-    uint64_t count = rest < NORM_ROWS ? rest : NORM_ROWS;
+    uint64_t count = XSMI_MIN(rest, NORM_ROWS);
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_dataset_features(job->train, i);
         job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
@@ -78,7 +79,7 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
     }
     float most = 0;
     for (size_t i = 0; i < e->norm_count; i++) {
-        most = e->norms[i] > most ? e->norms[i] : most;
+        most = XSMI_MAX(e->norms[i], most);
     }
     *longest = sqrt((double)most);
     return XSM_OK;

@@ -1,6 +1,7 @@
 /* Binding an estimator to a stream of rows: see stream.h. */
 #include "estimator/stream.h"
 #include "base/entry.h"
+#include "base/order.h"
 
 #define BATCH_DEFAULT 256
 
@@ -101,7 +102,7 @@ xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, c
     XSMI_TRY(new_stream(e, model, &o, &s, err));
     /* If bound to a stream before, the state of ids remains. */
     uint64_t ids = e->stream ? e->stream->ids : 0;
-    ids = ids < o.ids ? ids : o.ids;
+    ids = XSMI_MIN(ids, o.ids);
     const size_t bytes = e->stream ? xsmi_stream_bytes(e, ids) : 0;
     unsigned char *kept = e->stream ? xsmi_allocate(e->context, bytes, 1) : NULL;
     xsm_status status = XSM_OK;

@@ -81,7 +81,7 @@ xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, con
                 xsmi_fail(err, XSM_ERROR_FORMAT,
                           "option '%s': '%.*s' at position %u is no class; numbers from 0 with commas between them are "
                           "accepted",
-                          option->name, (int)(length < 40 ? length : 40), at, i + 1);
+                          option->name, (int)(XSMI_MIN(length, 40)), at, i + 1);
         }
         classes[i] = (uint32_t)number;
         at += length + 1;

@@ -4,6 +4,7 @@
  */
 #include "estimator/pass.h"
 
+#include "base/order.h"
 #include "estimator/sifted.h"
 
 #include <math.h>
@@ -132,7 +133,7 @@ uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_scor
             kernels->row_scaled_max(block->coefficients + i * block->width, (size_t)length, mean, COEFFICIENT_LEAST);
         /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
-        outcome->largest = reach > outcome->largest ? reach : outcome->largest;
+        outcome->largest = XSMI_MAX(reach, outcome->largest);
         /* The first three are false for NaN too. */
         bool finite = most < INFINITY && reach * (double)block->batch < XSMI_GRADIENT_LIMIT &&
                       reach * block->eta < XSMI_STEP_LIMIT && isfinite(block->losses[i]);

@@ -3,6 +3,7 @@
  * coordinates of the rows in the basis of their span.
  */
 #include "estimator/pass.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static void run_scores(void *state, size_t index, uint32_t thread)
     const xsmi_pass *p = job->pass;
     (void)thread;
     uint64_t first = index * SCORE_EXAMPLES, rest = p->batch->count - first;
-    uint64_t count = rest < SCORE_EXAMPLES ? rest : SCORE_EXAMPLES;
+    uint64_t count = XSMI_MIN(rest, SCORE_EXAMPLES);
     job->finite[index] =
         xsmi_estimator_scores(p->estimator, p->gradient, first, count, p->estimator->model->alpha, NULL);
 }

@@ -5,6 +5,7 @@
 #ifndef XSMI_PASS_H
 #define XSMI_PASS_H
 
+#include "base/order.h"
 #include "estimator/estimator.h"
 
 /* The output array for dL/dx: that of example i is at values + i*stride, D floats. */
@@ -26,7 +27,7 @@ typedef struct xsmi_pass {
 static inline void xsmi_outcome_join(xsmi_outcome *o, const xsmi_outcome *other)
 {
     o->finite &= other->finite;
-    o->largest = other->largest > o->largest ? other->largest : o->largest;
+    o->largest = XSMI_MAX(other->largest, o->largest);
 }
 
 /* -- rows (rows.c) ------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* Searching the classes of a batch, and the coefficients of what was found. */
 #include "base/arena.h"
+#include "base/order.h"
 #include "estimator/pass.h"
 
 #include <math.h>
@@ -157,7 +158,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
 static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 {
     uint32_t pieces = (xsm_context_threads(s->context) + s->blocks - 1) / s->blocks;
-    return pieces < queries ? pieces : queries;
+    return XSMI_MIN(pieces, queries);
 }
 
 static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)

@@ -4,6 +4,7 @@
 
 #include "base/activity.h"
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -74,7 +75,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
         size_t own = p->width + (model->bias != NULL), stride = (own + 15) / 16 * 16;
-        s->query_stride = stride > s->query_stride ? stride : s->query_stride;
+        s->query_stride = XSMI_MAX(stride, s->query_stride);
     }
     if (status != XSM_OK) {
         xsmi_searcher_free(s);
@@ -203,7 +204,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
         (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);
-        each = arena.used > each ? arena.used : each;
+        each = XSMI_MAX(arena.used, each);
     }
     size_t bytes;
     if (!xsmi_multiply(each, xsm_context_threads(s->context), &bytes)) {

@@ -4,6 +4,7 @@
 #include "loss/loss.h"
 #include "model/tiles.h"
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static void offer(sieve *s, size_t row, uint32_t class, float score)
     g->classes[offset] = class;
     g->work.scores[offset] = score;
     s->listed[row]++;
-    s->most[row] = score > s->most[row] ? score : s->most[row];
+    s->most[row] = XSMI_MAX(score, s->most[row]);
 }
 
 /* Raises the bar of a row with a long list, and drops the scores at or below it. */
@@ -190,7 +191,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
         s.listed[i] = 0;
         s.next[i] = LISTED_FIRST;
     }
-    uint32_t left = job->model->classes - s.first, some = left < job->range ? left : job->range;
+    uint32_t left = job->model->classes - s.first, some = XSMI_MIN(left, job->range);
     xsmi_tile_rows rows = {features, counts, blocks, xsmi_batch_sparse(job->batch)};
     if (job->scored) {
         sift_scored(&s, count, some);

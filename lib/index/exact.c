@@ -6,6 +6,7 @@
 
 #include "base/activity.h"
 #include "base/arena.h"
+#include "base/order.h"
 #include "base/top.h"
 
 #include <math.h>
@@ -32,7 +33,7 @@ static void run_copy(void *state, size_t index, uint32_t thread)
 {
     const copy_job *job = state;
     uint32_t first = (uint32_t)index * COPY_ROWS, left = job->state->count - first;
-    const uint32_t count = left < COPY_ROWS ? left : COPY_ROWS;
+    const uint32_t count = XSMI_MIN(left, COPY_ROWS);
     (void)thread;
     job->source->read(job->source, NULL, first, count, job->state->rows + first * job->state->stride,
                       job->state->stride);
@@ -112,7 +113,7 @@ static void add_tile(const float *tile, uint32_t classes, uint32_t first, uint32
         for (uint32_t l = 0; any && l < queries; l++) {
             if (scores[l] > least[l]) {
                 xsmi_top_offer(&lists[l], scores[l], first + c);
-                least[l] = lists[l].score[0] > least[l] ? lists[l].score[0] : least[l];
+                least[l] = XSMI_MAX(lists[l].score[0], least[l]);
             }
         }
     }

@@ -4,6 +4,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/entry.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -70,7 +71,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     const xsm_index *x = job->index;
     const xsm_index_search *s = job->search;
     uint64_t first = (uint64_t)index * XSM_INDEX_QUERIES, left = s->count - first;
-    uint32_t count = (uint32_t)(left < XSM_INDEX_QUERIES ? left : XSM_INDEX_QUERIES);
+    uint32_t count = (uint32_t)(XSMI_MIN(left, XSM_INDEX_QUERIES));
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     size_t stride = xsmi_index_query_stride(x);
     float *queries = xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * stride, sizeof *queries);

@@ -5,6 +5,7 @@
 #include "index/spherical.h"
 
 #include "base/activity.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -42,10 +43,10 @@ static xsmi_sphere_settings settings_of(const spherical_state *s, const xsm_inde
     xsmi_sphere_settings settings = {s->clusters, s->iterations, s->samples, s->seed};
     int64_t some = (int64_t)lround(8 * sqrt((double)source->count)), quarter = source->count / 4 + 1;
     if (settings.clusters == 0) {
-        settings.clusters = some < quarter ? some : quarter;
+        settings.clusters = XSMI_MIN(some, quarter);
         /* A tenth of the list in each: ranking more clusters takes longer than probing them. */
         int64_t tenths = source->wanted ? 10 * (int64_t)source->count / source->wanted : settings.clusters;
-        settings.clusters = tenths < settings.clusters ? tenths : settings.clusters;
+        settings.clusters = XSMI_MIN(tenths, settings.clusters);
     }
     return settings;
 }
@@ -107,7 +108,7 @@ static void info(const void *state, xsm_index_info *out)
     const spherical_state *s = state;
     out->clusters = s->sphere.clusters;
     for (uint32_t c = 0; c < s->sphere.clusters; c++) {
-        out->largest = s->sphere.cluster[c].count > out->largest ? s->sphere.cluster[c].count : out->largest;
+        out->largest = XSMI_MAX(s->sphere.cluster[c].count, out->largest);
     }
     out->moved = s->moved;
     out->rebuilds = s->rebuilds;

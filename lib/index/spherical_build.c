@@ -5,6 +5,7 @@
 #include "index/spherical.h"
 
 #include "base/activity.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
                              float *rest, xsm_error *err)
 {
-    uint32_t most = s->count < ASSIGN_ROWS ? s->count : ASSIGN_ROWS;
+    uint32_t most = XSMI_MIN(s->count, ASSIGN_ROWS);
     float *rows = xsmi_allocate(s->context, most, s->stride * sizeof *rows);
     if (!rows) {
         return xsmi_fail_memory(err, most * s->stride * sizeof *rows, "copies of rows");

@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/random.h"
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,7 +81,7 @@ static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32
             most = best;
             position = first;
         } else {
-            other = best > other ? best : other;
+            other = XSMI_MAX(best, other);
         }
     }
     uint32_t found = UINT32_MAX;
@@ -88,7 +89,7 @@ static uint32_t best_of(const xsmi_kernels *kernels, const float *scores, uint32
         if (scores[position] == most && found == UINT32_MAX) {
             found = position;
         } else {
-            other = scores[position] > other ? scores[position] : other;
+            other = XSMI_MAX(scores[position], other);
         }
     }
     *gap = found == UINT32_MAX ? -1 : most - other;
@@ -184,7 +185,7 @@ static void run_lengths(void *state, size_t index, uint32_t thread)
     for (uint32_t k = first; k < end; k++) {
         job->source->read(job->source, NULL, k, 1, row, s->stride);
         double square = xsmi_sphere_prepare(s, row);
-        job->longest[index] = square > job->longest[index] ? square : job->longest[index];
+        job->longest[index] = XSMI_MAX(square, job->longest[index]);
     }
 }
 
@@ -247,7 +248,7 @@ xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *sour
         status = xsmi_run(s->context, run_lengths, &job, jobs, err);
     }
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
-        s->longest = job.longest[i] > s->longest ? job.longest[i] : s->longest;
+        s->longest = XSMI_MAX(job.longest[i], s->longest);
     }
     xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
     xsmi_release(s->context, job.longest, jobs, sizeof *job.longest);
@@ -274,7 +275,7 @@ static void run_distances(void *state, size_t index, uint32_t thread)
         const float *row = job->sample->rows + (size_t)i * job->step * s->stride;
         double distance = 1 - (double)s->kernels->dot(row, job->centre, (size_t)s->width + 1);
         distance = distance > 1e-7 ? distance : 0; /* an equal row */
-        job->distance[i] = distance < job->distance[i] ? distance : job->distance[i];
+        job->distance[i] = XSMI_MIN(distance, job->distance[i]);
     }
 }
 

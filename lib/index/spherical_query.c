@@ -9,6 +9,7 @@
 
 #include "base/activity.h"
 #include "base/arena.h"
+#include "base/order.h"
 #include "base/top.h"
 
 #include <math.h>
@@ -133,7 +134,7 @@ static choice choose(const search *q, uint32_t query, uint32_t most)
         }
         chosen.clusters[chosen.count++] = c;
         chosen.rows += s->cluster[c].count;
-        counted += s->cluster[c].count < most ? s->cluster[c].count : most;
+        counted += XSMI_MIN(s->cluster[c].count, most);
         rank[c] = -INFINITY;
         best[top] = s->kernels->row_max(rank + first, some);
     }
@@ -222,9 +223,9 @@ static uint32_t rows_wanted(const search *q, uint32_t at)
         uint32_t left = p->filled[p->probers[a]] != AS_THEY_COME ? count
                         : p->list_starts[a] < top                ? top - p->list_starts[a]
                                                                  : 0;
-        space = left > space ? left : space;
+        space = XSMI_MAX(left, space);
     }
-    return space < count ? space : count;
+    return XSMI_MIN(space, count);
 }
 
 /* The prefetch position. */
@@ -275,7 +276,7 @@ static void append_rows(const search *q, uint32_t query, uint32_t list_start, co
     const size_t offset = query * block->list_stride + list_start;
     float *scores = block->scores + offset;
     uint32_t *to = block->classes + offset;
-    rows = rows < space ? rows : space;
+    rows = XSMI_MIN(rows, space);
     if (rows == PIECE * XSMI_QUAD_ROWS) {
         s->kernels->score_quads(of, from, size, PIECE, s->quads, scores);
         for (size_t b = 0; b < PIECE; b++) { /* a size that the compiler knows */
@@ -297,7 +298,7 @@ static void add_rows(const search *q, uint32_t query, const float *from, uint32_
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
     const scratch_arrays *p = &q->scratch;
-    const uint32_t filled = p->filled[query], space = block->top - filled, some = rows < space ? rows : space;
+    const uint32_t filled = p->filled[query], space = block->top - filled, some = XSMI_MIN(rows, space);
     if (some > 0) {
         append_rows(q, query, filled, from, some);
         p->filled[query] += some;
@@ -351,7 +352,7 @@ static void probe(const search *q, uint32_t at, cursor *upcoming)
             for (uint32_t b = 0; b < blocks; b++) {
                 uint32_t from_row = b * XSMI_QUAD_ROWS, left = rows - from_row;
                 add_best(block, probers[a], p->tile + from_row, xsmi_cluster_class(s, cluster, first + from_row),
-                         left < XSMI_QUAD_ROWS ? left : XSMI_QUAD_ROWS);
+                         XSMI_MIN(left, XSMI_QUAD_ROWS));
             }
         }
     }

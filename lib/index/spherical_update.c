@@ -8,6 +8,7 @@
 #include "index/spherical.h"
 
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -144,7 +145,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
         }
         memcpy(row, read, s->width * sizeof *row);
         double square = xsmi_sphere_prepare(s, row);
-        change->longest = square > change->longest ? square : change->longest;
+        change->longest = XSMI_MAX(square, change->longest);
         xsmi_member *of = &s->member[rows[j]];
         float left = gap_left(s, of, read, row[s->width], p.old);
         if (left > 0) {

@@ -6,6 +6,7 @@
  */
 #include "math/proximal_batch.h"
 
+#include "base/order.h"
 #include "base/system.h"
 #include "math/omega.h"
 
@@ -65,7 +66,7 @@ static double settle(double eta, double t, double old, double *u)
         }
         at = next;
     }
-    *u = at > 0 ? at : 0;
+    *u = XSMI_MAX(at, 0);
     return v;
 }
 

@@ -13,6 +13,7 @@
  * With all other classes and rho = 1 this is the exact softmax.
  */
 #include "methods/double_sum.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static void gradient(void *state, const xsm_score_block *block)
         double most = 0, sum = 0;
         for (uint32_t j = 1; j < length; j++) {
             double difference = (double)z[j] - (double)z[0];
-            most = difference > most ? difference : most;
+            most = XSMI_MAX(difference, most);
         }
         for (uint32_t j = 1; j < length; j++) {
             sum += exp((double)z[j] - (double)z[0] - most);

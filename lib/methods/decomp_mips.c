@@ -3,6 +3,7 @@
  * classes with its highest scores, and the blocks exchange messages about the classes that matter to any of them.
  */
 #include "methods/search_gradient.h"
+#include "base/order.h"
 
 typedef struct decomp_state {
     xsmi_search search;
@@ -34,7 +35,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
                          (long long)s->blocks, problem->features);
     }
     XSMI_TRY(xsmi_search_bind(&s->search, &s->o, problem, "decomp-mips", err));
-    uint32_t some = problem->features < 8 ? problem->features : 8;
+    uint32_t some = XSMI_MIN(problem->features, 8);
     s->search.blocks = s->blocks ? (uint32_t)s->blocks : some > 0 ? some : 1;
     s->search.rounds = (uint32_t)s->rounds;
     s->search.threshold = s->threshold;

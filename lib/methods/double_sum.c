@@ -1,5 +1,6 @@
 /* Shared code of the double-sum estimators. */
 #include "methods/double_sum.h"
+#include "base/order.h"
 
 #include <math.h>
 
@@ -59,7 +60,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         double most = 0;
         for (uint32_t j = 1; j < length; j++) {
             double difference = (double)z[j] - (double)z[0];
-            most = difference > most ? difference : most;
+            most = XSMI_MAX(difference, most);
         }
         double rest = 0;
         for (uint32_t j = 1; j < length; j++) {
@@ -87,7 +88,7 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         g[0] = (float)-sum;
         /* As the loss is the batch's mean, the u of each row takes 1/n of the step. */
         double next = u - block->eta / (double)block->batch * (1 - decline - sum);
-        xsmi_double_sum_move(s, row, next > 0 ? next < most_u ? next : most_u : 0);
+        xsmi_double_sum_move(s, row, next > 0 ? XSMI_MIN(next, most_u) : 0);
         block->losses[i] = u + decline + sum - 1;
     }
 }

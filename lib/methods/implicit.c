@@ -10,6 +10,7 @@
  *     d/dw_k:  c_k(u) = omega(log(q_k A) + a_k - a_y - q_y C(u) - u) / q_k,   a_j = s_j w_j.x + b_j.
  */
 #include "methods/implicit.h"
+#include "base/order.h"
 #include "math/proximal.h"
 
 static const char *const solvers[] = {"newton", "bisection", NULL};
@@ -91,7 +92,7 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
         double s_k = shrinkage(s, classes[k + 1], block->eta);
         double q_k = s_k * example->squared_norm + s->bias;
         shrinks[k + 1] = s_k;
-        e->q[k * stride + lane] = q_k > least ? q_k : least;
+        e->q[k * stride + lane] = XSMI_MAX(q_k, least);
         e->margin[k * stride + lane] = ((s_k - 1) * (double)linear[k + 1] + (double)scores[k + 1]) - a_y;
     }
 }

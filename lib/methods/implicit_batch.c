@@ -35,7 +35,7 @@ uint64_t xsmi_implicit_joint_width(const void *state, uint64_t batch)
 {
     const xsmi_implicit *s = state;
     uint64_t most = batch + s->sum.negatives;
-    return most < s->sum.classes ? most : s->sum.classes;
+    return XSMI_MIN(most, s->sum.classes);
 }
 
 /* The class of rank `rank` among the classes that are not in labels[0..count), which is in rising order. */
@@ -79,7 +79,7 @@ void xsmi_implicit_joint_select(const void *state, const xsm_example *examples, 
         }
     }
     uint32_t beside = s->sum.classes - labels;
-    uint32_t drawn = s->sum.negatives < beside ? s->sum.negatives : beside;
+    uint32_t drawn = XSMI_MIN(s->sum.negatives, beside);
     if (drawn > 0) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, s->sum.seed, XSMI_STREAM_NEGATIVES, examples[0].position);

@@ -26,12 +26,12 @@ static double logistic(const xsmi_kernels *kernels, const float *z, size_t n, fl
     size_t whole = n / PARTS * PARTS;
     for (size_t k = 0; k < whole; k += PARTS) {
         for (size_t l = 0; l < PARTS; l++) {
-            sums[l] += (double)(z[k + l] > 0 ? z[k + l] : 0);
+            sums[l] += (double)XSMI_MAX(z[k + l], 0);
             factors[l] *= 1 + (double)part[k + l];
         }
     }
     for (size_t k = whole; k < n; k++) {
-        sums[k - whole] += (double)(z[k] > 0 ? z[k] : 0);
+        sums[k - whole] += (double)XSMI_MAX(z[k], 0);
         factors[k - whole] *= 1 + (double)part[k];
     }
     for (size_t k = 0; k < n; k++) {

@@ -6,6 +6,7 @@
  * With all classes it equals one-vs-all.
  */
 #include "methods/method.h"
+#include "base/order.h"
 #include "math/omega.h"
 
 typedef struct sampled_state {
@@ -29,7 +30,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     s->seed = problem->seed;
     s->classes = problem->classes;
     s->width = problem->most_labels + s->negatives;
-    s->width = s->width < s->classes ? s->width : s->classes;
+    s->width = XSMI_MIN(s->width, s->classes);
     return XSM_OK;
 }
 

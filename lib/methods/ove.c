@@ -181,7 +181,7 @@ static uint64_t width(const void *state)
 {
     const ove_state *s = state;
     uint64_t most = 1 + (uint64_t)s->inside_count + s->negatives;
-    return most < s->classes ? most : s->classes;
+    return XSMI_MIN(most, s->classes);
 }
 
 /* The label, the others of C, the drawn classes. */
@@ -194,7 +194,7 @@ static void select(const void *state, const xsm_example *examples, uint64_t coun
         uint32_t below = inside_below(s, y);
         bool inside = below < s->inside_count && s->inside[below] == y;
         uint32_t outside = s->classes - s->inside_count, others = outside - !inside;
-        uint32_t drawn = s->negatives < others ? s->negatives : others;
+        uint32_t drawn = XSMI_MIN(s->negatives, others);
         of[length++] = y;
         for (uint32_t j = 0; j < s->inside_count; j++) {
             if (s->inside[j] != y) {

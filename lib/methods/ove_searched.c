@@ -8,6 +8,7 @@
  * the bound looser, but never invalid; if all classes are found it is the softmax.
  */
 #include "methods/method.h"
+#include "base/order.h"
 #include "methods/ove.h"
 
 #include "base/random.h"
@@ -45,7 +46,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
                          "estimator 'ove-searched': %lld candidates asked for, but there are %u classes",
                          (long long)s->candidates_option, s->classes);
     }
-    uint32_t few = s->classes < 20 ? s->classes : 20;
+    uint32_t few = XSMI_MIN(s->classes, 20);
     s->candidates = s->candidates_option ? (uint32_t)s->candidates_option : few;
     /* A label among the candidates leaves K - Q classes outside. */
     XSMI_TRY(xsmi_negatives("ove-searched", s->negatives_option, s->classes - s->candidates + 1, &s->negatives, err));
@@ -59,7 +60,7 @@ static uint64_t width(const void *state)
 {
     const ove_searched_state *s = state;
     uint64_t most = 1 + (uint64_t)s->candidates + s->negatives;
-    return most < s->classes ? most : s->classes;
+    return XSMI_MIN(most, s->classes);
 }
 
 static void plan(const void *state, xsm_search_plan *p)
@@ -85,7 +86,7 @@ static void search(void *state, const xsm_search_block *block)
                 z[soft++] = score[j];
             }
         }
-        uint32_t outside = s->classes - soft, drawn = s->negatives < outside ? s->negatives : outside;
+        uint32_t outside = s->classes - soft, drawn = XSMI_MIN(s->negatives, outside);
         if (drawn > 0) {
             xsmi_stream stream;
             xsmi_stream_start(&stream, s->seed, XSMI_STREAM_NEGATIVES, block->examples[i].position);

@@ -2,6 +2,7 @@
 #include "methods/search_gradient.h"
 
 #include "base/arena.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -145,7 +146,7 @@ static list list_of(const scratch_arrays *p, const xsm_search_block *block, uint
 static void find_best(const xsmi_search *s, const list *found, uint32_t run)
 {
     uint32_t first = run * RUN, left = found->count - first;
-    found->best[run] = s->kernels->row_max(found->scores + first, left < RUN ? left : RUN);
+    found->best[run] = s->kernels->row_max(found->scores + first, XSMI_MIN(left, RUN));
 }
 
 /* Appends the scores above the bar to the `count` present ones. Returns the new number, or 0 if a score in the list
@@ -379,7 +380,7 @@ void xsmi_search_found(void *state, const xsm_search_block *block)
 uint64_t xsmi_search_width(const void *state)
 {
     const xsmi_search *s = state;
-    return slot_most(s) < s->classes ? slot_most(s) : s->classes;
+    return XSMI_MIN(slot_most(s), s->classes);
 }
 
 void xsmi_search_select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
@@ -420,7 +421,7 @@ xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const 
         return xsmi_fail(err, XSM_ERROR_RANGE, "estimator '%s': %lld candidates asked for, but there are %u classes",
                          estimator, (long long)o->candidates, problem->classes);
     }
-    uint32_t few = problem->classes < 100 ? problem->classes : 100, part = problem->classes / 100;
+    uint32_t few = XSMI_MIN(problem->classes, 100), part = problem->classes / 100;
     *s = (xsmi_search){
         .kernels = xsmi_context_kernels(problem->context),
         .loss = xsmi_losses[o->loss],

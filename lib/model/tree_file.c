@@ -1,5 +1,6 @@
 /* Trees in files. */
 #include "model/tree_file.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -60,7 +61,7 @@ static double largest(const float *numbers, size_t count)
     double most = 0;
     for (size_t i = 0; i < count; i++) {
         double size = fabs((double)numbers[i]);
-        most = size < INFINITY ? size > most ? size : most : INFINITY;
+        most = size < INFINITY ? XSMI_MAX(size, most) : INFINITY;
     }
     return most;
 }

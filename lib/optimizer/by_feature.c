@@ -8,6 +8,7 @@
  * size.
  */
 #include "optimizer/step.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -60,7 +61,7 @@ static size_t tile_width(uint64_t examples, size_t classes, size_t threads)
     size_t width = (size_t)(TILE_FLOATS / examples), share = classes / (TILES_A_THREAD * threads);
     width = threads > 1 && share < width ? share : width;
     width = width < TILE_LEAST ? TILE_LEAST : width > XSMI_TILE_MOST ? XSMI_TILE_MOST : width;
-    width = width < classes ? width : classes;
+    width = XSMI_MIN(width, classes);
     return (width + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE;
 }
 

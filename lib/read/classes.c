@@ -1,5 +1,6 @@
 /* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
 #include "read/format.h"
+#include "base/order.h"
 #include "read/number.h"
 #include "data/sort.h"
 
@@ -60,7 +61,7 @@ static int word_before(const void *state, uint32_t a, uint32_t b)
     size_t a_length, b_length;
     const char *a_text = xsmi_dictionary_text(d, a, &a_length);
     const char *b_text = xsmi_dictionary_text(d, b, &b_length);
-    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
+    int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
     return order < 0 || (order == 0 && a_length < b_length);
 }
 

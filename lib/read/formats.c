@@ -1,5 +1,6 @@
 /* The formats that XSMI_FORMATS lists. */
 #include "base/registry.h"
+#include "base/order.h"
 #include "read/format.h"
 
 const xsmi_format *const xsmi_formats[] = {XSMI_FORMATS(XSMI_REGISTRY_TABLE) NULL};
@@ -18,7 +19,7 @@ int32_t xsmi_format_last(void)
 {
     int32_t last = 0;
     for (size_t i = 0; xsmi_formats[i]; i++) {
-        last = xsmi_formats[i]->id > last ? xsmi_formats[i]->id : last;
+        last = XSMI_MAX(xsmi_formats[i]->id, last);
     }
     return last;
 }

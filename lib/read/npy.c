@@ -3,6 +3,7 @@
  * floats, and a vector of integers as labels.
  */
 #include "data/text.h"
+#include "base/order.h"
 #include "read/format.h"
 #include "read/number.h"
 
@@ -371,7 +372,7 @@ static xsm_status write_npy(xsmi_output *o, xsm_error *err)
         uint32_t column = 0;
         for (size_t j = 0; j < f.count && f.index; j++) {
             for (uint32_t left = f.index[j] - column; left > 0;) {
-                uint32_t some = left < 1024 ? left : 1024;
+                uint32_t some = XSMI_MIN(left, 1024);
                 XSMI_TRY(xsmi_output_bytes(o, zeros, some * sizeof *zeros, err));
                 left -= some;
             }
@@ -383,7 +384,7 @@ static xsm_status write_npy(xsmi_output *o, xsm_error *err)
             column = d->features;
         }
         for (uint32_t left = d->features - column; left > 0;) {
-            uint32_t some = left < 1024 ? left : 1024;
+            uint32_t some = XSMI_MIN(left, 1024);
             XSMI_TRY(xsmi_output_bytes(o, zeros, some * sizeof *zeros, err));
             left -= some;
         }

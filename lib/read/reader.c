@@ -1,6 +1,7 @@
 /* The rows read so far: arrays that grow, positions for messages, and what the options say of features and labels. */
 #include "read/reader.h"
 #include "base/grow.h"
+#include "base/order.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static xsm_status grow(xsmi_reader *r, const growth *g, xsm_error *err)
     if (progress > 0 && g->used > 0) {
         double most = 8 * (double)*g->capacity;
         double wanted = (double)g->used / progress * 1.0625;
-        wanted = wanted < most ? wanted : most;
+        wanted = XSMI_MIN(wanted, most);
         if (wanted > (double)g->needed && wanted < (double)(SIZE_MAX / 2)) {
             void *memory;
             memcpy(&memory, g->array, sizeof memory);

@@ -129,7 +129,7 @@ xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *g
         return read_compressed(s, buffer, size, got, err);
     }
     if (s->raw_left > 0) {
-        *got = s->raw_left < size ? s->raw_left : size;
+        *got = XSMI_MIN(s->raw_left, size);
         memcpy(buffer, s->raw_next, *got);
         s->raw_next += *got;
         s->raw_left -= *got;

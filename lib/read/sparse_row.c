@@ -7,6 +7,7 @@
  */
 #include "read/sparse.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "read/number.h"
 #include "data/sort.h"
 #include "data/text.h"
@@ -345,7 +346,7 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
         }
         sorted &= feature + 1 > next;
         next = feature + 1;
-        largest = next > largest ? next : largest;
+        largest = XSMI_MAX(next, largest);
         spare |= value == 0 || feature >= kept;
         index[count] = (uint32_t)feature;
         values[count] = value;

@@ -6,6 +6,7 @@
  * are rewritten in place. With one (of the class map) the codes are features at once.
  */
 #include "base/grow.h"
+#include "base/order.h"
 #include "read/format.h"
 #include "data/sort.h"
 #include "data/text.h"
@@ -212,7 +213,7 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
     size_t a_length, b_length;
     const char *a_text = xsmi_dictionary_text(d, a, &a_length);
     const char *b_text = xsmi_dictionary_text(d, b, &b_length);
-    int order = memcmp(a_text, b_text, a_length < b_length ? a_length : b_length);
+    int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
     return order < 0 || (order == 0 && a_length < b_length);
 }
 

@@ -161,7 +161,7 @@ static uint32_t list_others(const xsm_sampler *s, const xsmi_draw_rule *rule, co
                             xsm_random *random)
 {
     uint32_t left = s->classes - l->label_count;
-    uint32_t n = rule->count < left ? rule->count : left;
+    uint32_t n = XSMI_MIN(rule->count, left);
     double log_drawn =
         s->ops.draw_others(s->state, l->code, random, l->labels, l->label_count, n, l->classes + l->label_count);
     for (uint32_t j = l->label_count; j < l->label_count + n; j++) {
@@ -299,7 +299,7 @@ static void run_sweep(void *state, size_t index, uint32_t thread)
     float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_LANES;
     const float *list[XSM_SAMPLER_LANES] = {NULL};
     size_t first = index * XSM_SAMPLER_LANES, left = (size_t)job->batch->count - first;
-    size_t rows = left < XSM_SAMPLER_LANES ? left : XSM_SAMPLER_LANES;
+    size_t rows = XSMI_MIN(left, XSM_SAMPLER_LANES);
     for (size_t i = 0; i < rows; i++) {
         float *code = codes + i * s->code_length;
         xsmi_sampler_encode_batch(s, job->batch, first + i, code);

@@ -4,6 +4,7 @@
  * above 0 gives classes without rows a probability; with 0 they are never drawn.
  */
 #include "sampler/arrays.h"
+#include "base/order.h"
 #include "sampler/sampler.h"
 #include "math/alias.h"
 
@@ -52,7 +53,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
         double most = 0, total = 0;
         for (uint32_t k = 0; k < s->classes; k++) {
             double n = (double)problem->class_counts[k] + s->smoothing;
-            most = n > most ? n : most;
+            most = XSMI_MAX(n, most);
         }
         if (!(most > 0)) {
             status = xsmi_fail(err, XSM_ERROR_DATA, "no class has a row; a smoothing above 0 is needed");

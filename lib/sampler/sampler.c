@@ -5,6 +5,7 @@
 #include "sampler/sampler.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -197,7 +198,7 @@ static void run_encode(void *state, size_t index, uint32_t thread)
     const encode_job *job = state;
     (void)thread;
     uint64_t first = (uint64_t)index * ENCODE_ROWS, left = job->data->rows - first;
-    xsm_batch batch = xsm_batch_range(job->data, first, left < ENCODE_ROWS ? left : ENCODE_ROWS);
+    xsm_batch batch = xsm_batch_range(job->data, first, XSMI_MIN(left, ENCODE_ROWS));
     for (size_t i = 0; i < batch.count; i++) {
         xsmi_sampler_encode_batch(job->sampler, &batch, i, job->codes + (first + i) * job->sampler->code_length);
     }

@@ -8,6 +8,7 @@
 #include "sampler/sampler.h"
 #include "sampler/tree_fit.h"
 #include "base/activity.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -176,7 +177,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
                          (long long)s->folds, (unsigned long long)problem->examples,
                          (unsigned long long)problem->examples);
     }
-    uint32_t usual = problem->features < 16 ? problem->features : 16;
+    uint32_t usual = XSMI_MIN(problem->features, 16);
     xsmi_pca_options pca = {
         .components = s->components ? (uint32_t)s->components : usual,
         .correlation = s->scaling == SCALING_CORRELATION,

@@ -3,6 +3,7 @@
  */
 #include "sampler/tree_node.h"
 #include "base/activity.h"
+#include "base/order.h"
 
 #include <math.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static void add_block(const xsmi_tree_node *f, const float *w, uint64_t from, ui
         const float against = on_right ? scores[i] : -scores[i];
         of_v += (double)v;
         of_g += (double)g;
-        likelihood += (double)(against < 0 ? against : 0) - (double)rest[i];
+        likelihood += (double)(XSMI_MIN(against, 0)) - (double)rest[i];
     }
     memset(products, 0, width * c * sizeof *products);
     if (c > 0) {
@@ -137,7 +138,7 @@ static double solve(const xsmi_tree_node *f)
     double *h = f->hessian, *x = f->step;
     double largest = 0;
     for (uint32_t a = 0; a < d; a++) {
-        largest = h[(size_t)a * d + a] > largest ? h[(size_t)a * d + a] : largest;
+        largest = XSMI_MAX(h[(size_t)a * d + a], largest);
     }
     for (uint32_t a = 0; a < d; a++) {
         double *row = h + (size_t)a * d;

@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"
+#include "base/order.h"
 #include "data/text.h"
 #include "words/release.h"
 
@@ -156,7 +157,7 @@ static xsm_status rank_words(xsm_corpus *c, const counting *counted, const xsm_c
         }
     }
     xsmi_heap_sort(ranks, often, sizeof *ranks, compare_ranks);
-    xsm_status status = move_words(c, counted, ranks, often < o->max_words ? often : o->max_words, err);
+    xsm_status status = move_words(c, counted, ranks, XSMI_MIN(often, o->max_words), err);
     xsmi_release(c->context, ranks, often, sizeof *ranks);
     return status;
 }

@@ -2,6 +2,7 @@
  * A build without libLBFGS: training on all rows at once is refused with its reason, and nothing is touched; the
  * automatic choice does without.
  */
+#define XSM_EXPERIMENTAL /* choice and tuning */
 #include "training.h"
 
 #include <xsoftmax/choose.h>
