@@ -36,7 +36,6 @@
  *   far, and with lbfgs.
  * - **Optimizer**: `sgd`; for exact estimators with more than 100 classes also `adagrad` in batches of 8 to 64 rows, at
  *   twice the learning rate; for small problems with one label a row also `lbfgs`. `adagrad` for embedding models.
- *
  * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
  *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
  *
