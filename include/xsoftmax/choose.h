@@ -98,7 +98,7 @@ typedef struct xsm_choose_options {
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
     const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
-                              caller's string. */
+                                caller's string. */
     double eta;            /**< Initial learning rate; 0 for lbfgs. */
     double factor;         /**< Factor of the schedule. */
     double ridge;          /**< mu. It is already set in the estimator. */

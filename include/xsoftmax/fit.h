@@ -18,7 +18,8 @@ enum {
     XSM_FIT_UNFINISHED = 0, /**< It was cancelled, or failed. */
     XSM_FIT_CONVERGED = 1,  /**< The tolerance was reached. */
     XSM_FIT_ITERATIONS = 2, /**< The largest number of iterations was reached. */
-    XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores. */
+    XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores
+                                    (logits). */
 };
 
 /** Settings of xsm_fit_full_batch(). Start with #XSM_FIT_OPTIONS_INIT. */

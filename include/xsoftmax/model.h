@@ -266,10 +266,9 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
-/** Sets the geometry of the model, the definition of its scores; those of a new model are linear. **Metric learning**:
- * with #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model)
- * or of the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The
- * term
+/** Sets the geometry of the model, which defines its scores (logits); a new model is linear. **Metric learning**: with
+ *  #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
+ *  the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The term
  *  -||phi||^2/2 of the distance is left out because it is the same for every class: for losses whose coefficients sum
  *  to zero (softmax, margin, triplet, nca), gradients equal those of -||phi - w_k||^2/2, also with respect to phi. An
  *  embedding model of dense rows without an activation learns a Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M
@@ -382,8 +381,8 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
- * writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
- * xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
+ *  writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
+ *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);

@@ -15,8 +15,8 @@
 /** @defgroup sampler Samplers
  *
  * A sampler is a distribution q(k|x) over the K classes, which may depend on the features x of an example. It draws
- * classes at low cost and computes the probability of each drawn class. Estimators that score sampled classes correct
- * for these probabilities. Built in:
+ * classes at low cost and computes the probability of each drawn class. Estimators that compute the scores (logits) of
+ * sampled classes correct for these probabilities. Built in:
  *
  * | name | q(k given x) | cost of a draw |
  * |---|---|---|

@@ -14,8 +14,9 @@
 
 /** @defgroup trainer Training
  *
- * A trainer runs an estimator and an optimizer over a dataset. The result depends only on the data, the options and the
- * seed: it is bit-identical for any number of threads, any instruction set and repeated runs.
+ * A trainer runs an estimator, which computes scores (logits) and their gradient, and an optimizer, which changes the
+ * weights, over a dataset. The result depends only on the data, the options and the seed: it is bit-identical for any
+ * number of threads, any instruction set and repeated runs.
  *
  * **Threads.** Only one trainer at a time may use a model, and only one thread at a time may use a trainer. The trainer
  * itself uses the threads of its context.

@@ -1,4 +1,4 @@
-/* See batch.h. */
+/* Parsing and checking the rows of a call: see batch.h. */
 #include "data/batch.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"

@@ -1,6 +1,6 @@
 /*
- * Datasets from the caller's arrays: everything is checked here, so that no caller has to. A dataset first points to
- * the given arrays; then arrays are copied where a copy was requested.
+ * Datasets from the caller's arrays: everything is checked here, so that other code can rely on it. A dataset first
+ * points to the given arrays; then arrays are copied where a copy was requested.
  */
 #include "data/dataset.h"
 

@@ -1,8 +1,8 @@
 /*
  * The order of the rows of an epoch. Rows in memory, or in a file that is small, are permuted, each order equally
- * likely. In larger files single rows would cost a page each. There runs of some megabytes are permuted first, then the
- * rows within each stretch of 64 runs. So little of the file is in use at a time, every byte is read once an epoch, and
- * neighbours in the file are far apart in the order.
+ * likely. In larger files each single row would cost a page. There, runs of some megabytes are permuted first, then
+ * the rows within each stretch of 64 runs. Thus little of the file is in use at a time, every byte is read once an
+ * epoch, and neighbours in the file are far apart in the order.
  *
  * In each array a run is longer than the 2 MB that some file systems map at once.
  */

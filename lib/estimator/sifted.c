@@ -1,4 +1,4 @@
-/* See sifted.h. */
+/* Sifting the scores (logits) of a batch: see sifted.h. */
 #include "estimator/sifted.h"
 
 #include "loss/loss.h"

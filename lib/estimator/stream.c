@@ -1,9 +1,4 @@
-/*
- * Rows of a stream: each batch brings features and labels, and they never form a dataset. State by row is stored by the
- * host's ids; a row without an id gets a slot that is reset for each batch.
- *
- * The estimator is bound to a dataset without rows, which has the classes.
- */
+/* Rows of a stream, which have no dataset: see stream.h. */
 #include "estimator/stream.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* See shards.h. */
+/* Sums of vectors in shards: see shards.h. */
 #include "gradient/shards.h"
 
 #include "base/order.h"

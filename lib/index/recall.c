@@ -1,4 +1,4 @@
-/* The recall of an index: its lists beside those of the exact index. */
+/* The recall of an index: its lists compared with those of the exact index. */
 #include "index/index.h"
 
 #include "base/activity.h"

@@ -1,6 +1,6 @@
 /*
- * Building the clusters: every row goes to its nearest centre (spherical_means.c). Empty clusters take half of the
- * largest one.
+ * Building the clusters: every row is assigned to its nearest centre (spherical_means.c). Empty clusters get half of
+ * the largest one.
  */
 #include "index/spherical.h"
 

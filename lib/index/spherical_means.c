@@ -2,7 +2,7 @@
  * The clusters' centres: spherical k-means on a sample of the rows, initialised as in k-means++ (Arthur and
  * Vassilvitskii 2007), and the nearest centre of a row.
  *
- * Sums have an order that does not depend on the threads, and so the centres do not.
+ * Sums are made in an order that does not depend on the threads, so the centres do not depend on them either.
  */
 #include "index/spherical.h"
 

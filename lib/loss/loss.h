@@ -15,7 +15,7 @@
  *                     a             b
  *     cross-entropy   2             1/2
  *     margin          2             1/mu
- *     triplet         2 |P| |N|     none: it has corners
+ *     triplet         2 |P| |N|     none: it has kinks
  *     nca             2 |P|         |P|/2
  *
  * C is the bi-simplex {alpha >= 0 on N, <= 0 on P, sum over N = -sum over P <= 1}. `margin` is the loss of Crammer and

@@ -1,7 +1,7 @@
 /*
  * The smoothed margin loss (Yen et al. 2018, eq. 3, 10 and 11). Its gradient is the projection of (z + 1_N)/mu onto the
- * bi-simplex, whose entries are 0 but for classes of N within mu of the best of them and above min_P z - 1, and classes
- * of P within mu of the worst.
+ * bi-simplex, whose entries are 0 except for classes of N within mu of the best of them and above min_P z - 1, and
+ * classes of P within mu of the worst.
  */
 #include "loss/loss.h"
 #include "base/order.h"

@@ -1,4 +1,4 @@
-/* What the built-in estimators are asked as a whole. */
+/* Questions that concern all built-in estimators. */
 #ifndef XSMI_METHODS_REGISTRY_H
 #define XSMI_METHODS_REGISTRY_H
 

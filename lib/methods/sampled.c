@@ -1,4 +1,4 @@
-/* The draws that estimators with a sampler ask for. */
+/* The draws that estimators with a sampler request. */
 #include "methods/sampled.h"
 
 void xsmi_plan_any(const void *state, xsm_draw_plan *p)

@@ -1,8 +1,8 @@
 /*
  * The best classes of a hierarchy without scoring all nodes. The most probable node so far is expanded first. As no
  * child is more probable than its parent, classes are found in the order of their probabilities. O(D + log K) for each
- * node expanded: some log K nodes per class where the model is sure, all K-1 where all
- * classes are equally probable.
+ * node expanded: some log K nodes per class where the model is sure, all K-1 where all classes are equally
+ * probable.
  */
 #ifndef XSMI_BEST_FIRST_H
 #define XSMI_BEST_FIRST_H

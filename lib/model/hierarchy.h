@@ -2,8 +2,8 @@
  * A binary tree over the classes for hierarchical softmax (Morin and Bengio, Hierarchical probabilistic neural network
  * language model, 2005): row i of a model's weights is the logistic of inner node i, which sends a row of features to
  * the right with probability sigma(w_i.x + b_i), and log p(k|x) is the sum of a path. Unlike in the tree of tree.h, its
- * logistics are the model itself. Row K-1 of the weights is unused. It converts the scores of nodes to log p(k|x) of
- * classes. It never changes once made and is reference-counted.
+ * logistics are the model itself. Row K-1 of the weights is unused. The hierarchy converts the scores (logits) of
+ * nodes to log p(k|x) of classes. It never changes once made and is reference-counted.
  *
  * The K-1 inner nodes are numbered in preorder: node 0 is the root; a node's subtrees follow it, the left one first.
  * Probabilities over the classes sum to one by construction.

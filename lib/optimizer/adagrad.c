@@ -3,9 +3,10 @@
  * Figure 1 with diagonal matrices, without a regulariser). Every weight has its own learning rate, which falls with the
  * gradients of that weight so far. With t the sum of one weight's gradients over the examples of the batch,
  *     s <- s + t^2,    w <- w - eta t / sqrt(s),
- * where s starts at the option `initial`. The rule gets the mean over n examples and multiplies it by n, so that a step
- * on few examples of a weight is as long as one on each of them, and one learning rate suits all batches: apart from
- * `initial` the factor cancels.
+ * where s starts at the option `initial`. The rule gets the mean over n examples and multiplies it by n, so that a
+ * weight with a gradient in few examples of a batch takes as long a step as in batches of one, and one learning rate
+ * suits all batches: apart from `initial` the factor cancels.
+ *
  * Weights with gradient 0 keep w and s. The bias is treated as one more weight of each class.
  *
  * An L2 penalty (ridge) is refused rather than applied as a decay of all weights. As the rates of the steps fall, such

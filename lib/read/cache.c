@@ -3,10 +3,10 @@
  *
  *     offsets       U64 [N+1]        sparse rows: row i has the values offsets[i]..offsets[i+1]
  *     label_offsets U64 [N+1]        likewise its labels
- *     class_labels  I64 [K]          the file's label of each class, if they are no class numbers
- *     class_counts  I64 [K]          rows that carry each class
+ *     class_labels  I64 [K]          the file's label of each class, if labels are not class numbers
+ *     class_counts  I64 [K]          rows with each class
  *     values        F32 [nnz], or [N, D] when dense
- *     index         U32 [nnz]        sparse rows: the features, rising
+ *     index         U32 [nnz]        sparse rows: the features, increasing
  *     labels        U32 [L]          classes, or 2^32 - 1 for one that the class map lacks
  *     class_names   U8 [bytes]       a name a line, if classes have names
  *     vocabulary    U8 [bytes]       vocabulary_file.c

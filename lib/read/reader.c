@@ -1,4 +1,4 @@
-/* The rows read so far: arrays that grow, positions for messages, and what the options say of features and labels. */
+/* The rows read so far: arrays that grow, positions for messages, the options' features and labels. */
 #include "read/reader.h"
 #include "base/grow.h"
 #include "base/order.h"

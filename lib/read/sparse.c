@@ -2,8 +2,8 @@
  * Extreme Classification text and LIBSVM: lines of rows, each `l1,l2 f:v f:v`.
  *
  * XC: features from 0, labels not negative, a first line of three integers declares rows, features and labels, an
- * empty line is a row of nothing. LIBSVM: features from 0 or 1, any integer label, # starts a comment, lines without
- * anything else are skipped.
+ * empty line is a row without labels and features. LIBSVM: features from 0 or 1, any integer label, # starts a comment,
+ * lines without anything else are skipped.
  */
 #include "read/sparse.h"
 #include "read/format.h"

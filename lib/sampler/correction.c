@@ -1,7 +1,7 @@
 /*
- * The correction of scores learnt with a sampler, log q(k|x), as a part of models: a number per class, a tree, or for
- * other samplers that depend on the row a sampler of the correction's own, restored from the saved arrays. Files have
- * no place for a table, so that a model with the last cannot be saved.
+ * The correction of scores learnt with a sampler, log q(k|x), which becomes part of the model: a number per class, a
+ * tree, or a copy of the sampler for other samplers that depend on the row, restored from the arrays that save()
+ * writes. A file cannot contain a table of functions, so a model with such a copy cannot be saved.
  */
 #include "base/arena.h"
 #include "sampler/arrays.h"

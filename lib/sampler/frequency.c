@@ -1,5 +1,5 @@
 /*
- * A power of the classes' frequencies: q(k) in proportion to (n_k + smoothing)^power, n_k the training rows that carry
+ * A power of the classes' frequencies: q(k) in proportion to (n_k + smoothing)^power, n_k the training rows with
  * class k. Power 1 draws by frequency, 0.75 is used by word2vec (Mikolov et al. 2013), 0 is uniform. A smoothing
  * above 0 gives classes without rows a probability; with 0 they are never drawn.
  */

@@ -27,7 +27,7 @@
  *
  * **Gradients.** The sum is that of coefficient times feature over the examples of the batch; the coefficients contain
  * 1/n. Gradients with `shrinks`, `decay` or `row_bound` (proximal steps, an L2 penalty, a maximum row norm) and models
- * whose scores are distances are for tables with #XSM_OPTIMIZER_LINEAR only.
+ * whose scores (logits) are distances are for tables with #XSM_OPTIMIZER_LINEAR only.
  *
  * **Threads.** rule() and scaled() are called from several threads at once, never at once for the same weight.
  *
@@ -39,8 +39,8 @@
 
 /** Properties of an optimizer. */
 enum {
-    /** The step is weights - eta sum. The library takes it, with proximal steps, an L2 penalty (ridge) and a maximum
-     *  row norm; the table has no rule() and no accumulators. */
+    /** The step is weights - eta sum, eta the learning rate. The library takes it, with proximal steps, an L2 penalty
+     *  (ridge) and a maximum row norm; the table has no rule() and no accumulators. */
     XSM_OPTIMIZER_LINEAR = 1,
     /** A sum of 0 changes a weight or its accumulators, too. Which weights of a batch the rule sees then depends on the
      *  form of the rows (dense or sparse) and on the layout of the model, and so does the trained model. */

@@ -108,9 +108,9 @@ struct xsm_sampler_ops {
                  double *log_probabilities);
     /** Draws `count` distinct classes that are not among the `excluded_count` distinct classes in `excluded` (both
      *  together at most K), such that every class that is not excluded is drawn with the same probability, known in
-     *  advance. Returns the logarithm of this probability. For estimators that score classes other than the labels;
-     *  without this function they draw with replacement and leave out the labels. NULL if the distribution does not
-     *  allow this. */
+     *  advance. Returns the logarithm of this probability. For estimators that compute the scores (logits) of
+     *  classes other than the labels; without this function they draw with replacement and leave out the labels. NULL
+     *  if the distribution does not allow this. */
     double (*draw_others)(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
                           uint32_t excluded_count, uint32_t count, uint32_t *classes);
     /** Required: log q(k|x); minus infinity for a class that is never drawn. */

@@ -1,6 +1,6 @@
 /**
  * @file xsoftmax-words.h
- * @brief Everything that a user of the library for word vectors needs; its functions are in libxsoftmax-words.
+ * @brief Includes all headers of libxsoftmax-words, the library for word vectors.
  */
 #ifndef XSOFTMAX_WORDS_H
 #define XSOFTMAX_WORDS_H
@@ -10,9 +10,9 @@
 
 /** @defgroup words Word vectors: libxsoftmax-words
  *
- * Corpora and skip-gram models are a library of their own, libxsoftmax-words (pkg-config: `xsoftmax-words`), of which a
- * program that classifies needs nothing. It works with the libxsoftmax of the same release alone: with another one its
- * functions return #XSM_ERROR_UNSUPPORTED, and do nothing.
+ * Corpora and skip-gram models are a library of their own, libxsoftmax-words (pkg-config: `xsoftmax-words`). Programs
+ * that only classify do not need it. It works only with the libxsoftmax of the same release: with another release its
+ * functions return #XSM_ERROR_UNSUPPORTED and do nothing.
  */
 
 #endif

@@ -1,6 +1,6 @@
 /**
  * @file xsoftmax.h
- * @brief Everything that a user of the library needs; with XSM_EXPERIMENTAL defined before, also what may change.
+ * @brief Includes all public headers; the experimental ones only if XSM_EXPERIMENTAL is defined before.
  */
 #ifndef XSOFTMAX_H
 #define XSOFTMAX_H

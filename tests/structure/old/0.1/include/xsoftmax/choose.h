@@ -36,7 +36,6 @@
  *   far, and with lbfgs.
  * - **Optimizer**: `sgd`; for exact estimators with more than 100 classes also `adagrad` in batches of 8 to 64 rows, at
  *   twice the learning rate; for small problems with one label a row also `lbfgs`. `adagrad` for embedding models.
- *
  * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
  *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
  *
@@ -99,7 +98,7 @@ typedef struct xsm_choose_options {
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
     const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
-                              caller's string. */
+                                caller's string. */
     double eta;            /**< Initial learning rate; 0 for lbfgs. */
     double factor;         /**< Factor of the schedule. */
     double ridge;          /**< mu. It is already set in the estimator. */

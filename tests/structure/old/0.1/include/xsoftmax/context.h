@@ -59,27 +59,27 @@ typedef struct xsm_runner {
     int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
 } xsm_runner;
 
-/** What a call is doing, for an #xsm_progress_hook. The library fills it; look at `size` before members that later
- *  releases add. */
+/** What a call is doing, for an #xsm_progress_hook. The library fills it; check `size` before you read members that
+ *  later releases add (XSM_HAS()). */
 typedef struct xsm_activity {
     size_t size;       /**< sizeof(xsm_activity) in the library. */
-    const char *phase; /**< What, as in "while ...": "reading", "training", "evaluating", and what the guide
+    const char *phase; /**< What the call is doing: "reading", "training", "evaluating", or another phase that the guide
                             @ref guide_cancelling lists. Static string. */
-    const char *unit;  /**< What `done` and `total` count, a plural: "rows", "bytes", "classes", ... Static string. */
-    uint64_t done;     /**< So many are done. Does not decrease within a phase. */
-    uint64_t total;    /**< Of so many; 0 = not known. */
-    double seconds;    /**< Since the phase began. */
+    const char *unit;  /**< Unit of `done` and `total`, in the plural: "rows", "bytes", "classes", ... Static string. */
+    uint64_t done;     /**< Units done so far. Does not decrease within a phase. */
+    uint64_t total;    /**< Units of the whole phase; 0 = unknown. */
+    double seconds;    /**< Seconds since the phase began. */
 } xsm_activity;
 
-/** Sees the progress of a long call and can cancel it: a non-zero return value ends the call with #XSM_CANCELLED,
- * within a tenth of a second as a rule.
+/** Receives the progress of a long call and can cancel it: a non-zero return value ends the call with #XSM_CANCELLED,
+ *  usually within a tenth of a second.
  *
  *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. It is called on the
  *  thread that made the call; in a context with a host's runner also on the threads on which the runner runs the call's
- *  jobs, one at a time. Calls of several threads with one context are shown and cancelled separately.
+ *  jobs, one at a time. Calls of several threads with one context are reported and cancelled separately.
  *
- *  The library holds no lock meanwhile. The hook may use the library, but not the objects that the call changes; such
- * use is neither shown nor cancelled.
+ *  The library holds no lock while the hook runs. The hook may call the library, but must not use the objects that the
+ *  interrupted call changes. Calls made from the hook are neither reported nor cancelled.
  *  @param user     `progress_user`
  *  @param activity what the call is doing, valid until the hook returns
  *  @return 0 to go on */
@@ -102,7 +102,7 @@ typedef struct xsm_context_options {
     uint32_t threads;     /**< Without a runner: number of threads, at most 4096; 1 = the calling thread only. Default:
                                the number of processors that this process may run on. */
     uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are bit-identical for any value. */
-    xsm_progress_hook progress; /**< Sees what long calls do, and can cancel them. Default: none. */
+    xsm_progress_hook progress; /**< Receives the progress of long calls, and can cancel them. Default: none. */
     void *progress_user;        /**< First argument of progress(). */
 } xsm_context_options;
 
@@ -124,7 +124,7 @@ extern "C" {
  *  @param[out] out the context, the caller's to release with xsm_context_free()
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads or unknown `cpu_disable` bits; #XSM_ERROR_ARGUMENT for an
- *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no key of the threads library left for
+ *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
  *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl); #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
@@ -145,9 +145,9 @@ XSM_API void *xsm_context_allocate(xsm_context *context, size_t size);
 /** Releases memory of xsm_context_allocate(); NULL is allowed. */
 XSM_API void xsm_context_release(xsm_context *context, void *memory, size_t size);
 
-/** For the long loops of the host's own estimators, samplers and indexes: calls the context's hook if it is time.
- *  Costs some 50 ns with a hook; call it once in 10 to 1000 microseconds of work. Any thread.
- *  @return non-zero if the library's call that runs on this thread was cancelled: release what was made and return
+/** For the long loops of the host's own estimators, samplers and indexes: calls the context's hook if it is due.
+ *  Costs some 50 ns with a hook; call it every 10 to 1000 microseconds of work. Any thread.
+ *  @return non-zero if the library's call that runs on this thread was cancelled: release what you allocated and return
  *          #XSM_CANCELLED */
 XSM_API int32_t xsm_context_poll(const xsm_context *context);
 

@@ -15,11 +15,12 @@
 /** @defgroup dataset Datasets
  *
  * A dataset is N rows of D features, dense or sparse (float32), each with zero or more labels. Inside the library a
- * label is a **class**, a number in [0, K). The labels of a file may be any numbers (or words): reading numbers the
- * labels that occur as classes, and stores the **class map**: the file's label of each class, in increasing order.
+ * label is a **class**, a number in [0, K). The labels of a file may be any integers (or words): when the library reads
+ * a file, it gives the labels that occur class numbers in increasing order, and stores the **class map**: the label of
+ * each class.
  *
- * Test data and data to predict is read against the class map of the training data (xsm_read_options::classes). A label
- * that is not in the map becomes #XSM_CLASS_UNSEEN: the row is kept and counts as an error.
+ * Test data and data to predict are read against the class map of the training data (xsm_read_options::classes). A
+ * label that is not in the map becomes #XSM_CLASS_UNSEEN: the row is kept and counts as an error.
  *
  * **Threads.** Functions that take a const dataset do not change it; several threads may call them at the same time.
  *  @{ */
@@ -242,8 +243,8 @@ typedef struct xsm_dense_rows {
         sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0                                                           \
     }
 
-/** Sparse rows (CSR) in the caller's memory. Offsets and indexes are whole numbers of 32 or 64 bits, not negative, so
- *  that arrays of signed and unsigned types serve. Start with #XSM_CSR_ROWS_INIT. */
+/** Sparse rows (CSR) in the caller's memory. Offsets and indexes are integers of 32 or 64 bits, not negative, so arrays
+ *  of signed and of unsigned types are accepted. Start with #XSM_CSR_ROWS_INIT. */
 typedef struct xsm_csr_rows {
     size_t size;              /**< sizeof(xsm_csr_rows). */
     const void *offsets;      /**< [N+1] row i has the values offsets[i] to offsets[i+1] - 1; offsets[0] = 0,
@@ -324,8 +325,8 @@ extern "C" {
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a value that is not finite as a float32 (the message names row and feature),
- *  or a label that is not below K or occurs twice in a row; #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with another type
- *  than float32; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N D). */
+ *          or a label that is not below K or occurs twice in a row; #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with a type
+ *          other than float32; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N D). */
 XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const xsm_dense_rows *rows, xsm_dataset **out,
                                           xsm_error *err);
 /** Makes a dataset of sparse rows (CSR).

@@ -29,8 +29,8 @@
  *   An older program's struct is shorter: members that it lacks have their defaults, or are not filled. A newer
  *   program's is longer: what this release does not know must be zero.
  * - The library hands it out (progress, problems, blocks, options and tables found by name): `size` is sizeof(the
- *   struct) in the library, which may be older than the program's headers. **Look at `size` before you read a member
- *   that is not in the struct's first release: XSM_HAS(pointer, member).** It is not there if `size` ends before it.
+ *   struct) in the library, which may be older than the program's headers. **Before you read a member that was added
+ *   after the struct's first release, check that it is there: XSM_HAS(pointer, member).**
  * - The library hands it out to be filled: write only members that it has.
  *
  * @code
@@ -41,8 +41,8 @@
  * @endcode
  *  @{ */
 
-/** Value of a number in a struct that stands for its default, where 0 has a meaning of its own. The comment of the
- *  member says so, and the struct's XSM_..._INIT sets it. */
+/** Stands for the default of a number in a struct if 0 has a meaning of its own. The comment of the member says so, and
+ *  the struct's XSM_..._INIT sets it. */
 #define XSM_DEFAULT (-1.0)
 
 /** Every status: name, number, meaning. Numbers are stable and are never reused for another meaning. */
@@ -91,7 +91,7 @@ typedef struct xsm_error {
 } xsm_error;
 
 /** 1 if a struct that begins with its size has the member: `XSM_HAS(progress, seconds)`, for a pointer to the struct.
- *  A program needs it for members that came after the oldest release it is to run with. */
+ *  A program needs it for members that are newer than the oldest release that it supports. */
 #define XSM_HAS(pointer, member)                                                                                       \
     ((pointer)->size >= (size_t)((const char *)(&(pointer)->member + 1) - (const char *)(pointer)))
 
@@ -116,11 +116,11 @@ XSM_API const char *xsm_status_text(xsm_status status);
 /** Writes the starting value of a struct with a `size`: what its `XSM_..._INIT` has, or zeros and the size where it has
  *  none. For languages that cannot expand the macros.
  *  @param type name of the struct, such as "xsm_trainer_options"; also one of ext/ or libxsoftmax-words
- *  @param[out] out the caller's struct, of `size` bytes; what a newer program's has beyond the library's becomes zero
+ *  @param[out] out the caller's struct, of `size` bytes; members that the library does not know become zero
  *  @param size bytes of the struct in the program; becomes its `size`
  *  @param err  what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for another name; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW for a size that no
- *          release has; #XSM_ERROR_ARGUMENT. Any thread. O(number of structs + size). */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW for a size that
+ *          no release has; #XSM_ERROR_ARGUMENT. Any thread. O(number of structs + size). */
 XSM_API xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err);
 
 #ifdef __cplusplus

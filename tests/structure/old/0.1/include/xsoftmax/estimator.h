@@ -17,8 +17,8 @@
 /** @defgroup estimator Estimators
  *
  * An estimator computes the **sparse score gradient** of a batch: for each example i a list of classes k with
- * coefficients g_ik, the derivatives of the loss by the scores (logits) z_ik. The gradient with respect to a row of
- * weights w_k is sum_i g_ik x_i. An estimator never changes the weights; an optimizer or the host does.
+ * coefficients g_ik, the derivatives of the loss with respect to the scores (logits) z_ik. The gradient with respect to
+ * a row of weights w_k is sum_i g_ik x_i. An estimator never changes the weights; an optimizer or the host does.
  *
  * **Scale.** A gradient estimates the gradient of the *mean* loss per example. Papers that use the sum over N examples
  * have a factor N in front of their learning rate: the learning rate eta here equals N times theirs. With an L2 penalty
@@ -43,14 +43,15 @@
  * | `nce` | the label and m drawn | the maximum likelihood, if the model can be normalised (Gutmann 2010) |
  * | `importance` | the label and m drawn | biased (Bengio and Senecal 2003) |
  * | `sampled-softmax` | the labels and m drawn | the maximum likelihood as m grows (Jean et al. 2015) |
- * | `negative-sampling` | the label and m drawn | maximum likelihood - log q, xsm_model_correction() (Bamler 2020) |
+ * | `negative-sampling` | the label and m drawn | the maximum likelihood minus log q (Bamler and Mandt 2020) |
  * | `ove-sampled` | the label and m drawn | the one-vs-each bound's optimum (Titsias 2016) |
  * | `ove-searched` | the label, those that a search finds, m others | a tighter bound's optimum (Titsias 2016) |
  * | `hierarchical` | the path to the label in a tree | the tree's maximum likelihood (Morin and Bengio 2005) |
  * | `mips` | the labels and the classes that a search finds | biased; near the loss's optimum (Yen et al. 2018) |
  * | `decomp-mips` | as `mips`, searched by blocks of coordinates | less biased than `mips` (Yen et al. 2018) |
  *
- * "Drawn" classes come from a sampler (sampler.h); any sampler may be used. A search uses an index (index.h); any index
+ * "Drawn" classes come from a sampler (sampler.h) with the distribution q; any sampler may be used. A model trained by
+ * `negative-sampling` adds log q to its scores, see xsm_model_correction(). A search uses an index (index.h); any index
  * may be used.
  *
  * `softmax`, `bouchard`, `margin`, both `one-vs-all`, `sampled-softmax`, `mips` and `decomp-mips` accept rows with

@@ -18,7 +18,8 @@ enum {
     XSM_FIT_UNFINISHED = 0, /**< It was cancelled, or failed. */
     XSM_FIT_CONVERGED = 1,  /**< The tolerance was reached. */
     XSM_FIT_ITERATIONS = 2, /**< The largest number of iterations was reached. */
-    XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores. */
+    XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores
+                                    (logits). */
 };
 
 /** Settings of xsm_fit_full_batch(). Start with #XSM_FIT_OPTIONS_INIT. */
@@ -26,9 +27,9 @@ typedef struct xsm_fit_options {
     size_t size;         /**< sizeof(xsm_fit_options). */
     uint64_t iterations; /**< Most iterations, up to 2^31 - 1; 0 = 1000. */
     /** Relative accuracy of the objective f, 0 to below 1; #XSM_DEFAULT = 1e-6. The fit ends when five iterations
-     * together lower f by at most this share of f. With an L2 penalty (ridge) mu and no bias, it also ends as soon as
-     * ||grad f||^2/(2 mu), an upper bound of f minus its minimum, is at most this share of f. With 0 it ends where no
-     * step lowers f. */
+     *  together lower f by at most this share of f. With an L2 penalty (ridge) mu and no bias, it also ends as soon as
+     *  ||grad f||^2/(2 mu), an upper bound of f minus its minimum, is at most this share of f. With 0 it ends when no
+     *  step lowers f. */
     double tolerance;
     uint32_t memory;                /**< Pairs of vectors that L-BFGS stores, up to 1000; 0 = 10. */
     int32_t evaluate_train;         /**< 1 = also evaluate on the training rows. */

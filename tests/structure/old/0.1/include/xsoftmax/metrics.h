@@ -41,9 +41,9 @@
 typedef struct xsm_evaluate_options {
     size_t size;         /**< sizeof(xsm_evaluate_options). */
     double propensity_a; /**< A, 0 to 10; #XSM_DEFAULT = 0.55. Usual: 0.5 for Wikipedia data, 0.6 for Amazon data. */
-    double
-        propensity_b; /**< B, 0 to 1e9; #XSM_DEFAULT = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. With 0
-                         the weight of a label without training rows is infinite, and `psp` and `psndcg` may be NaN. */
+    /** B, 0 to 1e9; #XSM_DEFAULT = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. With 0 the weight of a
+     *  label without training rows is infinite, and `psp` and `psndcg` may be NaN. */
+    double propensity_b;
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
@@ -66,7 +66,7 @@ typedef struct xsm_metrics {
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved;      /**< Zero. */
-    double *precision; /**< [top] or NULL: not wanted. precision[k-1]: mean over rows of (labels among the k classes
+    double *precision; /**< [top], or NULL if not wanted. precision[k-1]: mean over rows of (labels among the k classes
                             with the highest scores) / k. */
     double *ndcg;      /**< [top] or NULL. ndcg[k-1]: nDCG\@k, mean over rows. */
     double *psp;       /**< [top] or NULL. psp[k-1]; NaN if the model has no class counts. */
@@ -98,14 +98,14 @@ typedef struct xsm_ranks_options {
 typedef struct xsm_ranks {
     size_t size;     /**< sizeof(xsm_ranks). */
     uint64_t labels; /**< Labels of all rows, in the class map or not. */
-    uint64_t
-        unseen_labels; /**< Labels that the model does not have: they are no hit and have a reciprocal rank of 0. */
+    /** Labels that the model does not have: they count as misses, with a reciprocal rank of 0. */
+    uint64_t unseen_labels;
     double reciprocal_rank; /**< MRR: mean of 1/rank over all labels. */
     double mean_rank;       /**< Mean of the rank over the labels that the model has; NaN if there are none. */
     uint32_t top;           /**< Input: numbers in `hits`, at least 1. */
     uint32_t reserved;      /**< Zero. */
-    double *hits; /**< [top] or NULL: not wanted. hits[k-1]: Hits\@k, the share of labels with a rank of at most
-                       k. */
+    double *hits;           /**< [top], or NULL if not wanted. hits[k-1]: Hits\@k, the share of labels with a rank of at
+                                 most k. */
 } xsm_ranks;
 
 /** Starting value of an #xsm_ranks. */

@@ -48,8 +48,8 @@ enum {
                                        features. */
     XSM_LAYOUT_FEATURE_MAJOR = 1, /**< The weights of a feature are contiguous: best for full scoring of sparse
                                        features. */
-    XSM_LAYOUT_SPARSE_ROWS = 2 /**< Reserved: of each class the features whose weights are not zero, and these weights
-                                    (CSR). */
+    XSM_LAYOUT_SPARSE_ROWS = 2    /**< Reserved: for each class, the features with non-zero weights, and these weights
+                                       (CSR). */
 };
 
 /** Settings of a new model. Start with #XSM_MODEL_OPTIONS_INIT. */
@@ -97,8 +97,9 @@ typedef struct xsm_embedding_options {
     int32_t tied;       /**< 1 = one set of vectors, v_j = w_j, for data in which features and classes are the same
                              things, such as words or bought items. F must equal K, and W starts with random values. */
     uint64_t seed;      /**< Seed of the random initial values, below 2^63. */
-    double scale; /**< Initial values are uniform in [-scale, scale], 0 to 1e6; #XSM_DEFAULT = sqrt(3/H), for which the
-                     mean squared norm of a vector is 1. With 0 all are 0, for a host that sets them. */
+    /** Initial values are uniform in [-scale, scale], 0 to 1e6; #XSM_DEFAULT = sqrt(3/H), for which the mean squared
+     *  norm of a vector is 1. With 0 all are 0, for a host that sets them. */
+    double scale;
     int32_t reserved;  /**< Zero. */
     int32_t reserved2; /**< Zero. */
 } xsm_embedding_options;
@@ -113,7 +114,7 @@ typedef struct xsm_embedding_options {
  *  #XSM_EMBEDDING_PARAMETERS_INIT. */
 typedef struct xsm_embedding_parameters {
     size_t size;         /**< sizeof(xsm_embedding_parameters). */
-    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. NULL as that. */
+    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. NULL if that is. */
     size_t feature_step; /**< Numbers from one vector to the next. */
     uint32_t features;   /**< F. */
     uint32_t hidden;     /**< H. */
@@ -131,7 +132,7 @@ typedef struct xsm_embedding_parameters {
  *  h]` times `scale`, and times `feature_scales[j]` if that is not NULL. Start with #XSM_EMBEDDING_VIEW_INIT. */
 typedef struct xsm_embedding_view {
     size_t size;                  /**< sizeof(xsm_embedding_view). */
-    const float *vectors;         /**< The vectors; NULL as xsm_parameters_view::weight. */
+    const float *vectors;         /**< The vectors; NULL if their type is not #XSM_DTYPE_FLOAT32. */
     const void *data;             /**< The stored numbers, of type `dtype`. */
     uint64_t bytes;               /**< Bytes of `data`, with the gaps between vectors. */
     double scale;                 /**< Factor of every number. */
@@ -265,10 +266,9 @@ XSM_API int32_t xsm_model_layout(const xsm_model *model);
  *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
-/** Sets the geometry of the model, the definition of its scores; those of a new model are linear. **Metric learning**:
- * with #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model)
- * or of the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The
- * term
+/** Sets the geometry of the model, which defines its scores (logits); a new model is linear. **Metric learning**: with
+ *  #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
+ *  the hidden vectors phi (embedding model). Its score depends on the distance: z_k = w_k . phi - ||w_k||^2/2. The term
  *  -||phi||^2/2 of the distance is left out because it is the same for every class: for losses whose coefficients sum
  *  to zero (softmax, margin, triplet, nca), gradients equal those of -||phi - w_k||^2/2, also with respect to phi. An
  *  embedding model of dense rows without an activation learns a Mahalanobis distance, -(x - c_k)^T M (x - c_k)/2 with M
@@ -298,9 +298,9 @@ XSM_API int32_t xsm_model_geometry(const xsm_model *model);
  *  weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
  *  xsm_model_add_pairs() adds a number for each pair of a feature and a class.
  *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a
- *          host's sampler that depends on the row, with which xsm_model_save() refuses the model; "hierarchy": rows of
- *          weights are those of the nodes of a tree; "pairs": one number for each feature and class that occur
- *  together. Static string. */
+ *          host's sampler that depends on the row (xsm_model_save() refuses such a model); "hierarchy": rows of weights
+ *          are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
+ *          string. */
 XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
  *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */
@@ -381,8 +381,8 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
- * writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
- * xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
+ *  writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
+ *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);

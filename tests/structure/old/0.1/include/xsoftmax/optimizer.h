@@ -12,17 +12,17 @@
 
 /** @defgroup optimizer Optimizers
  *
- * An optimizer applies score gradients (gradients by the scores, or logits) to a model. Sums over a batch are computed
- * in the order of the examples, so the result does not depend on the number of threads.
+ * An optimizer applies score gradients (gradients with respect to the scores, or logits) to a model. Sums over a batch
+ * are computed in the order of the examples, so the result does not depend on the number of threads.
  *
  * | name | step | state |
  * |---|---|---|
  * | `sgd` | the step of #xsm_gradient_view, with proximal steps, L2 penalty (ridge) and maximum row norm | none |
  * | `adagrad` | s <- s + t^2, w <- w - eta t / sqrt(s), t a weight's gradient (Duchi et al. 2011) | s for each weight |
  *
- *  eta is the learning rate. `adagrad` sums the gradients of the examples of a batch, not their mean, before it squares
- *  the sum, so that one learning rate suits batches of any size. It stores s for every weight and bias;
- * the initial value of s is the option `initial` (0.01), its only option.
+ * eta is the learning rate. In `adagrad`, t is the sum of the gradients of a batch's examples, not their mean, so one
+ * learning rate suits batches of any size. s is stored for every weight and bias; it starts at the value of the option
+ * `initial` (0.01), the only option of `adagrad`.
  *
  * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
  * models whose scores are not distances (xsm_model_set_geometry()). A host can bring an optimizer of its own: a rule in

@@ -57,7 +57,7 @@ typedef struct xsm_prediction {
     float *scores;          /**< [n][top] output: their scores, or NULL. */
     double *probabilities;  /**< [n][top] output: exp(score) divided by the sum over all K classes, or NULL. Not
                                available with an index or a beam of less than K, which do not score all classes;
-                               available with  the tree alone, whose probabilities sum to one. */
+                               available with the tree alone, whose probabilities sum to one. */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */
@@ -72,11 +72,11 @@ typedef struct xsm_search_metrics {
     size_t size;       /**< sizeof(xsm_search_metrics). */
     uint64_t rows;     /**< Rows evaluated. */
     uint64_t labelled; /**< Evaluated rows with a label. */
-    double probed;     /**< Mean over the rows of the number of classes that the search scored, or ended with. */
+    double probed;     /**< Mean over the rows of xsm_predictor_probed(). */
     uint32_t top;      /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved; /**< Zero. */
-    double *recall; /**< [top] or NULL: not wanted. recall[k-1]: mean over the rows of (classes that are both among the
-                         k best of all classes and among the k best found) / min(k, K). */
+    double *recall; /**< [top], or NULL if not wanted. recall[k-1]: mean over the rows of (classes that are both among
+                       the k best of all classes and among the k best found) / min(k, K). */
     double *precision; /**< [top] or NULL. precision[k-1]: mean over the rows with a label of (labels among the k best
                             found) / k; NaN if there are none. */
 } xsm_search_metrics;

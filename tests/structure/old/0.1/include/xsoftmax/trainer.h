@@ -14,8 +14,9 @@
 
 /** @defgroup trainer Training
  *
- * A trainer runs an estimator and an optimizer over a dataset. The result depends only on the data, the options and the
- * seed: it is bit-identical for any number of threads, any instruction set and repeated runs.
+ * A trainer runs an estimator, which computes scores (logits) and their gradient, and an optimizer, which changes the
+ * weights, over a dataset. The result depends only on the data, the options and the seed: it is bit-identical for any
+ * number of threads, any instruction set and repeated runs.
  *
  * **Threads.** Only one trainer at a time may use a model, and only one thread at a time may use a trainer. The trainer
  * itself uses the threads of its context.
@@ -54,9 +55,8 @@ typedef struct xsm_progress {
     double loss;              /**< Mean of the estimator's loss since the epoch began; NaN before the first step. */
     int32_t epoch_ended;      /**< 1 = an epoch has just ended, 0 = within an epoch. */
     int32_t reserved;         /**< Zero. */
-    const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. With its arrays, which
-                                   are all there, it belongs to the library and is valid during the callback: copy what
-                                 is to stay. */
+    const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. All its arrays are
+                                 filled. It belongs to the library and is valid during the callback only. */
     const xsm_metrics *test;  /**< Evaluation on the test rows, or NULL if there is none now; valid as `train`. */
     double objective;     /**< xsm_fit_full_batch(): sum of losses and L2 penalty (ridge) at the best weights so far;
                                else NaN. */
@@ -125,8 +125,8 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED (the message names the step and what to try; the model is that before the step,
  *          and finite; with several threads, some later steps on other classes may have been taken); #XSM_CANCELLED if
  *          the callback returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
- *          something else, or the estimator to the same objects with options that make it score all classes, also in
- *          the callback; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *          something else, or the estimator has been bound again with options that make it score all classes (in the
+ *          callback, too); #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves the complete state of the run in one file: the model, the state of estimator and optimizer, the positions in
  *  the epoch and in the random streams, the settings, and a fingerprint of the data. A run that xsm_trainer_resume()

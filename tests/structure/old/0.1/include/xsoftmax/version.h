@@ -20,8 +20,8 @@
 /** ABI number: a program built with this header runs with every release that has the same ABI number. */
 #define XSM_ABI_VERSION 0
 
-/** ABI number of ext/: tables of functions that were compiled with this header serve every release with the same
- * number. Another release refuses them with #XSM_ERROR_ABI. */
+/** ABI number of ext/: tables of functions that were compiled with this header work with every release with the same
+ *  number. Other releases refuse them with #XSM_ERROR_ABI. */
 #define XSM_EXT_ABI_VERSION 1
 
 /** The release as one number, 10000*major + 100*minor + patch, for `#if`. */

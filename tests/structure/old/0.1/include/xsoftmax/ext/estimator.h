@@ -39,8 +39,8 @@ enum {
      *  of weights that gradients have changed. */
     XSM_ESTIMATOR_SEARCHED = 3,
     /** The rows of weights belong to the inner nodes of a binary tree over the classes, and an example scores the nodes
-     *  on the path to its label, from the lowest up. The library has the option `tree` and makes the tree, or takes
-     * that of the model; gradient() reads xsm_score_block::turns. */
+     *  on the path to its label, from the lowest up. The library has the option `tree` and makes the tree, or uses
+     *  that of the model; gradient() reads xsm_score_block::turns. */
     XSM_ESTIMATOR_HIERARCHY = 4
 };
 
@@ -91,8 +91,7 @@ typedef struct xsm_example {
     double squared_norm;    /**< ||x||^2. */
 } xsm_example;
 
-/** The draws that an #XSM_ESTIMATOR_SAMPLED needs for each example. Initialised to zeros except
- *  `size`. */
+/** The draws that an #XSM_ESTIMATOR_SAMPLED needs for each example. Initialised to zeros except `size`. */
 typedef struct xsm_draw_plan {
     size_t size;                 /**< sizeof(xsm_draw_plan). */
     uint32_t count;              /**< Draws for each example, m. */
@@ -234,8 +233,8 @@ struct xsm_estimator_ops {
      *  example, including labels. */
     uint64_t (*width)(const void *state);
     /** Required of listed and searched tables: writes the classes to score for example i to classes[i*width + j], at
-     * most width() and without duplicates, and their number to lengths[i]. The result may depend only on the state
-     * after bind() and the example. */
+     *  most width() and without duplicates, and their number to lengths[i]. The result may depend only on the state
+     *  after bind() and the example. */
     void (*select)(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
                    uint32_t *lengths);
     /** Bytes of scratch memory that gradient() and search() need. NULL = 0. */
@@ -260,7 +259,7 @@ struct xsm_estimator_ops {
      *  computes the mean. The library applies the L2 penalty to all weights as the block's `decay`; `shrinks` is not
      *  used. On failure the library does not use the result. */
     xsm_status (*joint)(void *state, const xsm_score_block *block, xsm_error *err);
-    /** Of listed and sampled tables without proximal steps, correction, row_bound() and joint(): returns 1 if the state
+    /** For listed and sampled tables without proximal steps, correction, row_bound() and joint(): 1 if the state
      *  after bind() scores every class of every example. The estimator is then used like an #XSM_ESTIMATOR_EXACT:
      *  select() is not called, and entry k of the scores of gradient() is class k, with `lengths` and `classes` NULL.
      *  NULL = never. */
@@ -280,7 +279,7 @@ struct xsm_estimator_ops {
     /** Required of searched tables: computes classes, coefficients and losses from the search results. Like
      *  gradient(), it is called from several threads at once and cannot fail. */
     void (*search)(void *state, const xsm_search_block *block);
-    /** Of exact tables, for losses to which only the classes of highest scores contribute: returns a width mu above 0,
+    /** For exact tables whose losses depend only on the classes with the highest scores: returns a width mu above 0,
      *  such that a class other than the labels has a coefficient only if its score lies above the threshold of the
      *  projection of all scores onto the simplex of width mu (the smoothed margin's gradient, Yen et al. 2018, eq. 10).
      *  gradient() then gets `lengths` and `classes`: the labels in their order, then in rising order all other classes
@@ -342,8 +341,7 @@ XSM_API const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops);
 XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index);
 /** As xsm_estimator_new(), from a table of the library or the host. The table must outlive the estimator.
  *  @return as xsm_estimator_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
- *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`,
- *          #XSM_ERROR_ABI for another ABI number */
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *ops, xsm_estimator **out,
                                           xsm_error *err);
 

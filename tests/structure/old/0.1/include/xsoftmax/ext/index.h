@@ -64,8 +64,8 @@ typedef struct xsm_index_block {
 /** Most queries of an #xsm_index_block. */
 #define XSM_INDEX_QUERIES 64
 
-/** A flag of xsm_index_ops::flags: the library does not look for rows >= K in the lists of this table, which saves a
- * pass over each list. Only for tables that xsm_index_check() accepts; a copy of a table with another query() must not
+/** A flag of xsm_index_ops::flags: the library does not check the lists of this table for rows >= K, which saves a
+ *  pass over each list. Only for tables that xsm_index_check() accepts; a copy of a table with another query() must not
  *  inherit it. */
 #define XSM_INDEX_UNCHECKED 1
 
@@ -141,14 +141,13 @@ XSM_API const char *xsm_index_ops_summary(const xsm_index_ops *ops);
 XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index);
 /** As xsm_index_new(), from a table of the library or the host. The table must outlive the index.
  *  @return as xsm_index_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
- *          or #XSM_ERROR_STRUCT_NEW for a `size`,
- *          #XSM_ERROR_ABI for another ABI number */
+ *          or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *ops, xsm_index **out, xsm_error *err);
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and
- * thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
- * one thread and on several; that updates take effect; and that the recall is large enough.
+ *  thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
+ *  one thread and on several; that updates take effect; and that the recall is large enough.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options requirements, or NULL

@@ -27,7 +27,7 @@
  *
  * **Gradients.** The sum is that of coefficient times feature over the examples of the batch; the coefficients contain
  * 1/n. Gradients with `shrinks`, `decay` or `row_bound` (proximal steps, an L2 penalty, a maximum row norm) and models
- * whose scores are distances are for tables with #XSM_OPTIMIZER_LINEAR only.
+ * whose scores (logits) are distances are for tables with #XSM_OPTIMIZER_LINEAR only.
  *
  * **Threads.** rule() and scaled() are called from several threads at once, never at once for the same weight.
  *
@@ -39,20 +39,20 @@
 
 /** Properties of an optimizer. */
 enum {
-    /** The step is weights - eta sum. The library takes it, with proximal steps, an L2 penalty (ridge) and a maximum
-     *  row norm; the table has no rule() and no accumulators. */
+    /** The step is weights - eta sum, eta the learning rate. The library takes it, with proximal steps, an L2 penalty
+     *  (ridge) and a maximum row norm; the table has no rule() and no accumulators. */
     XSM_OPTIMIZER_LINEAR = 1,
     /** A sum of 0 changes a weight or its accumulators, too. Which weights of a batch the rule sees then depends on the
      *  form of the rows (dense or sparse) and on the layout of the model, and so does the trained model. */
     XSM_OPTIMIZER_CHANGES_AT_ZERO = 2
 };
 
-/** What a rule knows of the step. */
+/** What a rule knows about the step. */
 typedef struct xsm_step {
     size_t size;       /**< sizeof(xsm_step). */
     double eta;        /**< Learning rate, above 0. */
-    uint64_t number;   /**< Number of the step since xsm_optimizer_bind(), from 1; a resumed run goes on counting. */
-    uint64_t examples; /**< n, the examples of the batch: what to multiply a mean by for the sum over the examples. */
+    uint64_t number;   /**< Number of the step since xsm_optimizer_bind(), from 1; a resumed run continues the count. */
+    uint64_t examples; /**< n, the examples of the batch. `sum` times n is the sum over the examples, not their mean. */
 } xsm_step;
 
 /** Gradients factor * values[i], rounded to float, of the weights index[i]. */
@@ -79,7 +79,8 @@ struct xsm_optimizer_ops {
     /** [accumulators] lower-case words joined by hyphens: the names in checkpoints. */
     const char *const *accumulator_names;
     uint32_t accumulators; /**< Numbers stored for each weight, at most #XSM_OPTIMIZER_ACCUMULATORS. */
-    /** Sum of 1 << m for each accumulator m whose numbers may be below 0. A checkpoint where others are is refused. */
+    /** Sum of 1 << m for each accumulator m whose numbers may be below 0. A checkpoint with other numbers
+     *  below 0 is refused. */
     uint32_t signed_accumulators;
 
     /** Checks the options and prepares the state; NULL = nothing to check or prepare. On failure the library calls
@@ -133,8 +134,7 @@ XSM_API const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops);
 XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index);
 /** As xsm_optimizer_new(), from a table of the library or the host. The table must outlive the optimizer.
  *  @return as xsm_optimizer_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry,
- *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`,
- *          #XSM_ERROR_ABI for another ABI number */
+ *          #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *ops, xsm_optimizer **out,
                                           xsm_error *err);
 
@@ -143,8 +143,8 @@ XSM_API xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimi
  *  of 0 alone (without #XSM_OPTIMIZER_CHANGES_AT_ZERO), and gives the same bits however a row is cut; that scaled()
  *  gives the same bits as rule(); that steps on a model have the same bits for dense and sparse rows, for both
  *  layouts of the model and for every number of threads, of linear and embedding models, and one by one in a
- *  trainer's windows; that weights stay finite; that a run whose accumulators were saved and restored goes on with
- *  the same bits; and that every allocation of the context may fail.
+ *  trainer's windows; that weights stay finite; that a run whose accumulators were saved and restored continues
+ *  with the same bits; and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options settings, or NULL

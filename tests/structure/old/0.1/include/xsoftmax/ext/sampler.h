@@ -27,7 +27,7 @@
 enum {
     /** The distribution depends on the row, and is a balanced binary tree over the classes whose inner nodes are
      *  logistics of linear components of the features. save() writes it as the arrays below, so that a trained model
-     *  can have it as its correction (xsm_model_correction()), in its file too, and search it. Needs code_length(),
+     *  can have it as its correction (xsm_model_correction()), save it, and search it. Needs code_length(),
      *  encode(), save() and load().
      *
      *  | array             | numbers                | meaning                                                        |
@@ -108,9 +108,9 @@ struct xsm_sampler_ops {
                  double *log_probabilities);
     /** Draws `count` distinct classes that are not among the `excluded_count` distinct classes in `excluded` (both
      *  together at most K), such that every class that is not excluded is drawn with the same probability, known in
-     *  advance. Returns the logarithm of this probability. For estimators that score classes other than the labels;
-     *  without this function they draw with replacement and leave out the labels. NULL if the distribution does not
-     *  allow this. */
+     *  advance. Returns the logarithm of this probability. For estimators that compute the scores (logits) of
+     *  classes other than the labels; without this function they draw with replacement and leave out the labels. NULL
+     *  if the distribution does not allow this. */
     double (*draw_others)(const void *state, const float *code, xsm_random *random, const uint32_t *excluded,
                           uint32_t excluded_count, uint32_t count, uint32_t *classes);
     /** Required: log q(k|x); minus infinity for a class that is never drawn. */
@@ -177,8 +177,7 @@ XSM_API const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops);
 XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index);
 /** As xsm_sampler_new(), from a table of the library or the host. The table must outlive the sampler.
  *  @return as xsm_sampler_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
- *          or #XSM_ERROR_STRUCT_NEW for a `size`,
- *          #XSM_ERROR_ABI for another ABI number */
+ *          or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *ops, xsm_sampler **out,
                                         xsm_error *err);
 
@@ -189,14 +188,13 @@ XSM_API xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_
  *  draw_rows() draws the same as draw(); that results do not depend on threads, other rows in the call, earlier draws,
  *  previous contents of memory, or an earlier bind(); if the table has save() and load(), that a loaded state draws the
  *  same, that load() refuses arrays that are missing or have another length, and that a tree of #XSM_SAMPLER_TREE gives
- *  the same log-probabilities; and that every allocation of the
- *  context may fail.
+ *  the same log-probabilities; and that every allocation of the context may fail.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options settings, or NULL
  *  @param err     what the table does wrong, and where
  *  @return #XSM_OK; #XSM_ERROR_DATA if the table is wrong; the errors of the functions of sampler.h. Needs 20 times
- *          `draws` draws and some hundred calls of bind(). */
+ *          `draws` draws and several hundred calls of bind(). */
 XSM_API xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops,
                                      const xsm_sampler_check_options *options, xsm_error *err);
 
