@@ -82,6 +82,6 @@ static inline void xsmi_leave(const xsmi_host_state *e)
 }
 
 /* The first line of a public function; it ends with the function. */
-#define XSMI_ENTER() __attribute__((cleanup(xsmi_leave))) const xsmi_host_state xsmi_host_state_ = xsmi_enter()
+#define XSMI_ENTER() __attribute__((cleanup(xsmi_leave), unused)) const xsmi_host_state xsmi_host_state_ = xsmi_enter()
 
 #endif
