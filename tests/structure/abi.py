@@ -11,7 +11,9 @@ abi.py trim OLD NEW                        prints abidw's description NEW withou
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
 abi.py map SYMBOLS                         prints the version script
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
+abi.py json INCLUDE COMPILER...            prints xsoftmax-abi.json, as it is on the machine that the compiler compiles for
 """
+import json
 import pathlib
 import re
 import subprocess
@@ -80,7 +82,7 @@ class Interface:
     """All that the headers declare, in their order: functions, structs, other types, enumerators, constants."""
 
     def __init__(self, include, compiler):
-        self.functions, self.structs, self.types, self.values, self.inline = {}, {}, {}, [], []
+        self.functions, self.structs, self.types, self.values, self.opaque, self.inline = {}, {}, {}, [], [], []
         self.macros = {}  # by name: parameters, or None
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
@@ -128,7 +130,7 @@ class Interface:
             members = split(text[text.index("{") + 1:text.rindex("}")], ";")
             self.structs[name] = [declarator(member) for member in members]
         elif re.match(r"typedef struct \w+ \w+$", text):
-            pass
+            self.opaque.append(text.split()[-1])
         elif text.startswith("typedef "):
             name, kind = declarator(text[len("typedef "):])
             self.types[name] = kind
@@ -294,6 +296,73 @@ def starts(include, compiler):
         print(f"START({name}, {macro or '{.size = sizeof(' + name + ')}'})")
 
 
+# Numbers as digits in an object file: the compiler may be one for another machine, whose programs do not run here.
+DIGITS = 20
+NUMBERS = """
+#define SIZE(n) ((n) < 0 ? 0ULL - (unsigned long long)(long long)(n) : (unsigned long long)(n))
+#define DIGIT(n, power) (char)('0' + SIZE(n) / power % 10),
+#define NUMBER(n) (n) < 0 ? '-' : '+', """ + "".join(
+    f"DIGIT(n, 1{'0' * place}ULL) " for place in reversed(range(DIGITS))) + """
+const char numbers[] = {'X', 'S', 'M', '-', 'A', 'B', 'I', ':',
+"""
+
+
+def numbers(include, compiler, expressions):
+    """The values of whole-number constants of the headers."""
+    source = ("#include <stddef.h>\n" + includes(include) + NUMBERS
+              + "".join(f"NUMBER({expression})\n" for expression in expressions) + "0};\n")
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "numbers.o"
+        result = compiled(compiler, include, source, "-w", "-fno-lto", "-c", "-o", str(path))
+        if result.returncode != 0:
+            fail(result.stderr)
+        content = path.read_bytes()
+    start = content.index(b"XSM-ABI:") + len(b"XSM-ABI:")
+    return [int(content[start + i * (DIGITS + 1):start + (i + 1) * (DIGITS + 1)]) for i in range(len(expressions))]
+
+
+def described(kind):
+    """A type for the JSON: {"type": "uint32_t"}, {"type": "uint64_t", "count": 4}, or {"function": ...}."""
+    match = re.fullmatch(r"(.*?) ?\(\*\)(\(.*\))", kind)
+    if match:
+        return {"function": {"result": match.group(1), "arguments": listed(match.group(2))}}
+    match = re.fullmatch(r"(.*?)\[(\d+)\]", kind)
+    return {"type": match.group(1), "count": int(match.group(2))} if match else {"type": kind.replace("struct ", "")}
+
+
+def listed(arguments):
+    return [{"name": name, **described(kind)}
+            for name, kind in (declarator(part) for part in split(arguments[1:-1], ",") if part != "void")]
+
+
+def description(include, compiler):
+    api = Interface(include, compiler)
+    asked = ["sizeof(void *)"] + list(api.values) + ["XSM_VERSION_MAJOR", "XSM_VERSION_MINOR", "XSM_VERSION_PATCH"]
+    for name, members in api.structs.items():
+        asked.append(f"sizeof({name})")
+        for member, kind in members:
+            asked += [f"offsetof({name}, {member})", f"sizeof((({name} *)0)->{member})"]
+    known = dict(zip(asked, numbers(include, compiler, asked)))
+    structs = {name: {"size": known[f"sizeof({name})"], "grows": name in api.sized(),
+                      "members": [{"name": member, "offset": known[f"offsetof({name}, {member})"],
+                                   "size": known[f"sizeof((({name} *)0)->{member})"], **described(kind)}
+                                  for member, kind in members]}
+               for name, members in api.structs.items()}
+    functions = {name: {"tier": api.tier(name), "library": "xsoftmax-words" if api.tier(name) == "words" else "xsoftmax",
+                        "result": result, "arguments": listed(arguments)}
+                 for name, (result, arguments, header) in sorted(api.functions.items())}
+    whole = {"version": ".".join(str(known[f"XSM_VERSION_{part}"]) for part in ("MAJOR", "MINOR", "PATCH")),
+             "pointer": known["sizeof(void *)"], "opaque": sorted(set(api.opaque) - set(api.structs)),
+             "values": {name: known[name] for name in api.values},
+             "types": {name: described(kind) for name, kind in api.types.items()}, "structs": structs,
+             "functions": functions}
+    # An entry a line.
+    print("{\n" + ",\n".join(
+        json.dumps(part) + ": " + (json.dumps(content) if part in ("version", "pointer", "opaque") else "{\n" + ",\n".join(
+            f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in content.items()) + "\n}")
+        for part, content in whole.items()) + "\n}")
+
+
 def version_map(path, words=False):
     """Of libxsoftmax, or of libxsoftmax-words."""
     tiers, tier = {}, None
@@ -319,7 +388,7 @@ def main():
     elif command == "trim":
         trim(place, rest[0])
     else:
-        {"stub": stub, "symbols": symbols, "starts": starts}[command](place.resolve(), rest)
+        {"stub": stub, "symbols": symbols, "starts": starts, "json": description}[command](place.resolve(), rest)
     return 0
 
 

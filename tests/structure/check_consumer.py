@@ -8,6 +8,7 @@ with --prefix it was installed to its own prefix already. C and C++ programs, ag
 static one, and as wholly static programs where the compiler has static system libraries; which of the libraries there
 are depends on the build's default_library. CC, CXX and PKG_CONFIG may name other tools.
 """
+import json
 import os
 import pathlib
 import shlex
@@ -90,6 +91,11 @@ def main():
             prefix = run([pkg_config, "--variable=prefix", str(found[0])]).strip()
             query.append(f"--define-variable=prefix={target}{prefix}")
         environment = dict(os.environ, PKG_CONFIG_PATH=str(found[0].parent))
+        described = json.loads(pathlib.Path(run(query + ["--variable=abi", "xsoftmax"], env=environment).strip()).read_text())
+        version = run(query + ["--modversion", "xsoftmax"], env=environment).strip()
+        if described["version"] != version:
+            print(f"xsoftmax.pc is of release {version}, xsoftmax-abi.json of {described['version']}")
+            return 1
         library = found[0].parent.parent
         alone = work / "static"  # the linker prefers a shared library: here it finds none
         alone.mkdir()
