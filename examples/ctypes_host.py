@@ -83,9 +83,11 @@ class Library:
         return made
 
     def __getattr__(self, name):
-        if name.isupper():
+        if "XSM_" + name in self.abi["values"]:
             return self.abi["values"]["XSM_" + name]
-        entry = self.abi["functions"]["xsm_" + name]
+        entry = self.abi["functions"].get("xsm_" + name)
+        if not entry:
+            raise AttributeError(f"libxsoftmax {self.abi['version']} has no xsm_{name}()")
         function = getattr(self.shared, "xsm_" + name)
         function.restype = self.named(entry["result"])
         function.argtypes = [self.kind(argument) for argument in entry["arguments"]]

@@ -72,6 +72,7 @@ def test_calls(xsm):
         check(False, "a file that is not there is loaded")
     except host.Error as error:
         check(error.status == "XSM_ERROR_IO" and "/nowhere/my.model" in str(error), str(error))
+    check(not hasattr(xsm, "model_lode") and not hasattr(xsm, "FORMAT_NONE"), "names that are not in the JSON")
     check(xsm.NO_ID == 2 ** 64 - 1 and xsm.DEFAULT == -1, "constants")
     check(xsm.struct("fit_options").tolerance == -1, "a member whose default is not zero")
     # Every struct of the JSON with a size, by its own name, of the size that ctypes finds.

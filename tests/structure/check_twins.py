@@ -68,7 +68,7 @@ def main():
     for name in structs:
         macro = name.upper() + "_INIT"
         value = macro if macro in macros else "{.size = sizeof(" + name + ")}"
-        lines.append(f'    {{ const {name} value = {value}; compare("{name}", &value, sizeof value); }}')
+        lines.append(f'    {{ static const {name} value = {value}; compare("{name}", &value, sizeof value); }}')
         macros.discard(macro)
     bad += [f"{macro} belongs to no struct with a size" for macro in macros]
     with tempfile.TemporaryDirectory() as folder:
