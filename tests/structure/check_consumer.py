@@ -19,7 +19,8 @@ import tempfile
 
 SKIP = 77
 PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11", "xsoftmax"), ("consumer.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
-            ("consumer_words.c", "CC", "cc", "-std=c11", "xsoftmax-words")]
+            ("consumer_words.c", "CC", "cc", "-std=c11", "xsoftmax-words"),
+            ("../../examples/cpp_host.cpp", "CXX", "c++", "-std=c++17", "xsoftmax")]
 
 
 def run(command, **keywords):
@@ -114,7 +115,7 @@ def main():
                 print(f"{source}: left out, there is no {module}.pc")
                 continue
             compiler = shlex.split(os.environ.get(variable, default))
-            warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+            warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"] + ["-pthread"] * (variable == "CXX")
             for kind in kinds:
                 flags = run(query + [module, "--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
                             env=environment).split()
@@ -125,7 +126,7 @@ def main():
                     if not links_statically(compiler, work):
                         print(f"{source}, {kind}: left out, {compiler[0]} has no static C library")
                         continue
-                program = work / f"{source}-{kind.replace(' ', '-')}"
+                program = work / f"{pathlib.Path(source).name}-{kind.replace(' ', '-')}"
                 run(compiler + warnings + ["-o", str(program), str(root / "tests/structure" / source)] + flags)
                 clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
                 if kind == "shared":

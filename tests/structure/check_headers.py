@@ -15,7 +15,7 @@ def main():
                           "-Wshadow", "-Wundef", "-fsyntax-only", "-I", str(include), "-"]
     if language == "c":
         command += ["-Wstrict-prototypes"]
-    headers = sorted(include.rglob("*.h"))
+    headers = sorted(include.rglob("*.h")) + (sorted(include.rglob("*.hpp")) if language == "c++" else [])
     bad = []
     for header in headers:
         name = header.relative_to(include)
