@@ -101,7 +101,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
             return status;
         }
     }
-    atomic_init(&ctx->holders, 1);
+    xsmi_holders_start(&ctx->holders);
     ctx->allocator = allocator;
     ctx->log = o.log;
     ctx->log_user = o.log_user;
@@ -115,7 +115,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
 
 void xsm_context_free(xsm_context *ctx)
 {
-    if (ctx && atomic_fetch_sub_explicit(&ctx->holders, 1, memory_order_acq_rel) == 1) {
+    if (ctx && xsmi_holders_drop(&ctx->holders)) {
         xsm_allocator allocator = ctx->allocator;
         xsmi_pool_free(ctx->pool);
         release_context(ctx, &allocator);
@@ -124,7 +124,7 @@ void xsm_context_free(xsm_context *ctx)
 
 xsm_context *xsmi_context_retain(xsm_context *ctx)
 {
-    atomic_fetch_add_explicit(&ctx->holders, 1, memory_order_relaxed);
+    xsmi_holders_add(&ctx->holders);
     return ctx;
 }
 

@@ -4,10 +4,11 @@
 
 #include "base/activity.h"
 #include "base/base.h"
+#include "base/counted.h"
 #include "base/pool.h"
 
 struct xsm_context {
-    atomic_size_t holders;
+    xsmi_holders holders;
     xsm_allocator allocator;
     xsm_log_function log;
     void *log_user;

@@ -1,14 +1,14 @@
 /* Vocabularies: options of text and words, with a reference count. */
 #include "data/vocabulary.h"
+#include "base/counted.h"
 #include "base/entry.h"
 #include "data/text.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 struct xsm_vocabulary {
     xsm_context *context;
-    atomic_size_t holders;
+    xsmi_holders holders;
     xsm_text_options options; /* the prefix is the vocabulary's own copy */
     char *prefix;
     xsmi_dictionary words;
@@ -79,7 +79,7 @@ xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options
         return xsmi_fail_memory(err, sizeof *v, "a vocabulary");
     }
     v->context = xsmi_context_retain(ctx);
-    atomic_init(&v->holders, 1);
+    xsmi_holders_start(&v->holders);
     v->options = *options;
     v->prefix = prefix;
     v->options.label_prefix = prefix;
@@ -102,7 +102,7 @@ xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
     /* A vocabulary never changes; its reference count is not part of its contents. */
     xsm_vocabulary *own = (xsm_vocabulary *)(uintptr_t)v;
     if (own) {
-        atomic_fetch_add_explicit(&own->holders, 1, memory_order_relaxed);
+        xsmi_holders_add(&own->holders);
     }
     return own;
 }
@@ -110,7 +110,7 @@ xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
 void xsmi_vocabulary_release(const xsm_vocabulary *v)
 {
     xsm_vocabulary *own = (xsm_vocabulary *)(uintptr_t)v;
-    if (own && atomic_fetch_sub_explicit(&own->holders, 1, memory_order_acq_rel) == 1) {
+    if (own && xsmi_holders_drop(&own->holders)) {
         xsm_context *ctx = own->context;
         xsmi_dictionary_end(&own->words);
         xsmi_release_text(ctx, own->prefix);

@@ -14,7 +14,7 @@ xsm_status xsmi_correction_new(xsm_context *ctx, const xsmi_correction_kind *kin
     c->kind = kind;
     c->context = xsmi_context_retain(ctx);
     c->classes = classes;
-    atomic_init(&c->holders, 1);
+    xsmi_holders_start(&c->holders);
     *out = c;
     return XSM_OK;
 }
@@ -22,14 +22,14 @@ xsm_status xsmi_correction_new(xsm_context *ctx, const xsmi_correction_kind *kin
 xsmi_correction *xsmi_correction_retain(xsmi_correction *c)
 {
     if (c) {
-        atomic_fetch_add(&c->holders, 1);
+        xsmi_holders_add(&c->holders);
     }
     return c;
 }
 
 void xsmi_correction_release(xsmi_correction *c)
 {
-    if (c && atomic_fetch_sub(&c->holders, 1) == 1) {
+    if (c && xsmi_holders_drop(&c->holders)) {
         xsm_context *ctx = c->context;
         c->kind->clear(c);
         xsmi_release(ctx, c, 1, c->kind->size);

@@ -9,11 +9,10 @@
 #ifndef XSMI_CORRECTION_H
 #define XSMI_CORRECTION_H
 
+#include "base/counted.h"
 #include "base/safetensors.h"
 #include "model/tile.h"
 #include "model/tree_file.h"
-
-#include <stdatomic.h>
 
 typedef struct xsmi_correction xsmi_correction;
 
@@ -57,7 +56,7 @@ XSMI_CORRECTIONS(XSMI_DECLARE)
 struct xsmi_correction {
     const xsmi_correction_kind *kind;
     xsm_context *context;
-    atomic_size_t holders;
+    xsmi_holders holders;
     uint32_t classes;
     size_t code, block;    /* scratch of kind->chosen, in floats, and of kind->prepare, in bytes */
     const float *numbers;  /* [classes] if it is one number per class, which an index can search; else NULL */

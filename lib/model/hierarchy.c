@@ -16,7 +16,7 @@ static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_hierarchy **out
         return xsmi_fail_memory(err, sizeof *h, "a tree over the classes");
     }
     h->context = xsmi_context_retain(ctx);
-    atomic_init(&h->holders, 1);
+    xsmi_holders_start(&h->holders);
     h->classes = classes;
     h->nodes = classes - 1;
     h->children = xsmi_allocate(ctx, h->nodes, 2 * sizeof *h->children);
@@ -33,14 +33,14 @@ static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_hierarchy **out
 xsmi_hierarchy *xsmi_hierarchy_retain(xsmi_hierarchy *h)
 {
     if (h) {
-        atomic_fetch_add(&h->holders, 1);
+        xsmi_holders_add(&h->holders);
     }
     return h;
 }
 
 void xsmi_hierarchy_release(xsmi_hierarchy *h)
 {
-    if (h && atomic_fetch_sub(&h->holders, 1) == 1) {
+    if (h && xsmi_holders_drop(&h->holders)) {
         xsm_context *ctx = h->context;
         xsmi_release(ctx, h->children, h->nodes, 2 * sizeof *h->children);
         xsmi_release(ctx, h->above, h->nodes, sizeof *h->above);

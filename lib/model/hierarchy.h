@@ -11,17 +11,16 @@
 #ifndef XSMI_HIERARCHY_H
 #define XSMI_HIERARCHY_H
 
+#include "base/counted.h"
 #include "base/safetensors.h"
 #include "data/dataset.h"
-
-#include <stdatomic.h>
 
 /* Marks a child that is a class, not a node. */
 #define XSMI_LEAF UINT32_C(0x80000000)
 
 typedef struct xsmi_hierarchy {
     xsm_context *context;
-    atomic_size_t holders;
+    xsmi_holders holders;
     uint32_t classes, nodes; /* nodes = classes - 1, at least 1 */
     uint32_t depth;          /* of the lowest class */
     uint32_t *children;      /* [nodes][2] left and right: a node, or XSMI_LEAF + class */
