@@ -270,9 +270,7 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
         info->factor = xsmi_choose_factor(c, info->epochs);
     }
     candidate->estimator->common.ridge = info->ridge;
-    r->estimator = candidate->estimator;
-    r->own = candidate->own;
-    candidate->own = false; /* owned by the result from now on */
+    r->estimator = xsmi_estimator_retain(candidate->estimator);
     fit_budget(c, candidate);
     info->gave_up = c->cut_short || c->cut_epochs;
     info->seconds = xsmi_seconds() - c->runner.began;
@@ -375,9 +373,7 @@ void xsm_choice_free(xsm_choice *r)
 {
     if (r) {
         xsm_context *ctx = r->context;
-        if (r->own) {
-            xsm_estimator_free(r->estimator);
-        }
+        xsm_estimator_free(r->estimator);
         xsmi_release(ctx, r->trials, r->trial_capacity, sizeof *r->trials);
         xsmi_release(ctx, r, 1, sizeof *r);
         xsm_context_free(ctx);

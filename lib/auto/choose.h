@@ -32,8 +32,7 @@ enum { XSMI_CANDIDATES = 4, XSMI_TRANSFORMS = 2 };
 struct xsm_choice {
     xsm_context *context;
     xsm_choice_info info;
-    xsm_estimator *estimator;
-    bool own;
+    xsm_estimator *estimator; /* a reference */
     xsm_choice_trial *trials; /* [info.trials] */
     size_t trial_capacity;
     char line[3][256];

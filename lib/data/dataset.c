@@ -21,6 +21,7 @@ xsm_status xsmi_dataset_start(xsm_context *ctx, xsm_dataset **out, xsm_error *er
     void *memory;
     XSMI_TRY(xsmi_object_new(ctx, sizeof(xsm_dataset), "a dataset", &kept, &memory, err));
     xsm_dataset *d = memory;
+    xsmi_holders_start(&d->holders);
     d->context = kept;
     *out = d;
     return XSM_OK;
@@ -43,23 +44,22 @@ static void release_rows(xsm_dataset *d)
     d->capacity.values = d->capacity.index = d->capacity.offsets = d->capacity.labels = d->capacity.label_offsets = 0;
 }
 
-static void release_classes(const xsm_dataset *d)
+static void release_classes(xsm_context *ctx, const xsmi_dataset_map *map, uint32_t classes)
 {
-    xsm_context *ctx = d->context;
-    xsmi_release(ctx, d->map.labels, d->classes, sizeof *d->map.labels);
-    xsmi_release(ctx, d->map.names, d->classes, sizeof *d->map.names);
-    xsmi_release(ctx, d->map.counts, d->classes, sizeof *d->map.counts);
-    xsmi_release(ctx, d->map.text, d->map.text_size, 1);
+    xsmi_release(ctx, map->labels, classes, sizeof *map->labels);
+    xsmi_release(ctx, map->names, classes, sizeof *map->names);
+    xsmi_release(ctx, map->counts, classes, sizeof *map->counts);
+    xsmi_release(ctx, map->text, map->text_size, 1);
 }
 
 void xsm_dataset_free(xsm_dataset *d)
 {
-    if (!d) {
+    if (!d || !xsmi_holders_drop(&d->holders)) {
         return;
     }
     xsm_context *ctx = d->context;
     release_rows(d);
-    release_classes(d);
+    release_classes(ctx, &d->map, d->classes);
     xsmi_vocabulary_release(d->map.vocabulary);
     for (size_t i = 0; i < d->mapped.count; i++) {
         xsmi_unmap_file(&d->mapped.files[i]);
@@ -171,9 +171,10 @@ xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int6
 xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
                                         const char *const *names, xsm_error *err)
 {
-    xsm_dataset old = *d;
+    const xsmi_dataset_map old = d->map;
+    const uint32_t before = d->classes;
     XSMI_TRY(xsmi_dataset_set_classes(d, classes, labels, names, err));
-    release_classes(&old);
+    release_classes(d->context, &old, before);
     return XSM_OK;
 }
 

@@ -5,6 +5,7 @@
 #define XSMI_DATASET_H
 
 #include "base/base.h"
+#include "base/counted.h"
 #include "base/file.h"
 
 #include <xsoftmax/dataset.h>
@@ -25,6 +26,7 @@ typedef struct xsmi_dataset_counts {
 } xsmi_dataset_counts;
 
 struct xsm_dataset {
+    xsmi_holders holders;
     xsm_context *context;
     uint64_t rows;
     uint32_t features;
@@ -53,6 +55,8 @@ struct xsm_dataset {
     } capacity;
     xsmi_dataset_counts counted;
 };
+
+XSMI_COUNTED(dataset)
 
 /* A row's features and labels as a small view. */
 typedef struct xsmi_features {

@@ -155,19 +155,20 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
             all[i] = all[i] == XSM_CLASS_UNSEEN ? all[i] : class_of[all[i]];
         }
         /* The new dataset is freed with the old classes. */
-        xsm_dataset old = *d;
+        const xsmi_dataset_map old = d->map;
+        const uint32_t before = d->classes;
         d->map.labels = fresh->map.labels;
         d->map.names = fresh->map.names;
         d->map.counts = fresh->map.counts;
         d->map.text = fresh->map.text;
         d->map.text_size = fresh->map.text_size;
         d->classes = classes;
-        fresh->map.labels = old.map.labels;
-        fresh->map.names = old.map.names;
-        fresh->map.counts = old.map.counts;
-        fresh->map.text = old.map.text;
-        fresh->map.text_size = old.map.text_size;
-        fresh->classes = old.classes;
+        fresh->map.labels = old.labels;
+        fresh->map.names = old.names;
+        fresh->map.counts = old.counts;
+        fresh->map.text = old.text;
+        fresh->map.text_size = old.text_size;
+        fresh->classes = before;
         xsmi_dataset_count_labels(d);
     }
     xsm_dataset_free(fresh);

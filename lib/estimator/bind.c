@@ -247,6 +247,9 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     } else {
         XSMI_TRY(check_labels(e, train, &of.most_labels, err));
     }
+    /* Before those of an earlier binding are given up, which may be the same. */
+    const xsm_model *kept_model = xsmi_model_retain(model);
+    const xsm_dataset *kept_train = xsmi_dataset_retain(train);
     xsmi_estimator_unbind(e);
     e->labels_alone = labels_alone;
     e->examples = of.examples;
@@ -256,11 +259,13 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
     const xsm_status status = xsmi_end(&activity, bind_parts(e, model, train, err), err);
     if (status != XSM_OK) {
-        xsmi_estimator_release(e);
+        xsmi_estimator_clear(e);
+        xsmi_dataset_release(kept_train);
+        xsmi_model_release(kept_model);
         return status;
     }
-    e->model = model;
-    e->train = train;
+    e->model = kept_model;
+    e->train = kept_train;
     e->position = 0;
     e->bindings++;
     e->fixed_batches = false;

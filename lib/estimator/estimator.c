@@ -199,6 +199,7 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     }
     memset(e, 0, sizeof *e);
     memset(state, 0, ops.state_size);
+    xsmi_holders_start(&e->holders);
     e->context = ctx;
     e->ops = ops;
     e->state = state;
@@ -215,7 +216,7 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     return XSM_OK;
 }
 
-void xsmi_estimator_release(xsm_estimator *e)
+void xsmi_estimator_clear(xsm_estimator *e)
 {
     if (e->ops.unbind) {
         e->ops.unbind(e->state);
@@ -234,17 +235,22 @@ void xsmi_estimator_release(xsm_estimator *e)
 void xsmi_estimator_unbind(xsm_estimator *e)
 {
     if (e->model) {
-        xsmi_estimator_release(e);
+        const xsm_model *model = e->model;
+        const xsm_dataset *train = e->train;
+        xsmi_estimator_clear(e);
         e->model = NULL;
         e->train = NULL;
+        xsmi_dataset_release(train);
+        xsmi_model_release(model);
     }
 }
 
 void xsm_estimator_free(xsm_estimator *e)
 {
-    if (e) {
+    if (e && xsmi_holders_drop(&e->holders)) {
         xsm_context *ctx = e->context;
         xsmi_estimator_unbind(e);
+        xsm_sampler_free(e->sampling.sampler != e->sampling.own ? e->sampling.sampler : NULL);
         xsm_sampler_free(e->sampling.own);
         xsm_index_free(e->search.index != e->search.own ? e->search.index : NULL);
         xsm_index_free(e->search.own);

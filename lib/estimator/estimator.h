@@ -32,7 +32,7 @@ typedef struct xsmi_stream_rows xsmi_stream_rows;
 /* The sampler of an estimator. */
 typedef struct xsmi_sampling {
     xsm_sampler *own;     /* the sampler of the options */
-    xsm_sampler *sampler; /* the sampler in use: `own` or the host's */
+    xsm_sampler *sampler; /* the sampler in use: `own`, or the host's (a reference) */
     xsmi_draw_rule rule;
     float *codes; /* [code_count] of the training rows while bound */
     size_t code_count;
@@ -46,12 +46,13 @@ typedef struct xsmi_searching {
 } xsmi_searching;
 
 struct xsm_estimator {
+    xsmi_holders holders;
     xsm_context *context;
     xsm_estimator_ops ops; /* a copy; members missing in the host's table are NULL */
     void *state;
     xsmi_common_options common;
-    const xsm_model *model; /* NULL = not bound */
-    const xsm_dataset *train;
+    const xsm_model *model;   /* NULL = not bound; references, this and the next */
+    const xsm_dataset *train; /* the rows */
     uint64_t examples;        /* N of the objective */
     uint64_t row_slots;       /* while bound: every example's row is below it */
     uint64_t most_labels;     /* while bound: the most labels of a row */
@@ -74,8 +75,10 @@ struct xsm_estimator {
     xsmi_searching search;       /* of estimators that search */
 };
 
+XSMI_COUNTED(estimator)
+
 /* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so if it is bound. */
-void xsmi_estimator_release(xsm_estimator *e);
+void xsmi_estimator_clear(xsm_estimator *e);
 void xsmi_estimator_unbind(xsm_estimator *e);
 
 /* Reserves the arrays of a gradient for n examples of the estimator, processed by up to `threads` threads, as a joint

@@ -26,7 +26,10 @@ xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm
     if (e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the sampler must be set before the estimator is bound");
     }
-    e->sampling.sampler = sampler ? sampler : e->sampling.own;
+    xsm_sampler *before = e->sampling.sampler;
+    const bool own = !sampler || sampler == e->sampling.own;
+    e->sampling.sampler = own ? e->sampling.own : xsmi_sampler_retain(sampler);
+    xsm_sampler_free(before != e->sampling.own ? before : NULL);
     return XSM_OK;
 }
 

@@ -22,7 +22,7 @@ typedef struct xsmi_search_part {
 
 struct xsmi_searcher {
     xsm_context *context;
-    const xsm_model *model;
+    const xsm_model *model; /* the estimator's reference */
     uint32_t blocks, candidates;
     uint64_t startup;
     xsmi_search_part *parts; /* [blocks] */
@@ -34,7 +34,7 @@ struct xsmi_searcher {
     /* Rows that have changed since the last update. */
     struct {
         uint64_t *marks;   /* [mark_words] a bit for each class */
-        size_t mark_words; /* stored here, as the model may be freed before this struct */
+        size_t mark_words; /* stored here, as the model may grow while it is bound */
         uint32_t *changed; /* [capacity] */
         uint32_t changes, capacity;
     } update;

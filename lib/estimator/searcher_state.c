@@ -177,7 +177,7 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsm_index_free(s->parts[j].index);
         s->parts[j].index = indexes[j];
-        xsmi_index_move(indexes[j], s->model);
+        xsmi_index_aim(indexes[j], s->model);
         indexes[j] = NULL;
     }
     s->built = progress[0] != 0;

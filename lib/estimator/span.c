@@ -27,7 +27,7 @@ struct xsmi_spans {
     size_t bucket_count, kept_count, kept_bytes;
     uint32_t threads;
     float *spread;       /* [threads][features] zeros between calls; for sparse rows */
-    size_t spread_count; /* its floats: the data may be freed before the spans */
+    size_t spread_count; /* its floats */
     double *gram;        /* [capacity][capacity] products, and space for the residual of each row */
     double *coordinates; /* the same size */
     size_t capacity;

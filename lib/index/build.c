@@ -185,7 +185,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
     xsmi_index_clear(x);
     xsmi_index_hold(x, NULL);
     x->rows = rows;
-    x->model = NULL;
+    xsmi_index_aim(x, NULL);
     x->sliced = false;
     x->wanted = 0;
     x->count = rows.count;
@@ -211,7 +211,7 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
                                                         : "a predictor searches it without one");
     }
     xsmi_index_clear(x);
-    x->model = model;
+    xsmi_index_aim(x, model);
     x->sliced = false;
     x->wanted = 0;
     x->count = model->classes;
@@ -225,7 +225,7 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
 static void aim_at_slice(xsm_index *x, const xsmi_index_slice *slice)
 {
     xsmi_index_hold(x, NULL);
-    x->model = slice->model;
+    xsmi_index_aim(x, slice->model);
     x->sliced = true;
     x->first = slice->first;
     x->wanted = slice->wanted;
@@ -277,11 +277,6 @@ xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice,
         xsmi_index_clear(x);
     }
     return status;
-}
-
-void xsmi_index_move(xsm_index *x, const xsm_model *model)
-{
-    x->model = model;
 }
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)

@@ -4,6 +4,7 @@
  */
 #include "index/index.h"
 #include "base/entry.h"
+#include "model/model.h"
 
 #include <string.h>
 
@@ -66,6 +67,7 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
         xsm_context_free(ctx);
         return xsmi_fail_memory(err, ops.state_size, "an index");
     }
+    xsmi_holders_start(&x->holders);
     x->context = ctx;
     x->ops = ops;
     x->state = state;
@@ -91,6 +93,13 @@ void xsmi_index_hold(xsm_index *x, xsmi_correction *correction)
     xsmi_correction_release(before);
 }
 
+void xsmi_index_aim(xsm_index *x, const xsm_model *model)
+{
+    const xsm_model *before = x->model;
+    x->model = xsmi_model_retain(model);
+    xsmi_model_release(before);
+}
+
 void xsmi_index_clear(xsm_index *x)
 {
     if (x->ops.clear) {
@@ -101,10 +110,11 @@ void xsmi_index_clear(xsm_index *x)
 
 void xsm_index_free(xsm_index *x)
 {
-    if (x) {
+    if (x && xsmi_holders_drop(&x->holders)) {
         xsm_context *ctx = x->context;
         xsmi_index_clear(x);
         xsmi_index_hold(x, NULL);
+        xsmi_index_aim(x, NULL);
         xsmi_release(ctx, x->state, x->ops.state_size, 1);
         xsmi_release(ctx, x, 1, sizeof *x);
         xsm_context_free(ctx);

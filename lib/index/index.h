@@ -3,6 +3,7 @@
 #define XSMI_INDEX_H
 
 #include "base/base.h"
+#include "base/counted.h"
 #include "base/option.h"
 #include "model/correction.h"
 
@@ -14,13 +15,14 @@ typedef struct xsmi_index_common {
 } xsmi_index_common;
 
 struct xsm_index {
+    xsmi_holders holders;
     xsm_context *context;
     xsm_index_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
     xsmi_index_common common;
     bool built;
     xsm_index_rows rows;              /* the rows that it was built over, */
-    const xsm_model *model;           /* or the model, */
+    const xsm_model *model;           /* or the model (a reference), */
     xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
     uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
     bool sliced;                      /* over a slice of the model, without its common scale */
@@ -28,8 +30,12 @@ struct xsm_index {
     uint32_t wanted;                  /* rows that searches will request; 0 = unknown */
 };
 
+XSMI_COUNTED(index)
+
 /* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
 void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
+/* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */
+void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 /* Returns the index to the state before it was built. */
 void xsmi_index_clear(xsm_index *index);
 /* A new index with the table and options of an index that is not built. */
@@ -46,13 +52,12 @@ typedef struct xsmi_index_slice {
 xsm_status xsmi_index_build_slice(xsm_index *index, const xsmi_index_slice *slice, xsm_error *err);
 
 /* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
- * made from them. Its rows come from a model with the same weights, which xsmi_index_move() then replaces by another
+ * made from them. Its rows come from a model with the same weights, which xsmi_index_aim() then replaces by another
  * model. */
 xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
 xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
                                     xsm_error *err);
-void xsmi_index_move(xsm_index *index, const xsm_model *model);
 
 /* Floats from query to query in the library's memory. */
 static inline size_t xsmi_index_query_stride(const xsm_index *index)

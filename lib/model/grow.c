@@ -6,6 +6,7 @@
 #include "base/entry.h"
 #include "model/model_file.h"
 
+#include <stddef.h>
 #include <string.h>
 
 /* Features can only grow under a transform that does not depend on the feature. */
@@ -139,11 +140,14 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     return xsmi_layer_grow(m, features, wider, err);
 }
 
+/* Exchanges all but the counts of references. */
 static void swap(xsm_model *a, xsm_model *b)
 {
-    const xsm_model before = *a;
-    *a = *b;
-    *b = before;
+    enum { FIRST = offsetof(xsm_model, context), SIZE = sizeof(xsm_model) - FIRST };
+    unsigned char before[SIZE];
+    memcpy(before, (unsigned char *)a + FIRST, SIZE);
+    memcpy((unsigned char *)a + FIRST, (unsigned char *)b + FIRST, SIZE);
+    memcpy((unsigned char *)b + FIRST, before, SIZE);
 }
 
 static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map, uint32_t *match, xsm_error *err)

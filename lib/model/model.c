@@ -59,6 +59,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
     XSMI_TRY(xsmi_check_dimensions(features, classes, err));
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_model), "a model", &ctx, &memory, err));
     xsm_model *m = memory;
+    xsmi_holders_start(&m->holders);
     m->context = ctx;
     m->kernels = xsmi_context_kernels(ctx);
     m->features = features;
@@ -187,7 +188,7 @@ void xsm_model_clear_correction(xsm_model *m)
 
 void xsm_model_free(xsm_model *m)
 {
-    if (!m) {
+    if (!m || !xsmi_holders_drop(&m->holders)) {
         return;
     }
     xsm_context *ctx = m->context;

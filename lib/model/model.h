@@ -8,6 +8,7 @@
 #define XSMI_MODEL_H
 
 #include "base/base.h"
+#include "base/counted.h"
 #include "base/file.h"
 #include "data/dataset.h"
 #include "model/correction.h"
@@ -45,6 +46,7 @@ typedef struct xsmi_model_map {
 } xsmi_model_map;
 
 struct xsm_model {
+    xsmi_holders holders; /* first: it stays where it is when a model grows */
     xsm_context *context;
     const xsmi_kernels *kernels;
     uint32_t classes, features; /* of the output layer: `features` is H where there is a first layer */
@@ -77,6 +79,8 @@ struct xsm_model {
     xsmi_metadata *metadata; /* alphabetic */
     size_t metadata_count;
 };
+
+XSMI_COUNTED(model)
 
 /* Copies a mapped model to memory of its own. Call it before changing weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);

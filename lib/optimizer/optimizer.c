@@ -97,6 +97,7 @@ xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops 
     void *memory;
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_optimizer), "an optimizer", &ctx, &memory, err));
     xsm_optimizer *o = memory;
+    xsmi_holders_start(&o->holders);
     o->context = ctx;
     o->ops = ops;
     o->linear = (ops.flags & XSM_OPTIMIZER_LINEAR) != 0;
@@ -122,13 +123,14 @@ static void unbind(xsm_optimizer *o)
     xsmi_release(o->context, o->sums, o->sums_capacity, sizeof *o->sums);
     o->sums = NULL;
     o->sums_each = o->sums_capacity = 0;
+    xsm_model_free(o->model);
     o->model = NULL;
     o->steps = 0;
 }
 
 void xsm_optimizer_free(xsm_optimizer *o)
 {
-    if (o) {
+    if (o && xsmi_holders_drop(&o->holders)) {
         xsm_context *ctx = o->context;
         unbind(o);
         xsmi_release(ctx, o->sorted, o->sorted_capacity, sizeof *o->sorted);
@@ -170,8 +172,9 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (model->score != XSM_GEOMETRY_LINEAR) {
         XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
     }
+    xsm_model *kept = xsmi_model_retain(model); /* before the earlier one, which may be the same, is given up */
     unbind(o);
-    o->model = model;
+    o->model = kept;
     xsm_status status = o->ops.bind ? o->ops.bind(o->state, o->context, err) : XSM_OK;
     if (status == XSM_OK) {
         status = xsmi_accumulators_new(o, err);

@@ -23,11 +23,12 @@ typedef struct xsmi_accumulator {
 } xsmi_accumulator;
 
 struct xsm_optimizer {
+    xsmi_holders holders;
     xsm_context *context;
     xsm_optimizer_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
     bool linear;      /* the step is weights - eta*sum */
-    xsm_model *model; /* NULL = not bound */
+    xsm_model *model; /* a reference; NULL = not bound */
     uint64_t steps;   /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     uint64_t *sorted; /* entries of a batch by class, two halves for sorting */
@@ -43,6 +44,8 @@ struct xsm_optimizer {
     size_t tiles_capacity;
     xsmi_feature_list rows; /* of the current batch, for rules on a first layer */
 };
+
+XSMI_COUNTED(optimizer)
 
 /* One example's step on listed classes: w_k <- shrink_k (decay w_k - eta g_k x), b_k <- b_k - eta g_k, or a rule's. The
  * weight decay factor is part of `alpha`, the model's alpha after the step. Then rows of weights longer than `bound`

@@ -132,15 +132,15 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     }
     memset(p, 0, sizeof *p);
     p->context = ctx;
-    p->model = model;
-    p->correction = model->correction;
-    p->hierarchy = model->hierarchy;
+    p->model = xsmi_model_retain(model);
+    p->correction = xsmi_correction_retain(model->correction);
+    p->hierarchy = xsmi_hierarchy_retain(model->hierarchy);
     p->top = top;
     p->beam = beam;
     p->tree_alone = o.tree_alone;
     p->classes = model->classes;
     p->width = model->features;
-    p->index = o.index;
+    p->index = xsmi_index_retain(o.index);
     p->scratch_size = scratch_needed(p);
     p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
@@ -161,6 +161,10 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
         xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
+        xsmi_index_release(p->index);
+        xsmi_hierarchy_release(p->hierarchy);
+        xsmi_correction_release(p->correction);
+        xsmi_model_release(p->model);
         xsmi_release(ctx, p, 1, sizeof *p);
         xsm_context_free(ctx);
     }

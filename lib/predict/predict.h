@@ -17,7 +17,7 @@
 
 struct xsm_predictor {
     xsm_context *context;
-    const xsm_model *model;
+    const xsm_model *model; /* a reference */
     uint32_t top;
     /* For the rows of one piece. */
     xsmi_features features[XSMI_PIECE];
@@ -28,10 +28,10 @@ struct xsm_predictor {
     void *scratch;
     size_t scratch_size;
     /* Of the model when the predictor was made: */
-    const xsmi_correction *correction;
-    const xsmi_hierarchy *hierarchy;
+    xsmi_correction *correction; /* these two are references, so that no other can come to lie where they are */
+    xsmi_hierarchy *hierarchy;
     uint32_t classes, width; /* of the output layer */
-    const xsm_index *index;  /* or NULL */
+    const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */
     bool tree_alone;
     uint64_t probed;

@@ -77,6 +77,7 @@ xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *giv
         return xsmi_fail_memory(err, ops.state_size, "a sampler");
     }
     memset(s, 0, sizeof *s);
+    xsmi_holders_start(&s->holders);
     s->context = ctx;
     s->ops = ops;
     s->state = state;
@@ -99,7 +100,7 @@ void xsmi_sampler_unbind(xsm_sampler *s)
 
 void xsm_sampler_free(xsm_sampler *s)
 {
-    if (s) {
+    if (s && xsmi_holders_drop(&s->holders)) {
         xsm_context *ctx = s->context;
         xsmi_sampler_unbind(s);
         xsmi_release(ctx, s->state, s->ops.state_size, 1);

@@ -6,6 +6,7 @@
 #define XSMI_SAMPLER_H
 
 #include "base/base.h"
+#include "base/counted.h"
 #include "base/option.h"
 #include "base/random.h"
 #include "data/batch.h"
@@ -19,6 +20,7 @@ typedef struct xsmi_sampler_common {
 } xsmi_sampler_common;
 
 struct xsm_sampler {
+    xsmi_holders holders;
     xsm_context *context;
     xsm_sampler_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
@@ -27,6 +29,8 @@ struct xsm_sampler {
     uint32_t classes, features; /* of the training rows */
     uint32_t code_length;
 };
+
+XSMI_COUNTED(sampler)
 
 /* The opaque stream of the hosts' tables is the library's stream. */
 struct xsm_random {

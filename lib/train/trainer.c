@@ -109,11 +109,12 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_trainer), "a trainer", &ctx, &memory, err));
     xsm_trainer *t = memory;
     t->context = ctx;
-    t->model = model;
-    t->train = train;
-    t->estimator = estimator;
-    t->optimizer = optimizer;
+    t->model = xsmi_model_retain(model);
+    t->train = xsmi_dataset_retain(train);
+    t->estimator = xsmi_estimator_retain(estimator);
+    t->optimizer = xsmi_optimizer_retain(optimizer);
     t->options = o;
+    t->options.test = xsmi_dataset_retain(o.test);
     t->rows = train->rows;
     t->schedule.stretch = t->schedule.decay = 1;
     t->sequence.ahead = UINT64_MAX;
@@ -167,6 +168,11 @@ void xsm_trainer_free(xsm_trainer *t)
         xsmi_release(ctx, t->etas, t->window_steps, sizeof *t->etas);
         xsmi_metrics_free(ctx, &t->report.train);
         xsmi_metrics_free(ctx, &t->report.test);
+        xsmi_dataset_release(t->options.test);
+        xsm_optimizer_free(t->optimizer);
+        xsm_estimator_free(t->estimator);
+        xsmi_dataset_release(t->train);
+        xsm_model_free(t->model);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }

@@ -45,6 +45,7 @@ typedef struct xsmi_trainer_report {
 
 struct xsm_trainer {
     xsm_context *context;
+    /* References, also options.test. */
     xsm_model *model;
     const xsm_dataset *train;
     xsm_estimator *estimator;

@@ -101,7 +101,7 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
     if (s) {
         xsm_context *ctx = s->context;
         if (s->estimator->model == s->output) {
-            xsmi_estimator_unbind(s->estimator); /* the caller releases the vectors */
+            xsmi_estimator_unbind(s->estimator); /* so that it does not keep the vectors */
         }
         xsm_gradient_free(s->gradient);
         xsmi_release(ctx, s->rows, s->threads * s->list_most, sizeof *s->rows);

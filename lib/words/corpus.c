@@ -191,6 +191,7 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
     void *memory;
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_corpus), "a corpus", &ctx, &memory, err));
     xsm_corpus *c = memory;
+    xsmi_holders_start(&c->holders);
     c->context = ctx;
     xsmi_dictionary_start(&c->words, ctx, true);
     counting counted = {.context = ctx, .max_distinct = o.max_distinct};
@@ -226,7 +227,7 @@ xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_cor
 
 void xsm_corpus_free(xsm_corpus *c)
 {
-    if (c) {
+    if (c && xsmi_holders_drop(&c->holders)) {
         xsm_context *ctx = c->context;
         xsmi_dictionary_end(&c->words);
         xsmi_release(ctx, c->counts, c->info.words, sizeof *c->counts);

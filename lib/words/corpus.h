@@ -5,12 +5,14 @@
 #define XSMI_CORPUS_H
 
 #include "base/base.h"
+#include "base/counted.h"
 #include "data/dictionary.h"
 #include "read/source.h"
 
 #include <xsoftmax/words/corpus.h>
 
 struct xsm_corpus {
+    xsmi_holders holders;
     xsm_context *context;
     char *path;
     xsmi_dictionary words;
@@ -18,6 +20,8 @@ struct xsm_corpus {
     const char **names; /* [words.count] into the dictionary's text */
     xsm_corpus_info info;
 };
+
+XSMI_COUNTED(corpus)
 
 /* Words from a source, any number of them a line. */
 typedef struct xsmi_words {

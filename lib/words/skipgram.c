@@ -20,11 +20,12 @@
 
 struct xsm_skipgram {
     xsm_context *context;
+    /* References. */
     const xsm_corpus *corpus;
     xsm_model *input, *output;
-    xsm_estimator *estimator;
-    xsm_dataset *rows; /* input vectors as rows of features, with an estimator */
-    uint32_t *labels;  /* [V] */
+    xsm_estimator *estimator; /* or NULL */
+    xsm_dataset *rows;        /* input vectors as rows of features, with an estimator */
+    uint32_t *labels;         /* [V] */
     xsm_skipgram_options options;
     xsmi_skipgram_batch *batch;
     xsmi_centres text;
@@ -203,10 +204,10 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     XSMI_TRY(xsmi_object_new(context, sizeof(xsm_skipgram), "a skip-gram trainer", &ctx, &memory, err));
     xsm_skipgram *t = memory;
     t->context = ctx;
-    t->corpus = corpus;
-    t->input = input;
-    t->output = output;
-    t->estimator = estimator;
+    t->corpus = xsmi_corpus_retain(corpus);
+    t->input = xsmi_model_retain(input);
+    t->output = xsmi_model_retain(output);
+    t->estimator = xsmi_estimator_retain(estimator);
     t->options = o;
     t->text.words.source.fd = -1;
     xsm_status status = estimator ? bind_estimator(t, err) : XSM_OK;
@@ -235,12 +236,16 @@ void xsm_skipgram_free(xsm_skipgram *t)
         xsm_context *ctx = t->context;
         const uint32_t words = t->corpus->info.words;
         if (t->estimator && t->rows && t->estimator->train == t->rows) {
-            xsmi_estimator_unbind(t->estimator); /* the rows are released */
+            xsmi_estimator_unbind(t->estimator); /* the rows are the input model's memory */
         }
         xsmi_skipgram_batch_free(t->batch);
         xsmi_centres_close(&t->text, ctx);
         xsm_dataset_free(t->rows);
         xsmi_release(ctx, t->labels, words, sizeof *t->labels);
+        xsm_estimator_free(t->estimator);
+        xsm_model_free(t->output);
+        xsm_model_free(t->input);
+        xsmi_corpus_release(t->corpus);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }

@@ -1,0 +1,369 @@
+/*
+ * Objects that others keep: whatever a keeper was made from or bound to is released at once, and the keeper goes on to
+ * the same bits as one whose objects stay. The counting allocator finds what nobody releases, and refuses what is
+ * released twice; with the address sanitizer nothing may be read after its release.
+ */
+#include "training.h"
+
+#include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/sampler.h>
+#include <xsoftmax/trainer.h>
+
+#include <pthread.h>
+#include <string.h>
+
+enum { ROWS = 200, FEATURES = 6, CLASSES = 30, TOP = 3 };
+
+/* The objects of a run, in a context of their own that counts. Each is NULL once it is given up. */
+typedef struct world {
+    test_memory *memory;
+    xsm_context *ctx;
+    test_problem p; /* arrays of the test */
+    xsm_dataset *data, *test;
+    xsm_model *model;
+} world;
+
+static xsm_dataset *copy_rows(const world *w, uint64_t first, uint64_t count)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, w->p.labels + first};
+    assert_ok(xsm_dataset_from_dense(w->ctx,
+                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                       .values = w->p.x + first * FEATURES,
+                                                       .stride = FEATURES,
+                                                       .rows = count,
+                                                       .features = FEATURES,
+                                                       .labels = &labels,
+                                                       .ownership = XSM_COPY},
+                                     &d, &err),
+              err);
+    return d;
+}
+
+static world begin(void)
+{
+    world w = {.p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5)};
+    w.ctx = test_memory_context(&w.memory, 2);
+    w.data = copy_rows(&w, 0, ROWS);
+    w.test = copy_rows(&w, 0, ROWS / 4);
+    w.model = test_model(w.ctx, &w.p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 8);
+    return w;
+}
+
+static void release(world *w)
+{
+    xsm_model_free(w->model);
+    xsm_dataset_free(w->data);
+    xsm_dataset_free(w->test);
+    w->model = NULL;
+    w->data = w->test = NULL;
+}
+
+static void end(world *w)
+{
+    release(w);
+    test_problem_free(&w->p);
+    test_memory_end(w->memory, w->ctx);
+}
+
+/* -- trainers ------------------------------------------------------------------------------------------------------ */
+
+typedef struct watched {
+    double loss;
+    float precision;
+    int calls;
+} watched;
+
+static int32_t watch(void *user, const xsm_progress *p)
+{
+    watched *seen = user;
+    if (p->test) {
+        seen->loss = p->loss;
+        seen->precision = (float)p->test->log_loss;
+        seen->calls++;
+    }
+    return 0;
+}
+
+static watched train(const char *name, const char *options, uint64_t batch, const char *optimizer, bool early)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    watched seen = {0, 0, 0};
+    xsm_estimator *e = test_estimator(w.ctx, name, options);
+    xsm_optimizer *o = NULL;
+    assert_ok(xsm_optimizer_new(w.ctx, optimizer, &o, &err), err);
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = 2;
+    run.eta = 0.1;
+    run.batch = batch;
+    run.evaluate_every = 1;
+    run.test = w.test;
+    run.progress = watch;
+    run.progress_user = &seen;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(w.ctx, w.model, w.data, e, o, &run, &t, &err), err);
+    if (early) {
+        release(&w);
+        xsm_estimator_free(e);
+        xsm_optimizer_free(o);
+    }
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_trainer_free(t);
+    if (!early) {
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+    }
+    end(&w);
+    assert_int_equal(seen.calls, 2);
+    return seen;
+}
+
+static void trainers_keep_all(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *options, *optimizer;
+        uint64_t batch;
+    } runs[] = {{"softmax", "", "sgd", 8},
+                {"implicit", "negatives=3", "sgd", 1},
+                {"sampled-softmax", "negatives=3", "adagrad", 8},
+                {"negative-sampling", "sampler=tree", "sgd", 8},
+                {"hierarchical", "", "sgd", 8},
+                {"mips", "", "sgd", 8}};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+        watched late = train(runs[i].name, runs[i].options, runs[i].batch, runs[i].optimizer, false);
+        watched early = train(runs[i].name, runs[i].options, runs[i].batch, runs[i].optimizer, true);
+        assert_memory_equal(&late.loss, &early.loss, sizeof late.loss);
+        assert_memory_equal(&late.precision, &early.precision, sizeof late.precision);
+    }
+}
+
+/* -- a host's loop --------------------------------------------------------------------------------------------------
+ */
+
+/* Steps on a stream, whose estimator and optimizer are the only ones to keep the model. */
+static uint64_t step_alone(bool early)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    xsm_estimator *e = test_estimator(w.ctx, "sampled-softmax", "negatives=3");
+    xsm_optimizer *o = test_optimizer(w.ctx, w.model);
+    xsm_gradient *g = test_gradient(w.ctx);
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new(w.ctx, "tree", &s, &err), err);
+    assert_ok(xsm_sampler_bind(s, w.data, &err), err);
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+    const xsm_model *model = w.model;
+    xsm_batch batch = xsm_batch_values(w.p.x, 16, FEATURES, FEATURES);
+    batch.labels = w.p.labels;
+    assert_ok(xsm_estimator_bind_stream(e, w.model, NULL, &err), err);
+    if (early) {
+        xsm_sampler_free(s);
+        release(&w);
+    }
+    for (int i = 0; i < 3; i++) {
+        test_take_step(e, o, g, &batch, 0.1);
+    }
+    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(e)), "tree");
+    uint64_t hash = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        double weight = test_weight(model, k, 1);
+        uint64_t bits;
+        memcpy(&bits, &weight, sizeof bits);
+        hash = hash * 31 + bits;
+    }
+    if (!early) {
+        xsm_sampler_free(s);
+    }
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_optimizer_free(o);
+    end(&w);
+    return hash;
+}
+
+static void bindings_keep_model_and_sampler(void **state)
+{
+    (void)state;
+    assert_true(step_alone(true) == step_alone(false));
+}
+
+/* What a binding keeps is given up by the next one, by a failed one and by another sampler. */
+static void bindings_give_up(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    xsm_dataset *few = copy_rows(&w, 0, 10), *other = copy_rows(&w, 10, 20);
+    xsm_estimator *e = test_estimator(w.ctx, "nce", "ridge=1");
+    xsm_sampler *samplers[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        assert_ok(xsm_sampler_new(w.ctx, "frequency", &samplers[i], &err), err);
+        assert_ok(xsm_estimator_set_sampler(e, samplers[i], &err), err);
+    }
+    const size_t before = test_memory_blocks(w.memory);
+    xsm_sampler_free(samplers[0]); /* the second one has taken its place */
+    assert_true(test_memory_blocks(w.memory) < before);
+    assert_ok(xsm_estimator_set_sampler(e, samplers[1], &err), err); /* itself again */
+    xsm_sampler_free(samplers[1]);
+    assert_ok(xsm_estimator_bind(e, w.model, few, &err), err);
+    size_t held = test_memory_blocks(w.memory);
+    xsm_dataset_free(few);
+    assert_true(test_memory_blocks(w.memory) == held); /* kept */
+    assert_ok(xsm_estimator_bind(e, w.model, other, &err), err);
+    assert_true(test_memory_blocks(w.memory) < held); /* given up */
+    held = test_memory_blocks(w.memory);
+    xsm_dataset_free(other);
+    assert_true(test_memory_blocks(w.memory) == held);
+    /* Refused after the earlier binding has ended: nothing is kept of either. */
+    assert_ok(xsm_model_set_geometry(w.model, XSM_GEOMETRY_EUCLIDEAN, &err), err);
+    assert_int_equal(xsm_estimator_bind(e, w.model, w.data, &err), XSM_ERROR_UNSUPPORTED);
+    assert_true(test_memory_blocks(w.memory) < held);
+    release(&w);
+    xsm_estimator_free(e);
+    end(&w);
+}
+
+/* -- prediction ---------------------------------------------------------------------------------------------------- */
+
+static void predict(const world *w, xsm_predictor *p, uint32_t *classes)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = xsm_batch_values(w->p.x, ROWS, FEATURES, FEATURES);
+    xsm_prediction prediction = XSM_PREDICTION_INIT;
+    prediction.batch = &batch;
+    prediction.classes = classes;
+    assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+}
+
+static void predictors_keep_model_and_index(void **state)
+{
+    (void)state;
+    static uint32_t late[ROWS * TOP], early[ROWS * TOP];
+    for (int indexed = 0; indexed < 2; indexed++) {
+        xsm_error err = XSM_ERROR_INIT;
+        world w = begin();
+        xsm_index *index = NULL;
+        assert_ok(xsm_index_new(w.ctx, "spherical", &index, &err), err);
+        assert_ok(xsm_index_build_model(index, w.model, &err), err);
+        xsm_predictor *p = NULL;
+        xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+        o.top = TOP;
+        o.index = indexed ? index : NULL;
+        assert_ok(xsm_predictor_new(w.model, &o, &p, &err), err);
+        predict(&w, p, late);
+        xsm_index_free(index);
+        release(&w);
+        memset(early, 0xff, sizeof early);
+        predict(&w, p, early);
+        assert_memory_equal(late, early, sizeof late);
+        xsm_predictor_free(p);
+        end(&w);
+    }
+}
+
+/* An index alone keeps its model, whose rows an update reads again; built over the host's rows, it gives it up. */
+static void indexes_keep_models(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    xsm_index *index = NULL;
+    assert_ok(xsm_index_new(w.ctx, "exact", &index, &err), err);
+    assert_ok(xsm_index_build_model(index, w.model, &err), err);
+    const size_t before = test_memory_blocks(w.memory);
+    xsm_model_free(w.model);
+    w.model = NULL;
+    assert_true(test_memory_blocks(w.memory) == before);
+    const uint32_t changed[2] = {0, 7};
+    assert_ok(xsm_index_update(index, changed, 2, &err), err);
+    xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
+    rows.rows = w.p.x;
+    rows.count = ROWS;
+    rows.width = rows.stride = FEATURES;
+    assert_ok(xsm_index_build(index, &rows, &err), err);
+    assert_true(test_memory_blocks(w.memory) < before);
+    xsm_index_free(index);
+    end(&w);
+}
+
+/* -- growth and threads -------------------------------------------------------------------------------------------- */
+
+/* A model that grows exchanges its members with a new one's, and keeps its references. */
+static void grown_models_stay_kept(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    world w = begin();
+    xsm_estimator *e = test_estimator(w.ctx, "softmax", "");
+    assert_ok(xsm_estimator_bind(e, w.model, w.data, &err), err);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = CLASSES + 5;
+    assert_ok(xsm_model_grow(w.model, FEATURES, &map, &err), err);
+    const size_t before = test_memory_blocks(w.memory);
+    xsm_model_free(w.model);
+    xsm_dataset_free(w.data);
+    assert_true(test_memory_blocks(w.memory) == before);
+    w.model = NULL;
+    w.data = NULL;
+    xsm_estimator_free(e);
+    end(&w);
+}
+
+typedef struct user {
+    const xsm_model *model;
+    const xsm_dataset *data;
+    xsm_context *ctx;
+} user;
+
+static void *keep_and_give_up(void *argument)
+{
+    const user *u = argument;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int i = 0; i < 200; i++) {
+        xsm_predictor *p = NULL;
+        xsm_estimator *e = NULL;
+        if (xsm_predictor_new(u->model, NULL, &p, &err) != XSM_OK ||
+            xsm_estimator_new(u->ctx, "softmax", &e, &err) != XSM_OK ||
+            xsm_estimator_bind(e, u->model, u->data, &err) != XSM_OK) {
+            return argument;
+        }
+        xsm_predictor_free(p);
+        xsm_estimator_free(e);
+    }
+    return NULL;
+}
+
+static void threads_share(void **state)
+{
+    (void)state;
+    world w = begin();
+    pthread_t threads[4];
+    user u = {w.model, w.data, w.ctx};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, keep_and_give_up, &u), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+        void *failed = NULL;
+        pthread_join(threads[i], &failed);
+        assert_null(failed);
+    }
+    assert_int_equal(atomic_load(&w.model->holders.number), 1);
+    assert_int_equal(atomic_load(&w.data->holders.number), 1);
+    end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(trainers_keep_all),   cmocka_unit_test(bindings_keep_model_and_sampler),
+        cmocka_unit_test(bindings_give_up),    cmocka_unit_test(predictors_keep_model_and_index),
+        cmocka_unit_test(indexes_keep_models), cmocka_unit_test(grown_models_stay_kept),
+        cmocka_unit_test(threads_share),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
