@@ -179,8 +179,8 @@ XSM_API void xsm_choice_free(xsm_choice *choice);
 /** Fills `info` (start it with #XSM_CHOICE_INFO_INIT).
  *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
-/** The estimator, not bound, with all its options set: owned by the choice (borrowed), or the caller's own if
- *  xsm_choose_options::estimator was set. */
+/** The estimator, not bound, with all its options set: borrowed from the choice, which keeps it. It is the
+ *  caller's own if xsm_choose_options::estimator was set. */
 XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
 /** Explains the choice in three lines: `index` 0 (the method), 1 (learning rate, epochs, L2 penalty) and 2 (how the
  *  settings were found, and what the time budget shortened). English text without a line end, valid as long as the

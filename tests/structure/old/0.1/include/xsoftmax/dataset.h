@@ -220,7 +220,8 @@ typedef struct xsm_labels {
 /** Ownership of the arrays that are passed to a constructor. */
 enum {
     XSM_COPY = 0,  /**< The dataset makes a copy. */
-    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it and stay unchanged. Features
+    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it, also
+                        where an estimator or a trainer keeps it, and stay unchanged. Features
                         and labels are copied only when a function has to change them. */
 };
 
@@ -382,7 +383,8 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *          rows. O(values). */
 XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
                                      xsm_error *err);
-/** Releases a dataset; NULL is allowed. */
+/** Gives up the caller's reference to a dataset; NULL is allowed. The dataset is released with the last one: the
+ *  estimator that is bound to it, and trainers, keep references (@ref guide_errors). */
 XSM_API void xsm_dataset_free(xsm_dataset *dataset);
 
 /** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).

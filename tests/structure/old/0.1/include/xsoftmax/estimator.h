@@ -127,7 +127,8 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err);
-/** Releases an estimator; NULL is allowed. The model and data that it was bound to may already be released. */
+/** Gives up the caller's reference to an estimator; NULL is allowed. Trainers keep theirs. With the last reference the
+ *  estimator gives up the model, the rows and the sampler. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 /** The estimator's name; borrowed. */
 XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
@@ -152,14 +153,15 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
 
 /** Sets the sampler that an estimator draws classes with, in place of the sampler of its options.
  *  @param estimator an estimator that uses a sampler, not bound
- *  @param sampler   the sampler, which must outlive its use; several estimators may share it. It may already be bound,
- *                   to rows with the same classes and features as those that the estimator will be bound to; otherwise
- *                   it is bound with the estimator. NULL: use the estimator's own sampler again
+ *  @param sampler   the sampler, which the estimator keeps; several may share it. It may already be bound, to rows with
+ * the same classes and features as those that the estimator will be bound to; otherwise it is bound with the estimator.
+ * NULL: use the estimator's own sampler again
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that uses no sampler; #XSM_ERROR_STATE if the estimator is
  *          bound; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
-/** The sampler that an estimator draws with, its own or the host's; NULL for an estimator that uses none. Borrowed. */
+/** The sampler that an estimator draws with, its own or the host's; NULL for an estimator that uses none. Borrowed
+ * until another is set or the estimator is released. */
 XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator);
 
 /** Sets the table and options of the indexes of an estimator that searches, in place of those that the option `index`
@@ -180,8 +182,8 @@ XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_i
 XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
                                             xsm_error *err);
 
-/** Prepares an estimator for a model and its training data: checks that they match and allocates its state. Both must
- *  stay valid while the estimator is used. Binding again resets the estimator.
+/** Prepares an estimator for a model and its training data: checks that they match and allocates its state. It
+ *  keeps both until it is bound again or released. Binding again resets the estimator.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if D or K of model and data differ; #XSM_ERROR_DATA for rows without a label, with
  *          more labels than the estimator accepts, or with a label that is not in the class map; #XSM_ERROR_RANGE for
  *          an option that does not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED
@@ -208,7 +210,7 @@ XSM_API xsm_status xsm_estimator_bind_labels(xsm_estimator *estimator, const xsm
  *  If the estimator is already bound to a stream, for example to add ids or after xsm_model_grow(), the values of
  *  existing ids are kept and the random stream continues.
  *  @param estimator the estimator
- *  @param model     the model, which must stay valid
+ *  @param model     the model, which the estimator keeps until it is bound again or released
  *  @param options   settings, or NULL
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DATA for several labels a row if the estimator accepts one; #XSM_ERROR_UNSUPPORTED for a

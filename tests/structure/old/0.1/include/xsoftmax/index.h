@@ -35,7 +35,8 @@ typedef struct xsm_index_ops xsm_index_ops;
 /** Rows to be indexed. Start with #XSM_INDEX_ROWS_INIT. */
 typedef struct xsm_index_rows {
     size_t size;       /**< sizeof(xsm_index_rows). */
-    const float *rows; /**< Row k at rows[k*stride], finite. Borrowed until the index is built again or freed. */
+    const float *rows; /**< Row k at rows[k*stride], finite. Borrowed until the index is built again or
+                            released, by predictors too. */
     size_t stride;     /**< Floats from one row to the next, >= width. */
     uint32_t count;    /**< K, 1 to #XSM_CLASSES_MAX. */
     uint32_t width;    /**< D, 1 to #XSM_FEATURES_MAX. */
@@ -102,7 +103,7 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
-/** Releases an index; NULL is allowed. */
+/** Gives up the caller's reference to an index; NULL is allowed. Predictors keep theirs. */
 XSM_API void xsm_index_free(xsm_index *index);
 /** The index's name; borrowed. */
 XSM_API const char *xsm_index_name(const xsm_index *index);
@@ -126,7 +127,7 @@ XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buf
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 /** As xsm_index_build(), for the classes of a model. The score of a class is the product of its row of weights with the
  *  features (in an embedding model, with the hidden vector), plus its bias, plus its correction if the model's
- *  correction is "classes" (xsm_model_correction()). The model must stay valid until the index is built again or freed.
+ *  correction is "classes" (xsm_model_correction()). The index keeps the model until it is built again or released.
  *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Updates the index after rows have changed. If rows have moved too far, the whole index is built again.

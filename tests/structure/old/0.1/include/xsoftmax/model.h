@@ -240,7 +240,8 @@ XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features,
  *          #XSM_ERROR_STRUCT_NEW. O((F + K) H) */
 XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                            const xsm_embedding_options *options, xsm_model **out, xsm_error *err);
-/** Releases a model; NULL is allowed. */
+/** Gives up the caller's reference to a model; NULL is allowed. The model is released with the last one: estimators,
+ *  optimizers, indexes, predictors and trainers keep references (@ref guide_errors). */
 XSM_API void xsm_model_free(xsm_model *model);
 
 /** K. */

@@ -48,7 +48,7 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
-/** Releases an optimizer; NULL is allowed. */
+/** Gives up the caller's reference to an optimizer; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
 /** Name of the optimizer; borrowed. */
 XSM_API const char *xsm_optimizer_name(const xsm_optimizer *optimizer);
@@ -64,8 +64,8 @@ XSM_API xsm_status xsm_optimizer_set_number(xsm_optimizer *optimizer, const char
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);
 
-/** Prepares an optimizer for a model, which must stay valid while the optimizer is used. A mapped model is copied to
- *  memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
+/** Prepares an optimizer for a model, which it keeps until it is bound again or released. A mapped model is copied to
+ * memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
  *  much memory as the model, in this call or in the first steps: O(K D), or O((F + K) H) for an embedding model.
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_ARGUMENT */

@@ -34,7 +34,7 @@ typedef struct xsm_predictor_options {
     uint32_t top; /**< Classes for each row, 1 to #XSM_TOP_MAX; 0 = 5. At most the number of classes of the model. */
     uint32_t reserved;      /**< Zero. */
     const xsm_index *index; /**< Index that xsm_index_build_model() has built for the model; it is searched instead of
-                                 scoring every class. NULL = none. Borrowed; any number of predictors may share one. */
+                                 scoring every class. NULL = none. The predictor keeps it; any number may share one. */
     uint32_t beam;          /**< Above 0, without an index: width of a beam search in the model's tree (Bamler and Mandt
                                  2020), at least `top`. The search keeps this many nodes on each level of the tree and
                                  scores the classes that it ends with. K or more scores every class. */
@@ -91,7 +91,7 @@ typedef struct xsm_search_metrics {
 extern "C" {
 #endif
 
-/** Makes a predictor for a model, which must stay valid while the predictor is used.
+/** Makes a predictor for a model, which it keeps.
  *  @param model   the model
  *  @param options settings, or NULL
  *  @param[out] out the predictor, the caller's to release with xsm_predictor_free()

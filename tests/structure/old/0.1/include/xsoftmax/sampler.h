@@ -69,8 +69,7 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
-/** Releases a sampler; NULL is allowed. Before, release the estimators that it was set for, or bind them again without
- *  it. */
+/** Gives up the caller's reference to a sampler; NULL is allowed. Estimators that it was set for keep it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
 /** The sampler's name; borrowed. */
 XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);

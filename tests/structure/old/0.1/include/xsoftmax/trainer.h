@@ -86,7 +86,7 @@ typedef struct xsm_trainer_options {
     uint64_t evaluate_every;        /**< Epochs between evaluations; 0 = never. */
     int32_t evaluate_train;         /**< 1 = also evaluate on the training rows. */
     uint32_t evaluate_top;          /**< Numbers in each array of these evaluations, xsm_metrics::top; 0 = 10. */
-    const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed. */
+    const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. A trainer keeps them. */
     xsm_progress_function progress; /**< Callback, or NULL. */
     void *progress_user;            /**< First argument of progress(). */
 } xsm_trainer_options;
@@ -101,8 +101,8 @@ typedef struct xsm_trainer_options {
 extern "C" {
 #endif
 
-/** Makes a trainer. Binds the estimator and the optimizer to the model and the data; all four must stay valid while the
- *  trainer is used. The layout of the weights is changed to the faster one: feature-major for an exact estimator on
+/** Makes a trainer. Binds the estimator and the optimizer to the model and the data, and keeps all four and the test
+ *  rows. The layout of the weights is changed to the faster one: feature-major for an exact estimator on
  *  sparse rows, else class-major.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to train; training starts from its current weights
@@ -119,7 +119,7 @@ extern "C" {
 XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                    xsm_estimator *estimator, xsm_optimizer *optimizer,
                                    const xsm_trainer_options *options, xsm_trainer **out, xsm_error *err);
-/** Releases a trainer, but not the objects that it was made from; NULL is allowed. */
+/** Releases a trainer, which gives up what it was made from; NULL is allowed. */
 XSM_API void xsm_trainer_free(xsm_trainer *trainer);
 /** Trains to the end of the last epoch; after a cancelled run, continues it.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED (the message names the step and what to try; the model is that before the step,

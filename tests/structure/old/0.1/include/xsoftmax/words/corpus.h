@@ -76,7 +76,7 @@ extern "C" {
  *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O(bytes of the file). */
 XSM_API xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_corpus_options *options,
                                    xsm_corpus **out, xsm_error *err);
-/** Releases a corpus; NULL is allowed. */
+/** Gives up the caller's reference to a corpus; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_corpus_free(xsm_corpus *corpus);
 /** Fills `info` (start it with #XSM_CORPUS_INFO_INIT). O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */

@@ -129,8 +129,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @param output    another such model
  *  @param estimator an estimator, or NULL for negative sampling as in word2vec
  *  @param options   settings, or NULL
- *  @param[out] out  the trainer, the caller's to release with xsm_skipgram_free(); the corpus, the models and the
- *                   estimator must stay valid while it is used
+ *  @param[out] out  the trainer, the caller's to release with xsm_skipgram_free(); it keeps the corpus, the models
+ *                   and the estimator
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for models that do not match the corpus or each other; #XSM_ERROR_DATA for a
  *          vocabulary of one word or models of zeros; #XSM_ERROR_UNSUPPORTED for an estimator that scores every class
@@ -140,7 +140,7 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                                     xsm_error *err);
-/** Releases a trainer, but not the objects that it was made from; NULL is allowed. */
+/** Releases a trainer, which gives up what it was made from; NULL is allowed. */
 XSM_API void xsm_skipgram_free(xsm_skipgram *trainer);
 /** Trains to the end of the last epoch; after a cancelled run, continues it. O((negatives + 1) D) for each pair.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if scores are not finite (the models are those before this batch);

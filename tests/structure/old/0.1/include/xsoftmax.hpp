@@ -1,0 +1,1546 @@
+/**
+ * @file xsoftmax.hpp
+ * @brief The library from C++17: owning handles, errors as exceptions or results, spans, callables. Header only.
+ *
+ * The classes call the C functions of the same names, whose comments say what they do; get() gives the C object for
+ * what is not here. The guide has a page on it: doc/guide/cpp.md.
+ *
+ * **Errors.** A call throws #xsoftmax::error. With the template argument #xsoftmax::as_result it returns a
+ * #xsoftmax::result instead: `model.save<xsoftmax::as_result>(path)`. Without exceptions (-fno-exceptions) only this
+ * form compiles. Memory for C++ containers is asked for in the C++ way.
+ *
+ * **Callbacks** may throw. The exception ends the library's call as a cancellation would, and leaves the C++ call that
+ * is under way once the library has returned, in either form. If the program called the C function itself, the call
+ * returns #XSM_CANCELLED and the exception is dropped.
+ *
+ * **Lifetime.** An object keeps the callables and the memory resource's adapter of its contexts alive. What the C
+ * header says about objects that must outlive others (a trainer's model, rows, estimator and optimizer) holds here.
+ * Objects can be moved; one that was moved from is empty, and its get() is nullptr.
+ */
+#ifndef XSOFTMAX_HPP
+#define XSOFTMAX_HPP
+
+#if !defined(__cplusplus) || __cplusplus < 201703L
+#error "xsoftmax.hpp needs C++17"
+#endif
+
+#include <algorithm>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <iterator>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+#if __has_include(<memory_resource>)
+#include <memory_resource>
+#endif
+
+#include <xsoftmax.h>
+
+#if defined(__cpp_exceptions)
+#define XSOFTMAX_EXCEPTIONS 1 /**< 1 if errors can be thrown. */
+#else
+#define XSOFTMAX_EXCEPTIONS 0
+#endif
+
+namespace xsoftmax
+{
+
+/** A view of `size()` elements that it does not own: of a std::vector, std::array, std::span, array, or of a pointer
+ *  and a size. */
+template <class T> class span
+{
+  public:
+    constexpr span() noexcept = default;
+    constexpr span(T *data, std::size_t size) noexcept : data_(data), size_(size)
+    {
+    }
+    template <std::size_t N> constexpr span(T (&array)[N]) noexcept : data_(array), size_(N)
+    {
+    }
+    /** Any container of T with data() and size(). A temporary one only serves the call that it is an argument of. */
+    template <class C, class Pointer = decltype(std::data(std::declval<C &>())),
+              class = std::enable_if_t<std::is_convertible_v<std::remove_pointer_t<Pointer> (*)[], T (*)[]> &&
+                                       !std::is_array_v<std::remove_reference_t<C>>>,
+              class = std::enable_if_t<std::is_lvalue_reference_v<C> || std::is_const_v<T>>>
+    constexpr span(C &&container) : data_(std::data(container)), size_(std::size(container))
+    {
+    }
+    constexpr T *data() const noexcept
+    {
+        return data_;
+    }
+    constexpr std::size_t size() const noexcept
+    {
+        return size_;
+    }
+    constexpr bool empty() const noexcept
+    {
+        return size_ == 0;
+    }
+    constexpr T *begin() const noexcept
+    {
+        return data_;
+    }
+    constexpr T *end() const noexcept
+    {
+        return data_ + size_;
+    }
+    constexpr T &operator[](std::size_t i) const noexcept
+    {
+        return data_[i];
+    }
+
+  private:
+    T *data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+/** Text that ends in a zero, for the time of a call: of a literal, a char pointer or a std::string. */
+class cstring
+{
+  public:
+    cstring(const char *text) noexcept : text_(text)
+    {
+    }
+    cstring(const std::string &text) noexcept : text_(text.c_str())
+    {
+    }
+    const char *c_str() const noexcept
+    {
+        return text_;
+    }
+
+  private:
+    const char *text_;
+};
+
+#if XSOFTMAX_EXCEPTIONS
+/** A call failed: what() is the library's message. */
+class error : public std::runtime_error
+{
+  public:
+    explicit error(const xsm_error &from)
+        : std::runtime_error(from.message), status_(from.status), line_(from.line), column_(from.column)
+    {
+    }
+    /** The status, such as #XSM_ERROR_FORMAT; #XSM_CANCELLED if a callback ended the call. */
+    xsm_status status() const noexcept
+    {
+        return status_;
+    }
+    /** Line of the file, from 1; 0 = none. */
+    std::uint64_t line() const noexcept
+    {
+        return line_;
+    }
+    /** Column in bytes, from 1; 0 = none. */
+    std::uint64_t column() const noexcept
+    {
+        return column_;
+    }
+
+  private:
+    xsm_status status_;
+    std::uint64_t line_;
+    std::uint64_t column_;
+};
+#endif
+
+/** What a call returns with #as_result: a value, or the error. */
+template <class T> class [[nodiscard]] result
+{
+  public:
+    explicit result(T &&value) : value_(std::move(value))
+    {
+    }
+    explicit result(const xsm_error &failure) : error_(failure)
+    {
+    }
+    /** True if there is a value. */
+    explicit operator bool() const noexcept
+    {
+        return value_.has_value();
+    }
+    /** The value, which must be there. */
+    T &operator*() &noexcept
+    {
+        return *value_;
+    }
+    const T &operator*() const &noexcept
+    {
+        return *value_;
+    }
+    T &&operator*() &&noexcept
+    {
+        return std::move(*value_);
+    }
+    T *operator->() noexcept
+    {
+        return &*value_;
+    }
+    const T *operator->() const noexcept
+    {
+        return &*value_;
+    }
+    /** The error: its status is #XSM_OK if there is a value. */
+    const xsm_error &error() const noexcept
+    {
+        return error_;
+    }
+
+  private:
+    std::optional<T> value_;
+    xsm_error error_ = XSM_ERROR_INIT;
+};
+
+/** What a call without a value returns with #as_result. */
+template <> class [[nodiscard]] result<void>
+{
+  public:
+    result() = default;
+    explicit result(const xsm_error &failure) : error_(failure)
+    {
+    }
+    /** True if the call succeeded. */
+    explicit operator bool() const noexcept
+    {
+        return error_.status == XSM_OK;
+    }
+    /** The error: its status is #XSM_OK if the call succeeded. */
+    const xsm_error &error() const noexcept
+    {
+        return error_;
+    }
+
+  private:
+    xsm_error error_ = XSM_ERROR_INIT;
+};
+
+/** Form of a call that throws #error; the default. */
+struct throwing {
+    template <class T> using type = T;
+    template <class T> static T success(T &&value)
+    {
+        return std::move(value);
+    }
+    static void success()
+    {
+    }
+    template <class T> static T failure(const xsm_error &from)
+    {
+#if XSOFTMAX_EXCEPTIONS
+        throw xsoftmax::error(from);
+#else
+        (void)from;
+        static_assert(sizeof(T *) == 0, "without exceptions, calls need the template argument xsoftmax::as_result");
+#endif
+    }
+};
+
+/** Form of a call that returns a #result. */
+struct as_result {
+    template <class T> using type = result<T>;
+    template <class T> static result<T> success(T &&value)
+    {
+        return result<T>(std::move(value));
+    }
+    static result<void> success()
+    {
+        return result<void>();
+    }
+    template <class T> static result<T> failure(const xsm_error &from)
+    {
+        return result<T>(from);
+    }
+};
+
+/** What a call returns: T, or result<T>. */
+template <class How, class T> using outcome = typename How::template type<T>;
+
+/** What a callback of progress wants; one that returns nothing goes on. */
+enum class flow { go_on, cancel };
+
+/** @cond */
+template <class T> struct initial;
+#define XSOFTMAX_INITIAL(type, value)                                                                                  \
+    template <> struct initial<type> {                                                                                 \
+        static type get() noexcept                                                                                     \
+        {                                                                                                              \
+            type made = value;                                                                                         \
+            return made;                                                                                               \
+        }                                                                                                              \
+    }
+XSOFTMAX_INITIAL(xsm_error, XSM_ERROR_INIT);
+XSOFTMAX_INITIAL(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_class_map, XSM_CLASS_MAP_INIT);
+XSOFTMAX_INITIAL(xsm_read_options, XSM_READ_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_write_options, XSM_WRITE_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_labels, XSM_LABELS_INIT);
+XSOFTMAX_INITIAL(xsm_dense_rows, XSM_DENSE_ROWS_INIT);
+XSOFTMAX_INITIAL(xsm_csr_rows, XSM_CSR_ROWS_INIT);
+XSOFTMAX_INITIAL(xsm_dataset_info, XSM_DATASET_INFO_INIT);
+XSOFTMAX_INITIAL(xsm_row, XSM_ROW_INIT);
+XSOFTMAX_INITIAL(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_embedding_parameters, XSM_EMBEDDING_PARAMETERS_INIT);
+XSOFTMAX_INITIAL(xsm_embedding_view, XSM_EMBEDDING_VIEW_INIT);
+XSOFTMAX_INITIAL(xsm_load_options, XSM_LOAD_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_parameters, XSM_PARAMETERS_INIT);
+XSOFTMAX_INITIAL(xsm_parameters_view, XSM_PARAMETERS_VIEW_INIT);
+XSOFTMAX_INITIAL(xsm_gradient_view, XSM_GRADIENT_VIEW_INIT);
+XSOFTMAX_INITIAL(xsm_stream_options, XSM_STREAM_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_draw, XSM_DRAW_INIT);
+XSOFTMAX_INITIAL(xsm_index_rows, XSM_INDEX_ROWS_INIT);
+XSOFTMAX_INITIAL(xsm_index_search, XSM_INDEX_SEARCH_INIT);
+XSOFTMAX_INITIAL(xsm_index_info, XSM_INDEX_INFO_INIT);
+XSOFTMAX_INITIAL(xsm_progress, XSM_PROGRESS_INIT);
+XSOFTMAX_INITIAL(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_prediction, XSM_PREDICTION_INIT);
+XSOFTMAX_INITIAL(xsm_search_metrics, XSM_SEARCH_METRICS_INIT);
+XSOFTMAX_INITIAL(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_metrics, XSM_METRICS_INIT);
+XSOFTMAX_INITIAL(xsm_ranks_options, XSM_RANKS_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_ranks, XSM_RANKS_INIT);
+XSOFTMAX_INITIAL(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_fit_result, XSM_FIT_RESULT_INIT);
+#undef XSOFTMAX_INITIAL
+/** @endcond */
+
+/** A struct of the C headers with its starting value: `auto options = xsoftmax::init<xsm_trainer_options>();` */
+template <class T> T init() noexcept
+{
+    return initial<T>::get();
+}
+
+/** @cond */
+namespace detail
+{
+
+/** A call of the library that is under way on this thread. It takes the exceptions of callbacks. */
+class call
+{
+  public:
+    call() noexcept : outer_(current())
+    {
+        current() = this;
+    }
+    ~call()
+    {
+        current() = outer_;
+    }
+    call(const call &) = delete;
+    call &operator=(const call &) = delete;
+
+    XSM_API static call *&current() noexcept
+    {
+        static thread_local call *here = nullptr;
+        return here;
+    }
+    /** Rethrows what a callback threw. */
+    void returned()
+    {
+        current() = outer_; /* the rest is not the library's */
+#if XSOFTMAX_EXCEPTIONS
+        if (thrown_) {
+            std::rethrow_exception(thrown_);
+        }
+#endif
+    }
+    /** 1 if a callback has thrown, so that the call is to end. */
+    static std::int32_t pending() noexcept
+    {
+#if XSOFTMAX_EXCEPTIONS
+        if (call *here = current()) {
+            const std::lock_guard<std::mutex> lock(here->mutex_);
+            return here->thrown_ ? 1 : 0;
+        }
+#endif
+        return 0;
+    }
+    /** Runs a callback. An exception is kept for the call, the first if there are several, and makes 1 of it. */
+    template <class F> static std::int32_t guard(F &&run) noexcept
+    {
+#if XSOFTMAX_EXCEPTIONS
+        try {
+            return run();
+        } catch (...) {
+            if (call *here = current()) {
+                const std::lock_guard<std::mutex> lock(here->mutex_);
+                if (!here->thrown_) {
+                    here->thrown_ = std::current_exception();
+                }
+            }
+            return 1;
+        }
+#else
+        return run();
+#endif
+    }
+
+  private:
+    call *outer_;
+#if XSOFTMAX_EXCEPTIONS
+    std::mutex mutex_;
+    std::exception_ptr thrown_;
+#endif
+};
+
+/** Calls a function of the library that gives nothing. */
+template <class How, class F> outcome<How, void> invoke(F &&function)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    call here;
+    const xsm_status status = function(&err);
+    here.returned();
+    return status == XSM_OK ? How::success() : How::template failure<void>(err);
+}
+
+/** Calls a function of the library that fills a value. */
+template <class How, class T, class F> outcome<How, T> fill(T value, F &&function)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    call here;
+    const xsm_status status = function(&value, &err);
+    here.returned();
+    if (status != XSM_OK) {
+        return How::template failure<T>(err);
+    }
+    return How::success(std::move(value));
+}
+
+/** Fails before the library is called: a span has another size than it must have. */
+inline xsm_status wrong_size(xsm_error *err, const char *what, std::size_t size, std::size_t needed, const char *why)
+{
+    std::snprintf(err->message, sizeof(err->message), "%s has %zu entries, but must have %zu: %s", what, size, needed,
+                  why);
+    err->status = XSM_ERROR_SHAPE;
+    return err->status;
+}
+
+inline xsm_status refuse(xsm_error *err, xsm_status status, const char *message)
+{
+    std::snprintf(err->message, sizeof(err->message), "%s", message);
+    err->status = status;
+    return status;
+}
+
+/** a * b, or the largest number if that is too large for any array. */
+inline std::size_t product(std::uint64_t a, std::uint64_t b) noexcept
+{
+    constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+    return b != 0 && a > most / b ? most : static_cast<std::size_t>(a * b);
+}
+
+inline xsm_status check_batch_size(xsm_error *err, const char *what, std::size_t size, const xsm_batch &batch,
+                                   std::uint64_t each, const char *why)
+{
+    const std::size_t needed = product(batch.count, each);
+    return size == needed ? static_cast<xsm_status>(XSM_OK) : wrong_size(err, what, size, needed, why);
+}
+
+/** A callable that returns nothing or a flow, as one type; it may be movable only. */
+template <class Argument, class F> std::function<flow(const Argument &)> as_flow(F &&f)
+{
+    using callable = std::decay_t<F>;
+    using returned = std::invoke_result_t<callable &, const Argument &>;
+    static_assert(std::is_void_v<returned> || std::is_same_v<returned, flow>,
+                  "a callback of progress returns nothing, or an xsoftmax::flow");
+    auto kept = std::make_shared<callable>(std::forward<F>(f));
+    return [kept](const Argument &argument) {
+        if constexpr (std::is_void_v<returned>) {
+            (*kept)(argument);
+            return flow::go_on;
+        } else {
+            return (*kept)(argument);
+        }
+    };
+}
+
+/** The C callback for such a callable, whose address is `user`. */
+template <class Argument> std::int32_t show(void *user, const Argument *argument) noexcept
+{
+    if (call::pending()) {
+        return 1;
+    }
+    auto &f = *static_cast<std::function<flow(const Argument &)> *>(user);
+    return call::guard([&] { return f(*argument) == flow::cancel ? 1 : 0; });
+}
+
+template <class T> struct dtype;
+template <> struct dtype<float> {
+    static constexpr std::int32_t value = XSM_DTYPE_FLOAT32;
+};
+template <> struct dtype<double> {
+    static constexpr std::int32_t value = XSM_DTYPE_FLOAT64;
+};
+
+} // namespace detail
+/** @endcond */
+
+/** Owns an object of the library. */
+template <class T, void (*Free)(T *)> class handle
+{
+  public:
+    handle() noexcept = default;
+    /** Takes over an object of the C interface, and releases it. What its context's callbacks need is the caller's. */
+    explicit handle(T *object) noexcept : object_(object)
+    {
+    }
+    handle(handle &&other) noexcept : kept_(std::move(other.kept_)), object_(std::exchange(other.object_, nullptr))
+    {
+    }
+    handle &operator=(handle &&other) noexcept
+    {
+        if (this != &other) {
+            reset();
+            kept_ = std::move(other.kept_);
+            object_ = std::exchange(other.object_, nullptr);
+        }
+        return *this;
+    }
+    handle(const handle &) = delete;
+    handle &operator=(const handle &) = delete;
+    ~handle()
+    {
+        reset();
+    }
+    /** The C object; nullptr if there is none. */
+    T *get() const noexcept
+    {
+        return object_;
+    }
+    explicit operator bool() const noexcept
+    {
+        return object_ != nullptr;
+    }
+    /** Releases the object. */
+    void reset() noexcept
+    {
+        if (object_) {
+            Free(std::exchange(object_, nullptr));
+        }
+        kept_.clear();
+    }
+
+    /** @cond */
+    void keep(std::shared_ptr<void> what)
+    {
+        if (what && std::find(kept_.begin(), kept_.end(), what) == kept_.end()) {
+            kept_.push_back(std::move(what));
+        }
+    }
+    template <class U, void (*F)(U *)> void keep_of(const handle<U, F> &other)
+    {
+        for (const auto &what : other.kept()) {
+            keep(what);
+        }
+    }
+    const std::vector<std::shared_ptr<void>> &kept() const noexcept
+    {
+        return kept_;
+    }
+    /** @endcond */
+
+  private:
+    std::vector<std::shared_ptr<void>> kept_; /* what the callbacks of the contexts need */
+    T *object_ = nullptr;
+};
+
+/** @cond */
+namespace detail
+{
+template <class H> struct object_of;
+template <class T, void (*Free)(T *)> T *object_type(const handle<T, Free> &);
+
+/** Calls a constructor of the library; the object keeps what the others keep. */
+template <class How, class Class, class F, class... Others>
+outcome<How, Class> make(F &&function, const Others &...others)
+{
+    decltype(object_type(std::declval<const Class &>())) object = nullptr;
+    xsm_error err = XSM_ERROR_INIT;
+    call here;
+    const xsm_status status = function(&object, &err);
+    Class made(object);
+    (made.keep_of(others), ...);
+    here.returned();
+    if (status != XSM_OK) {
+        return How::template failure<Class>(err);
+    }
+    return How::success(std::move(made));
+}
+} // namespace detail
+/** @endcond */
+
+/** A part of a parallel call, which a pool runs once for each index. Copies are cheap. */
+class job
+{
+  public:
+    /** Runs job number `index`, on any thread; never throws. */
+    void operator()(std::size_t index) const noexcept;
+
+    /** @cond */
+    struct state {
+        xsm_job run;
+        void *argument;
+        detail::call *call;
+        std::mutex mutex;
+        std::condition_variable freed;
+        std::vector<std::uint32_t> free;
+        std::size_t done;
+    };
+    explicit job(state *of) noexcept : state_(of)
+    {
+    }
+    /** @endcond */
+
+  private:
+    state *state_;
+};
+
+inline void job::operator()(std::size_t index) const noexcept
+{
+    std::uint32_t thread = 0;
+    {
+        std::unique_lock<std::mutex> lock(state_->mutex);
+        state_->freed.wait(lock, [this] { return !state_->free.empty(); });
+        thread = state_->free.back();
+        state_->free.pop_back();
+    }
+    detail::call *&current = detail::call::current();
+    detail::call *outer = std::exchange(current, state_->call);
+    state_->run(state_->argument, index, thread);
+    current = outer;
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    state_->free.push_back(thread);
+    state_->done++;
+    state_->freed.notify_one();
+}
+
+/** What the program provides: threads, memory, a log, a hook for progress. */
+class context_options
+{
+  public:
+    /** Number of the library's own threads; 0 = the processors of the process. */
+    context_options &threads(std::uint32_t count)
+    {
+        options_.threads = count;
+        return *this;
+    }
+    /** Sum of XSM_CPU_DISABLE_* values. */
+    context_options &cpu_disable(std::uint32_t sets)
+    {
+        options_.cpu_disable = sets;
+        return *this;
+    }
+    /** Runs parallel calls on the program's pool: `pool(job, count)` calls `job(index)` once for each index below
+     *  `count`, a std::size_t, on any threads in any order, and returns when all have ended. At most `threads` jobs run
+     *  at once; further ones wait. If the pool throws, no job may be running any more. Several threads may call it. */
+    template <class Pool> context_options &pool(Pool &&pool, std::uint32_t threads)
+    {
+        auto kept = std::make_shared<std::decay_t<Pool>>(std::forward<Pool>(pool));
+        pool_ = [kept](job each, std::size_t count) { (*kept)(each, count); };
+        runner_ = {nullptr, threads, 0, &context_options::run};
+        return *this;
+    }
+    /** Receives messages: `log(level, text)`, XSM_LOG_* and a const char *, from any thread. What it throws leaves the
+     *  call that is under way. */
+    template <class Log> context_options &log(Log &&log)
+    {
+        auto kept = std::make_shared<std::decay_t<Log>>(std::forward<Log>(log));
+        log_ = [kept](std::int32_t level, const char *text) { (*kept)(level, text); };
+        options_.log = &context_options::write;
+        return *this;
+    }
+    /** Sees what long calls do: `progress(const xsm_activity &)` returns nothing, or #flow::cancel to end the call. */
+    template <class Progress> context_options &progress(Progress &&progress)
+    {
+        progress_ = detail::as_flow<xsm_activity>(std::forward<Progress>(progress));
+        options_.progress = &detail::show<xsm_activity>;
+        return *this;
+    }
+#if defined(__cpp_lib_memory_resource)
+    /** Takes memory from a resource, which must be thread-safe and outlive every object of the context. */
+    context_options &memory(std::pmr::memory_resource *resource)
+    {
+        allocator_ = {resource, &context_options::allocate, &context_options::release};
+        return *this;
+    }
+#endif
+
+    /** @cond */
+    /** The C struct, whose pointers are into this object. */
+    xsm_context_options get() noexcept
+    {
+        xsm_context_options all = options_;
+        runner_.user = this;
+        all.allocator = allocator_.user ? &allocator_ : nullptr;
+        all.runner = pool_ ? &runner_ : nullptr;
+        all.log_user = this;
+        all.progress_user = &progress_;
+        return all;
+    }
+    /** @endcond */
+
+  private:
+    static std::int32_t run(void *user, xsm_job each, void *argument, std::size_t count) noexcept
+    {
+        auto &of = *static_cast<context_options *>(user);
+        return detail::call::guard([&] {
+            job::state state{each, argument, detail::call::current(), {}, {}, {}, 0};
+            state.free.resize(of.runner_.threads);
+            for (std::uint32_t i = 0; i < of.runner_.threads; i++) {
+                state.free[i] = of.runner_.threads - 1 - i;
+            }
+            of.pool_(job(&state), count);
+            const std::lock_guard<std::mutex> lock(state.mutex);
+            return state.done == count ? 0 : 1;
+        });
+    }
+    static void write(void *user, std::int32_t level, const char *text) noexcept
+    {
+        detail::call::guard([&] {
+            static_cast<context_options *>(user)->log_(level, text);
+            return 0;
+        });
+    }
+#if defined(__cpp_lib_memory_resource)
+    static void *allocate(void *user, std::size_t size, std::size_t alignment) noexcept
+    {
+        void *memory = nullptr;
+        detail::call::guard([&] {
+#if XSOFTMAX_EXCEPTIONS
+            try {
+                memory = static_cast<std::pmr::memory_resource *>(user)->allocate(size, alignment);
+            } catch (const std::bad_alloc &) { /* the library says XSM_ERROR_MEMORY */
+            }
+#else
+            memory = static_cast<std::pmr::memory_resource *>(user)->allocate(size, alignment);
+#endif
+            return 0;
+        });
+        return memory;
+    }
+    static void release(void *user, void *memory, std::size_t size, std::size_t alignment) noexcept
+    {
+        static_cast<std::pmr::memory_resource *>(user)->deallocate(memory, size, alignment);
+    }
+#endif
+
+    std::function<void(job, std::size_t)> pool_;
+    std::function<void(std::int32_t, const char *)> log_;
+    std::function<flow(const xsm_activity &)> progress_;
+    xsm_context_options options_ = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_allocator allocator_ = {nullptr, nullptr, nullptr};
+    xsm_runner runner_ = {nullptr, 0, 0, nullptr};
+};
+
+/** A context. An empty one, `context{}`, stands for default settings. */
+class context : public handle<xsm_context, xsm_context_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing> static outcome<How, context> make(const context_options &options = {})
+    {
+        auto own = std::make_shared<context_options>(options);
+        const xsm_context_options all = own->get();
+        context keeper;
+        keeper.keep(own);
+        return detail::make<How, context>(
+            [&](xsm_context **out, xsm_error *err) { return xsm_context_new(&all, out, err); }, keeper);
+    }
+    std::uint32_t threads() const noexcept
+    {
+        return xsm_context_threads(get());
+    }
+    const char *instruction_set() const noexcept
+    {
+        return xsm_context_instruction_set(get());
+    }
+};
+
+/** Labels of rows in memory, as classes below `classes`: one a row, or with `offsets` those of row i at
+ *  [offsets[i], offsets[i+1]). */
+struct labels {
+    span<const std::uint32_t> values;
+    std::uint32_t classes = 0;
+    span<const std::uint64_t> offsets = {};
+};
+
+/** @cond */
+namespace detail
+{
+/** The C struct, after its sizes were compared. */
+inline xsm_status check_labels(const labels &from, std::uint64_t rows, xsm_labels *to, xsm_error *err)
+{
+    *to = init<xsm_labels>();
+    to->classes = from.classes;
+    to->labels = from.values.data();
+    to->offsets = from.offsets.data();
+    if (from.offsets.empty()) {
+        return from.values.size() == rows ? static_cast<xsm_status>(XSM_OK)
+                                          : wrong_size(err, "labels", from.values.size(), product(rows, 1),
+                                                       "one for each row, as there are no offsets");
+    }
+    if (from.offsets.size() != rows + 1) {
+        return wrong_size(err, "the offsets of the labels", from.offsets.size(), product(rows + 1, 1),
+                          "one for each row, and the end");
+    }
+    const std::uint64_t end = from.offsets[from.offsets.size() - 1];
+    return from.values.size() == end
+               ? static_cast<xsm_status>(XSM_OK)
+               : wrong_size(err, "labels", from.values.size(), product(end, 1), "the last of their offsets");
+}
+} // namespace detail
+/** @endcond */
+
+/** A dataset. */
+class dataset : public handle<xsm_dataset, xsm_dataset_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing>
+    static outcome<How, dataset> read(const context &in, cstring path,
+                                      const xsm_read_options &options = init<xsm_read_options>())
+    {
+        return detail::make<How, dataset>(
+            [&](xsm_dataset **out, xsm_error *err) {
+                return xsm_dataset_read(in.get(), path.c_str(), &options, out, err);
+            },
+            in);
+    }
+    /** Copies rows of `features` numbers each, float or double, one after another. */
+    template <class How = throwing>
+    static outcome<How, dataset> from_dense(const context &in, span<const float> values, std::uint32_t features,
+                                            const std::optional<labels> &of = std::nullopt)
+    {
+        return dense<How>(in, values, features, of);
+    }
+    template <class How = throwing>
+    static outcome<How, dataset> from_dense(const context &in, span<const double> values, std::uint32_t features,
+                                            const std::optional<labels> &of = std::nullopt)
+    {
+        return dense<How>(in, values, features, of);
+    }
+    /** Copies sparse rows: row i has the features index[offsets[i]..offsets[i+1]) and the values there. */
+    template <class How = throwing>
+    static outcome<How, dataset> from_csr(const context &in, span<const std::uint64_t> offsets,
+                                          span<const std::uint32_t> index, span<const float> values,
+                                          std::uint32_t features, const std::optional<labels> &of = std::nullopt)
+    {
+        return detail::make<How, dataset>(
+            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+                if (offsets.empty()) {
+                    return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
+                }
+                const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
+                if (index.size() != end) {
+                    return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
+                }
+                if (values.size() != end) {
+                    return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
+                }
+                auto rows = init<xsm_csr_rows>();
+                auto row_labels = init<xsm_labels>();
+                rows.offsets = offsets.data();
+                rows.index = index.data();
+                rows.values = values.data();
+                rows.rows = offsets.size() - 1;
+                rows.features = features;
+                rows.dtype = XSM_DTYPE_FLOAT32;
+                if (of) {
+                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
+                        return err->status;
+                    }
+                    rows.labels = &row_labels;
+                }
+                return xsm_dataset_from_csr(in.get(), &rows, out, err);
+            },
+            in);
+    }
+    template <class How = throwing>
+    outcome<How, void> write(cstring path, const xsm_write_options &options = init<xsm_write_options>()) const
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_dataset_write(get(), path.c_str(), &options, err); });
+    }
+    template <class How = throwing> outcome<How, xsm_dataset_info> info() const
+    {
+        return detail::fill<How>(init<xsm_dataset_info>(), [&](xsm_dataset_info *info, xsm_error *err) {
+            return xsm_dataset_get_info(get(), info, err);
+        });
+    }
+    /** A view, valid until the dataset changes. */
+    template <class How = throwing> outcome<How, xsm_row> row(std::uint64_t index) const
+    {
+        return detail::fill<How>(
+            init<xsm_row>(), [&](xsm_row *row, xsm_error *err) { return xsm_dataset_get_row(get(), index, row, err); });
+    }
+    /** A view, valid until the dataset changes. */
+    template <class How = throwing> outcome<How, xsm_class_map> class_map() const
+    {
+        return detail::fill<How>(init<xsm_class_map>(), [&](xsm_class_map *map, xsm_error *err) {
+            return xsm_dataset_get_class_map(get(), map, err);
+        });
+    }
+    template <class How = throwing> outcome<How, void> shuffle(std::uint64_t seed)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_shuffle(get(), seed, err); });
+    }
+    template <class How = throwing> outcome<How, void> keep_labels(std::int32_t which)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_keep_labels(get(), which, err); });
+    }
+    template <class How = throwing> outcome<How, void> compact()
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_compact(get(), err); });
+    }
+    template <class How = throwing> outcome<How, void> extend(const xsm_class_map &map)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_extend(get(), &map, err); });
+    }
+    /** Removes rows, and returns how many: `which` is a sum of XSM_DROP_*. */
+    template <class How = throwing> outcome<How, std::uint64_t> drop(std::uint32_t which)
+    {
+        return detail::fill<How>(std::uint64_t{0}, [&](std::uint64_t *dropped, xsm_error *err) {
+            return xsm_dataset_drop(get(), which, dropped, err);
+        });
+    }
+    template <class How = throwing> outcome<How, dataset> select(span<const std::uint64_t> rows) const
+    {
+        return detail::make<How, dataset>(
+            [&](xsm_dataset **out, xsm_error *err) {
+                return xsm_dataset_select(get(), rows.data(), rows.size(), out, err);
+            },
+            *this);
+    }
+    /** A part of the rows, and the rest. */
+    template <class How = throwing>
+    outcome<How, std::pair<dataset, dataset>> split(double fraction, std::uint64_t seed) const
+    {
+        return detail::fill<How>(std::pair<dataset, dataset>(), [&](auto *parts, xsm_error *err) {
+            xsm_dataset *part = nullptr, *rest = nullptr;
+            const xsm_status status = xsm_dataset_split(get(), fraction, seed, &part, &rest, err);
+            parts->first = dataset(part);
+            parts->second = dataset(rest);
+            parts->first.keep_of(*this);
+            parts->second.keep_of(*this);
+            return status;
+        });
+    }
+
+  private:
+    template <class How, class T>
+    static outcome<How, dataset> dense(const context &in, span<const T> values, std::uint32_t features,
+                                       const std::optional<labels> &of)
+    {
+        return detail::make<How, dataset>(
+            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+                if (features == 0) {
+                    return detail::refuse(err, XSM_ERROR_SHAPE, "features is 0, but rows have at least one");
+                }
+                if (values.size() % features != 0) {
+                    return detail::wrong_size(err, "values", values.size(), values.size() / features * features,
+                                              "a whole number of rows");
+                }
+                auto rows = init<xsm_dense_rows>();
+                auto row_labels = init<xsm_labels>();
+                rows.values = values.data();
+                rows.rows = values.size() / features;
+                rows.features = features;
+                rows.dtype = detail::dtype<T>::value;
+                if (of) {
+                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
+                        return err->status;
+                    }
+                    rows.labels = &row_labels;
+                }
+                return xsm_dataset_from_dense(in.get(), &rows, out, err);
+            },
+            in);
+    }
+};
+
+/** All rows of a dataset, `count` from `first`. */
+inline xsm_batch batch(const dataset &of, std::uint64_t first, std::uint64_t count) noexcept
+{
+    return xsm_batch_range(of.get(), first, count);
+}
+/** Some rows of a dataset. The numbers must stay valid while the batch is used. */
+inline xsm_batch batch(const dataset &of, span<const std::uint64_t> rows) noexcept
+{
+    return xsm_batch_rows(of.get(), rows.data(), rows.size());
+}
+/** Rows of `features` numbers each, one after another, which must stay valid while the batch is used. */
+template <class How = throwing> outcome<How, xsm_batch> batch(span<const float> values, std::uint32_t features)
+{
+    return detail::fill<How>(xsm_batch(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
+        if (features == 0 || values.size() % features != 0) {
+            return detail::refuse(err, XSM_ERROR_SHAPE, "the values of a batch are not whole rows of its features");
+        }
+        *made = xsm_batch_values(values.data(), values.size() / features, features, features);
+        return XSM_OK;
+    });
+}
+
+/** A transform of rows. */
+class transform : public handle<xsm_transform, xsm_transform_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing> static outcome<How, transform> make(const context &in, cstring description)
+    {
+        return detail::make<How, transform>(
+            [&](xsm_transform **out, xsm_error *err) {
+                return xsm_transform_new(in.get(), description.c_str(), out, err);
+            },
+            in);
+    }
+    template <class How = throwing> outcome<How, void> fit(const dataset &rows)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_transform_fit(get(), rows.get(), err); });
+    }
+    template <class How = throwing> outcome<How, void> apply(dataset &rows) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_transform_apply(get(), rows.get(), err); });
+    }
+    const char *description() const noexcept
+    {
+        return xsm_transform_description(get());
+    }
+};
+
+/** A model. */
+class model : public handle<xsm_model, xsm_model_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing>
+    static outcome<How, model> linear(const context &in, std::uint32_t features, std::uint32_t classes,
+                                      const xsm_model_options &options = init<xsm_model_options>())
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) {
+                return xsm_model_new_linear(in.get(), features, classes, &options, out, err);
+            },
+            in);
+    }
+    template <class How = throwing>
+    static outcome<How, model> embedding(const context &in, std::uint32_t features, std::uint32_t hidden,
+                                         std::uint32_t classes,
+                                         const xsm_embedding_options &options = init<xsm_embedding_options>())
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) {
+                return xsm_model_new_embedding(in.get(), features, hidden, classes, &options, out, err);
+            },
+            in);
+    }
+    template <class How = throwing>
+    static outcome<How, model> load(const context &in, cstring path,
+                                    const xsm_load_options &options = init<xsm_load_options>())
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) { return xsm_model_load(in.get(), path.c_str(), &options, out, err); },
+            in);
+    }
+    template <class How = throwing> outcome<How, void> save(cstring path) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), path.c_str(), err); });
+    }
+    std::uint32_t classes() const noexcept
+    {
+        return xsm_model_class_count(get());
+    }
+    std::uint32_t features() const noexcept
+    {
+        return xsm_model_features(get());
+    }
+    /** H of an embedding model, 0 of a linear one. */
+    std::uint32_t hidden() const noexcept
+    {
+        return xsm_model_hidden(get());
+    }
+    /** A view, valid until the model changes. */
+    template <class How = throwing> outcome<How, xsm_class_map> class_map() const
+    {
+        return detail::fill<How>(init<xsm_class_map>(), [&](xsm_class_map *map, xsm_error *err) {
+            return xsm_model_get_class_map(get(), map, err);
+        });
+    }
+    template <class How = throwing> outcome<How, void> set_class_map(const xsm_class_map &map)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_class_map(get(), &map, err); });
+    }
+    template <class How = throwing> outcome<How, void> set_transform(const transform &fitted)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_transform(get(), fitted.get(), err); });
+    }
+    /** Applies the model's transform to rows. */
+    template <class How = throwing> outcome<How, void> apply_transform(dataset &rows) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_transform(get(), rows.get(), err); });
+    }
+    template <class How = throwing> outcome<How, void> set_metadata(cstring key, cstring value)
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_model_set_metadata(get(), key.c_str(), value.c_str(), err); });
+    }
+    /** An entry of the metadata, or nullptr; valid until the model changes. */
+    const char *metadata(cstring key) const noexcept
+    {
+        return xsm_model_get_metadata(get(), key.c_str());
+    }
+    /** The weights to read and write, valid until the model is next trained or destroyed. */
+    template <class How = throwing> outcome<How, xsm_parameters> parameters()
+    {
+        return detail::fill<How>(init<xsm_parameters>(), [&](xsm_parameters *parameters, xsm_error *err) {
+            return xsm_model_parameters(get(), parameters, err);
+        });
+    }
+    /** Scores of given classes: `of` and `scores` have n times the same number of entries, for the n rows. */
+    template <class How = throwing>
+    outcome<How, void> scores(const xsm_batch &rows, span<const std::uint32_t> of, span<float> scores) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (scores.size() != of.size()) {
+                return detail::wrong_size(err, "scores", scores.size(), of.size(), "one for each class asked for");
+            }
+            const std::size_t each = rows.count == 0 ? 0 : static_cast<std::size_t>(of.size() / rows.count);
+            if (detail::product(rows.count, each) != of.size()) {
+                return detail::wrong_size(err, "the classes", of.size(), detail::product(rows.count, each),
+                                          "the same number for each row");
+            }
+            return xsm_model_scores(get(), &rows, of.data(), each, scores.data(), err);
+        });
+    }
+    /** Scores of the classes [first, first+count), [n][count]. */
+    template <class How = throwing>
+    outcome<How, void> score_range(const xsm_batch &rows, std::uint32_t first, std::uint32_t count,
+                                   span<float> scores) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (detail::check_batch_size(err, "scores", scores.size(), rows, count, "one for each row and class")) {
+                return err->status;
+            }
+            return xsm_model_score_range(get(), &rows, first, count, scores.data(), count, err);
+        });
+    }
+    /** Hidden vectors of rows, [n][H]. */
+    template <class How = throwing> outcome<How, void> hidden_vectors(const xsm_batch &rows, span<float> vectors) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            const std::uint32_t width = hidden();
+            if (width && detail::check_batch_size(err, "vectors", vectors.size(), rows, width, "H for each row")) {
+                return err->status;
+            }
+            return xsm_model_hidden_vectors(get(), &rows, vectors.data(), width, err);
+        });
+    }
+};
+
+/** @cond */
+namespace detail
+{
+/** An object with a name and options. */
+template <class T, auto Free, auto Name, auto Set, auto SetNumber, auto Get> class with_options : public handle<T, Free>
+{
+  public:
+    using handle<T, Free>::handle;
+    /** The name; borrowed. */
+    const char *name() const noexcept
+    {
+        return Name(this->get());
+    }
+    /** Sets an option from text. */
+    template <class How = throwing> outcome<How, void> set(cstring option, cstring value)
+    {
+        return invoke<How>([&](xsm_error *err) { return Set(this->get(), option.c_str(), value.c_str(), err); });
+    }
+    /** Sets an option that is a number, or with a bool one that is yes or no. */
+    template <class How = throwing, class Number, class = std::enable_if_t<std::is_arithmetic_v<Number>>>
+    outcome<How, void> set(cstring option, Number value)
+    {
+        return invoke<How>([&](xsm_error *err) -> xsm_status {
+            if constexpr (std::is_same_v<Number, bool>) {
+                return Set(this->get(), option.c_str(), value ? "yes" : "no", err);
+            } else {
+                return SetNumber(this->get(), option.c_str(), static_cast<double>(value), err);
+            }
+        });
+    }
+    /** The value of an option as text; nothing if there is no such option. */
+    std::optional<std::string> option(cstring name) const
+    {
+        const std::size_t length = Get(this->get(), name.c_str(), nullptr, 0);
+        if (length == 0) {
+            return std::nullopt;
+        }
+        std::string text(length + 1, '\0');
+        Get(this->get(), name.c_str(), text.data(), text.size());
+        text.resize(length);
+        return text;
+    }
+};
+} // namespace detail
+/** @endcond */
+
+/** A sampler. */
+class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_sampler_name, xsm_sampler_set,
+                                            xsm_sampler_set_number, xsm_sampler_get>
+{
+  public:
+    using with_options::with_options;
+    template <class How = throwing> static outcome<How, sampler> make(const context &in, cstring name)
+    {
+        return detail::make<How, sampler>(
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_new(in.get(), name.c_str(), out, err); }, in);
+    }
+    template <class How = throwing>
+    static outcome<How, sampler> load(const context &in, cstring path, const xsm_sampler_ops *ops = nullptr)
+    {
+        return detail::make<How, sampler>(
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), ops, out, err); },
+            in);
+    }
+    template <class How = throwing> outcome<How, void> save(cstring path) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), err); });
+    }
+    template <class How = throwing> outcome<How, void> bind(const dataset &train)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_bind(get(), train.get(), err); });
+    }
+    /** Log-probabilities of the classes [first, first+count), [n][count]. */
+    template <class How = throwing>
+    outcome<How, void> log_probabilities(const xsm_batch &rows, std::uint32_t first, std::uint32_t count,
+                                         span<float> out) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (detail::check_batch_size(err, "log-probabilities", out.size(), rows, count,
+                                         "one for each row and class")) {
+                return err->status;
+            }
+            return xsm_sampler_log_probabilities(get(), &rows, first, count, out.data(), err);
+        });
+    }
+    /** Draws; the members of `draw` name the arrays. */
+    template <class How = throwing> outcome<How, void> draw(const xsm_draw &draw) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_draw(get(), &draw, err); });
+    }
+};
+
+/** A search index. */
+class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_name, xsm_index_set,
+                                          xsm_index_set_number, xsm_index_get>
+{
+  public:
+    using with_options::with_options;
+    template <class How = throwing> static outcome<How, index> make(const context &in, cstring name)
+    {
+        return detail::make<How, index>(
+            [&](xsm_index **out, xsm_error *err) { return xsm_index_new(in.get(), name.c_str(), out, err); }, in);
+    }
+    /** Builds the index of a model, which must stay valid until it is built again or destroyed. */
+    template <class How = throwing> outcome<How, void> build(const model &of)
+    {
+        this->keep_of(of);
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_build_model(get(), of.get(), err); });
+    }
+    /** Builds the index of rows of `width` numbers, one after another, borrowed as the model is. */
+    template <class How = throwing>
+    outcome<How, void> build(span<const float> rows, std::uint32_t width, span<const float> bias = {})
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            const std::size_t count = width == 0 ? 0 : rows.size() / width;
+            if (width == 0 || count > XSM_CLASSES_MAX || rows.size() % width != 0) {
+                return detail::refuse(err, XSM_ERROR_SHAPE, "the numbers to index are not whole rows of their width");
+            }
+            if (!bias.empty() && bias.size() != count) {
+                return detail::wrong_size(err, "bias", bias.size(), count, "one for each row");
+            }
+            auto of = init<xsm_index_rows>();
+            of.rows = rows.data();
+            of.stride = width;
+            of.count = static_cast<std::uint32_t>(count);
+            of.width = width;
+            of.bias = bias.data();
+            return xsm_index_build(get(), &of, err);
+        });
+    }
+    template <class How = throwing> outcome<How, void> update(span<const std::uint32_t> changed)
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (changed.size() > XSM_CLASSES_MAX) {
+                return detail::refuse(err, XSM_ERROR_RANGE, "more rows have changed than an index can have");
+            }
+            return xsm_index_update(get(), changed.data(), static_cast<std::uint32_t>(changed.size()), err);
+        });
+    }
+    /** Searches; the members of `search` name the arrays. */
+    template <class How = throwing> outcome<How, void> query(xsm_index_search &search) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_query(get(), &search, err); });
+    }
+    template <class How = throwing> outcome<How, xsm_index_info> info() const
+    {
+        return detail::fill<How>(init<xsm_index_info>(), [&](xsm_index_info *info, xsm_error *err) {
+            return xsm_index_get_info(get(), info, err);
+        });
+    }
+};
+
+/** A sparse score gradient. */
+class gradient : public handle<xsm_gradient, xsm_gradient_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing> static outcome<How, gradient> make(const context &in)
+    {
+        return detail::make<How, gradient>(
+            [&](xsm_gradient **out, xsm_error *err) { return xsm_gradient_new(in.get(), out, err); }, in);
+    }
+    /** Pointers are borrowed until the gradient is next filled or destroyed. */
+    template <class How = throwing> outcome<How, xsm_gradient_view> view() const
+    {
+        return detail::fill<How>(init<xsm_gradient_view>(), [&](xsm_gradient_view *view, xsm_error *err) {
+            return xsm_gradient_get(get(), view, err);
+        });
+    }
+};
+
+/** An estimator. */
+class estimator : public detail::with_options<xsm_estimator, xsm_estimator_free, xsm_estimator_name, xsm_estimator_set,
+                                              xsm_estimator_set_number, xsm_estimator_get>
+{
+  public:
+    using with_options::with_options;
+    template <class How = throwing> static outcome<How, estimator> make(const context &in, cstring name)
+    {
+        return detail::make<How, estimator>(
+            [&](xsm_estimator **out, xsm_error *err) { return xsm_estimator_new(in.get(), name.c_str(), out, err); },
+            in);
+    }
+    template <class How = throwing> outcome<How, void> set_classes(cstring option, span<const std::uint32_t> classes)
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (classes.size() > XSM_CLASSES_MAX) {
+                return detail::refuse(err, XSM_ERROR_RANGE, "more classes are listed than a model can have");
+            }
+            return xsm_estimator_set_classes(get(), option.c_str(), classes.data(),
+                                             static_cast<std::uint32_t>(classes.size()), err);
+        });
+    }
+    /** Draws with `from`, which must outlive its use. */
+    template <class How = throwing> outcome<How, void> set_sampler(sampler &from)
+    {
+        this->keep_of(from);
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_estimator_set_sampler(get(), from.get(), err); });
+    }
+    /** Searches with indexes like this one. */
+    template <class How = throwing> outcome<How, void> set_index(const index &like)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_estimator_set_index(get(), like.get(), err); });
+    }
+    template <class How = throwing> outcome<How, void> bind(const model &to, const dataset &train)
+    {
+        this->keep_of(to);
+        this->keep_of(train);
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_estimator_bind(get(), to.get(), train.get(), err); });
+    }
+    template <class How = throwing>
+    outcome<How, void> bind_stream(const model &to, const xsm_stream_options &options = init<xsm_stream_options>())
+    {
+        this->keep_of(to);
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_estimator_bind_stream(get(), to.get(), &options, err); });
+    }
+    template <class How = throwing> outcome<How, void> compute(const xsm_batch &rows, double eta, gradient &into)
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_estimator_gradient(get(), &rows, eta, into.get(), err); });
+    }
+    /** As compute(), with the gradient by the rows' features, [n][features] with batch(span, features). */
+    template <class How = throwing>
+    outcome<How, void> compute(const xsm_batch &rows, double eta, gradient &into, span<float> by_input)
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            if (!rows.values) {
+                return detail::refuse(err, XSM_ERROR_ARGUMENT,
+                                      "the gradient by the features needs a batch of the program's own values");
+            }
+            if (detail::check_batch_size(err, "the gradient by the features", by_input.size(), rows, rows.features,
+                                         "one for each row and feature")) {
+                return err->status;
+            }
+            return xsm_estimator_gradient_input(get(), &rows, eta, into.get(), by_input.data(), rows.features, err);
+        });
+    }
+};
+
+/** An optimizer. */
+class optimizer : public detail::with_options<xsm_optimizer, xsm_optimizer_free, xsm_optimizer_name, xsm_optimizer_set,
+                                              xsm_optimizer_set_number, xsm_optimizer_get>
+{
+  public:
+    using with_options::with_options;
+    template <class How = throwing> static outcome<How, optimizer> make(const context &in, cstring name)
+    {
+        return detail::make<How, optimizer>(
+            [&](xsm_optimizer **out, xsm_error *err) { return xsm_optimizer_new(in.get(), name.c_str(), out, err); },
+            in);
+    }
+    template <class How = throwing> outcome<How, void> bind(model &to)
+    {
+        this->keep_of(to);
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_optimizer_bind(get(), to.get(), err); });
+    }
+    template <class How = throwing>
+    outcome<How, void> apply(const xsm_batch &rows, const gradient &computed, double eta)
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_optimizer_apply(get(), &rows, computed.get(), eta, err); });
+    }
+};
+
+/** A trainer. Model, rows, estimator and optimizer must stay valid while it is used. */
+class trainer : public handle<xsm_trainer, xsm_trainer_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing>
+    static outcome<How, trainer> make(const context &in, model &to, const dataset &train, estimator &with,
+                                      optimizer &by, const xsm_trainer_options &options = init<xsm_trainer_options>())
+    {
+        return detail::make<How, trainer>(
+            [&](xsm_trainer **out, xsm_error *err) {
+                return xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, out, err);
+            },
+            in, to, train, with, by);
+    }
+    /** With a callback, which the trainer keeps: `progress(const xsm_progress &)` returns nothing, or #flow::cancel.
+     *  It replaces that of the options. */
+    template <class How = throwing, class Progress>
+    static outcome<How, trainer> make(const context &in, model &to, const dataset &train, estimator &with,
+                                      optimizer &by, xsm_trainer_options options, Progress &&progress)
+    {
+        context kept;
+        kept.keep_of(in);
+        auto shown = std::make_shared<std::function<flow(const xsm_progress &)>>(
+            detail::as_flow<xsm_progress>(std::forward<Progress>(progress)));
+        kept.keep(shown);
+        options.progress = &detail::show<xsm_progress>;
+        options.progress_user = shown.get();
+        return detail::make<How, trainer>(
+            [&](xsm_trainer **out, xsm_error *err) {
+                return xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, out, err);
+            },
+            kept, to, train, with, by);
+    }
+    template <class How = throwing> outcome<How, void> run()
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_run(get(), err); });
+    }
+    template <class How = throwing> outcome<How, void> checkpoint(cstring path)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint(get(), path.c_str(), err); });
+    }
+    template <class How = throwing> outcome<How, void> resume(cstring path)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), err); });
+    }
+    template <class How = throwing> outcome<How, xsm_progress> progress() const
+    {
+        return detail::fill<How>(init<xsm_progress>(), [&](xsm_progress *progress, xsm_error *err) {
+            return xsm_trainer_get_progress(get(), progress, err);
+        });
+    }
+};
+
+/** A predictor: the scratch memory of one thread. The model must stay valid while it is used. */
+class predictor : public handle<xsm_predictor, xsm_predictor_free>
+{
+  public:
+    using handle::handle;
+    template <class How = throwing>
+    static outcome<How, predictor> make(const model &of,
+                                        const xsm_predictor_options &options = init<xsm_predictor_options>())
+    {
+        return detail::make<How, predictor>(
+            [&](xsm_predictor **out, xsm_error *err) { return xsm_predictor_new(of.get(), &options, out, err); }, of);
+    }
+    /** Classes for each row. */
+    std::uint32_t top() const noexcept
+    {
+        return xsm_predictor_top(get());
+    }
+    /** The best classes of rows, [n][top]; scores and probabilities if their spans are not empty. */
+    template <class How = throwing>
+    outcome<How, void> run(const xsm_batch &rows, span<std::uint32_t> classes, span<float> scores = {},
+                           span<double> probabilities = {})
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            const char *why = "top() for each row";
+            if (detail::check_batch_size(err, "classes", classes.size(), rows, top(), why) ||
+                (!scores.empty() && detail::check_batch_size(err, "scores", scores.size(), rows, top(), why)) ||
+                (!probabilities.empty() &&
+                 detail::check_batch_size(err, "probabilities", probabilities.size(), rows, top(), why))) {
+                return err->status;
+            }
+            auto prediction = init<xsm_prediction>();
+            prediction.batch = &rows;
+            prediction.classes = classes.data();
+            prediction.scores = scores.empty() ? nullptr : scores.data();
+            prediction.probabilities = probabilities.empty() ? nullptr : probabilities.data();
+            return xsm_predictor_run(get(), &prediction, err);
+        });
+    }
+};
+
+/** Result of evaluate(): the measures without arrays, and the arrays that were asked for. */
+struct evaluation {
+    xsm_metrics measures = XSM_METRICS_INIT; /**< Its arrays are not set. */
+    std::vector<double> precision;           /**< [top] precision[k-1]: precision at k. */
+    std::vector<double> ndcg;                /**< [top] ndcg[k-1]: nDCG at k. */
+};
+
+/** Evaluates a model; with `top` above 0 also precision and nDCG at 1 to `top`. */
+template <class How = throwing>
+outcome<How, evaluation> evaluate(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
+                                  const xsm_evaluate_options &options = init<xsm_evaluate_options>())
+{
+    return detail::fill<How>(evaluation(), [&](evaluation *out, xsm_error *err) {
+        auto metrics = init<xsm_metrics>();
+        out->precision.resize(top);
+        out->ndcg.resize(top);
+        if (top) {
+            metrics.top = top;
+            metrics.precision = out->precision.data();
+            metrics.ndcg = out->ndcg.data();
+        }
+        const xsm_status status = xsm_evaluate(in.get(), of.get(), rows.get(), &options, &metrics, err);
+        out->measures = metrics;
+        out->measures.precision = nullptr;
+        out->measures.ndcg = nullptr;
+        return status;
+    });
+}
+
+} // namespace xsoftmax
+
+#endif
