@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { LINES = 3 };
-
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
     cli_buffer eta, ridge;
@@ -95,8 +93,12 @@ int cli_choose(cli_run *r)
     if (status != XSM_OK || xsm_choice_get_info(r->choice, &r->chosen, &err) != XSM_OK) {
         return cli_train_refused(r, &err);
     }
-    for (size_t i = 0; i < LINES; i++) {
-        fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", xsm_choice_line(r->choice, i));
+    int code = cli_choose_words(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
+        fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", r->why[i]);
     }
     return apply_choice(r);
 }
@@ -109,8 +111,8 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     }
     cli_json_open(json, "choice");
     cli_json_open_list(json, "why");
-    for (size_t i = 0; i < LINES; i++) {
-        cli_json_text(json, NULL, xsm_choice_line(r->choice, i));
+    for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
+        cli_json_text(json, NULL, r->why[i]);
     }
     cli_json_close_list(json);
     cli_json_text(json, "optimizer", r->chosen.optimizer);

@@ -99,6 +99,9 @@ static void release(cli_run *r)
     xsm_dataset_free(r->train_rows);
     xsm_transform_free(r->transform);
     free(r->schedule_made);
+    for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
+        free(r->why[i]);
+    }
     xsm_context_free(r->context);
     cli_list_free(&r->sets);
 }

@@ -8,6 +8,7 @@
 #include "cli.h"
 
 enum { CLI_BIAS_ONLY = 2 };                 /* value of `bias`: no features */
+enum { CLI_CHOICE_LINES = 3 };              /* that explain the automatic choice */
 extern const char *const cli_order_words[]; /* XSM_ORDER_* */
 extern const char *const cli_score_words[]; /* XSM_GEOMETRY_* */
 
@@ -89,6 +90,7 @@ typedef struct cli_run {
     xsm_model *recalled; /* the resumed checkpoint, if its choice is used; else NULL */
     xsm_choice *choice;  /* NULL: nothing was chosen; else it contains the estimator */
     xsm_choice_info chosen;
+    char *why[CLI_CHOICE_LINES];  /* the choice in words; NULL: nothing was chosen */
     int choice_given, eta_chosen; /* the estimator was given; the learning rate was not */
     xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
     xsm_tuning_info tuned;
@@ -138,6 +140,8 @@ int cli_train_evaluate(cli_run *run);
 /* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
  * error. */
 int cli_choose(cli_run *run);
+/* Says the choice in words, before it is applied: fills `why`. */
+int cli_choose_words(cli_run *run);
 /* Writes the JSON members that describe the choice. */
 void cli_choose_json(cli_json *json, const cli_run *run);
 

@@ -94,7 +94,19 @@ typedef struct xsm_choose_options {
         sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0                               \
     }
 
-/** The chosen settings. Start with #XSM_CHOICE_INFO_INIT. */
+/** What a time budget made shorter, in xsm_choice_info::gave_up. */
+enum {
+    XSM_GAVE_UP_TRIALS = 1, /**< Trials. */
+    XSM_GAVE_UP_EPOCHS = 2  /**< Epochs of the run: `epochs` is smaller, or, if they were given, they may not fit. */
+};
+
+/** How held-back rows are judged. */
+enum {
+    XSM_CHOICE_LOSS_LOG = 0, /**< Log-loss. */
+    XSM_CHOICE_LOSS_NDCG = 1 /**< 1 - nDCG@5. */
+};
+
+/** The chosen settings, and what they follow from. Start with #XSM_CHOICE_INFO_INIT. */
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
     const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
@@ -112,8 +124,7 @@ typedef struct xsm_choice_info {
     double precision; /**< Precision@1 of the held-back rows in the best trial. NaN without trials. */
     double seconds;   /**< Seconds that xsm_choose() took. */
     int32_t schedule; /**< An XSM_SCHEDULE_* value. */
-    int32_t gave_up;  /**< 1 = the time budget made the choice or the run shorter; the third line of xsm_choice_line()
-                           says how. */
+    int32_t gave_up;  /**< What the time budget made shorter: a sum of XSM_GAVE_UP_* values; 0 = nothing. */
     const char *transform; /**< Description for xsm_transform_new(): apply this transform to the rows before training.
                                 NULL if no transform was requested. Static. */
     uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
@@ -122,12 +133,17 @@ typedef struct xsm_choice_info {
     double initial;        /**< Value of the option `initial` of adagrad, for xsm_optimizer_set_number(). 0: leave the
                                 default. */
     double pairs;          /**< Strength for xsm_model_add_pairs(), after training. 0: no pairs. */
+    uint64_t trial_rows;   /**< Rows that trials trained on; 0 without trials. */
+    double row_features;   /**< Mean number of features that are not zero in a row: with the numbers of rows and classes
+                                it decides whether every class is scored. */
+    int32_t exact;         /**< 1 = the estimator scores every class; 0 = it samples or searches. */
+    int32_t measure;       /**< What `loss` is, an XSM_CHOICE_LOSS_* value. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0                         \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0             \
     }
 
 /** A trial: a short run with some settings. Start with #XSM_CHOICE_TRIAL_INIT. */
@@ -182,10 +198,6 @@ XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info
 /** The estimator, not bound, with all its options set: borrowed from the choice, which keeps it. It is the
  *  caller's own if xsm_choose_options::estimator was set. */
 XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
-/** Explains the choice in three lines: `index` 0 (the method), 1 (learning rate, epochs, L2 penalty) and 2 (how the
- *  settings were found, and what the time budget shortened). English text without a line end, valid as long as the
- *  choice. NULL past the last line. */
-XSM_API const char *xsm_choice_line(const xsm_choice *choice, size_t index);
 /** Fills `trial` (start it with #XSM_CHOICE_TRIAL_INIT) with trial number `index`, in the order in which they ran.
  *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */
 XSM_API xsm_status xsm_choice_get_trial(const xsm_choice *choice, uint64_t index, xsm_choice_trial *trial,

@@ -272,9 +272,12 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     candidate->estimator->common.ridge = info->ridge;
     r->estimator = xsmi_estimator_retain(candidate->estimator);
     fit_budget(c, candidate);
-    info->gave_up = c->cut_short || c->cut_epochs;
+    info->trial_rows = c->plan.rows[0] ? c->plan.rows[0]->rows : 0;
+    info->row_features = c->survey.nonzeros;
+    info->exact = candidate->exact;
+    info->measure = candidate->judge == XSMI_JUDGE_RANKING ? XSM_CHOICE_LOSS_NDCG : XSM_CHOICE_LOSS_LOG;
+    info->gave_up = (c->cut_short ? XSM_GAVE_UP_TRIALS : 0) + (c->cut_epochs ? XSM_GAVE_UP_EPOCHS : 0);
     info->seconds = xsmi_seconds() - c->runner.began;
-    xsmi_choose_report(c, candidate);
 }
 
 static xsm_status choose(xsmi_chooser *c, xsm_error *err)
@@ -392,11 +395,6 @@ xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_e
 xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
 {
     return r ? r->estimator : NULL;
-}
-
-const char *xsm_choice_line(const xsm_choice *r, size_t index)
-{
-    return r && index < sizeof r->line / sizeof r->line[0] ? r->line[index] : NULL;
 }
 
 xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_trial *trial, xsm_error *err)

@@ -1,6 +1,6 @@
 /*
  * The internal interface of the choice of how to train: candidates.c lists what is compared, choose_plan.c
- * plans and runs trials, choose.c searches, choose_words.c describes the result.
+ * plans and runs trials, choose.c searches.
  */
 #ifndef XSMI_CHOOSE_H
 #define XSMI_CHOOSE_H
@@ -35,7 +35,6 @@ struct xsm_choice {
     xsm_estimator *estimator; /* a reference */
     xsm_choice_trial *trials; /* [info.trials] */
     size_t trial_capacity;
-    char line[3][256];
 };
 
 /* What the rows are like: means of a row, and whether rows have several labels. */
@@ -101,7 +100,5 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, dou
 /* Runs the first candidate on a few rows to measure the speed, which is infinite before. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err);
 double xsmi_choose_speed(const xsmi_chooser *c);
-/* Writes the three lines that describe the choice. */
-void xsmi_choose_report(const xsmi_chooser *c, const xsmi_candidate *candidate);
 
 #endif

@@ -6,7 +6,7 @@
 #define XSMI_LAST_xsm_activity seconds
 #define XSMI_LAST_xsm_array data
 #define XSMI_LAST_xsm_batch ids
-#define XSMI_LAST_xsm_choice_info pairs
+#define XSMI_LAST_xsm_choice_info measure
 #define XSMI_LAST_xsm_choice_trial reserved
 #define XSMI_LAST_xsm_choose_options embedding
 #define XSMI_LAST_xsm_choose_progress seconds

@@ -1,0 +1,121 @@
+/* The automatic choice and its reasons in words: three lines. */
+#include "train.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* " 20 classes": a number and what it counts, in the singular if it is 1. */
+static void say_count(FILE *out, uint64_t count, const char *one, const char *many)
+{
+    cli_buffer number;
+    fprintf(out, " %s %s", cli_grouped(count, &number), count == 1 ? one : many);
+}
+
+/* " 20 classes and 140 features a row" */
+static void say_size(FILE *out, uint64_t classes, double features)
+{
+    say_count(out, classes, "class", "classes");
+    fputs(" and", out);
+    say_count(out, features > 1 ? (uint64_t)(features + 0.5) : 1, "feature", "features");
+    fputs(" a row", out);
+}
+
+static void say_method(FILE *out, const cli_run *r)
+{
+    const xsm_choice_info *chosen = &r->chosen;
+    const xsm_estimator *e = xsm_choice_estimator(r->choice);
+    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
+    xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
+    (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
+    char m[32] = "", shared[8] = "";
+    fputs(xsm_estimator_name(e), out);
+    if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !chosen->exact) {
+        (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
+        fprintf(out, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",
+                sampler ? sampler : "", strcmp(shared, "yes") == 0 ? "batch" : "row");
+    }
+    if (chosen->hidden) {
+        fprintf(out, ", on vectors of %u", (unsigned)chosen->hidden);
+    }
+    fprintf(out, ", by %s:", chosen->optimizer);
+    if (r->choice_given) {
+        fputs(" as given", out);
+    } else if (strcmp(chosen->optimizer, "lbfgs") == 0) {
+        say_count(out, rows.rows, "row", "rows");
+        fputs(" and", out);
+        say_count(out, rows.classes, "class", "classes");
+        fputs(" are few enough for all at once", out);
+    } else if (chosen->exact) {
+        say_size(out, rows.classes, chosen->row_features);
+        fputs(" are few enough to score every class", out);
+    } else {
+        say_count(out, rows.rows, "row", "rows");
+        fputc(',', out);
+        say_size(out, rows.classes, chosen->row_features);
+        fputs(" are too much to score every class", out);
+    }
+}
+
+static void say_numbers(FILE *out, const cli_run *r)
+{
+    const xsm_choice_info *chosen = &r->chosen;
+    cli_buffer number;
+    if (chosen->transform) {
+        fprintf(out, "rows by %s, ", chosen->transform);
+    }
+    if (strcmp(chosen->optimizer, "lbfgs") == 0) {
+        fprintf(out, "ridge %s, at most %llu iterations", cli_real(chosen->ridge, &number),
+                (unsigned long long)chosen->iterations);
+        return;
+    }
+    fprintf(out, "rate %s", cli_real(chosen->eta, &number));
+    if (!r->schedule_text) {
+        fprintf(out, " x %.2g an epoch", chosen->factor);
+    }
+    fprintf(out, ", %llu epoch%s, batches of %llu, ridge %s", (unsigned long long)chosen->epochs,
+            chosen->epochs == 1 ? "" : "s", (unsigned long long)chosen->batch, cli_real(chosen->ridge, &number));
+    if (chosen->pairs > 0) {
+        fprintf(out, ", pairs of strength %s added", cli_real(chosen->pairs, &number));
+    }
+}
+
+static void say_search(FILE *out, const cli_run *r)
+{
+    const xsm_choice_info *chosen = &r->chosen;
+    const int trials = (chosen->gave_up & XSM_GAVE_UP_TRIALS) != 0,
+              epochs = (chosen->gave_up & XSM_GAVE_UP_EPOCHS) != 0;
+    cli_buffer number, rows, held;
+    if (chosen->trials > 0) {
+        fprintf(out, "%s runs on %s rows in %.2g s; on %s others: %s %.4g", cli_grouped(chosen->trials, &number),
+                cli_grouped(chosen->trial_rows, &rows), chosen->seconds, cli_grouped(chosen->held, &held),
+                chosen->measure == XSM_CHOICE_LOSS_NDCG ? "1 - nDCG@5" : "log-loss", chosen->loss);
+    } else {
+        fprintf(out, "nothing was tried%s", trials ? "" : ": too few rows");
+    }
+    if (chosen->gave_up) {
+        fprintf(out, "; in the budget of %s s:%s%s%s", cli_real(r->time_budget, &number), trials ? " fewer trials" : "",
+                trials && epochs ? "," : "", epochs ? " fewer epochs" : "");
+    }
+    if (epochs && r->epochs == 0) {
+        fprintf(out, " (%llu)", (unsigned long long)chosen->epochs);
+    } else if (epochs) {
+        fprintf(out, " than %llu, if need be", (unsigned long long)chosen->epochs);
+    }
+}
+
+int cli_choose_words(cli_run *r)
+{
+    static void (*const say[CLI_CHOICE_LINES])(FILE *, const cli_run *) = {say_method, say_numbers, say_search};
+    for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
+        size_t size = 0;
+        FILE *out = open_memstream(&r->why[i], &size);
+        if (!out) {
+            return cli_fail("out of memory");
+        }
+        say[i](out, r);
+        if (fclose(out) != 0) {
+            return cli_fail("out of memory");
+        }
+    }
+    return CLI_GO_ON;
+}
