@@ -40,7 +40,7 @@ enum { BATCH_LEAST = 8 };
 
 typedef const char *const settings[][2];
 
-/* The work of an example for a candidate whose estimator is bound. */
+/* The work of an example for a candidate method whose estimator is bound. */
 static double cost(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
     const xsm_estimator *e = candidate->estimator;
@@ -103,7 +103,7 @@ static xsm_status measure(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error 
     return status;
 }
 
-/* Adds a candidate of one of the library's estimators with these options, or of the caller's. */
+/* Adds a candidate method: one of the library's estimators with these options, or of the caller's. */
 static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, settings set, xsm_error *err)
 {
     const char *given = c->options.optimizer;
@@ -129,7 +129,7 @@ static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, s
     return measure(c, candidate, err);
 }
 
-/* A candidate by adagrad in batches: a power of two that leaves a pass enough steps. */
+/* A candidate method with adagrad in batches: a power of two that leaves a pass enough steps. */
 static xsmi_candidate by_adagrad(const xsmi_chooser *c, const batching *b)
 {
     xsmi_candidate candidate = {.optimizer = "adagrad", .batch = c->run.batch ? c->run.batch : BATCH_LEAST};
@@ -149,9 +149,9 @@ static bool tries_vectors(const xsmi_chooser *c)
            !(c->ridge > 0) && !(c->run.eta > 0);
 }
 
-/* Whether exact candidates with adagrad, in batches, may be tried. It supports no L2 penalty (ridge), and a given
- * learning rate, batch size of 1 or optimizer is meant for steps of another kind. With few classes its steps cost more
- * than single ones. */
+/* Whether exact candidate methods with adagrad, in batches, may be tried. It supports no L2 penalty (ridge), and a
+ * given learning rate, batch size of 1 or optimizer is meant for steps of another kind. With few classes its steps cost
+ * more than single ones. */
 static bool tries_adagrad(const xsmi_chooser *c)
 {
     return c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) && !(c->run.eta > 0) &&

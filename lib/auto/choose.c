@@ -17,10 +17,10 @@
 #include <math.h>
 #include <string.h>
 
-/* The run's epochs at most, by kind of candidate. For exact ones those of the best trial plus EPOCHS_MORE: a trial's
- * rate is still high at its best epoch, but falls to its end in the run, which also has more rows. For an embedding
- * model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A single pass
- * favours rates with which the run overfits. */
+/* The run's epochs at most, by kind of candidate method. For exact ones those of the best trial plus EPOCHS_MORE: a
+ * trial's rate is still high at its best epoch, but falls to its end in the run, which also has more rows. For an
+ * embedding model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A
+ * single pass favours rates with which the run overfits. */
 enum { EPOCHS_CHEAP = 10, EPOCHS_MORE = 2, EPOCHS_LARGE = 5, EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
@@ -109,7 +109,7 @@ static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Runs a trial of the current candidate. Its value is infinite unless it is the best of this candidate so far. After
+/* Runs a trial of the current candidate method. Its value is infinite unless it is the method's best so far. After
  * the deadline it runs none. */
 static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *value, xsm_error *err)
 {
@@ -169,7 +169,7 @@ static bool accepts_ridge(const char *name)
     return ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
 }
 
-/* Searches the numbers of the current candidate; `ahead` is the least loss of the previous ones. */
+/* Searches the numbers of the current candidate method; `ahead` is the least loss of the previous ones. */
 static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err)
 {
     const xsmi_best *b = &c->best;

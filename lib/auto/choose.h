@@ -11,7 +11,7 @@
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
 
-/* A method with its settings, whose learning rate and L2 penalty are not chosen yet. */
+/* A candidate method: a method with its settings, whose learning rate and L2 penalty are not chosen yet. */
 typedef struct xsmi_candidate {
     xsm_estimator *estimator;
     const char *optimizer; /* or lbfgs */
@@ -53,7 +53,7 @@ typedef struct xsmi_choose_plan {
     bool cheap;       /* scoring every class is cheap */
 } xsmi_choose_plan;
 
-/* The best trial of a candidate. */
+/* The best trial of a candidate method. */
 typedef struct xsmi_best {
     const xsmi_candidate *candidate;
     uint64_t trial;       /* UINT64_MAX: none */

@@ -1,9 +1,9 @@
 /*
  * Counter-based random streams: Philox4x32-10 (Salmon et al. 2011) from Random123.
  *
- * A stream is named by (seed, purpose, position), so that a draw does not depend on earlier draws: results are the same
- * on any number of threads and in any order of work. Making a stream costs nothing; its first draw costs one Philox
- * block (ten rounds).
+ * A random stream is named by (seed, purpose, position), so that a draw does not depend on earlier draws: results are
+ * the same on any number of threads and in any order of work. Making a stream costs nothing; its first draw costs one
+ * Philox block (ten rounds).
  */
 #ifndef XSMI_RANDOM_H
 #define XSMI_RANDOM_H
@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* The purpose of a stream. Streams with different purposes are independent. Never change a number: the same seed must
- * keep giving the same results. */
+/* The purpose of a random stream. Streams with different purposes are independent. Never change a number: the same seed
+ * must keep giving the same results. */
 enum {
     XSMI_STREAM_SHUFFLE = 1,   /* position = epoch */
     XSMI_STREAM_NEGATIVES = 2, /* position = running count of examples */

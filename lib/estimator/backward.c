@@ -50,7 +50,7 @@ typedef struct input_sums {
     uint32_t next; /* sifted: the first entry of the list, behind the labels, that is not done */
 } input_sums;
 
-/* Every class: one run of classes for each row in turn, so that their weights are in the cache. */
+/* Every class: one class run for each row in turn, so that their weights are in the cache. */
 static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     const input_sums *s = state;

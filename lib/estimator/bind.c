@@ -218,7 +218,7 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     return xsmi_searcher_new(e->context, e->search.index, &plan, model, e->examples, &e->search.searcher, err);
 }
 
-static xsm_status bind_parts(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
+static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     double longest = INFINITY; /* unknown if rows vary */
     if (!xsmi_estimator_rows_vary(e, model)) {
@@ -257,7 +257,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->most_labels = of.most_labels;
     xsmi_activity activity;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    const xsm_status status = xsmi_end(&activity, bind_parts(e, model, train, err), err);
+    const xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);

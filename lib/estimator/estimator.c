@@ -172,7 +172,7 @@ static xsm_status read_ops(const xsm_estimator_ops *given, xsm_estimator_ops *op
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 /* Makes the sampler or the index that the options name, for the kinds with one. */
-static xsm_status make_part(xsm_estimator *e, xsm_error *err)
+static xsm_status make_sampler_or_index(xsm_estimator *e, xsm_error *err)
 {
     return e->ops.kind == XSM_ESTIMATOR_SAMPLED    ? xsmi_estimator_make_sampler(e, err)
            : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? xsmi_estimator_make_index(e, err)
@@ -207,7 +207,7 @@ xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops 
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &e->common);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_KIND], &e->common);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_OWN], state);
-    xsm_status status = make_part(e, err);
+    xsm_status status = make_sampler_or_index(e, err);
     if (status != XSM_OK) {
         xsm_estimator_free(e);
         return status;
@@ -330,7 +330,7 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
     XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
     xsm_status status = XSM_OK;
     if (values == (void *)&e->common && option->type == XSM_OPTION_CHOICE) {
-        status = make_part(e, err);
+        status = make_sampler_or_index(e, err);
         e->common = status == XSM_OK ? e->common : before;
     }
     return status;

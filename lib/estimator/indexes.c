@@ -53,5 +53,5 @@ xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_
         return xsmi_fail(err, XSM_ERROR_RANGE, "block %u; estimator '%s' has %u", block, e->ops.name,
                          e->search.searcher->blocks);
     }
-    return xsm_index_get_info(e->search.searcher->parts[block].index, info, err);
+    return xsm_index_get_info(e->search.searcher->indexes[block].index, info, err);
 }

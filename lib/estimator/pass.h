@@ -1,5 +1,5 @@
 /*
- * The stages of a batch in an estimator. Each stage reads the pass and fills the gradient; a stage that meets
+ * The stages of a batch in an estimator. Each stage reads the batch pass and fills the gradient; a stage that meets
  * numbers that are not finite says so in the outcome, and the caller reports it.
  */
 #ifndef XSMI_PASS_H
@@ -14,6 +14,7 @@ typedef struct xsmi_input_gradient {
     size_t stride;
 } xsmi_input_gradient;
 
+/* A batch pass: one batch and what is computed for it. */
 typedef struct xsmi_pass {
     xsm_estimator *estimator;
     xsm_gradient *gradient;

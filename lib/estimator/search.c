@@ -19,7 +19,7 @@ typedef struct search_job {
 } search_job;
 
 /* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
-static void make_query(const search_job *job, const xsmi_search_part *p, uint32_t i, float *query)
+static void make_query(const search_job *job, const xsmi_block_index *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
     const xsm_model *m = s->model;
@@ -46,12 +46,12 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
     xsmi_searcher *s = job->searcher;
-    const size_t part = index % s->blocks, piece = index / s->blocks;
-    const xsmi_search_part *p = &s->parts[part];
+    const size_t of = index % s->blocks, piece = index / s->blocks;
+    const xsmi_block_index *p = &s->indexes[of];
     const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
     const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
-    const size_t first_list = (size_t)begin * s->blocks + part;
-    float *queries = s->results.queries + (part * s->results.capacity + begin) * s->query_stride;
+    const size_t first_list = (size_t)begin * s->blocks + of;
+    float *queries = s->results.queries + (of * s->results.capacity + begin) * s->query_stride;
     for (uint32_t i = 0; i < count; i++) {
         make_query(job, p, begin + i, queries + i * s->query_stride);
     }
@@ -79,7 +79,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 }
 
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
-                        float *parts)
+                        float *shares)
 {
     const search_job *job = block->scorer;
     const xsmi_searcher *s = job->searcher;
@@ -92,14 +92,14 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
         }
         float scale = m->row_scale ? (float)m->row_scale[classes[c]] : 1;
         for (uint32_t j = 0; j < s->blocks; j++) {
-            const xsmi_search_part *p = &s->parts[j];
+            const xsmi_block_index *p = &s->indexes[j];
             const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
             float sum = m->kernels->dot(row + p->first, query, p->width);
             float own = m->bias ? m->bias[classes[c]] : 0;
             if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
                 own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
             }
-            parts[(size_t)c * s->blocks + j] = scale * sum + own;
+            shares[(size_t)c * s->blocks + j] = scale * sum + own;
         }
     }
 }

@@ -26,13 +26,13 @@ void xsmi_searcher_free(xsmi_searcher *s)
 {
     if (s) {
         xsm_context *ctx = s->context;
-        for (uint32_t j = 0; s->parts && j < s->blocks; j++) {
-            xsm_index_free(s->parts[j].index);
+        for (uint32_t j = 0; s->indexes && j < s->blocks; j++) {
+            xsm_index_free(s->indexes[j].index);
         }
         clear_lists(s);
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
-        xsmi_release(ctx, s->parts, s->blocks, sizeof *s->parts);
+        xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
         xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
         xsmi_release(ctx, s, 1, sizeof *s);
@@ -64,13 +64,13 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
         s->startup = xsmi_model_is_zero(model) ? rows : 0;
     }
-    s->parts = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->parts);
+    s->indexes = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->indexes);
     s->update.mark_words = ((size_t)model->classes + 63) / 64;
     s->update.marks = xsmi_allocate_zero(ctx, s->update.mark_words, sizeof *s->update.marks);
     xsm_status status =
-        s->parts && s->update.marks ? XSM_OK : xsmi_fail_memory(err, s->update.mark_words * 8, "what searches");
+        s->indexes && s->update.marks ? XSM_OK : xsmi_fail_memory(err, s->update.mark_words * 8, "what searches");
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
-        xsmi_search_part *p = &s->parts[j];
+        xsmi_block_index *p = &s->indexes[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
@@ -157,7 +157,7 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
     bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {
-        xsmi_search_part *p = &s->parts[j];
+        xsmi_block_index *p = &s->indexes[j];
         if (whole) {
             s->built = false;
             const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
@@ -203,7 +203,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
         xsmi_arena arena = {NULL, 0};
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
-        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->parts[j].index, s->candidates), 1);
+        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->candidates), 1);
         each = XSMI_MAX(arena.used, each);
     }
     size_t bytes;

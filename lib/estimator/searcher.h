@@ -14,19 +14,19 @@
 
 typedef struct xsmi_searcher xsmi_searcher;
 
-/* The index of a block. */
-typedef struct xsmi_search_part {
+/* The index of a coordinate block. */
+typedef struct xsmi_block_index {
     xsm_index *index;
     uint32_t first, width; /* its coordinates */
-} xsmi_search_part;
+} xsmi_block_index;
 
 struct xsmi_searcher {
     xsm_context *context;
     const xsm_model *model; /* the estimator's reference */
     uint32_t blocks, candidates;
     uint64_t startup;
-    xsmi_search_part *parts; /* [blocks] */
-    size_t query_stride;     /* of the widest block */
+    xsmi_block_index *indexes; /* [blocks] */
+    size_t query_stride;       /* of the widest block */
     bool built;
     const float *weight; /* of the model when they were built */
     double alpha;        /* of the model at the last update */

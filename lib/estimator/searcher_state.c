@@ -53,7 +53,7 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
         s->update.capacity = s->model->classes;
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
-        const xsmi_search_part *p = &s->parts[j];
+        const xsmi_block_index *p = &s->indexes[j];
         const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
         XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->copy.counts[j], err));
         if (s->copy.counts[j] >= SIZE_MAX / sizeof **s->copy.indexes) {
@@ -157,7 +157,7 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
     memset(indexes, 0, s->blocks * sizeof(xsm_index *)); /* NOLINT(bugprone-sizeof-expression) */
     xsm_status status = XSM_OK;
     for (uint32_t j = 0; j < s->blocks && status == XSM_OK; j++) {
-        const xsmi_search_part *p = &s->parts[j];
+        const xsmi_block_index *p = &s->indexes[j];
         status = xsmi_index_new_like(like, &indexes[j], err);
         if (status == XSM_OK && progress[0]) {
             const xsmi_index_slice slice = {rows, p->first, p->width, s->candidates};
@@ -175,8 +175,8 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     const uint64_t *progress = data[0];
     const uint32_t *changed = data[2];
     for (uint32_t j = 0; j < s->blocks; j++) {
-        xsm_index_free(s->parts[j].index);
-        s->parts[j].index = indexes[j];
+        xsm_index_free(s->indexes[j].index);
+        s->indexes[j].index = indexes[j];
         xsmi_index_aim(indexes[j], s->model);
         indexes[j] = NULL;
     }

@@ -1,9 +1,9 @@
 /*
  * Sums of vectors over all classes, such as dL/dphi = sum_k g_k w_k, in an order that several machines can keep.
  *
- * The runs of classes (XSMI_RUN_CLASSES) are divided into XSMI_SHARDS contiguous shards, whatever computes them: shard
- * s of R runs is the runs from R*s/XSMI_SHARDS on. Within a shard vectors are added one after another. The sums of the
- * shards are joined by a balanced binary tree: a node's sum is its left half's plus its right half's, and a half
+ * The class runs (XSMI_RUN_CLASSES) are divided into XSMI_SHARDS contiguous shards, whatever computes them: shard
+ * s of R class runs begins with number R*s/XSMI_SHARDS. Within a shard vectors are added one after another. The sums of
+ * the shards are joined by a balanced binary tree: a node's sum is its left half's plus its right half's, and a half
  * without classes is left out. The sum of a whole node needs nothing of other shards, so that any contiguous groups
  * of shards give the same bits. Up to XSMI_RUN_CLASSES classes are one shard.
  */

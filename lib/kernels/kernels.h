@@ -32,10 +32,10 @@
  * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of 14
  * (AVX-512) and 6 (AVX2, NEON). */
 #define XSMI_CLASS_TILE 168
-/* Classes of a run. A sum over all classes starts anew at every multiple of this number, and the sums of the runs are
- * joined in rising order. So a run's sum is the same wherever it is computed, and classes can be divided between
- * machines at these borders without another bit in any result. A run is long enough that starting anew costs nothing,
- * and short enough to be summed in float. Tiles do not cross the border of a run: the last of its tiles is shorter. */
+/* Classes of a class run. A sum over all classes starts anew at every multiple of this number, and the sums of the
+ * class runs are joined in rising order. So the sum of one is the same wherever it is computed, and classes can be
+ * divided between machines at these borders without another bit in any result. A class run is long enough that starting
+ * anew costs nothing, and short enough to be summed in float. Tiles do not cross its border: the last is shorter. */
 #define XSMI_RUN_CLASSES 4096
 /* No class: an empty slot of a top list, or a target that is not among the classes. */
 #define XSMI_NO_CLASS UINT32_MAX

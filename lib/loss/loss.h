@@ -55,9 +55,9 @@ typedef struct xsmi_loss {
     /* A threshold: classes of N with scores at or below it contribute nothing to L and its gradient, given the least
      * score of P and the largest of N. NULL = every class contributes. */
     double (*least)(double mu, double least_positive, double largest_negative);
-    /* The threshold of least(), or a higher one, given also the best score in each of several runs of classes of N.
-     * 3 doubles of scratch a run. NULL = least(). */
-    double (*bar)(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+    /* The threshold of least(), or a higher one, given also the best score in each of several ranges of the classes
+     * of N. 3 doubles of scratch a range. NULL = least(). */
+    double (*bar)(double mu, double least_positive, double largest_negative, const float *best, size_t ranges,
                   double *scratch);
     bool sums_all; /* classes of the score 0 make up most of L, so that they count by default */
 } xsmi_loss;
@@ -74,7 +74,7 @@ typedef struct xsmi_loss {
 XSMI_LOSSES(XSMI_DECLARE_LOSS)
 
 /* bar() of the margin: the projection of the best scores alone has a threshold at or below that of all scores. */
-double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t ranges,
                        double *scratch);
 
 /* All losses, ended by NULL; and their names, ended by NULL, for tables of options. */

@@ -102,19 +102,19 @@ static double least_score(double mu, double least_positive, double largest_negat
     return XSMI_MAX(near, below);
 }
 
-double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t runs,
+double xsmi_margin_bar(double mu, double least_positive, double largest_negative, const float *best, size_t ranges,
                        double *scratch)
 {
     double bar = least_score(mu, least_positive, largest_negative);
     size_t near = 0;
-    for (size_t run = 0; run < runs; run++) {
-        if ((double)best[run] > bar) {
-            scratch[near++] = ((double)best[run] - largest_negative) / mu;
+    for (size_t range = 0; range < ranges; range++) {
+        if ((double)best[range] > bar) {
+            scratch[near++] = ((double)best[range] - largest_negative) / mu;
         }
     }
     if (near > 1) {
         xsmi_points points = {scratch, NULL, near};
-        double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + runs);
+        double among = largest_negative + mu * xsmi_simplex_threshold(&points, scratch + ranges);
         bar = XSMI_MAX(among, bar);
     }
     return bar - 1e-12 * fabs(bar); /* less rounding errors */

@@ -21,7 +21,7 @@ typedef struct xsmi_log_sum {
         -INFINITY, 0                                                                                                   \
     }
 
-/* Adds the scores of the next run of classes (XSMI_RUN_CLASSES). The sum of the first run stays as it is. A sum that is
+/* Adds the scores of the next class run (XSMI_RUN_CLASSES). The sum of the first run stays as it is. A sum that is
  * NaN, for a score of NaN or +INFINITY, stays NaN. */
 static inline void xsmi_log_sum_join(xsmi_log_sum *s, const xsmi_log_sum *run)
 {

@@ -2,7 +2,7 @@
  * One-vs-all: a binary logistic regression for each class, with any number of labels a row.
  *     loss = sum over k of log(1 + e^(z_k)) - sum over P of z_k,   g_k = sigma(z_k) - [k in P].
  * The logarithm is computed of products of the factors 1 + e^-|z_k|, each between 1 and 2: one logarithm for a few
- * hundred classes. The loss is summed by runs of classes (XSMI_RUN_CLASSES).
+ * hundred classes. The loss is summed by class runs (XSMI_RUN_CLASSES).
  */
 #include "methods/method.h"
 #include "base/order.h"

@@ -240,7 +240,7 @@ double xsmi_ove_gradient(const float *z, uint32_t soft, uint32_t length, uint32_
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
 
-/* The sum of e^(z_k - most) over C, by runs of classes (XSMI_RUN_CLASSES). */
+/* The sum of e^(z_k - most) over C, by class runs (XSMI_RUN_CLASSES). */
 static double sum_inside(const ove_state *s, const float *z, double most)
 {
     double sum = 0, part = 0;
@@ -254,7 +254,7 @@ static double sum_inside(const ove_state *s, const float *z, double most)
     return sum + part;
 }
 
-/* The gradient of the classes other than y, summed by runs of classes (XSMI_RUN_CLASSES). */
+/* The gradient of the classes other than y, summed by class runs (XSMI_RUN_CLASSES). */
 typedef struct full_sums {
     double own, most, sum; /* z_y; the softmax over C and y */
     uint32_t y, next;      /* the first of C that is not done */

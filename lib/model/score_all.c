@@ -3,8 +3,8 @@
  * rows.
  *
  * The sums of a row's tiles are added in rising order of classes, in double precision, each relative to the largest
- * score of the run so far (XSMI_RUN_CLASSES); the sums of runs are joined in rising order. Tile borders are fixed, so
- * that a row's result has the same bits whatever rows are scored with it and on any number of threads.
+ * score of the class run so far (XSMI_RUN_CLASSES); the sums of class runs are joined in rising order. Tile borders are
+ * fixed, so that a row's result has the same bits whatever rows are scored with it and on any number of threads.
  */
 #include "model/score.h"
 #include "model/tiles.h"
@@ -24,9 +24,9 @@
 typedef struct score_all_state {
     const xsm_model *model;
     xsmi_score_all *blocks;
-    float *max;          /* [blocks][XSMI_LANES] of the run */
-    double *sum;         /* [blocks][XSMI_LANES] of the run */
-    xsmi_log_sum *total; /* [blocks][XSMI_LANES] of the runs before */
+    float *max;          /* [blocks][XSMI_LANES] of the class run */
+    double *sum;         /* [blocks][XSMI_LANES] of the class run */
+    xsmi_log_sum *total; /* [blocks][XSMI_LANES] of the class runs before */
     float *target_score; /* [blocks][XSMI_LANES] targets' scores */
     uint32_t *target;    /* [blocks][XSMI_LANES] their classes, XSMI_NO_CLASS without a row or a target */
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
@@ -118,7 +118,7 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
     for (uint32_t c = 0; c < tile->count; c += TOP_RUN) {
         uint32_t run = XSMI_MIN(tile->count - c, TOP_RUN);
         float best = kernels->row_max(tile->scores + c, run);
-        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the run may enter */
+        if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the class run may enter */
             for (uint32_t k = c; k < c + run; k++) {
                 xsmi_top_offer(&list, tile->scores[k], tile->first + k);
             }

@@ -181,8 +181,8 @@ typedef struct xsm_search_plan {
 } xsm_search_plan;
 
 /** Search results of one or more examples, and the arrays for the gradient. Scores are z_k = sum_j z_kj, where z_kj is
- *  the part of the coordinates in block j; a bias is divided equally among the blocks. All numbers here are **B z_kj**,
- *  so that z_k is their mean over the blocks. */
+ *  the share of the coordinates in block j; a bias is divided equally among the blocks. All numbers are
+ *  **B z_kj**, so that z_k is their mean over the blocks. */
 typedef struct xsm_search_block {
     size_t size;                  /**< sizeof(xsm_search_block). */
     const xsm_example *examples;  /**< [count]. */
@@ -195,10 +195,10 @@ typedef struct xsm_search_block {
                                        a list; they may include labels. */
     const uint32_t *found_length; /**< [count][B] number of classes found, at most Q. */
     float *found_score;           /**< [count][B][Q] B z_kj of these classes; may be overwritten. */
-    /** Computes B z_kj of any `count` classes; writes that of class number c of the list and block j to parts[c*B +
-     *  j]. */
+    /** Computes B z_kj of any `count` classes; writes that of class number c of the list and block j to
+     *  shares[c*B + j]. */
     void (*score)(const struct xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
-                  float *parts);
+                  float *shares);
     double eta;          /**< Learning rate. */
     uint32_t *classes;   /**< [count][width] output: classes with a coefficient, without duplicates. */
     uint32_t *lengths;   /**< [count] output: number of these classes. */

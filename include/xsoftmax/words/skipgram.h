@@ -22,10 +22,11 @@
  * linear models of V classes and D features; class k is word k of a corpus. xsm_word_model_new() makes these models,
  * xsm_skipgram_new() makes a trainer for them, and all functions for models can save, load, search and score them.
  *
- * Each word of the text is a centre; its contexts are the words at a distance of up to b words before and after it in
- * its line, with b drawn uniformly from 1 to `window`. Before that, frequent words are dropped from the text: each
- * occurrence with probability 1 - min(1, sqrt(t/f) + t/f), f the word's share of the text and t the option `subsample`
- * (the rule of word2vec). Lines are split every 1024 words. Each epoch draws new random numbers.
+ * Each word of the text is a centre word (centre); its context words (contexts) are the words at a distance of up to b
+ * words before and after it in its line, with b drawn uniformly from 1 to `window`. Before that, frequent words are
+ * dropped from the text: each occurrence with probability 1 - min(1, sqrt(t/f) + t/f), f the word's share of the text
+ * and t the option `subsample` (the rule of word2vec). Lines are split every 1024 words. Each epoch draws new random
+ * numbers.
  *
  * **Determinism.** For the same text, options and seed, results are bit-identical for any number of threads and any
  * instruction set. Steps are taken in batches of centre words (option `batch`): all words of a batch are scored in
