@@ -154,14 +154,14 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
 /** Sets the sampler that an estimator draws classes with, in place of the sampler of its options.
  *  @param estimator an estimator that uses a sampler, not bound
  *  @param sampler   the sampler, which the estimator keeps; several may share it. It may already be bound, to rows with
- * the same classes and features as those that the estimator will be bound to; otherwise it is bound with the estimator.
- * NULL: use the estimator's own sampler again
+ *  the same classes and features as those that the estimator will be bound to; otherwise it is bound with the
+ *  estimator. NULL: use the estimator's own sampler again
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that uses no sampler; #XSM_ERROR_STATE if the estimator is
  *          bound; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
 /** The sampler that an estimator draws with, its own or the host's; NULL for an estimator that uses none. Borrowed
- * until another is set or the estimator is released. */
+ *  until another is set or the estimator is released. */
 XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator);
 
 /** Sets the table and options of the indexes of an estimator that searches, in place of those that the option `index`

@@ -65,7 +65,7 @@ XSM_API xsm_status xsm_optimizer_set_number(xsm_optimizer *optimizer, const char
 XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);
 
 /** Prepares an optimizer for a model, which it keeps until it is bound again or released. A mapped model is copied to
- * memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
+ *  memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
  *  much memory as the model, in this call or in the first steps: O(K D), or O((F + K) H) for an embedding model.
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_ARGUMENT */
