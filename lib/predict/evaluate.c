@@ -36,10 +36,12 @@ typedef struct evaluate_job {
     uint32_t top;           /* at least 1 */
     bool ranked;            /* measures are wanted */
     uint64_t most;          /* rows with scratch, at most those of a job */
+    size_t jobs, round;     /* all jobs; the most in a round */
     size_t first;           /* first job of the round */
     partial *partials;      /* [jobs of a round] */
     double *measures;       /* [jobs of a round][MEASURES][top] where they are wanted */
-    double *weights;        /* [K+1] 1/propensity of each class, then of an unseen one; NULL = unknown */
+    size_t weight_count;    /* K+1, or 0 */
+    double *weights;        /* [weight_count] 1/propensity of each class, then of an unseen one; NULL = unknown */
     double *discounts;      /* [top] 1/log2(j + 2) */
     unsigned char *scratch; /* [threads][scratch_each] */
     size_t scratch_each;
@@ -268,6 +270,11 @@ static void add_round(const evaluate_job *job, size_t jobs, total *sum)
     }
 }
 
+static bool is_ranked(const xsm_metrics *m)
+{
+    return m->precision || m->ndcg || m->psp || m->psndcg;
+}
+
 /* Writes the means to the arrays that the caller wants. */
 static void write_measures(const evaluate_job *job, const total *sum, const xsm_metrics *m)
 {
@@ -358,90 +365,125 @@ void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s)
     *s = (xsmi_evaluate_scratch){.context = s->context};
 }
 
-xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
-                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
+/* Reads the options and the wanted measures, and checks them with the model and the data. */
+static xsm_status read_request(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
+                               const xsm_metrics *metrics, xsm_evaluate_options *o, xsm_metrics *m, xsm_error *err)
 {
-    xsm_context *ctx = kept->context;
     if (!model || !dataset || !metrics) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate: %s is NULL",
                          !model     ? "the model"
                          : !dataset ? "the data"
                                     : "metrics");
     }
-    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
-    xsm_metrics m = XSM_METRICS_INIT;
-    XSMI_TRY(xsmi_options_read(&m, sizeof m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
-    const bool ranked = m.precision || m.ndcg || m.psp || m.psndcg;
-    if (m.top > XSM_TOP_MAX || (ranked && m.top == 0)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m.top, ranked ? 1 : 0,
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
+    XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
+    const bool ranked = is_ranked(m);
+    if (m->top > XSM_TOP_MAX || (ranked && m->top == 0)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m->top, ranked ? 1 : 0,
                          XSM_TOP_MAX);
     }
-    o.propensity_a = o.propensity_a == XSM_DEFAULT ? 0.55 : o.propensity_a;
-    o.propensity_b = o.propensity_b == XSM_DEFAULT ? 1.5 : o.propensity_b;
-    if (!(o.propensity_a >= 0 && o.propensity_a <= 10) || !(o.propensity_b >= 0 && o.propensity_b <= 1e9)) {
+    o->propensity_a = o->propensity_a == XSM_DEFAULT ? 0.55 : o->propensity_a;
+    o->propensity_b = o->propensity_b == XSM_DEFAULT ? 1.5 : o->propensity_b;
+    if (!(o->propensity_a >= 0 && o->propensity_a <= 10) || !(o->propensity_b >= 0 && o->propensity_b <= 1e9)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o.propensity_a,
-                         o.propensity_b);
+                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,
+                         o->propensity_b);
     }
     if (xsmi_model_input(model) != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    evaluate_job job = {
-        .context = ctx, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
-    job.most = XSMI_MAX(dataset->rows, kept->rows);
-    const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), sums = MEASURES * (size_t)job.top;
-    const size_t threads = xsm_context_threads(ctx);
-    const size_t round = XSMI_MIN(jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
+    return XSM_OK;
+}
+
+/* Releases what prepare() allocated, even where it failed. */
+static void release(evaluate_job *job, total *sum)
+{
+    const size_t sums = MEASURES * (size_t)job->top;
+    xsmi_release(job->context, job->partials, job->round, sizeof *job->partials);
+    xsmi_release(job->context, job->measures, job->ranked ? job->round : 0, sums * sizeof *job->measures);
+    xsmi_release(job->context, sum->measures, sums, sizeof *sum->measures);
+    xsmi_release(job->context, job->discounts, job->top, sizeof *job->discounts);
+    xsmi_release(job->context, job->weights, job->weight_count, sizeof *job->weights);
+}
+
+/* Allocates and fills what the jobs of a round share; `job` has the model, the data and what is wanted. */
+static xsm_status prepare(evaluate_job *job, const xsm_evaluate_options *o, const xsm_metrics *m,
+                          xsmi_evaluate_scratch *kept, total *sum, xsm_error *err)
+{
+    xsm_context *ctx = job->context;
+    const xsm_model *model = job->model;
+    job->most = XSMI_MAX(job->dataset->rows, kept->rows);
+    job->jobs = (size_t)((job->dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
+    const size_t sums = MEASURES * (size_t)job->top, threads = xsm_context_threads(ctx);
+    job->round = XSMI_MIN(job->jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
+    job->weight_count = model->map.counts && (m->psp || m->psndcg) ? (size_t)model->classes + 1 : 0;
     xsmi_arena counted = {NULL, 0};
-    (void)divide_scratch(&job, &counted);
-    job.scratch_each = counted.used;
-    total sum = {.all.failed = UINT64_MAX};
-    job.partials = xsmi_allocate(ctx, round, sizeof *job.partials);
-    job.measures = xsmi_allocate(ctx, ranked ? round : 0, sums * sizeof *job.measures);
-    sum.measures = xsmi_allocate_zero(ctx, sums, sizeof *sum.measures);
-    job.discounts = xsmi_allocate(ctx, job.top, sizeof *job.discounts);
-    const size_t weights = model->map.counts && (m.psp || m.psndcg) ? (size_t)model->classes + 1 : 0;
-    job.weights = weights ? xsmi_allocate(ctx, weights, sizeof *job.weights) : NULL;
+    (void)divide_scratch(job, &counted);
+    job->scratch_each = counted.used;
+    job->partials = xsmi_allocate(ctx, job->round, sizeof *job->partials);
+    job->measures = xsmi_allocate(ctx, job->ranked ? job->round : 0, sums * sizeof *job->measures);
+    sum->measures = xsmi_allocate_zero(ctx, sums, sizeof *sum->measures);
+    job->discounts = xsmi_allocate(ctx, job->top, sizeof *job->discounts);
+    job->weights = job->weight_count ? xsmi_allocate(ctx, job->weight_count, sizeof *job->weights) : NULL;
     size_t bytes;
-    bool fits =
-        xsmi_multiply(threads, job.scratch_each, &bytes) && xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1);
-    job.scratch = kept->memory;
-    xsm_status status = XSM_OK;
-    if (!job.partials || !job.measures || !sum.measures || !fits || !job.discounts || (weights && !job.weights)) {
-        status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
-    } else {
-        for (uint32_t k = 0; k < job.top; k++) {
-            job.discounts[k] = 1 / log2((double)k + 2);
-        }
-        if (weights) {
-            fill_weights(model, o.propensity_a, o.propensity_b, job.weights);
-        }
+    bool fits = xsmi_multiply(threads, job->scratch_each, &bytes) &&
+                xsmi_reserve(ctx, &kept->memory, &kept->capacity, bytes, 1);
+    job->scratch = kept->memory;
+    if (!job->partials || !job->measures || !sum->measures || !fits || !job->discounts ||
+        (job->weight_count && !job->weights)) {
+        return xsmi_fail_memory(err, threads * job->scratch_each, "an evaluation");
     }
+    for (uint32_t k = 0; k < job->top; k++) {
+        job->discounts[k] = 1 / log2((double)k + 2);
+    }
+    if (job->weights) {
+        fill_weights(model, o->propensity_a, o->propensity_b, job->weights);
+    }
+    return XSM_OK;
+}
+
+/* Scores all rows, round by round. */
+static xsm_status run_rounds(evaluate_job *job, total *sum, xsm_error *err)
+{
     xsmi_activity activity;
-    xsmi_begin(&activity, ctx, "evaluating", "rows", dataset->rows);
-    for (; job.first < jobs && status == XSM_OK; job.first += round) {
-        const size_t count = XSMI_MIN(round, jobs - job.first);
-        status = xsmi_run(ctx, run_rows, &job, count, err);
+    xsmi_begin(&activity, job->context, "evaluating", "rows", job->dataset->rows);
+    xsm_status status = XSM_OK;
+    for (; job->first < job->jobs && status == XSM_OK; job->first += job->round) {
+        const size_t count = XSMI_MIN(job->round, job->jobs - job->first);
+        status = xsmi_run(job->context, run_rows, job, count, err);
         if (status == XSM_OK) {
-            add_round(&job, count, &sum);
+            add_round(job, count, sum);
         }
     }
-    status = xsmi_end(&activity, status, err);
-    if (status == XSM_OK) {
-        status = finish(&job, &sum, &m, err);
+    return xsmi_end(&activity, status, err);
+}
+
+/* Writes the results to the caller's struct and arrays. */
+static xsm_status write_results(const evaluate_job *job, const total *sum, xsm_metrics *m, xsm_metrics *metrics,
+                                xsm_error *err)
+{
+    XSMI_TRY(finish(job, sum, m, err));
+    XSMI_TRY(xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
+    if (job->ranked) {
+        write_measures(job, sum, m);
     }
-    if (status == XSM_OK) {
-        status = xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err);
-    }
-    if (status == XSM_OK && ranked) {
-        write_measures(&job, &sum, &m);
-    }
-    xsmi_release(ctx, job.partials, round, sizeof *job.partials);
-    xsmi_release(ctx, job.measures, ranked ? round : 0, sums * sizeof *job.measures);
-    xsmi_release(ctx, sum.measures, sums, sizeof *sum.measures);
-    xsmi_release(ctx, job.discounts, job.top, sizeof *job.discounts);
-    xsmi_release(ctx, job.weights, weights, sizeof *job.weights);
+    return XSM_OK;
+}
+
+xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
+                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
+{
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    xsm_metrics m = XSM_METRICS_INIT;
+    XSMI_TRY(read_request(model, dataset, options, metrics, &o, &m, err));
+    const bool ranked = is_ranked(&m);
+    evaluate_job job = {
+        .context = kept->context, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
+    total sum = {.all.failed = UINT64_MAX};
+    xsm_status status = prepare(&job, &o, &m, kept, &sum, err);
+    status = status == XSM_OK ? run_rounds(&job, &sum, err) : status;
+    status = status == XSM_OK ? write_results(&job, &sum, &m, metrics, err) : status;
+    release(&job, &sum);
     return status;
 }
