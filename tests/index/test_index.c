@@ -294,6 +294,10 @@ static void tables_that_cannot_be_right(void **state)
         assert_true(strlen(xsm_index_ops_summary(xsm_index_at(i))) > 5);
         assert_string_equal(xsm_index_ops_option(xsm_index_at(i), 0)->name, "seed");
     }
+    for (uint64_t i = 0; i < xsm_index_count(); i++) { /* the names in XSMI_INDEXES are those of the tables */
+        assert_string_equal(xsmi_index_names[i], xsm_index_ops_name(xsm_index_at(i)));
+    }
+    assert_null(xsmi_index_names[xsm_index_count()]);
     assert_null(xsm_index_at(xsm_index_count()));
     assert_null(xsm_index_find("nonesuch"));
 }

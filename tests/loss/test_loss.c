@@ -375,9 +375,22 @@ static void scores_far_out(void **state)
     }
 }
 
+/* The names in XSMI_LOSSES are those of the tables. */
+static void names_are_those_of_the_tables(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    for (; xsmi_losses[count]; count++) {
+        assert_non_null(xsmi_loss_names[count]);
+        assert_string_equal(xsmi_loss_names[count], xsmi_losses[count]->name);
+    }
+    assert_null(xsmi_loss_names[count]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_those_of_the_tables),
         cmocka_unit_test(losses_are_what_they_say),
         cmocka_unit_test(gradients_are_of_their_losses),
         cmocka_unit_test(missing_classes_count),
