@@ -57,8 +57,9 @@ enum { STEPS_FEW = 32 };
 #define RUN_BUSY 0.4
 #define RUN_BUSY_FAR 0.1
 /* The share of the model's cache lines up to which the lines that a trial changes are marked and zeroed one by one. The
- * work of that relative to the work of changing them, with weights in a cache and outside; for zeroing everything in
- * memory outside, the work for a line relative to that for a line that a step changes. */
+ * work of marking and zeroing a line, relative to that of changing it: ZERO_NEAR if the weights are in a cache,
+ * ZERO_FAR if they are not. ZERO_ALL_FAR is the work per line of zeroing all weights that are in no cache, on the same
+ * scale. */
 #define MARKED 0.5
 #define ZERO_NEAR 0.03
 #define ZERO_FAR 0.95

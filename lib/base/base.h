@@ -30,7 +30,7 @@ xsm_status xsmi_fail_memory(xsm_error *err, uint64_t bytes, const char *what);
 /* Copies src's contents to err (may be NULL), for errors that were gathered elsewhere (in a job, say). */
 xsm_status xsmi_fail_copy(xsm_error *err, const xsm_error *src);
 
-/* Returns from the calling function when `call` is not XSM_OK. For places where nothing must be undone. */
+/* Returns from the calling function when `call` is not XSM_OK. For places where no cleanup is needed. */
 #define XSMI_TRY(call)                                                                                                 \
     do {                                                                                                               \
         xsm_status xsmi_status_ = (call);                                                                              \

@@ -30,10 +30,10 @@ static xsm_status encode_rows(const xsm_estimator *e, xsm_gradient *g, const xsm
     const size_t length = e->sampling.sampler && !e->exact && batch->values ? e->sampling.sampler->code_length : 0;
     size_t count;
     if (!xsmi_multiply((size_t)batch->count, length, &count)) {
-        return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
+        return xsmi_fail_memory(err, SIZE_MAX, "row codes");
     }
     if (!xsmi_reserve(g->context, &g->work.codes, &g->work.code_capacity, count, sizeof *g->work.codes)) {
-        return xsmi_fail_memory(err, count * sizeof *g->work.codes, "what the sampler knows of each row");
+        return xsmi_fail_memory(err, count * sizeof *g->work.codes, "row codes");
     }
     g->work.coded = length > 0;
     for (size_t i = 0; length > 0 && i < batch->count; i++) {

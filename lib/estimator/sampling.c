@@ -98,12 +98,12 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     }
     size_t count;
     if (!xsmi_multiply((size_t)train->rows, s->code_length, &count)) {
-        return xsmi_fail_memory(err, SIZE_MAX, "what the sampler knows of each row");
+        return xsmi_fail_memory(err, SIZE_MAX, "row codes");
     }
     if (count > 0) {
         e->sampling.codes = xsmi_allocate(e->context, count, sizeof *e->sampling.codes);
         if (!e->sampling.codes) {
-            return xsmi_fail_memory(err, count * sizeof *e->sampling.codes, "what the sampler knows of each row");
+            return xsmi_fail_memory(err, count * sizeof *e->sampling.codes, "row codes");
         }
         e->sampling.code_count = count;
         XSMI_TRY(xsmi_sampler_encode_all(s, e->context, train, e->sampling.codes, err));

@@ -128,7 +128,7 @@ typedef struct xsmi_entries {
     const double *shrinks;     /* [count]; NULL = all ones */
 } xsmi_entries;
 
-/* The list of an example, of gradients that are not exact. */
+/* The list of an example, of gradients that are not dense. */
 static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
 {
     const uint64_t first = i * g->width;
@@ -136,7 +136,7 @@ static inline xsmi_entries xsmi_gradient_list(const xsm_gradient *g, uint64_t i)
                           g->proximal ? g->shrinks + first : NULL};
 }
 
-/* The coefficients of every class, of exact gradients; those of example i + 1 are `width` later. */
+/* The coefficients of every class, of dense gradients; those of example i + 1 are `width` later. */
 static inline const float *xsmi_gradient_row(const xsm_gradient *g, uint64_t i)
 {
     return g->coefficients + i * g->width;
@@ -181,7 +181,7 @@ static inline const double *xsmi_gradient_shrink(const xsm_gradient *g, uint64_t
     return g->proximal ? g->shrinks + entry : NULL;
 }
 
-/* The entry of a class, of exact gradients. */
+/* The entry of a class, of dense gradients. */
 static inline uint64_t xsmi_gradient_entry(const xsm_gradient *g, uint64_t example, uint32_t class)
 {
     return example * g->width + class;
@@ -204,7 +204,7 @@ typedef struct xsmi_class_matrix {
     size_t stride;
 } xsmi_class_matrix;
 
-/* Every class, of exact gradients. */
+/* Every class, of dense gradients. */
 static inline xsmi_class_matrix xsmi_gradient_all(const xsm_gradient *g)
 {
     return (xsmi_class_matrix){NULL, (size_t)g->width, g->coefficients, (size_t)g->width};

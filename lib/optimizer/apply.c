@@ -16,8 +16,7 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
         return XSM_OK;
     }
     return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                     "optimizer '%s' gives every weight a rate of its own, which does not go with %s; 'sgd' takes it",
-                     o->ops.name,
+                     "optimizer '%s' gives every weight a rate of its own, and cannot apply %s; 'sgd' can", o->ops.name,
                      proximal ? "the proximal steps of the estimator, whose rate is part of their solution"
                      : decay  ? "a ridge, which is a decay of all weights alike"
                               : "the estimator's bound on the length of rows");
@@ -58,7 +57,7 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
         XSMI_TRY(prepare_rows(m, g->proximal, g->row_bound, err));
     }
     if ((xsmi_gradient_is_dense(g) && m->row_scale) || (!o->linear && (m->row_scale || m->alpha != 1))) {
-        XSMI_TRY(xsmi_model_fold(m, err)); /* a step on every class has one scale, a rule's step none */
+        XSMI_TRY(xsmi_model_fold(m, err)); /* steps on every class keep one common scale, steps of a rule keep none */
     }
     return xsmi_accumulators_follow(o, err);
 }

@@ -170,8 +170,8 @@ done <<END
 2|--set optimizer.initial: lbfgs has|train --data train.txt --optimizer lbfgs --estimator softmax --set optimizer.initial=1
 2|optimizer 'sgd' has no option 'initial', nor any other|$good --set optimizer.initial=1
 2|estimator 'softmax' has no option 'negatives'; it has ridge, |train --estimator softmax --data train.txt --set negatives=5
-2|does not go with the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
-2|does not go with a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
+2|cannot apply the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
+2|cannot apply a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
 2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
 2|--epochs means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --epochs 4
