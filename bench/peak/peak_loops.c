@@ -135,9 +135,9 @@ static void pairs_loop(float *w, const uint32_t *list, size_t count, const float
 /* Prefetches three rows of a step from `from` on, half of each. */
 static inline __attribute__((always_inline)) void fetch_step(const float *const rows[3], size_t from)
 {
-    for (int r = 0; r < 3; r++) {
-        __builtin_prefetch(rows[r] + from, r > 0, 3);
-    }
+    __builtin_prefetch(rows[0] + from, 0, 3);
+    __builtin_prefetch(rows[1] + from, 1, 3);
+    __builtin_prefetch(rows[2] + from, 1, 3);
 }
 
 /* The example and the two rows of a step. */

@@ -82,6 +82,8 @@ def main():
                 (shutil.copytree if name != "include" else lambda a, b: shutil.move(work / name, b))(root / name, later / name)
             for name in ["meson.build", "meson_options.txt", "CHANGELOG.md", "LICENSE", "README.md"]:
                 shutil.copy(root / name, later)
+            (later / "tests/structure").mkdir(parents=True)
+            shutil.copy(HERE / "abi.py", later / "tests/structure")  # lib/meson.build describes the interface by it
             run(["meson", "setup", later / "build", later, "-Dtests=false", "-Dexamples=false", "-Dtools=false",
                  "-Dbuildtype=plain", "-Doptimization=1"], env=dict(os.environ, CC=" ".join(compilers["CC"])))
             run(["ninja", "-C", later / "build"])

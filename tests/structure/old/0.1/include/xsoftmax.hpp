@@ -13,8 +13,8 @@
  * is under way once the library has returned, in either form. If the program called the C function itself, the call
  * returns #XSM_CANCELLED and the exception is dropped.
  *
- * **Lifetime.** An object keeps the callables and the memory resource's adapter of its contexts alive. What the C
- * header says about objects that must outlive others (a trainer's model, rows, estimator and optimizer) holds here.
+ * **Lifetime.** An object keeps the callables and the memory resource's adapter of its contexts alive. As
+ * in C, what an object was made from (a trainer's model, rows, estimator and optimizer) may be destroyed before it.
  * Objects can be moved; one that was moved from is empty, and its get() is nullptr.
  */
 #ifndef XSOFTMAX_HPP
@@ -1255,7 +1255,7 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_n
         return detail::make<How, index>(
             [&](xsm_index **out, xsm_error *err) { return xsm_index_new(in.get(), name.c_str(), out, err); }, in);
     }
-    /** Builds the index of a model, which must stay valid until it is built again or destroyed. */
+    /** Builds the index of a model, which it keeps until it is built again or destroyed. */
     template <class How = throwing> outcome<How, void> build(const model &of)
     {
         this->keep_of(of);
@@ -1345,7 +1345,7 @@ class estimator : public detail::with_options<xsm_estimator, xsm_estimator_free,
                                              static_cast<std::uint32_t>(classes.size()), err);
         });
     }
-    /** Draws with `from`, which must outlive its use. */
+    /** Draws with `from`, which the estimator keeps. */
     template <class How = throwing> outcome<How, void> set_sampler(sampler &from)
     {
         this->keep_of(from);
