@@ -43,7 +43,7 @@
 
 /** Stands for the default of a number in a struct if 0 has a meaning of its own. The comment of the member says so, and
  *  the struct's XSM_..._INIT sets it. */
-#define XSM_DEFAULT (-1.0)
+#define XSM_DEFAULT (-1)
 
 /** Every status: name, number, meaning. Numbers are stable and are never reused for another meaning. */
 #define XSM_STATUS_LIST(X)                                                                                             \
