@@ -1,6 +1,8 @@
 /* Tests what an estimator promises: that its coefficients are the slopes of its losses, and finite at large scores. */
 #include "check/estimator.h"
 
+#include "base/order.h"
+
 #include <math.h>
 
 enum { DIFFERED = 12 }; /* rows whose gradients are compared with differences */
@@ -26,7 +28,8 @@ static xsm_status compare_slopes(const xsmi_estimator_trial *t, xsm_estimator *e
     XSMI_TRY(loss_at(t, e, g, row, &loss[0], err));
     const xsmi_entries entries = xsmi_gradient_example_entries(g, 0);
     for (uint64_t j = 0; j < entries.count; j++) {
-        most = fmax(most, fabs((double)entries.coefficients[j]));
+        const double size = fabs((double)entries.coefficients[j]);
+        most = XSMI_MAX(size, most);
     }
     for (uint64_t j = 0; j < entries.count; j++) {
         static const float steps[] = {-2, -1, 1, 2};

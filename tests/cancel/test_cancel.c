@@ -494,6 +494,7 @@ static void trainings(void **state)
     }
 }
 
+#ifndef TEST_NO_LBFGS
 static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
@@ -514,6 +515,7 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model_free(m);
     return status;
 }
+#endif
 
 static xsm_status tune(void *state, xsm_context *ctx, xsm_error *err)
 {
@@ -547,8 +549,10 @@ static xsm_status choose(void *state, xsm_context *ctx, xsm_error *err)
 static void choices(void **state)
 {
     things *t = *state;
+#ifndef TEST_NO_LBFGS
     test_every_poll(fit, t, 1, 3, "training");
     test_every_poll(fit, t, 3, 3, "training");
+#endif
     test_every_poll(tune, t, 1, 3, "choosing a learning rate");
     test_every_poll(choose, t, 1, 3, "choosing a way to train");
 }
