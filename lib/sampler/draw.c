@@ -42,13 +42,9 @@ static void sort_few(uint32_t *classes, double *values, uint32_t n)
 
 /* Sorts classes with their log-probabilities, in place: by ranges of classes (P. McIlroy, K. Bostic and M. McIlroy,
  * Engineering radix sort, 1993), then within each range. */
-static void sort_classes(uint32_t *classes, double *values, uint32_t n)
+static void sort_many(uint32_t *classes, double *values, uint32_t n)
 {
     uint32_t end[BUCKETS] = {0}, next[BUCKETS], most = 0, shift = 0;
-    if (n <= SORT_FEW) {
-        sort_few(classes, values, n);
-        return;
-    }
     for (uint32_t i = 0; i < n; i++) {
         most = XSMI_MAX(most, classes[i]);
     }
@@ -73,6 +69,15 @@ static void sort_classes(uint32_t *classes, double *values, uint32_t n)
             values[at] = value;
         }
         sort_few(classes + start, values + start, end[b] - start);
+    }
+}
+
+static void sort_classes(uint32_t *classes, double *values, uint32_t n)
+{
+    if (n <= SORT_FEW) {
+        sort_few(classes, values, n);
+    } else {
+        sort_many(classes, values, n);
     }
 }
 
