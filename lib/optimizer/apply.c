@@ -108,7 +108,7 @@ typedef struct class_job {
 /* For a rule, whose accumulators have not been read with the scores. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
 {
-    if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch)) {
+    if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
         xsmi_row row;
         xsmi_row_of_class(s->optimizer, class, &row);
         xsmi_prefetch_weights(s->optimizer, &row, s->optimizer->model->features);
@@ -164,7 +164,7 @@ static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
     }
     o->starts[groups] = n;
     /* Classes are independent, so a job can be long enough to be worth waking a thread. */
-    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(&s->batch) * (double)n / (double)groups)) + 1;
+    size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(s->batch) * (double)n / (double)groups)) + 1;
     class_job job = {s, entries, o->starts, groups, each};
     return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
@@ -187,7 +187,7 @@ static void run_range(void *state, size_t index, uint32_t thread)
         return;
     }
     for (uint32_t k = first; k < first + count; k++) {
-        xsmi_rule_class(s, k, NULL, (size_t)s->batch.count, thread);
+        xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, thread);
     }
 }
 
@@ -212,7 +212,7 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
     }
     /* Elements are independent, so pieces can be cut to suit the threads, in whole cache lines of classes. Threads are
      * not woken for little work. */
-    double work = (double)classes * (double)s->batch.count * xsmi_batch_row_work(&s->batch);
+    double work = (double)classes * (double)s->batch->count * xsmi_batch_row_work(s->batch);
     uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {s, pieces == 1 ? classes : each};
@@ -256,9 +256,10 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
     return XSM_OK;
 }
 
-/* The output layer's rows are the hidden vectors of the gradient. */
-static void use_hidden(xsm_batch *batch, const xsm_model *m, const xsm_gradient *g)
+/* The output layer's rows: the hidden vectors of the gradient. */
+static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model *m, const xsm_gradient *g)
 {
+    *batch = *rows;
     batch->values = g->layer.hidden;
     batch->stride = g->layer.stride;
     batch->features = m->features;
@@ -287,7 +288,7 @@ static size_t sums_of(const xsmi_step *s, bool product)
 static void apply_one(const xsmi_step *s)
 {
     const xsm_gradient *g = s->g;
-    const xsmi_features x = xsmi_batch_features(&s->batch, 0);
+    const xsmi_features x = xsmi_batch_features(s->batch, 0);
     const xsmi_example_step one = {
         .x = &x,
         .entries = xsmi_gradient_list(g, 0),
@@ -327,11 +328,13 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
                                 xsm_error *err)
 {
     xsm_model *m = o->model;
-    xsmi_step s = {.optimizer = o, .batch = *batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
+    xsmi_step s = {.optimizer = o, .batch = batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
+    xsm_batch hidden;
     XSMI_TRY(check_step(o, batch, g, eta, err));
     xsmi_model_set_scoring(m, g->correction, g->hierarchy);
     if (m->layer) {
-        use_hidden(&s.batch, m, g);
+        use_hidden(&hidden, batch, m, g);
+        s.batch = &hidden;
     }
     XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
     const bool product = uses_product(o, g);

@@ -81,7 +81,7 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
     if (m->layout != XSM_LAYOUT_FEATURE_MAJOR || (o->linear && (examples == 1 || m->classes < CLASSES_LEAST))) {
         return XSM_OK;
     }
-    XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, m->features, &s->batch, err));
+    XSMI_TRY(xsmi_feature_list_fill(o->context, &o->features, m->features, s->batch, err));
     if (alone(o)) {
         return XSM_OK;
     }

@@ -100,7 +100,7 @@ static void run_one(const group_job *job, size_t first, size_t end)
     const xsm_optimizer *o = job->step->optimizer;
     const xsm_step *step = &job->step->step;
     const float *coefficients = job->matrix->coefficients;
-    const xsmi_features x = xsmi_batch_features(&job->step->batch, 0);
+    const xsmi_features x = xsmi_batch_features(job->step->batch, 0);
     xsmi_row row;
     for (size_t i = first; i < end; i++) {
         xsmi_row_of_class(o, class_at(job->matrix, i), &row);
@@ -129,7 +129,7 @@ static void run_groups(void *state, size_t index, uint32_t thread)
 xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix, xsm_error *err)
 {
     const xsm_model *m = s->optimizer->model;
-    const double work = (double)s->g->examples * xsmi_batch_row_work(&s->batch);
+    const double work = (double)s->g->examples * xsmi_batch_row_work(s->batch);
     const size_t groups = (matrix->count + (size_t)CLASSES - 1) / CLASSES;
     XSMI_TRY(xsmi_pack_batch(s, err));
     group_job job = {s, matrix, xsmi_row_stride(m->features), (size_t)(XSMI_JOB_WORK / (work * CLASSES)) + 1};

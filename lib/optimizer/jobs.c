@@ -20,11 +20,11 @@ static void run_pack(void *state, size_t index, uint32_t thread)
 {
     const xsmi_step *s = state;
     const xsm_optimizer *o = s->optimizer;
-    const size_t first = index * PACK_ROWS, count = XSMI_MIN((size_t)s->batch.count - first, (size_t)PACK_ROWS);
+    const size_t first = index * PACK_ROWS, count = XSMI_MIN((size_t)s->batch->count - first, (size_t)PACK_ROWS);
     const float *x[PACK_ROWS];
     (void)thread;
     for (size_t i = 0; i < count; i++) {
-        x[i] = xsmi_batch_features(&s->batch, first + i).values;
+        x[i] = xsmi_batch_features(s->batch, first + i).values;
     }
     o->model->kernels->pack_rows(x, count, o->model->features, o->packed + first * XSMI_LANES, xsmi_pitch(s));
 }
@@ -32,7 +32,7 @@ static void run_pack(void *state, size_t index, uint32_t thread)
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
-    const size_t rows = (size_t)s->batch.count, pieces = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
+    const size_t rows = (size_t)s->batch->count, pieces = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
     size_t count;
     if (!xsmi_multiply(xsmi_pitch(s), pieces, &count) ||
         !xsmi_reserve(o->context, &o->packed, &o->packed_capacity, count, sizeof *o->packed)) {

@@ -150,7 +150,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
         xsmi_model_pull(m, class, sum, s->step.eta);
     }
     for (size_t j = 0; j < count; j++) {
-        x = xsmi_batch_features(&s->batch, xsmi_gradient_example(g, entries[j]));
+        x = xsmi_batch_features(s->batch, xsmi_gradient_example(g, entries[j]));
         one.entries.coefficients = xsmi_gradient_coefficient(g, entries[j]);
         one.entries.shrinks = xsmi_gradient_shrink(g, entries[j]);
         add(m, &one);
@@ -189,7 +189,7 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
 {
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
-    const uint64_t examples = s->batch.count;
+    const uint64_t examples = s->batch->count;
     for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
         size_t classes = XSMI_MIN(count - c, (uint32_t)RANGE_CLASSES);
         for (uint64_t start = 0; start < examples; start += RANGE_EXAMPLES) {
@@ -229,15 +229,15 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const float scale = (float)(-s->step.eta / s->alpha);
-    for (uint64_t i = 0; m->bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch.count; i++) {
+    for (uint64_t i = 0; m->bias && m->score == XSM_GEOMETRY_LINEAR && i < s->batch->count; i++) {
         m->kernels->axpby(m->bias + first, xsmi_gradient_row(g, i) + first, count, (float)-s->step.eta, 1);
     }
     if (xsmi_step_is_product(s)) {
         range_dense(s, first, count, scale, scratch);
         return;
     }
-    for (uint64_t i = 0; i < s->batch.count; i++) {
-        xsmi_features x = xsmi_batch_features(&s->batch, (size_t)i);
+    for (uint64_t i = 0; i < s->batch->count; i++) {
+        xsmi_features x = xsmi_batch_features(s->batch, (size_t)i);
         const float *from = xsmi_gradient_row(g, i) + first;
         if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
             range_sparse(m, &x, from, first, count, scale);
@@ -254,7 +254,7 @@ void xsmi_linear_range(const xsmi_step *s, uint32_t first, uint32_t count, uint3
     const bool distances = m->score != XSM_GEOMETRY_LINEAR;
     for (uint32_t k = first; distances && k < first + count; k++) {
         double sum = 0;
-        for (uint64_t i = 0; i < s->batch.count; i++) {
+        for (uint64_t i = 0; i < s->batch->count; i++) {
             sum += (double)xsmi_gradient_row(s->g, i)[k];
         }
         xsmi_model_pull(m, k, sum, s->step.eta);

@@ -141,13 +141,13 @@ static void rule_sparse(const xsmi_step *s, const xsmi_row *row, uint32_t class,
     size_t n = 0;
     for (size_t j = 0; j < count; j++) {
         const uint64_t entry = entry_at(s->g, class, entries, j);
-        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entry));
         o->model->kernels->sparse_scatter_update(sums, 0, &first, 1, x.index, x.values, x.count,
                                                  xsmi_gradient_coefficient(s->g, entry));
     }
     for (size_t j = 0; j < count; j++) {
         const uint64_t entry = entry_at(s->g, class, entries, j);
-        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entry));
         for (size_t i = 0; i < x.count; i++) {
             if (sums[x.index[i]] != 0) {
                 index[n] = x.index[i];
@@ -167,7 +167,7 @@ static void rule_dense(const xsmi_step *s, const xsmi_row *row, const uint64_t *
 {
     const xsm_model *m = s->optimizer->model;
     for (size_t j = 0; j < count; j++) {
-        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entries[j]));
+        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entries[j]));
         m->kernels->axpby(sums, x.values, x.count, *xsmi_gradient_coefficient(s->g, entries[j]), 1);
     }
     xsmi_rule_row(s->optimizer, row, &(xsmi_features){sums, NULL, m->features}, 1, &s->step);
@@ -188,9 +188,9 @@ void xsmi_rule_class(const xsmi_step *s, uint32_t class, const uint64_t *entries
     xsmi_row_of_class(o, class, &row);
     if (count == 1) {
         const uint64_t entry = entry_at(s->g, class, entries, 0);
-        xsmi_features x = xsmi_batch_features(&s->batch, xsmi_gradient_example(s->g, entry));
+        xsmi_features x = xsmi_batch_features(s->batch, xsmi_gradient_example(s->g, entry));
         xsmi_rule_row(o, &row, &x, *xsmi_gradient_coefficient(s->g, entry), &s->step);
-    } else if (xsmi_batch_sparse(&s->batch)) {
+    } else if (xsmi_batch_sparse(s->batch)) {
         rule_sparse(s, &row, class, entries, count, sums);
     } else {
         rule_dense(s, &row, entries, count, sums);

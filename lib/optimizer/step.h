@@ -7,7 +7,7 @@
 /* A step on a batch of the output layer's rows. */
 typedef struct xsmi_step {
     xsm_optimizer *optimizer;
-    xsm_batch batch;
+    const xsm_batch *batch;
     const xsm_gradient *g;
     double alpha; /* the model's after the step */
     xsm_step step;
@@ -16,7 +16,7 @@ typedef struct xsmi_step {
 /* Whether the gradient of every class is a product of matrices: class-major models, dense rows. */
 static inline bool xsmi_step_is_product(const xsmi_step *s)
 {
-    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(&s->batch);
+    return s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch);
 }
 
 /* -- scratch and jobs (jobs.c) ------------------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t co
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err);
 static inline size_t xsmi_pitch(const xsmi_step *s)
 {
-    return (size_t)s->batch.count * XSMI_LANES;
+    return (size_t)s->batch->count * XSMI_LANES;
 }
 /* Makes zeros for each thread; jobs leave zeros behind, but for the sums of groups (groups.c). */
 xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err);
