@@ -216,6 +216,17 @@ void test_problem_free(test_problem *p)
 
 /* -- models ------------------------------------------------------------------------------------------------------- */
 
+xsm_status test_predict(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
+                        double *probabilities, xsm_error *err)
+{
+    xsm_prediction wanted = XSM_PREDICTION_INIT;
+    wanted.batch = batch;
+    wanted.classes = classes;
+    wanted.scores = scores;
+    wanted.probabilities = probabilities;
+    return xsm_predictor_run(predictor, &wanted, err);
+}
+
 xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_t layout, double size, uint64_t seed)
 {
     xsm_error err = XSM_ERROR_INIT;

@@ -11,6 +11,7 @@
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>
+#include <xsoftmax/predict.h>
 
 #include "model/model.h"
 
@@ -45,6 +46,10 @@ test_problem test_golden_problem(bool sparse);
  * labels' shares, [contexts][classes]. */
 test_problem test_context_problem(uint64_t rows, uint32_t contexts, uint32_t classes, double *share);
 void test_problem_free(test_problem *p);
+
+/* What a predictor finds for the rows of a batch; arrays may be NULL, as in xsm_prediction. */
+xsm_status test_predict(xsm_predictor *predictor, const xsm_batch *batch, uint32_t *classes, float *scores,
+                        double *probabilities, xsm_error *err);
 
 /* A linear model for a problem, filled with random weights up to `size` (0 = zeros). */
 xsm_model *test_model(xsm_context *ctx, const test_problem *p, bool bias, int32_t layout, double size, uint64_t seed);

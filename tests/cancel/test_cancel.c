@@ -119,14 +119,9 @@ static xsm_status predict(void *state, xsm_context *ctx, xsm_error *err)
     xsm_predictor *predictor = NULL;
     const xsm_batch all = xsm_batch_range(p->data, 0, ROWS), one = xsm_batch_range(p->data, 7, 1);
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &none), none);
-    xsm_prediction wanted = XSM_PREDICTION_INIT;
-    wanted.batch = &all;
-    wanted.classes = classes;
-    xsm_status status = xsm_predictor_run(predictor, &wanted, err);
+    xsm_status status = test_predict(predictor, &all, classes, NULL, NULL, err);
     if (status != XSM_OK) { /* it goes on working; one more call does not reach the poll that cancels */
-        wanted.batch = &one;
-        wanted.classes = again;
-        assert_ok(xsm_predictor_run(predictor, &wanted, &none), none);
+        assert_ok(test_predict(predictor, &one, again, NULL, NULL, &none), none);
     }
     xsm_predictor_free(predictor);
     xsm_model_free(m);

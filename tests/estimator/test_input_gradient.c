@@ -285,20 +285,8 @@ static void values_are_scored_and_predicted(void **state)
     options.top = 3;
     xsm_predictor *p = NULL;
     assert_ok(xsm_predictor_new(f.model, &options, &p, &err), err);
-    assert_ok(xsm_predictor_run(p,
-                                &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                  .batch = &values,
-                                                  .classes = best[0],
-                                                  .probabilities = probabilities[0]},
-                                &err),
-              err);
-    assert_ok(xsm_predictor_run(p,
-                                &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                  .batch = &rows,
-                                                  .classes = best[1],
-                                                  .probabilities = probabilities[1]},
-                                &err),
-              err);
+    assert_ok(test_predict(p, &values, best[0], NULL, probabilities[0], &err), err);
+    assert_ok(test_predict(p, &rows, best[1], NULL, probabilities[1], &err), err);
     assert_memory_equal(best[0], best[1], sizeof best[0]);
     assert_memory_equal(probabilities[0], probabilities[1], sizeof probabilities[0]);
     xsm_predictor_free(p);

@@ -278,14 +278,7 @@ static void best_classes_are_found(void **state)
             static float scores[ROWS * CLASSES];
             static double probabilities[ROWS * CLASSES];
             assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
-            assert_ok(xsm_predictor_run(predictor,
-                                        &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                          .batch = &batch,
-                                                          .classes = classes,
-                                                          .scores = scores,
-                                                          .probabilities = probabilities},
-                                        &err),
-                      err);
+            assert_ok(test_predict(predictor, &batch, classes, scores, probabilities, &err), err);
             uint64_t opened = xsm_predictor_probed(predictor);
             assert_true(top <= 25 ? opened > 0 && opened < ROWS * (CLASSES - 1) : opened == 0);
             for (uint32_t i = 0; i < ROWS; i++) {
@@ -317,18 +310,12 @@ static void best_classes_are_found(void **state)
     uint32_t classes[9];
     xsm_batch batch = xsm_batch_range(p.data, 0, 3);
     assert_ok(xsm_predictor_new(flat, &options, &predictor, &err), err);
-    assert_ok(xsm_predictor_run(predictor,
-                                &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes},
-                                &err),
-              err);
+    assert_ok(test_predict(predictor, &batch, classes, NULL, NULL, &err), err);
     for (uint32_t i = 0; i < 9; i++) {
         assert_int_equal(classes[i], i % 3);
     }
     flat->bias[0] = NAN;
-    assert_fails(
-        xsm_predictor_run(predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, &err),
-        XSM_ERROR_DIVERGED, err);
+    assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_predictor_free(predictor);
     xsm_model_free(flat);
     xsm_model_free(m);

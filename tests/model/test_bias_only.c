@@ -228,10 +228,7 @@ static void models_are_used_and_saved(void **state)
             two.top = 2;
             uint32_t best[4];
             assert_ok(xsm_predictor_new(of, &two, &predictor, &err), err);
-            assert_ok(xsm_predictor_run(
-                          predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = best}, &err),
-                      err);
+            assert_ok(test_predict(predictor, &batch, best, NULL, NULL, &err), err);
             assert_true(best[0] == 6 && best[1] == 0 && best[2] == 6 && best[3] == 0);
             xsm_predictor_free(predictor);
         }

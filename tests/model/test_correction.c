@@ -109,13 +109,7 @@ static double worst(const xsm_model *m, const world *w)
         uint32_t classes[CLASSES];
         double probabilities[CLASSES];
         xsm_batch batch = xsm_batch_range(w->data, i, 1);
-        assert_ok(xsm_predictor_run(predictor,
-                                    &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                      .batch = &batch,
-                                                      .classes = classes,
-                                                      .probabilities = probabilities},
-                                    &err),
-                  err);
+        assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
         for (uint32_t k = 0; k < CLASSES; k++) {
             double d = fabs(probabilities[k] - w->share[w->context[i]][classes[k]]);
             off = d > off ? d : off;
@@ -391,10 +385,7 @@ static void a_step_brings_the_correction(void **state)
     uint32_t classes[5];
     xsm_batch batch = xsm_batch_range(w.data, 0, 8), one = xsm_batch_range(w.data, 0, 1);
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
-    assert_ok(xsm_predictor_run(predictor,
-                                &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes},
-                                &err),
-              err);
+    assert_ok(test_predict(predictor, &one, classes, NULL, NULL, &err), err);
     assert_ok(xsm_estimator_bind(e, m, w.data, &err), err);
     xsm_index *index = NULL;
     assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
@@ -406,10 +397,7 @@ static void a_step_brings_the_correction(void **state)
     xsm_estimator_free(e); /* the gradient holds what it needs */
     assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
     assert_string_equal(xsm_model_correction(m), "tree");
-    assert_fails(xsm_predictor_run(predictor,
-                                   &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes},
-                                   &err),
-                 XSM_ERROR_STATE, err);
+    assert_fails(test_predict(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
     xsm_predictor_free(predictor);
     /* an index sees the rows alone: one from before is no longer any good, and no other can be had */
     xsm_predictor_options searching = XSM_PREDICTOR_OPTIONS_INIT;

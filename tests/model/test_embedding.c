@@ -710,10 +710,7 @@ static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
                 options.index = index;
             }
             assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
-            assert_ok(xsm_predictor_run(
-                          predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = found}, &err),
-                      err);
+            assert_ok(test_predict(predictor, &batch, found, NULL, NULL, &err), err);
             assert_memory_equal(found, best, sizeof best);
             xsm_predictor_free(predictor);
             xsm_index_free(index);

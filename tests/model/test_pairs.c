@@ -172,10 +172,7 @@ static void every_score_has_them(void **state)
                 sum += exp((double)z[k]);
             }
             xsm_batch one = xsm_batch_range(p.data, i, 1);
-            assert_ok(xsm_predictor_run(
-                          predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = &said},
-                          &err),
-                      err);
+            assert_ok(test_predict(predictor, &one, &said, NULL, NULL, &err), err);
             assert_int_equal(said, best);
             loss += log(sum) - (double)z[p.labels[i]];
             right += best == p.labels[i];

@@ -159,20 +159,10 @@ static void beams_as_wide_as_the_classes_are_exact(void **state)
         xsm_model *m = trained(&p, "tree");
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
         xsm_predictor *exact = predictor(m, TOP, 0, 0);
-        assert_ok(xsm_predictor_run(
-                      exact,
-                      &(xsm_prediction){
-                          .size = sizeof(xsm_prediction), .batch = &batch, .classes = want, .scores = want_scores},
-                      &err),
-                  err);
+        assert_ok(test_predict(exact, &batch, want, want_scores, NULL, &err), err);
         for (uint32_t beam = CLASSES - 1; beam <= CLASSES + 10; beam++) {
             xsm_predictor *wide = predictor(m, TOP, beam, 0);
-            assert_ok(xsm_predictor_run(
-                          wide,
-                          &(xsm_prediction){
-                              .size = sizeof(xsm_prediction), .batch = &batch, .classes = have, .scores = have_scores},
-                          &err),
-                      err);
+            assert_ok(test_predict(wide, &batch, have, have_scores, NULL, &err), err);
             if (beam >= CLASSES) {
                 assert_memory_equal(want, have, sizeof want);
                 assert_memory_equal(want_scores, have_scores, sizeof want_scores);
@@ -206,16 +196,8 @@ static void beams_score_as_the_model_does(void **state)
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
         for (uint32_t beam = TOP; beam < 40; beam += 11) {
             xsm_predictor *search = predictor(m, TOP, beam, 0);
-            assert_ok(xsm_predictor_run(
-                          search,
-                          &(xsm_prediction){
-                              .size = sizeof(xsm_prediction), .batch = &batch, .classes = classes, .scores = scores},
-                          &err),
-                      err);
-            assert_ok(
-                xsm_predictor_run(
-                    search, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = plain}, &err),
-                err);
+            assert_ok(test_predict(search, &batch, classes, scores, NULL, &err), err);
+            assert_ok(test_predict(search, &batch, plain, NULL, NULL, &err), err);
             assert_memory_equal(classes, plain, sizeof classes);
             assert_int_equal(xsm_predictor_probed(search), 2 * SOME * beam);
             for (uint32_t i = 0; i < SOME; i++) {
@@ -249,14 +231,7 @@ static void the_tree_predicts_alone(void **state)
     for (size_t b = 0; b < sizeof beams / sizeof *beams; b++) {
         xsm_predictor *alone = predictor(m, TOP, beams[b], 1);
         uint32_t right = 0;
-        assert_ok(xsm_predictor_run(alone,
-                                    &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                      .batch = &batch,
-                                                      .classes = classes,
-                                                      .scores = scores,
-                                                      .probabilities = probabilities},
-                                    &err),
-                  err);
+        assert_ok(test_predict(alone, &batch, classes, scores, probabilities, &err), err);
         uint64_t width = beams[b] == 0 ? 10 : beams[b] < CLASSES ? beams[b] : CLASSES;
         assert_int_equal(xsm_predictor_probed(alone), SOME * width);
         for (uint32_t i = 0; i < SOME; i++) {
@@ -297,12 +272,8 @@ static void nothing_is_allocated_in_a_search(void **state)
     uint32_t classes[SOME * TOP];
     xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
     size_t before = test_memory_calls(memory);
-    assert_ok(xsm_predictor_run(
-                  search, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, &err),
-              err);
-    assert_ok(xsm_predictor_run(
-                  alone, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, &err),
-              err);
+    assert_ok(test_predict(search, &batch, classes, NULL, NULL, &err), err);
+    assert_ok(test_predict(alone, &batch, classes, NULL, NULL, &err), err);
     assert_int_equal(test_memory_calls(memory), before);
     xsm_predictor_free(alone);
     xsm_predictor_free(search);
@@ -349,24 +320,14 @@ static void what_cannot_be_searched_is_refused(void **state)
     uint32_t classes[TOP];
     double probabilities[TOP];
     xsm_batch one = xsm_batch_range(p.data, 0, 1);
-    assert_fails(xsm_predictor_run(made,
-                                   &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                     .batch = &one,
-                                                     .classes = classes,
-                                                     .probabilities = probabilities},
-                                   &err),
-                 XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(test_predict(made, &one, classes, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
     m->bias[7] = NAN; /* which a beam of 10 need not meet; then none is to be told */
     for (uint32_t k = 0; k < CLASSES; k++) {
         m->bias[k] = NAN;
     }
-    assert_fails(xsm_predictor_run(
-                     made, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes}, &err),
-                 XSM_ERROR_DIVERGED, err);
+    assert_fails(test_predict(made, &one, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
     xsm_model_clear_correction(m);
-    assert_fails(xsm_predictor_run(
-                     made, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &one, .classes = classes}, &err),
-                 XSM_ERROR_STATE, err);
+    assert_fails(test_predict(made, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
     xsm_predictor_free(made);
     xsm_index_free(index);
     xsm_model_free(plain);
@@ -387,17 +348,12 @@ static void recall_is_counted_right(void **state)
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
     double before[TOP] = {0}, precision = 0;
     xsm_predictor *exact = predictor(m, TOP, 0, 0);
-    assert_ok(xsm_predictor_run(
-                  exact, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = want}, &err),
-              err);
+    assert_ok(test_predict(exact, &batch, want, NULL, NULL, &err), err);
     xsm_predictor_free(exact);
     static const uint32_t beams[] = {5, 8, 16, 32, 64, CLASSES};
     for (size_t b = 0; b < sizeof beams / sizeof *beams; b++) {
         xsm_predictor *search = predictor(m, TOP, beams[b], 0);
-        assert_ok(xsm_predictor_run(search,
-                                    &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have},
-                                    &err),
-                  err);
+        assert_ok(test_predict(search, &batch, have, NULL, NULL, &err), err);
         xsm_predictor_free(search);
         double recall[TOP] = {0}, right[TOP] = {0};
         for (uint32_t k = 1; k <= TOP; k++) {
@@ -461,9 +417,7 @@ static void searches_are_evaluated_on_any_labels(void **state)
     xsm_dataset *data = test_relabel(&p, false, CLASSES, offsets, labels);
     xsm_predictor *alone = predictor(m, 3, 0, 1);
     xsm_batch batch = xsm_batch_range(data, 0, ROWS);
-    assert_ok(xsm_predictor_run(
-                  alone, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have}, &err),
-              err);
+    assert_ok(test_predict(alone, &batch, have, NULL, NULL, &err), err);
     double right[3] = {0};
     for (uint32_t i = 0; i < ROWS; i++) {
         for (uint32_t k = 1; k <= 3; k++) {
@@ -549,18 +503,8 @@ static void indexes_see_corrections_by_class(void **state)
         xsm_predictor *exact = predictor(m, TOP, 0, 0), *search = NULL;
         o.index = index;
         assert_ok(xsm_predictor_new(m, &o, &search, &err), err);
-        assert_ok(xsm_predictor_run(
-                      exact,
-                      &(xsm_prediction){
-                          .size = sizeof(xsm_prediction), .batch = &batch, .classes = want, .scores = want_scores},
-                      &err),
-                  err);
-        assert_ok(xsm_predictor_run(
-                      search,
-                      &(xsm_prediction){
-                          .size = sizeof(xsm_prediction), .batch = &batch, .classes = have, .scores = have_scores},
-                      &err),
-                  err);
+        assert_ok(test_predict(exact, &batch, want, want_scores, NULL, &err), err);
+        assert_ok(test_predict(search, &batch, have, have_scores, NULL, &err), err);
         assert_memory_equal(want, have, sizeof want);
         for (int i = 0; i < SOME * TOP; i++) {
             assert_true(fabsf(want_scores[i] - have_scores[i]) < 1e-4f);

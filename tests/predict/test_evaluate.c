@@ -217,13 +217,7 @@ static void ties_go_to_the_smaller_class(void **state)
     xsm_predictor *predictor = NULL;
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
     xsm_batch batch = xsm_batch_range(p.data, 0, 70);
-    assert_ok(xsm_predictor_run(predictor,
-                                &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                  .batch = &batch,
-                                                  .classes = classes,
-                                                  .probabilities = probabilities},
-                                &err),
-              err);
+    assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
     for (uint32_t i = 0; i < 70 * 5; i++) {
         assert_int_equal(classes[i], i % 5);
         assert_true(fabs(probabilities[i] - 1.0 / 400) < 1e-8);
@@ -440,11 +434,7 @@ static void weights_that_are_no_numbers(void **state)
             assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
             uint32_t classes[300 * 5];
             xsm_batch batch = xsm_batch_range(data, 0, 300);
-            assert_fails(xsm_predictor_run(
-                             predictor,
-                             &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes},
-                             &err),
-                         XSM_ERROR_DIVERGED, err);
+            assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_DIVERGED, err);
             assert_non_null(strstr(err.message, kind & 1 ? "row 299 " : "row 0 "));
             xsm_predictor_free(predictor);
         }
@@ -484,14 +474,7 @@ static void prediction_agrees(void **state)
             }
             test_memory_fail(memory, 1); /* from here on every allocation is refused */
             xsm_batch batch = xsm_batch_rows(p.data, rows, p.rows);
-            assert_ok(xsm_predictor_run(predictor,
-                                        &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                          .batch = &batch,
-                                                          .classes = best,
-                                                          .scores = scores,
-                                                          .probabilities = probabilities},
-                                        &err),
-                      err);
+            assert_ok(test_predict(predictor, &batch, best, scores, probabilities, &err), err);
             assert_int_equal(test_memory_calls(memory), 0);
             test_memory_fail(memory, 0);
             double loss = 0;
@@ -522,10 +505,7 @@ static void prediction_agrees(void **state)
             /* the other results are wanted or not */
             uint32_t *again = calloc((size_t)p.rows * top, sizeof *again);
             assert_non_null(again);
-            assert_ok(xsm_predictor_run(
-                          predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = again}, &err),
-                      err);
+            assert_ok(test_predict(predictor, &batch, again, NULL, NULL, &err), err);
             assert_memory_equal(best, again, (size_t)p.rows * top * sizeof *best);
             free(again);
             free(best);
@@ -559,12 +539,7 @@ static void indexes_find_the_same(void **state)
         static uint32_t want[ROWS * TOP], have[ROWS * TOP];
         static float scores[ROWS * TOP];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
-        assert_ok(
-            xsm_predictor_run(
-                plain,
-                &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = want, .scores = scores},
-                &err),
-            err);
+        assert_ok(test_predict(plain, &batch, want, scores, NULL, &err), err);
         assert_int_equal(xsm_predictor_probed(plain), 0);
         for (int way = 0; way < 3; way++) {
             assert_ok(xsm_index_new(NULL, way ? "spherical" : "exact", &index, &err), err);
@@ -573,12 +548,7 @@ static void indexes_find_the_same(void **state)
             assert_fails(xsm_predictor_new(m, &options, &searching, &err), XSM_ERROR_STATE, err);
             assert_ok(xsm_index_build_model(index, m, &err), err);
             assert_ok(xsm_predictor_new(m, &options, &searching, &err), err);
-            assert_ok(xsm_predictor_run(
-                          searching,
-                          &(xsm_prediction){
-                              .size = sizeof(xsm_prediction), .batch = &batch, .classes = have, .scores = scores},
-                          &err),
-                      err);
+            assert_ok(test_predict(searching, &batch, have, scores, NULL, &err), err);
             uint32_t missed = 0;
             for (uint32_t i = 0; i < ROWS * TOP; i++) {
                 float exact;
@@ -591,17 +561,8 @@ static void indexes_find_the_same(void **state)
             uint64_t probed = xsm_predictor_probed(searching);
             assert_true(way < 2 ? probed == ROWS * K : probed >= ROWS * 30 && probed < ROWS * 90);
             double probabilities[ROWS * TOP];
-            assert_fails(xsm_predictor_run(searching,
-                                           &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                             .batch = &batch,
-                                                             .classes = have,
-                                                             .probabilities = probabilities},
-                                           &err),
-                         XSM_ERROR_UNSUPPORTED, err);
-            assert_ok(xsm_predictor_run(
-                          searching,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have}, &err),
-                      err);
+            assert_fails(test_predict(searching, &batch, have, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_ok(test_predict(searching, &batch, have, NULL, NULL, &err), err);
             xsm_predictor_free(searching);
             xsm_index_free(index);
         }
@@ -636,37 +597,20 @@ static void predictors_notice_what_has_changed(void **state)
             assert_ok(xsm_model_set_layout(m, !layout, &err), err);
             assert_ok(xsm_index_build_model(index, m, &err), err);
             assert_ok(xsm_predictor_new(m, &o, &late, &err), err);
-            assert_ok(
-                xsm_predictor_run(
-                    early, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have}, &err),
-                err);
-            assert_ok(
-                xsm_predictor_run(
-                    late, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = want}, &err),
-                err);
+            assert_ok(test_predict(early, &batch, have, NULL, NULL, &err), err);
+            assert_ok(test_predict(late, &batch, want, NULL, NULL, &err), err);
             assert_memory_equal(have, want, sizeof have);
             if (searches) {
                 assert_ok(xsm_index_build_model(index, other, &err), err);
-                assert_fails(xsm_predictor_run(
-                                 early,
-                                 &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have},
-                                 &err),
-                             XSM_ERROR_STATE, err);
+                assert_fails(test_predict(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
                 assert_ok(xsm_index_build_model(index, m, &err), err);
-                assert_ok(xsm_predictor_run(
-                              early,
-                              &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have},
-                              &err),
-                          err);
+                assert_ok(test_predict(early, &batch, have, NULL, NULL, &err), err);
             }
             xsm_class_map map = XSM_CLASS_MAP_INIT;
             map.classes = K + 1;
             map.features = p.features;
             assert_ok(xsm_model_grow(m, p.features, &map, &err), err);
-            assert_fails(
-                xsm_predictor_run(
-                    early, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = have}, &err),
-                XSM_ERROR_STATE, err);
+            assert_fails(test_predict(early, &batch, have, NULL, NULL, &err), XSM_ERROR_STATE, err);
             if (searches) { /* as the index: built before classes, and before features, were new */
                 xsm_predictor *none = NULL;
                 assert_fails(xsm_predictor_new(m, &o, &none, &err), XSM_ERROR_STATE, err);
@@ -720,29 +664,14 @@ static void bad_calls_are_refused(void **state)
     assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
     uint32_t classes[5];
     xsm_batch batch = xsm_batch_range(p.data, 0, 1), other = xsm_batch_range(wide.data, 0, 1);
-    assert_fails(
-        xsm_predictor_run(NULL, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes},
-                          &err),
-        XSM_ERROR_ARGUMENT, err);
-    assert_fails(
-        xsm_predictor_run(predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .classes = classes}, &err),
-        XSM_ERROR_ARGUMENT, err);
-    assert_fails(xsm_predictor_run(predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch}, &err),
-                 XSM_ERROR_ARGUMENT, err);
-    assert_fails(
-        xsm_predictor_run(predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &other, .classes = classes}, &err),
-        XSM_ERROR_SHAPE, err);
+    assert_fails(test_predict(NULL, &batch, classes, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(test_predict(predictor, NULL, classes, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(test_predict(predictor, &batch, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(test_predict(predictor, &other, classes, NULL, NULL, &err), XSM_ERROR_SHAPE, err);
     batch.first = 30;
-    assert_fails(
-        xsm_predictor_run(predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, &err),
-        XSM_ERROR_RANGE, err);
+    assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_RANGE, err);
     batch.size = 8;
-    assert_fails(
-        xsm_predictor_run(predictor,
-                          &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, &err),
-        XSM_ERROR_STRUCT_OLD, err);
+    assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_STRUCT_OLD, err);
     assert_int_equal(xsm_predictor_top(NULL), 0);
     xsm_predictor_free(NULL);
     xsm_predictor_free(predictor);

@@ -248,8 +248,7 @@ static xsm_status foretell(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         uint32_t classes[ROWS * 5];
         xsm_batch batch = xsm_batch_range(s->p.data, 0, ROWS);
-        status = xsm_predictor_run(
-            predictor, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = classes}, err);
+        status = test_predict(predictor, &batch, classes, NULL, NULL, err);
     }
     xsm_predictor_free(predictor);
     xsm_model_free(m);
