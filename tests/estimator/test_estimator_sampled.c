@@ -142,6 +142,7 @@ static const struct {
     bool several;
 } methods[] = {
     {"nce", "", false},
+    {"nce", "lambda=0.3", false},
     {"importance", "", false},
     {"sampled-softmax", "", false},
     {"sampled-softmax", "", true},
