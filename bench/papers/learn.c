@@ -102,7 +102,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     if (how->evaluations > 0) {
         uint64_t every = how->epochs / how->evaluations;
         options.evaluate_every = every ? every : 1;
-        options.evaluate_train = 1;
+        options.evaluate_train = XSM_EVALUATE_ALL;
         options.evaluate_top = 5;
     }
     options.progress = listen;

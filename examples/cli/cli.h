@@ -315,7 +315,8 @@ void cli_json_null(cli_json *json, const char *key);
 void cli_json_real(cli_json *json, const char *key, double value);
 /* One member for each of cli_measure_ranks; `count` of the values are known. */
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
-/* {"log_loss", "error"} and, if requested, the measures of the k best classes. `metrics` may be NULL: all are null. */
+/* {"log_loss", "error", "rows"} and, if requested, the measures of the k best classes. `metrics` may be NULL: all are
+ * null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
 /* --- progress.c: the bar ------------------------------------------------------------------------------------------ */

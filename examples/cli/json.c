@@ -101,9 +101,11 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
     if (metrics) {
         cli_json_real(json, "log_loss", metrics->log_loss);
         cli_json_real(json, "error", metrics->error);
+        cli_json_whole(json, "rows", metrics->rows);
     } else {
         cli_json_null(json, "log_loss");
         cli_json_null(json, "error");
+        cli_json_null(json, "rows");
     }
     if (ranking) {
         for (size_t i = 0; i < CLI_MEASURES; i++) {

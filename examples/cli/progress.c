@@ -87,6 +87,20 @@ static void fill_bar(char *bar, double share)
     bar[BAR] = '\0';
 }
 
+/* The time that a phase still takes, as "12 s", from the time that it has taken and the share that is done. */
+static const char *time_left(double seconds, double share, cli_buffer *buffer)
+{
+    if (!(share > 0)) {
+        return "?";
+    }
+    const double left = seconds / share * (1 - share);
+    if (left >= 60) {
+        return cli_seconds(left, buffer);
+    }
+    snprintf(buffer->text, sizeof buffer->text, "%.0f s", left);
+    return buffer->text;
+}
+
 int32_t cli_watch(void *user, const xsm_activity *activity)
 {
     (void)user;
@@ -94,13 +108,14 @@ int32_t cli_watch(void *user, const xsm_activity *activity)
     const int quiet = strcmp(activity->phase, "training") == 0 || strncmp(activity->phase, "choosing", 8) == 0 ||
                       strcmp(activity->phase, "predicting") == 0;
     if (!quiet && is_terminal()) {
-        cli_buffer done;
+        cli_buffer done, left;
         char bar[BAR + 1], *text;
         const char *what = noted ? noted : activity->phase;
         if (activity->total > 0) {
             const double share = (double)activity->done / (double)activity->total;
             fill_bar(bar, share);
-            text = cli_format("%s [%s] %3d %%", what, bar, (int)(share * 100));
+            text = cli_format("%s [%s] %3d %%  %s left", what, bar, (int)(share * 100),
+                              time_left(activity->seconds, share, &left));
         } else if (strcmp(activity->unit, "bytes") == 0) {
             text = cli_format("%s: %s", what, cli_bytes((double)activity->done, &done));
         } else {
@@ -135,23 +150,13 @@ void cli_bar(const xsm_progress *progress, double since)
     cli_buffer rate, left;
     uint64_t epoch = progress->epoch < progress->epochs ? progress->epoch + 1 : progress->epochs;
     cli_grouped(progress->seconds > 0 ? (uint64_t)((double)progress->step / progress->seconds) : 0, &rate);
-    if (share > 0) {
-        /* Uses the wall clock, so that evaluations between epochs are included. */
-        double seconds = (now - since) / share * (1 - share);
-        if (seconds < 60) {
-            snprintf(left.text, sizeof left.text, "%.0f s", seconds);
-        } else {
-            cli_seconds(seconds, &left);
-        }
-    } else {
-        snprintf(left.text, sizeof left.text, "?");
-    }
     char loss[32] = "";
     if (progress->loss == progress->loss) {
         snprintf(loss, sizeof loss, "  loss %.4g", progress->loss);
     }
     char *text = cli_format("epoch %llu/%llu [%s] %3d %%  %s steps/s%s  %s left", (unsigned long long)epoch,
-                            (unsigned long long)progress->epochs, bar, (int)(share * 100), rate.text, loss, left.text);
+                            (unsigned long long)progress->epochs, bar, (int)(share * 100), rate.text, loss,
+                            time_left(now - since, share, &left)); /* of the clock: with evaluations between epochs */
     draw(text);
     free(text);
 }

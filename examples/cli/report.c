@@ -19,6 +19,7 @@ char *cli_train_json(const cli_run *r)
     }
     cli_json json = {out, 0};
     cli_json_open(&json, NULL);
+    cli_json_text(&json, "method", r->estimator_name);
     cli_json_text(&json, "estimator", r->estimator_name);
     cli_json_whole(&json, "examples", r->train_info.rows);
     cli_json_whole(&json, "features", r->train_info.features);
@@ -41,12 +42,14 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "steps", r->end.step);
     cli_tune_json(&json, r);
     cli_choose_json(&json, r);
+    cli_json_real(&json, "choice_seconds", (r->choice ? r->chosen.seconds : 0) + (r->tuning ? r->tuned.seconds : 0));
     if (r->warm_path) {
         cli_json_whole(&json, "new_classes", r->new_classes);
     }
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
+    cli_json_real(&json, "model_bytes", r->model_bytes);
     cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics.of : NULL, 0);
     if (r->test_rows) {
         cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, 1);
@@ -62,9 +65,14 @@ char *cli_train_json(const cli_run *r)
     return text;
 }
 
-static void print_metrics(const char *name, const xsm_metrics *metrics, int precision)
+/* `rows` are those that there are, of which a sample may have been evaluated. */
+static void print_metrics(const char *name, const xsm_metrics *metrics, uint64_t rows, int precision)
 {
     printf("%-10s log-loss %.4f, error %.2f %%", name, metrics->log_loss, 100 * metrics->error);
+    if (metrics->rows + metrics->unlabelled < rows) {
+        cli_buffer a, b;
+        printf(", of %s of the %s rows (--evaluate-train all)", cli_grouped(metrics->rows, &a), cli_grouped(rows, &b));
+    }
     if (precision) {
         for (size_t i = 0; i < CLI_MEASURES; i++) {
             if (!isnan(cli_measure_at(metrics, i, 1))) {
@@ -142,10 +150,10 @@ void cli_train_report(const cli_run *r)
         print_steps(r);
     }
     if (r->train_known) {
-        print_metrics("train", &r->train_metrics.of, 0);
+        print_metrics("train", &r->train_metrics.of, r->train_info.rows, 0);
     }
     if (r->test_known) {
-        print_metrics("test", &r->test_metrics.of, 1);
+        print_metrics("test", &r->test_metrics.of, r->test_info.rows, 1);
     }
     if (r->model_path) {
         printf("%-10s %s\n", "saved", r->model_path);

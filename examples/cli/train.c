@@ -4,8 +4,10 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-const char *const cli_order_words[] = {"shuffle", "file", NULL}; /* XSM_ORDER_* */
+const char *const cli_order_words[] = {"shuffle", "file", NULL};        /* XSM_ORDER_* */
+const char *const cli_evaluate_words[] = {"no", "all", "sample", NULL}; /* XSM_EVALUATE_* */
 static const char *const eta_words[] = {"auto", NULL};
 static const char *const bias_words[] = {"no", "yes", "only", NULL}; /* CLI_BIAS_ONLY is the last */
 
@@ -21,6 +23,9 @@ static int save_model(cli_run *r)
         return cli_library_failed(&err);
     }
     cli_note_clear();
+    struct stat saved;
+    r->model_bytes =
+        !cli_outputs[CLI_OUTPUT_MODEL].in_place && stat(path, &saved) == 0 ? (double)saved.st_size : (double)NAN;
     cli_outputs[CLI_OUTPUT_MODEL].ready = 1;
     return CLI_GO_ON;
 }
@@ -156,6 +161,9 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .checkpoint_every = -1,
         .score = -1,
         .tolerance = -1,
+        .evaluate_train = -1,
+        .entered = cli_clock(),
+        .model_bytes = (double)NAN,
         .hidden = {0, -1, -1, 0},
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
@@ -230,8 +238,10 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "start from this model, with whatever classes and features are new in the rows", NULL, 0, 0, 0, 0},
         {"resume", CLI_TEXT, &r.resume_path, "FILE",
          "go on from this checkpoint; the other flags must be those of the run that saved it", NULL, 0, 0, 0, 0},
-        {"no-evaluate", CLI_SWITCH, &r.unevaluated, NULL, "skip the evaluation at the end, which scores every row",
-         NULL, 0, 0, 0, 0},
+        {"evaluate-train", CLI_CHOICE, &r.evaluate_train, "HOW",
+         "training rows to evaluate on: no, all, or a sample in a tenth of the run's time (sample)", cli_evaluate_words,
+         0, 0, 0, 0},
+        {"no-evaluate", CLI_SWITCH, &r.unevaluated, NULL, "skip every evaluation", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

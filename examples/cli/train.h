@@ -7,10 +7,11 @@
 #define XSM_EXPERIMENTAL /* choice and tuning */
 #include "cli.h"
 
-enum { CLI_BIAS_ONLY = 2 };                 /* value of `bias`: no features */
-enum { CLI_CHOICE_LINES = 3 };              /* that explain the automatic choice */
-extern const char *const cli_order_words[]; /* XSM_ORDER_* */
-extern const char *const cli_score_words[]; /* XSM_GEOMETRY_* */
+enum { CLI_BIAS_ONLY = 2 };                    /* value of `bias`: no features */
+enum { CLI_CHOICE_LINES = 3 };                 /* that explain the automatic choice */
+extern const char *const cli_order_words[];    /* XSM_ORDER_* */
+extern const char *const cli_score_words[];    /* XSM_GEOMETRY_* */
+extern const char *const cli_evaluate_words[]; /* XSM_EVALUATE_* */
 
 /* Settings of an embedding model (hidden.c). */
 typedef struct cli_hidden {
@@ -60,8 +61,9 @@ typedef struct cli_run {
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias;                     /* -1 until the flags are read */
     int order, json;
-    int score;       /* an XSM_GEOMETRY_* value, -1 = not given */
-    int unevaluated; /* --no-evaluate */
+    int score;          /* an XSM_GEOMETRY_* value, -1 = not given */
+    int unevaluated;    /* --no-evaluate */
+    int evaluate_train; /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
     double time_budget;   /* seconds; 0 = none */
     double pairs;         /* their strength; 0: no pairs; < 0: not given */
@@ -99,14 +101,15 @@ typedef struct cli_run {
     xsm_dataset_info raw_info, train_info, test_info;
     uint64_t unlabelled_dropped;
     cli_history history;
-    double began, started;   /* choosing, training */
-    int spent;               /* the time budget ended the run */
-    xsm_progress end;        /* where training ended */
-    xsm_fit_result fit;      /* of lbfgs */
-    uint64_t evaluated_step; /* the state that the results below belong to */
+    double entered, began, started; /* reading, choosing, training */
+    int spent;                      /* the time budget ended the run */
+    xsm_progress end;               /* where training ended */
+    xsm_fit_result fit;             /* of lbfgs */
+    uint64_t evaluated_step;        /* the state that the results below belong to */
     cli_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
-    uint64_t restarts; /* each at a tenth of the rate, because the run diverged */
+    double model_bytes; /* of the file; NAN without one */
+    uint64_t restarts;  /* each at a tenth of the rate, because the run diverged */
 } cli_run;
 
 /* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. Like all other

@@ -44,7 +44,7 @@ static xsm_trainer_options step_options(cli_run *r)
     options.seed = r->seed;
     options.eta = isnan(r->eta) ? 0 : r->eta;
     options.evaluate_every = evaluate_every(r);
-    options.evaluate_train = 1;
+    options.evaluate_train = r->evaluate_train;
     options.test = r->test_rows;
     options.progress = on_progress;
     options.progress_user = r;
@@ -94,7 +94,7 @@ static xsm_status run_fit(cli_run *r, xsm_error *err)
     options.iterations = r->iterations;
     options.tolerance = r->tolerance;
     options.evaluate_every = evaluate_every(r);
-    options.evaluate_train = 1;
+    options.evaluate_train = r->evaluate_train;
     options.test = r->test_rows;
     options.progress = on_progress;
     options.progress_user = r;
@@ -191,27 +191,42 @@ int cli_train_run(cli_run *r)
     return add_pairs(r);
 }
 
+/* The training rows, or as many of them as may be evaluated in a tenth of the time that the run has taken so far. */
+static int evaluate_train(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    if (r->evaluate_train == XSM_EVALUATE_SAMPLE) {
+        options.seconds = fmax((cli_clock() - r->entered) / 10, 0.1);
+    }
+    cli_metrics_start(&r->train_metrics);
+    cli_note("evaluating on %s training rows ...", r->evaluate_train == XSM_EVALUATE_ALL ? "the" : "some");
+    if (xsm_evaluate(r->context, r->model, r->train_rows, &options, &r->train_metrics.of, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    r->train_known = 1;
+    return CLI_GO_ON;
+}
+
 int cli_train_evaluate(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (r->train_known || r->unevaluated) {
+    if (r->train_known || r->test_known || r->unevaluated) {
         return CLI_GO_ON;
     }
-    cli_metrics_start(&r->train_metrics);
-    cli_metrics_start(&r->test_metrics);
-    cli_note("evaluating on the training rows ...");
-    if (xsm_evaluate(r->context, r->model, r->train_rows, NULL, &r->train_metrics.of, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
-    if (r->test_rows) {
+    int code = r->evaluate_train == XSM_EVALUATE_NONE ? CLI_GO_ON : evaluate_train(r);
+    if (code == CLI_GO_ON && r->test_rows) {
+        cli_metrics_start(&r->test_metrics);
         cli_note("evaluating on the test rows ...");
         if (xsm_evaluate(r->context, r->model, r->test_rows, NULL, &r->test_metrics.of, &err) != XSM_OK) {
             return cli_library_failed(&err);
         }
+        r->test_known = 1;
     }
     cli_note_clear();
-    r->train_known = 1;
-    r->test_known = r->test_rows != NULL;
-    cli_history_line(&r->history, &r->end, &r->train_metrics.of, r->test_known ? &r->test_metrics.of : NULL);
-    return CLI_GO_ON;
+    if (code == CLI_GO_ON) {
+        cli_history_line(&r->history, &r->end, r->train_known ? &r->train_metrics.of : NULL,
+                         r->test_known ? &r->test_metrics.of : NULL);
+    }
+    return code;
 }

@@ -44,13 +44,29 @@ typedef struct xsm_evaluate_options {
     /** B, 0 to 1e9; #XSM_DEFAULT = 1.5. Usual: 0.4 for Wikipedia data, 2.6 for Amazon data. With 0 the weight of a
      *  label without training rows is infinite, and `psp` and `psndcg` may be NaN. */
     double propensity_b;
+    /** Most rows: with fewer than the dataset has, a sample, one row of each of as many equal parts of the dataset, the
+     *  same in every call. 0 = all. xsm_metrics::rows says how many of them had a label. */
+    uint64_t rows;
+    /** About the most seconds, above 0: samples that grow are evaluated while the next one is expected to end in time,
+     *  at least one of 128 rows; the result is that of the largest, which are all rows where time suffices. So it
+     *  depends on the machine. 0 = no limit. */
+    double seconds;
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
 #define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_evaluate_options), XSM_DEFAULT, XSM_DEFAULT                                                         \
+        sizeof(xsm_evaluate_options), XSM_DEFAULT, XSM_DEFAULT, 0, 0                                                   \
     }
+
+/** Which training rows a trainer or a fit evaluates. */
+enum {
+    XSM_EVALUATE_NONE = 0,  /**< None. */
+    XSM_EVALUATE_ALL = 1,   /**< All: an exact evaluation scores every class for every row. */
+    XSM_EVALUATE_SAMPLE = 2 /**< A sample that takes about a tenth of the seconds that training has taken before the
+                                 first evaluation, but at least 0.1 s; all rows where time suffices. Later evaluations
+                                 use as many rows as the first. xsm_metrics::rows says how many. */
+};
 
 /** Result of an evaluation. The caller sets `top` and the arrays that it wants, the function the rest. Start with
  *  #XSM_METRICS_INIT: no arrays. */
@@ -127,8 +143,9 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
  *          #XSM_ERROR_DIVERGED if a score is not finite (the message names the row); #XSM_ERROR_RANGE;
- *          #XSM_ERROR_MEMORY. O(N K nnz), and O(N K top) at worst with arrays. Needs 2 KiB times `top` for each thread,
- *          and up to 64 MiB for sums of measures. The result is bit-identical for any number of threads. */
+ *          #XSM_ERROR_MEMORY. O(N K nnz), and O(N K top) at worst with arrays, where N are the rows evaluated. Needs
+ *          2 KiB times `top` for each thread, and up to 64 MiB for sums of measures. The result is bit-identical for
+ * any number of threads, unless `seconds` are given. */
 XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
 

@@ -84,7 +84,7 @@ typedef struct xsm_trainer_options {
     double factor;                  /**< Factor of #XSM_SCHEDULE_STEP, in (0, 1]; 0 = 0.9. */
     uint64_t seed;                  /**< Seed of the order of the rows. */
     uint64_t evaluate_every;        /**< Epochs between evaluations; 0 = never. */
-    int32_t evaluate_train;         /**< 1 = also evaluate on the training rows. */
+    int32_t evaluate_train;         /**< An XSM_EVALUATE_* value: the training rows to evaluate on, too. */
     uint32_t evaluate_top;          /**< Numbers in each array of these evaluations, xsm_metrics::top; 0 = 10. */
     const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. A trainer keeps them. */
     xsm_progress_function progress; /**< Callback, or NULL. */

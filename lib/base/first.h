@@ -25,7 +25,7 @@
 #define XSMI_LAST_xsm_error message
 #define XSMI_LAST_xsm_estimator_check_options set
 #define XSMI_LAST_xsm_estimator_ops sift
-#define XSMI_LAST_xsm_evaluate_options propensity_b
+#define XSMI_LAST_xsm_evaluate_options seconds
 #define XSMI_LAST_xsm_fit_options reserved
 #define XSMI_LAST_xsm_fit_result reserved
 #define XSMI_LAST_xsm_gradient_view row_bound

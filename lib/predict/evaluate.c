@@ -10,6 +10,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -18,6 +19,10 @@
 #define JOB_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
 /* Sums of measures that are kept before they are joined, so that a large k needs no memory for each job: 64 MiB. */
 #define ROUND_NUMBERS ((size_t)1 << 23)
+/* Where seconds are limited: the rows of the first sample; how many times larger the next one is at most; and the share
+ * of the time left that it is expected to take. */
+enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
+#define SAMPLE_SHARE 0.8
 
 /* Sums over the rows of one job. */
 typedef struct partial {
@@ -35,6 +40,7 @@ typedef struct evaluate_job {
     const xsm_dataset *dataset;
     uint32_t top;           /* at least 1 */
     bool ranked;            /* measures are wanted */
+    uint64_t rows;          /* to evaluate, of the dataset's */
     uint64_t most;          /* rows with scratch, at most those of a job */
     size_t jobs, round;     /* all jobs; the most in a round */
     size_t first;           /* first job of the round */
@@ -80,6 +86,24 @@ static scratch divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     size_t bytes = xsmi_model_score_all_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
     p.model = xsmi_arena_take(arena, bytes, 1);
     return p;
+}
+
+/* Where part i of `rows` equal parts of the dataset begins; a row off, at most, in a dataset of a hundred million. */
+static uint64_t part_of(const evaluate_job *job, uint64_t i)
+{
+    const uint64_t whole = job->dataset->rows / job->rows, rest = job->dataset->rows % job->rows;
+    return i * whole + XSMI_MIN((uint64_t)((double)i * (double)rest / (double)job->rows), rest);
+}
+
+/* Row i of those that are evaluated. A sample takes one row of each part, at a place that a hash of i says, so that it
+ * does not follow a period of the rows. */
+static uint64_t row_of(const evaluate_job *job, uint64_t i)
+{
+    if (job->rows == job->dataset->rows) {
+        return i;
+    }
+    const uint64_t first = part_of(job, i);
+    return first + xsmi_hash(&i, sizeof i, 0) % (part_of(job, i + 1) - first);
 }
 
 /* The weight of a label, which may be unseen. */
@@ -153,7 +177,7 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
 {
     partial *p = &job->partials[index];
     const xsm_model *m = job->model;
-    const uint64_t row = (uint64_t)(job->first + index) * JOB_ROWS + i;
+    const uint64_t row = row_of(job, (uint64_t)(job->first + index) * JOB_ROWS + i);
     const double log_sum_exp = here->rows->log_sum_exp[i];
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
@@ -203,15 +227,16 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     const scratch here = divide_scratch(job, &arena);
     job_rows *r = here.rows;
     uint64_t first = (uint64_t)(job->first + index) * JOB_ROWS;
-    size_t rows = (size_t)XSMI_MIN(job->dataset->rows - first, JOB_ROWS);
+    size_t rows = (size_t)XSMI_MIN(job->rows - first, JOB_ROWS);
     xsmi_score_all blocks[XSMI_TILE_BLOCKS];
     size_t count = 0;
     for (size_t i = 0; i < JOB_ROWS; i++) {
         r->targets[i] = XSMI_NO_CLASS;
         if (i < rows) {
             size_t labels;
-            const uint32_t *label = xsmi_dataset_labels(job->dataset, first + i, &labels);
-            r->features[i] = xsmi_dataset_features(job->dataset, first + i);
+            const uint64_t row = row_of(job, first + i);
+            const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
+            r->features[i] = xsmi_dataset_features(job->dataset, row);
             if (labels == 1 && label[0] < job->model->classes) {
                 r->targets[i] = label[0];
             }
@@ -241,7 +266,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     for (size_t i = 0; i < rows; i++) {
         add_row(job, index, i, &here);
     }
-    xsmi_dataset_passed(job->dataset, first, rows);
+    const uint64_t from = row_of(job, first);
+    xsmi_dataset_passed(job->dataset, from, row_of(job, first + rows - 1) + 1 - from);
     xsmi_advance(job->context, rows);
 }
 
@@ -305,7 +331,7 @@ static xsm_status finish(const evaluate_job *job, const total *sum, xsm_metrics 
     }
     if (all->rows == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to evaluate against",
-                         (unsigned long long)job->dataset->rows);
+                         (unsigned long long)job->rows);
     }
     m->rows = all->rows;
     m->known_rows = all->known_rows;
@@ -389,6 +415,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                          "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,
                          o->propensity_b);
     }
+    if (!(o->seconds >= 0 && isfinite(o->seconds))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
+    }
     if (xsmi_model_input(model) != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
@@ -413,8 +442,8 @@ static xsm_status prepare(evaluate_job *job, const xsm_evaluate_options *o, cons
 {
     xsm_context *ctx = job->context;
     const xsm_model *model = job->model;
-    job->most = XSMI_MAX(job->dataset->rows, kept->rows);
-    job->jobs = (size_t)((job->dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
+    job->most = XSMI_MAX(job->rows, kept->rows);
+    job->jobs = (size_t)((job->rows + JOB_ROWS - 1) / JOB_ROWS);
     const size_t sums = MEASURES * (size_t)job->top, threads = xsm_context_threads(ctx);
     job->round = XSMI_MIN(job->jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
     job->weight_count = model->map.counts && (m->psp || m->psndcg) ? (size_t)model->classes + 1 : 0;
@@ -447,7 +476,7 @@ static xsm_status prepare(evaluate_job *job, const xsm_evaluate_options *o, cons
 static xsm_status run_rounds(evaluate_job *job, total *sum, xsm_error *err)
 {
     xsmi_activity activity;
-    xsmi_begin(&activity, job->context, "evaluating", "rows", job->dataset->rows);
+    xsmi_begin(&activity, job->context, "evaluating", "rows", job->rows);
     xsm_status status = XSM_OK;
     for (; job->first < job->jobs && status == XSM_OK; job->first += job->round) {
         const size_t count = XSMI_MIN(job->round, job->jobs - job->first);
@@ -471,6 +500,24 @@ static xsm_status write_results(const evaluate_job *job, const total *sum, xsm_m
     return XSM_OK;
 }
 
+/* Evaluates the job's rows. Returns how many times larger a sample may be that is to end at `end`, if that is twice or
+ * more; else 0, after writing the results. */
+static xsm_status evaluate_rows(evaluate_job *job, const xsm_evaluate_options *o, xsmi_evaluate_scratch *kept,
+                                xsm_metrics *m, xsm_metrics *metrics, double end, double *growth, xsm_error *err)
+{
+    total sum = {.all.failed = UINT64_MAX};
+    const double since = xsmi_seconds();
+    job->first = 0;
+    xsm_status status = prepare(job, o, m, kept, &sum, err);
+    status = status == XSM_OK ? run_rounds(job, &sum, err) : status;
+    const double now = xsmi_seconds();
+    *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);
+    *growth = *growth >= 2 ? *growth : 0;
+    status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;
+    release(job, &sum);
+    return status;
+}
+
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
                          xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
 {
@@ -480,10 +527,34 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
     const bool ranked = is_ranked(&m);
     evaluate_job job = {
         .context = kept->context, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
-    total sum = {.all.failed = UINT64_MAX};
-    xsm_status status = prepare(&job, &o, &m, kept, &sum, err);
-    status = status == XSM_OK ? run_rounds(&job, &sum, err) : status;
-    status = status == XSM_OK ? write_results(&job, &sum, &m, metrics, err) : status;
-    release(&job, &sum);
-    return status;
+    const uint64_t rows = o.rows ? XSMI_MIN(o.rows, dataset->rows) : dataset->rows;
+    const double end = xsmi_seconds() + o.seconds;
+    job.rows = o.seconds > 0 ? XSMI_MIN(rows, FIRST_SAMPLE) : rows;
+    double growth;
+    do {
+        XSMI_TRY(evaluate_rows(&job, &o, kept, &m, metrics, job.rows < rows ? end : 0, &growth, err));
+        job.rows = XSMI_MIN(rows, (uint64_t)(growth * (double)job.rows));
+    } while (growth > 0);
+    return XSM_OK;
+}
+
+xsm_status xsmi_evaluate_train(xsm_context *ctx, const xsm_model *model, const xsm_dataset *train, int32_t how,
+                               double seconds, uint64_t *sample, xsm_metrics *metrics, xsm_error *err)
+{
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    if (how == XSM_EVALUATE_SAMPLE) {
+        o.rows = *sample;
+        o.seconds = *sample ? 0 : XSMI_MAX(seconds / 10, 0.1);
+    }
+    XSMI_TRY(xsm_evaluate(ctx, model, train, &o, metrics, err));
+    *sample = metrics->rows + metrics->unlabelled;
+    return XSM_OK;
+}
+
+xsm_status xsmi_check_evaluate_train(int32_t how, xsm_error *err)
+{
+    if (how < XSM_EVALUATE_NONE || how > XSM_EVALUATE_SAMPLE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_train %d is none of XSM_EVALUATE_*", how);
+    }
+    return XSM_OK;
 }

@@ -24,6 +24,12 @@ typedef struct xsmi_evaluate_scratch {
 /* xsm_evaluate() with that memory. */
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
                          xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err);
+/* Evaluates training rows during training, `how` an XSM_EVALUATE_* value, XSM_EVALUATE_NONE excepted. `seconds` are
+ * those of training so far; *sample are the rows of the first evaluation, which this sets, and 0 before. */
+xsm_status xsmi_evaluate_train(xsm_context *ctx, const xsm_model *model, const xsm_dataset *train, int32_t how,
+                               double seconds, uint64_t *sample, xsm_metrics *metrics, xsm_error *err);
+/* Refuses what is none of these values. */
+xsm_status xsmi_check_evaluate_train(int32_t how, xsm_error *err);
 /* Releases the memory. */
 void xsmi_evaluate_scratch_free(xsmi_evaluate_scratch *s);
 

@@ -64,6 +64,7 @@ typedef struct fit {
     xsm_status status; /* what stopped the fit, or XSM_OK */
     xsm_error *err;
     xsm_metrics train_metrics, test_metrics;
+    uint64_t sample; /* training rows evaluated, 0 until they are */
 } fit;
 
 static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
@@ -79,6 +80,7 @@ static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o,
     if (o->evaluate_top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
     }
+    XSMI_TRY(xsmi_check_evaluate_train(o->evaluate_train, err));
     if (o->memory > 1000) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "L-BFGS is to keep %u pairs of vectors; accepted are up to 1000",
                          o->memory);
@@ -130,7 +132,8 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
     double since = xsmi_seconds();
     xsm_status status = XSM_OK;
     if (t->options.evaluate_train) {
-        status = xsm_evaluate(t->context, t->model, t->train, NULL, &t->train_metrics, err);
+        status = xsmi_evaluate_train(t->context, t->model, t->train, t->options.evaluate_train, seconds(t), &t->sample,
+                                     &t->train_metrics, err);
         *train = &t->train_metrics;
     }
     if (status == XSM_OK && t->options.test) {

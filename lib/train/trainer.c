@@ -32,6 +32,7 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
     if (o->evaluate_top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "evaluate_top is %u; accepted is 1 to %d", o->evaluate_top, XSM_TOP_MAX);
     }
+    XSMI_TRY(xsmi_check_evaluate_train(o->evaluate_train, err));
     XSMI_TRY(xsmi_check_eta(o->eta, err));
     if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
@@ -394,7 +395,8 @@ static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
     bool evaluate = o->evaluate_every > 0 && (t->done.epoch % o->evaluate_every == 0 || t->done.epoch == o->epochs);
     const xsm_metrics *train = NULL, *test = NULL;
     if (evaluate && o->evaluate_train) {
-        XSMI_TRY(xsm_evaluate(t->context, t->model, t->train, NULL, &t->report.train, err));
+        XSMI_TRY(xsmi_evaluate_train(t->context, t->model, t->train, o->evaluate_train, t->done.seconds,
+                                     &t->report.sample, &t->report.train, err));
         train = &t->report.train;
     }
     if (evaluate && o->test) {

@@ -41,6 +41,7 @@ typedef struct xsmi_trainer_report {
     bool running;               /* the callback is running for it */
     double last_call, interval; /* seconds between two calls of the callback within an epoch; 0 = after every step */
     xsm_metrics train, test;
+    uint64_t sample; /* training rows evaluated, 0 until they are */
 } xsmi_trainer_report;
 
 struct xsm_trainer {

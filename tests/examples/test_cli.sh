@@ -221,6 +221,9 @@ done <<END
 2|--set ridge: use --ridge alone|$good --ridge 1 --set ridge=1
 2|--no-evaluate: --test needs|train --estimator implicit --data train.txt --test test.txt --no-evaluate
 2|--no-evaluate: --history needs|train --estimator implicit --data train.txt --history out.csv --no-evaluate
+2|--no-evaluate: --evaluate-train needs|train --estimator implicit --data train.txt --evaluate-train all --no-evaluate
+2|--evaluate-train no: --history needs|train --estimator implicit --data train.txt --history out.csv --evaluate-train no
+2|--evaluate-train: 'half' is not known; no, all or sample is accepted|train --estimator implicit --data train.txt --evaluate-train half
 2|--history-measures needs --history|train --estimator implicit --data train.txt --history-measures psp
 2|'recall' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,recall
 2|'' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,
@@ -667,21 +670,38 @@ expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" =
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
 ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
-run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1
+run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1 --evaluate-train all
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
-\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\
+expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
+\"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
-\"peak_bytes\":[1-9][0-9]*,\"train\":{\"log_loss\":$number,\"error\":$number},\
-\"test\":{\"log_loss\":$number,\"error\":$number,\
+\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
+\"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model unseen --no-evaluate
-expect 'without evaluation' grep -q '"train":{"log_loss":null,"error":null},"test":null}$' stdout
+expect 'without evaluation' grep -q '"train":{"log_loss":null,"error":null,"rows":null},"test":null}$' stdout
+expect 'the size of the file' grep -q "\"model_bytes\":$(wc -c <unseen)," stdout
 expect 'the same model without evaluation' cmp -s seen unseen
 run 0 train --estimator implicit --data train.txt --epochs 1 --no-evaluate
 expect 'no figures' test "$(grep -c 'log-loss' stdout)" -eq 0
+# Training rows: a sample by default, whose size the report says; all; none.
+{ echo '40000 20 60' && make_rows 40000 7; } >large.txt
+run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json
+rows=$(sed 's/.*"train":{[^}]*"rows":\([0-9]*\)}.*/\1/' stdout)
+expect "a sample, of $rows rows" test "$rows" -ge 128 -a "$rows" -le 40000
+run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json --evaluate-train all --model all.model
+expect 'all rows' grep -q '"train":{[^}]*"rows":40000}' stdout
+run 0 evaluate --model all.model --data large.txt --json
+all=$(sed 's/.*"test":{"log_loss":\([^,]*\),.*/\1/' stdout)
+run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json --evaluate-train all --threads 1
+says stdout "\"train\":{\"log_loss\":$all,"
+run 0 train --estimator implicit --data large.txt --test test.txt --epochs 1 --eta 1 --json --evaluate-train no --history no.csv
+expect 'no training rows' grep -q '"train":{"log_loss":null,"error":null,"rows":null},"test":{"log_loss":[0-9]' stdout
+expect 'nor in the history' test "$(sed 1d no.csv | cut -d , -f 5,6)" = ,
+run 0 train --estimator implicit --data large.txt --epochs 2 --eta 1 --history some.csv
+expect 'a sample in the history' test "$(cut -d , -f 5,6 some.csv | grep -c '[0-9],[0-9]')" -eq 2
 run 0 train --estimator implicit --data train.txt --json --epochs 1
 expect 'without test rows' grep -q '"unseen_test_labels":null,.*"test":null}$' stdout
 run 0 train --estimator implicit --data train.txt --test strange.txt --json --epochs 1
@@ -693,7 +713,7 @@ for estimator in softmax bouchard ove; do
     [ "$estimator" != ove ] || set -- --set negatives=all --set tight-classes=0,2
     run 0 train --data train.txt --test test.txt --optimizer lbfgs --estimator $estimator "$@" --ridge 1 --tolerance 1e-8 \
         --model full --history full.csv --evaluate-every 4 --json --threads 1
-    expect "the JSON of lbfgs and $estimator" grep -q "^{\"estimator\":\"$estimator\",.*\
+    expect "the JSON of lbfgs and $estimator" grep -q "^{\"method\":\"$estimator\",\"estimator\":\"$estimator\",.*\
 \"iterations\":[1-9][0-9]*,\"evaluations\":[1-9][0-9]*,\"objective\":$number,\"gradient_norm\":$number,\
 \"end\":\"[a-z]*\",\"epochs\":[1-9][0-9]*,\"steps\":.*\"train\":{\"log_loss\":$number" stdout
     iterations=$(sed 's/.*"iterations":\([0-9]*\).*/\1/' stdout)
@@ -717,7 +737,7 @@ run 0 train --estimator implicit --data train.txt --json --epochs 20 --model aut
 trial="{\"eta\":$number,\"round\":[123],\"rows\":[0-9]*,\"epochs\":[0-9]*,\"objective\":$number,\
 \"outcome\":\"[a-z]*\"}"
 expect 'the JSON of a rate chosen' \
-    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"choice\":null,\"train" stdout
+    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"choice\":null,\"choice_seconds\":[0-9]*[.e][0-9.e-]*,\"train" stdout
 says stderr 'learning rate '
 expect 'a line for each rate' test "$(wc -l <stderr)" -ge 9
 rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
@@ -985,7 +1005,7 @@ for signal in INT TERM; do
     expect "stopped by $signal: exit code $code" test "$code" -eq 0
     says stderr 'xsoftmax: stopped after '
     # Null, unless the signal came just as an evaluation had ended.
-    expect "stopped by $signal: figures" grep -qE '"train":\{"log_loss":(null|[0-9.e-]+),"error":(null|[0-9.e-]+)\}' stdout
+    expect "stopped by $signal: figures" grep -qE '"train":\{"log_loss":(null|[0-9.e-]+),"error":(null|[0-9.e-]+),"rows":(null|[0-9]+)\}' stdout
     expect 'one JSON object all the same' test "$(wc -l <stdout)" -eq 1
     expect 'the history is there' test "$(wc -l <stop.csv)" -ge 2
     run 0 evaluate --model stop.model --data train.txt

@@ -24,6 +24,7 @@ completes --version --
 completes --estimator train --est
 completes --beam predict --b
 completes sampled-softmax train --estimator sam
+completes sample train --evaluate-train s
 completes lbfgs train --data x --optimizer l
 completes spherical predict --index s
 completes frequency samplers fr

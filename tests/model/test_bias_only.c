@@ -163,7 +163,7 @@ static void every_estimator_trains(void **state)
             options.batch = kind & 2 ? 70 : 1;
             options.test = p.data;
             options.evaluate_every = 1;
-            options.evaluate_train = 1;
+            options.evaluate_train = XSM_EVALUATE_ALL;
             xsm_trainer *t = NULL;
             assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
             uint64_t before = test_hash(m);

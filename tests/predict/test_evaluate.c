@@ -648,6 +648,11 @@ static void bad_calls_are_refused(void **state)
     metrics.top = 100;
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
     assert_true(fabs(metrics.precision[99] - 1.0 / 100) < 1e-12);
+    static const double never[] = {-1, (double)NAN, (double)INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        options.seconds = never[i];
+        assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_RANGE, err);
+    }
     options.size = 4;
     assert_fails(xsm_evaluate(NULL, m, p.data, &options, &metrics, &err), XSM_ERROR_STRUCT_OLD, err);
     metrics.size = 16;
@@ -678,6 +683,71 @@ static void bad_calls_are_refused(void **state)
     xsm_model_free(m);
     test_problem_free(&p);
     test_problem_free(&wide);
+}
+
+/* A sample has one row of each of as many equal parts, wherever in it; time that suffices makes it all rows, with the
+ * same bits. */
+static void samples_are_spread(void **state)
+{
+    (void)state;
+    enum { ROWS = 1000 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, 5, 3, false, 40);
+    uint64_t offsets[ROWS + 1] = {0};
+    uint32_t halves[ROWS], turns[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        offsets[i + 1] = i + 1;
+        halves[i] = i >= ROWS / 2;
+        turns[i] = i % 2;
+    }
+    xsm_dataset *half = test_relabel(&p, false, 3, offsets, halves), *turn = test_relabel(&p, false, 3, offsets, turns);
+    xsm_context *ctx = test_context(3, TEST_BUILT_IN, 0);
+    xsm_model *zero = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 6); /* finds class 0 for every row */
+    xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    TEST_METRICS(metrics, 2);
+    static const uint64_t samples[] = {2, 100, 130, 300, 998, ROWS, ROWS + 1};
+    for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
+        options.rows = samples[i];
+        const uint64_t rows = XSMI_MIN(samples[i], ROWS);
+        assert_ok(xsm_evaluate(NULL, zero, half, &options, &metrics, &err), err);
+        assert_int_equal(metrics.rows, rows);
+        assert_int_equal(metrics.known_rows, rows);
+        assert_true(metrics.error == 0.5 && metrics.precision[0] == 0.5);
+        assert_true(fabs(metrics.log_loss - log(3)) < 1e-6);
+        assert_ok(xsm_evaluate(NULL, zero, turn, &options, &metrics, &err), err);
+        assert_true(rows < 100 || (metrics.error > 0.35 && metrics.error < 0.65));
+    }
+    TEST_METRICS(all, 2);
+    assert_ok(xsm_evaluate(NULL, m, half, NULL, &all, &err), err);
+    options.rows = 0;
+    options.seconds = 1e6;
+    assert_ok(xsm_evaluate(NULL, m, half, &options, &metrics, &err), err);
+    assert_memory_equal(&metrics, &all, offsetof(xsm_metrics, top));
+    assert_memory_equal(metrics_values, all_values, sizeof all_values);
+    options.seconds = 1e-9;
+    assert_ok(xsm_evaluate(NULL, m, half, &options, &metrics, &err), err);
+    assert_int_equal(metrics.rows, 128);
+    options.rows = 50;
+    assert_ok(xsm_evaluate(NULL, m, half, &options, &metrics, &err), err);
+    assert_int_equal(metrics.rows, 50);
+    /* During training: as many rows as the first time, whatever time there is. */
+    uint64_t sample = 300;
+    assert_ok(xsmi_evaluate_train(ctx, m, half, XSM_EVALUATE_SAMPLE, 1e6, &sample, &metrics, &err), err);
+    assert_int_equal(metrics.rows, 300);
+    assert_int_equal(sample, 300);
+    sample = 0;
+    assert_ok(xsmi_evaluate_train(ctx, m, half, XSM_EVALUATE_SAMPLE, 1e6, &sample, &metrics, &err), err);
+    assert_int_equal(sample, ROWS);
+    sample = 300;
+    assert_ok(xsmi_evaluate_train(ctx, m, half, XSM_EVALUATE_ALL, 0, &sample, &metrics, &err), err);
+    assert_int_equal(metrics.rows, ROWS);
+    xsm_model_free(m);
+    xsm_model_free(zero);
+    xsm_context_free(ctx);
+    xsm_dataset_free(half);
+    xsm_dataset_free(turn);
+    test_problem_free(&p);
 }
 
 /* Memory that is kept from one evaluation to the next, with fewer rows and with more than it was said to be for. */
@@ -729,6 +799,7 @@ int main(void)
         cmocka_unit_test(predictors_notice_what_has_changed),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(kept_memory_changes_nothing),
+        cmocka_unit_test(samples_are_spread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

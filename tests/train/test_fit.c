@@ -280,7 +280,7 @@ static void callback_sees_and_stops(void **state)
         options.progress = look;
         options.progress_user = &w;
         options.evaluate_every = 4;
-        options.evaluate_train = 1;
+        options.evaluate_train = XSM_EVALUATE_ALL;
         options.test = p.data;
         options.iterations = 10;
         xsm_fit_result r = XSM_FIT_RESULT_INIT;

@@ -361,7 +361,7 @@ static void evaluates_every_so_often(void **state)
         xsm_trainer_options options = recorded_options();
         options.epochs = 5;
         options.evaluate_every = 2;
-        options.evaluate_train = what & 1;
+        options.evaluate_train = what & 1 ? XSM_EVALUATE_ALL : XSM_EVALUATE_NONE;
         options.evaluate_top = 3;
         options.test = what & 2 ? other.data : NULL;
         rig r = build("softmax", "", &options);
@@ -388,6 +388,34 @@ static void evaluates_every_so_often(void **state)
         end(&r);
     }
     test_problem_free(&other);
+}
+
+/* A sample of the training rows has the same number of rows in every evaluation. */
+static void evaluates_a_sample(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_trainer_options options = recorded_options();
+    options.epochs = 3;
+    options.evaluate_every = 1;
+    options.evaluate_train = XSM_EVALUATE_SAMPLE;
+    options.evaluate_top = 3;
+    rig r = build("softmax", "", &options);
+    assert_ok(xsm_trainer_run(r.t, &err), err);
+    uint64_t rows = 0;
+    for (size_t i = 0; i < record.calls; i++) {
+        if (record.told[i].epoch_ended) {
+            assert_true(record.train[i].rows >= 128 || record.train[i].rows == r.p.rows);
+            assert_true(rows == 0 || record.train[i].rows == rows);
+            rows = record.train[i].rows;
+        }
+    }
+    assert_true(rows > 0);
+    xsm_trainer *t = NULL;
+    options.evaluate_train = 3;
+    assert_fails(xsm_trainer_new(r.ctx, r.m, r.p.data, r.e, r.o, &options, &t, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "evaluate_train 3"));
+    end(&r);
 }
 
 /* -- divergence ---------------------------------------------------------------------------------------------------- */
@@ -591,6 +619,7 @@ int main(void)
         cmocka_unit_test(cancelled_runs_go_on),
         cmocka_unit_test(weights_may_be_read_between),
         cmocka_unit_test(evaluates_every_so_often),
+        cmocka_unit_test(evaluates_a_sample),
         cmocka_unit_test(divergence_is_named),
         cmocka_unit_test(huge_rates_end_in_divergence),
         cmocka_unit_test(settings_are_checked),

@@ -145,7 +145,7 @@ static xsm_status run(void *state, xsm_context *ctx, xsm_error *err)
         options.batch = s->batch;
         options.eta = 0.01;
         options.evaluate_every = 1;
-        options.evaluate_train = 1;
+        options.evaluate_train = XSM_EVALUATE_ALL;
         options.test = s->p.data;
         options.progress = look;
         options.progress_user = &calls;
@@ -194,7 +194,7 @@ static xsm_status fit(void *state, xsm_context *ctx, xsm_error *err)
         xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
         options.iterations = 3;
         options.evaluate_every = 2;
-        options.evaluate_train = 1;
+        options.evaluate_train = XSM_EVALUATE_ALL;
         xsm_fit_result r = XSM_FIT_RESULT_INIT, before = r;
         uint64_t hash = test_hash(m);
         status = xsm_fit_full_batch(ctx, m, s->p.data, e, &options, &r, err);

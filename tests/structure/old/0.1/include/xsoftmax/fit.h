@@ -32,7 +32,7 @@ typedef struct xsm_fit_options {
      *  step lowers f. */
     double tolerance;
     uint32_t memory;                /**< Pairs of vectors that L-BFGS stores, up to 1000; 0 = 10. */
-    int32_t evaluate_train;         /**< 1 = also evaluate on the training rows. */
+    int32_t evaluate_train;         /**< An XSM_EVALUATE_* value: the training rows to evaluate on, too. */
     uint64_t evaluate_every;        /**< Iterations between evaluations; also evaluates at the end. 0 = never. */
     const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed. */
     xsm_progress_function progress; /**< Callback, or NULL. */
