@@ -2,7 +2,9 @@
  * How long a cancelled call takes to return: the time from a wish, at some moment of the call, to its return. For each
  * long call the worst of some moments is printed, with the call's own time and its phases.
  *
- *     bench_cancel [RUNS] [CLASSES] [FEATURES] [ROWS]
+ *     bench_cancel [RUNS] [CLASSES] [FEATURES] [ROWS] [CALL]
+ *
+ * With CALL only calls whose names begin so.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <xsoftmax-words.h>
 #include <xsoftmax.h>
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/sampler.h>
 
 static uint32_t classes = 200000, features = 128;
 static uint64_t rows = 20000;
@@ -34,10 +41,11 @@ static int32_t watch(void *user, const xsm_activity *activity)
 }
 
 static xsm_context *ctx;
-static xsm_dataset *data, *small;
+static xsm_dataset *data, *small, *words;
 static xsm_model *model;
 static xsm_index *built;
-static char text_path[64], cache_path[64], model_path[64], out_path[64];
+static char **own_names, **all_names; /* of the model, and with as many new ones between them */
+static char word_path[64], text_path[64], cache_path[64], model_path[64], out_path[64];
 static xsm_error err = XSM_ERROR_INIT;
 
 static void need(xsm_status status)
@@ -204,6 +212,96 @@ static xsm_status fit(void)
     return status;
 }
 
+/* The classes of a model, or those and the new ones. */
+static xsm_class_map class_map(uint32_t count)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = count;
+    map.names = (const char *const *)(count == classes ? own_names : all_names);
+    return map;
+}
+
+static xsm_model *named_model(uint32_t width)
+{
+    xsm_model *m = NULL;
+    const xsm_class_map map = class_map(classes);
+    need(xsm_model_new_linear(ctx, width, classes, NULL, &m, &err));
+    need(xsm_model_set_class_map(m, &map, &err));
+    return m;
+}
+
+static xsm_status grow(void)
+{
+    const double before = wish;
+    wish = -1;
+    xsm_model *m = named_model(features);
+    const xsm_class_map wider = class_map(2 * classes);
+    wish = before;
+    xsm_status status = xsm_model_grow(m, features + 1, &wider, &err);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status change_layout(void)
+{
+    return xsm_model_set_layout(
+        model, xsm_model_layout(model) == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR,
+        &err);
+}
+
+static xsm_status add_pairs(void)
+{
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_model *m = NULL;
+    need(xsm_dataset_get_info(words, &info, &err));
+    need(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &m, &err));
+    xsm_status status = xsm_model_add_pairs(m, words, 0.5, &err);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status write_words(void)
+{
+    return xsm_word_model_write(model, out_path, &err);
+}
+
+static xsm_status read_words(void)
+{
+    xsm_model *m = NULL;
+    xsm_status status = xsm_word_model_read(ctx, word_path, &m, &err);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status check_estimator(void)
+{
+    xsm_estimator_check_options options = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
+    options.classes = classes / 10;
+    return xsm_estimator_check(ctx, xsm_estimator_find("ove"), &options, &err);
+}
+
+static xsm_status check_sampler(void)
+{
+    xsm_sampler_check_options options = XSM_SAMPLER_CHECK_OPTIONS_INIT;
+    options.classes = classes / 10;
+    return xsm_sampler_check(ctx, xsm_sampler_find("tree"), &options, &err);
+}
+
+static xsm_status check_index(void)
+{
+    xsm_index_check_options options = XSM_INDEX_CHECK_OPTIONS_INIT;
+    options.rows = classes;
+    return xsm_index_check(ctx, xsm_index_find("spherical"), &options, &err);
+}
+
+static xsm_status check_optimizer(void)
+{
+    xsm_optimizer_check_options options = XSM_OPTIMIZER_CHECK_OPTIONS_INIT;
+    options.classes = 1000;
+    options.features = 10000;
+    return xsm_optimizer_check(ctx, xsm_optimizer_find("adagrad"), &options, &err);
+}
+
 static double uniform(void)
 {
     static uint64_t state = 1;
@@ -234,6 +332,52 @@ static void make_data(uint64_t count, uint32_t k, xsm_dataset **out)
     free(labels);
 }
 
+/* Rows of 20 of 20,000 features. */
+static void make_sparse(uint64_t count, uint32_t k, xsm_dataset **out)
+{
+    enum { EACH = 20, STEP = 1000 };
+    uint64_t *offsets = malloc((count + 1) * sizeof *offsets);
+    uint32_t *index = malloc(count * EACH * sizeof *index), *labels = malloc(count * sizeof *labels);
+    float *values = malloc(count * EACH * sizeof *values);
+    xsm_labels of = XSM_LABELS_INIT;
+    xsm_csr_rows given = XSM_CSR_ROWS_INIT;
+    for (uint64_t i = 0; i <= count; i++) {
+        offsets[i] = i * EACH;
+        for (uint32_t j = 0; i < count && j < EACH; j++) {
+            index[i * EACH + j] = j * STEP + (uint32_t)(uniform() * STEP);
+            values[i * EACH + j] = 1;
+        }
+        if (i < count) {
+            labels[i] = (uint32_t)(uniform() * k);
+        }
+    }
+    of.classes = k;
+    of.labels = labels;
+    given.offsets = offsets;
+    given.index = index;
+    given.values = values;
+    given.rows = count;
+    given.features = EACH * STEP;
+    given.labels = &of;
+    need(xsm_dataset_from_csr(ctx, &given, out, &err));
+    free(offsets);
+    free(index);
+    free(labels);
+    free(values);
+}
+
+/* Names in no order; every second one is the model's. */
+static void make_names(void)
+{
+    own_names = malloc(classes * sizeof *own_names);
+    all_names = malloc(2 * (size_t)classes * sizeof *all_names);
+    for (uint32_t k = 0; k < 2 * classes; k++) {
+        all_names[k] = malloc(16);
+        snprintf(all_names[k], 16, "%08x", k * UINT32_C(2654435761));
+        own_names[k / 2] = all_names[k];
+    }
+}
+
 static void prepare(void)
 {
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
@@ -242,6 +386,8 @@ static void prepare(void)
     need(xsm_context_new(&options, &ctx, &err));
     make_data(rows, classes, &data);
     make_data(2000, classes, &small);
+    make_sparse(10 * rows, classes, &words);
+    make_names();
     need(xsm_model_new_linear(ctx, features, classes, NULL, &model, &err));
     need(xsm_model_parameters(model, &p, &err));
     for (size_t i = 0; i < (size_t)classes * features; i++) {
@@ -253,12 +399,16 @@ static void prepare(void)
     snprintf(text_path, sizeof text_path, "%.30s/bench_cancel.csv", folder);
     snprintf(cache_path, sizeof cache_path, "%.30s/bench_cancel.cache", folder);
     snprintf(model_path, sizeof model_path, "%.30s/bench_cancel.model", folder);
+    snprintf(word_path, sizeof word_path, "%.30s/bench_cancel.vec", folder);
     snprintf(out_path, sizeof out_path, "%.30s/bench_cancel.out", folder);
     need(write_text());
     need(rename(out_path, text_path) == 0 ? XSM_OK : XSM_ERROR_IO);
     need(write_cache());
     need(rename(out_path, cache_path) == 0 ? XSM_OK : XSM_ERROR_IO);
     need(xsm_model_save(model, model_path, &err));
+    const xsm_class_map map = class_map(classes);
+    need(xsm_model_set_class_map(model, &map, &err));
+    need(xsm_word_model_write(model, word_path, &err));
 }
 
 int main(int argc, char **argv)
@@ -283,6 +433,15 @@ int main(int argc, char **argv)
         {"xsm_trainer_run, implicit", train_implicit},
         {"xsm_trainer_run, mips", train_searching},
         {"xsm_fit_full_batch", fit},
+        {"xsm_model_grow", grow},
+        {"xsm_model_set_layout", change_layout},
+        {"xsm_model_add_pairs", add_pairs},
+        {"xsm_word_model_write", write_words},
+        {"xsm_word_model_read", read_words},
+        {"xsm_estimator_check, ove", check_estimator},
+        {"xsm_sampler_check, tree", check_sampler},
+        {"xsm_index_check, spherical", check_index},
+        {"xsm_optimizer_check, adagrad", check_optimizer},
     };
     const int runs = argc > 1 ? atoi(argv[1]) : 10;
     classes = argc > 2 ? (uint32_t)atoi(argv[2]) : classes;
@@ -293,6 +452,9 @@ int main(int argc, char **argv)
            (unsigned long long)rows, xsm_context_threads(ctx), xsm_context_instruction_set(ctx), runs);
     printf("| call | ran for at most | from the wish to the return | phases |\n|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        if (argc > 5 && strncmp(calls[i].name, argv[5], strlen(argv[5])) != 0) {
+            continue;
+        }
         double worst = 0, longest = 1;
         phases[0] = '\0';
         int cancelled = 0;
@@ -322,11 +484,18 @@ int main(int argc, char **argv)
     unlink(text_path);
     unlink(cache_path);
     unlink(model_path);
+    unlink(word_path);
     unlink(out_path);
     xsm_index_free(built);
     xsm_model_free(model);
     xsm_dataset_free(data);
     xsm_dataset_free(small);
+    xsm_dataset_free(words);
+    for (uint32_t k = 0; k < 2 * classes; k++) {
+        free(all_names[k]);
+    }
+    free(all_names);
+    free(own_names);
     xsm_context_free(ctx);
     return 0;
 }

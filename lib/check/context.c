@@ -1,5 +1,6 @@
 /* Memory that fails on demand, and options as texts, for the conformance suites. */
 #include "check/context.h"
+#include "base/context.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -69,6 +70,21 @@ static void trial_release(void *user, void *memory, size_t size, size_t alignmen
     xsmi_release(t->parent, (unsigned char *)memory - offset, block->size + offset, 1);
 }
 
+static int32_t ask_parent(void *user, const xsm_activity *now)
+{
+    (void)now;
+    return xsmi_poll(user);
+}
+
+xsm_status xsmi_trial_child(xsm_context *parent, xsm_context_options *options, xsm_context **out, xsm_error *err)
+{
+    options->progress = parent->progress ? ask_parent : NULL;
+    options->progress_user = parent;
+    XSMI_TRY(xsm_context_new(options, out, err));
+    xsmi_set_pace(*out, parent->pace);
+    return XSM_OK;
+}
+
 xsm_status xsmi_trial_context(xsmi_trial *t, xsm_context *parent, uint32_t threads, unsigned char junk,
                               xsm_context **out, xsm_error *err)
 {
@@ -83,8 +99,9 @@ xsm_status xsmi_trial_context(xsmi_trial *t, xsm_context *parent, uint32_t threa
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.allocator = &allocator;
     options.threads = threads;
-    XSMI_TRY(xsm_context_new(&options, out, err));
+    XSMI_TRY(xsmi_trial_child(parent, &options, out, err));
     t->own = atomic_load(&t->blocks);
+    xsmi_begin(&t->activity, *out, "trying", "parts", 0);
     return XSM_OK;
 }
 
@@ -95,6 +112,7 @@ size_t xsmi_trial_blocks(xsmi_trial *t)
 
 void xsmi_trial_end(xsmi_trial *t, xsm_context *ctx)
 {
+    (void)xsmi_end(&t->activity, XSM_OK, NULL);
     xsm_context_free(ctx);
     while (t->list) {
         trial_release(t, t->list + 1, 0, 0);
@@ -114,7 +132,11 @@ xsm_status xsmi_trial_allocations(xsm_context *parent, xsmi_trial_body body, voi
         xsm_status status = body(state, ctx, &said);
         bool refused = atomic_load(&trial.calls) >= k;
         size_t left = xsmi_trial_blocks(&trial);
+        bool stopped = xsmi_is_cancelled(ctx);
         xsmi_trial_end(&trial, ctx);
+        if (stopped) {
+            return xsmi_fail_cancelled(parent, err);
+        }
         if (left != 0) {
             return xsmi_fail(err, XSM_ERROR_DATA, "%s: %zu blocks of memory are left behind when allocation %zu fails",
                              who, left, k);
@@ -127,6 +149,14 @@ xsm_status xsmi_trial_allocations(xsm_context *parent, xsmi_trial_body body, voi
             return status == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &said);
         }
     }
+}
+
+xsm_status xsmi_trial_status(xsmi_activity *activity, const xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    if (status != XSM_OK && xsmi_is_cancelled(ctx)) {
+        status = xsmi_fail_cancelled(ctx, err);
+    }
+    return xsmi_end(activity, status, err);
 }
 
 xsm_status xsmi_trial_set(xsm_context *ctx, const char *const *set, xsmi_trial_setter setter, void *object,

@@ -228,13 +228,16 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
     xsm_context *parent;
     xsmi_trial memory;
     XSMI_TRY(xsmi_context_acquire(context, &parent, err));
+    const uint32_t sizes[] = {2, 7, o.classes};
+    xsmi_activity activity;
+    xsmi_begin(&activity, parent, "trying an estimator", "problems", 3 * 8);
     xsm_status status = xsmi_trial_context(&memory, parent, 1, 0xa5, &t.context, err);
     if (status != XSM_OK) {
+        status = xsmi_end(&activity, status, err);
         xsm_context_free(parent);
         return status;
     }
     status = check_options(&t, err);
-    const uint32_t sizes[] = {2, 7, o.classes};
     for (uint32_t kind = 0; kind < 3 * 8 && status == XSM_OK; kind++) {
         uint32_t size = sizes[kind / 8];
         t.smallest = kind / 8 < 2;
@@ -249,8 +252,10 @@ xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *op
         if (!t.shape.several || (ops->flags & XSM_ESTIMATOR_MULTI_LABEL)) {
             status = try_shape(&t, err);
         }
+        xsmi_reach(&activity, kind + 1);
     }
     xsmi_trial_end(&memory, t.context);
+    status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;
 }

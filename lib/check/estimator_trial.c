@@ -49,6 +49,7 @@ xsm_status xsmi_estimator_trial_fill(const xsmi_estimator_trial *t, double size,
     XSMI_TRY(xsm_model_parameters(t->model, &w, err));
     xsmi_stream_start(&stream, seed, XSMI_STREAM_CHECK, t->shape.classes);
     for (uint32_t k = 0; k < t->shape.classes; k++) {
+        XSMI_TRY(xsmi_go_on(t->context, err));
         for (uint32_t j = 0; j < t->shape.features; j++) {
             w.weight[k * w.class_step + j * w.feature_step] = (float)(size * (2 * xsmi_stream_uniform(&stream) - 1));
         }
@@ -64,6 +65,7 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
 {
     const uint64_t first = how->first, count = how->count;
     const int junk = how->junk;
+    XSMI_TRY(xsmi_go_on(t->context, err));
     if (how->anew) {
         XSMI_TRY(xsm_estimator_bind(e, t->model, t->data, err));
     }

@@ -282,6 +282,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
 {
     xsm_index *x = NULL;
     for (uint32_t k = 0; k < p->rows; k++) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
         fill_row(p, stream, k);
     }
     for (uint32_t i = 0; i < QUERIES * p->width; i++) {
@@ -308,7 +309,7 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
         xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
         xsm_context *other = NULL;
         options.threads = threads;
-        status = xsm_context_new(&options, &other, err);
+        status = xsmi_trial_child(p->context, &options, &other, err);
         if (status == XSM_OK) {
             status = build(p, other, &x, err);
             if (status == XSM_OK) {
@@ -346,6 +347,7 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
     xsmi_stream_start(&stream, rows, XSMI_STREAM_CHECK, width);
     for (p->kind = 0; p->kind < KINDS && status == XSM_OK; p->kind++) {
         status = try_problem(p, &stream, err);
+        xsmi_advance(ctx, 1);
     }
     xsmi_release(ctx, p->x, numbers, sizeof *p->x);
     xsmi_release(ctx, p->bias, rows, sizeof *p->bias);
@@ -382,10 +384,14 @@ xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     problem p = {.context = ctx, .ops = ops, .options = &o};
     const uint32_t sizes[][2] = {{1, 1}, {2, 3}, {50, 5}, {o.rows, o.width}};
+    enum { SIZES = sizeof sizes / sizeof *sizes };
+    xsmi_activity activity;
+    xsmi_begin_cover(&activity, ctx, "trying an index", "problems", SIZES * KINDS);
     xsm_status status = XSM_OK;
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes && status == XSM_OK; i++) {
+    for (size_t i = 0; i < SIZES && status == XSM_OK; i++) {
         status = try_size(&p, sizes[i][0], sizes[i][1], err);
     }
+    status = xsmi_trial_status(&activity, ctx, status, err);
     xsm_context_free(ctx);
     return status;
 }

@@ -87,7 +87,7 @@ static xsm_status rig_new(const xsmi_optimizer_trial *t, const form *f, xsm_cont
     if (ctx) {
         r->context = xsmi_context_retain(ctx);
     } else {
-        XSMI_TRY(xsm_context_new(&options, &r->context, err));
+        XSMI_TRY(xsmi_trial_child(t->context, &options, &r->context, err));
     }
     return fill_rig(t, f, r, err);
 }
@@ -102,6 +102,7 @@ static xsm_status run_steps(const xsmi_optimizer_trial *t, const form *f, rig *r
 {
     for (uint64_t step = first; step < first + count; step++) {
         xsm_batch batch = batch_at(t, f, step);
+        XSMI_TRY(xsmi_go_on(t->context, err));
         XSMI_TRY(xsm_estimator_gradient(r->estimator, &batch, t->options->eta, r->gradient, err));
         XSMI_TRY(xsm_optimizer_apply(r->optimizer, &batch, r->gradient, t->options->eta, err));
     }
@@ -208,20 +209,24 @@ static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xs
 /* The same gradients on both layouts, with sparse and with dense rows. */
 static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_error *err)
 {
-    enum { FORMS = 4 };
-    rig rigs[FORMS] = {{.context = NULL}};
+    enum { RIGS = 4 };
+    rig rigs[RIGS] = {{.context = NULL}};
     xsm_status status = XSM_OK;
-    for (int i = 0; i < FORMS && status == XSM_OK; i++) {
+    for (int i = 0; i < RIGS && status == XSM_OK; i++) {
         form own = *f;
         own.layout = i & 1 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
         status = rig_new(t, &own, NULL, 1, &rigs[i], err);
     }
     for (uint64_t step = 0; step < STEPS && status == XSM_OK; step++) {
+        status = xsmi_go_on(t->context, err);
+        if (status != XSM_OK) {
+            break;
+        }
         xsm_batch sparse = batch_at(t, f, step), dense = sparse;
         dense.values = t->dense + (size_t)sparse.first * t->options->features;
         dense.stride = dense.features = t->options->features;
         status = xsm_estimator_gradient(rigs[0].estimator, &sparse, t->options->eta, rigs[0].gradient, err);
-        for (int i = 0; i < FORMS && status == XSM_OK; i++) {
+        for (int i = 0; i < RIGS && status == XSM_OK; i++) {
             const xsm_batch *rows = i & 2 ? &dense : &sparse;
             status = xsm_optimizer_apply(rigs[i].optimizer, rows, rigs[0].gradient, t->options->eta, err);
             if (status == XSM_OK && !same_models(rigs[0].model, rigs[i].model)) {
@@ -233,7 +238,7 @@ static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_
             }
         }
     }
-    for (int i = 0; i < FORMS; i++) {
+    for (int i = 0; i < RIGS; i++) {
         rig_free(&rigs[i]);
     }
     return status;
@@ -267,16 +272,18 @@ static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
     return status;
 }
 
+static const form forms[] = {
+    {"softmax", NULL, NULL, 1, 0, false},   {"softmax", NULL, NULL, 30, 0, false},
+    {"ove", "negatives", "3", 1, 0, false}, {"ove", "negatives", "3", 30, 0, false},
+    {"margin", NULL, NULL, 7, 0, false},    {"softmax", NULL, NULL, 30, 0, true},
+    {"ove", "negatives", "3", 7, 0, true},  {"sampled-softmax", "shared", "yes", 30, 0, true},
+};
+enum { FORMS = sizeof forms / sizeof *forms };
+
 static xsm_status check_models(const xsmi_optimizer_trial *t, xsm_error *err)
 {
-    static const form forms[] = {
-        {"softmax", NULL, NULL, 1, 0, false},   {"softmax", NULL, NULL, 30, 0, false},
-        {"ove", "negatives", "3", 1, 0, false}, {"ove", "negatives", "3", 30, 0, false},
-        {"margin", NULL, NULL, 7, 0, false},    {"softmax", NULL, NULL, 30, 0, true},
-        {"ove", "negatives", "3", 7, 0, true},  {"sampled-softmax", "shared", "yes", 30, 0, true},
-    };
     const bool equal = !(t->ops->flags & (XSM_OPTIMIZER_LINEAR | XSM_OPTIMIZER_CHANGES_AT_ZERO));
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+    for (size_t i = 0; i < FORMS; i++) {
         form f = forms[i];
         if (equal && !f.embedding) {
             XSMI_TRY(check_forms(t, &f, err));
@@ -285,6 +292,7 @@ static xsm_status check_models(const xsmi_optimizer_trial *t, xsm_error *err)
             XSMI_TRY(check_threads(t, &f, err));
             XSMI_TRY(check_resumed(t, &f, err));
         }
+        xsmi_advance(t->context, 1);
     }
     return check_windows(t, err);
 }
@@ -352,11 +360,14 @@ xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *op
     }
     xsmi_optimizer_trial t = {.ops = ops, .options = &o};
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
+    xsmi_activity activity;
+    xsmi_begin_cover(&activity, t.context, "trying an optimizer", "problems", FORMS);
     xsm_optimizer *once = NULL; /* refuses a table that is not complete, before it is used */
     xsm_status status = make_optimizer(&t, t.context, &once, err);
     xsm_optimizer_free(once);
     status = status == XSM_OK ? make_rows(&t, err) : status;
     status = status == XSM_OK ? check_table(&t, err) : status;
+    status = xsmi_trial_status(&activity, t.context, status, err);
     xsmi_release(t.context, t.dense, (size_t)ROWS * o.features, sizeof *t.dense);
     xsm_dataset_free(t.data);
     xsm_context_free(t.context);

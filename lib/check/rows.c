@@ -1,13 +1,16 @@
 /* Synthetic rows for the conformance suites. */
 #include "check/rows.h"
+#include "base/activity.h"
 #include "base/random.h"
 
 #include <string.h>
 
 /* Row i, feature j: the value of its label's centre, and noise. */
-static void fill(const xsmi_trial_shape *shape, const uint64_t *offsets, const uint32_t *labels, float *x)
+static xsm_status fill(const xsm_context *ctx, const xsmi_trial_shape *shape, const uint64_t *offsets,
+                       const uint32_t *labels, float *x, xsm_error *err)
 {
     for (uint64_t i = 0; i < shape->rows; i++) {
+        XSMI_TRY(xsmi_go_on(ctx, err));
         xsmi_stream own, centre;
         xsmi_stream_start(&own, i, XSMI_STREAM_CHECK, shape->features);
         xsmi_stream_start(&centre, labels[offsets[i]], XSMI_STREAM_CHECK, 0);
@@ -17,6 +20,7 @@ static void fill(const xsmi_trial_shape *shape, const uint64_t *offsets, const u
             x[i * shape->features + j] = i == 1 || !there ? 0 : (float)(middle + noise);
         }
     }
+    return XSM_OK;
 }
 
 static bool is_there(const uint32_t *labels, uint64_t first, uint64_t end, uint32_t label)
@@ -86,9 +90,9 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
         status = xsmi_fail_memory(err, numbers * sizeof *x, "a trial's rows");
     } else {
         choose_labels(shape, offsets, labels);
-        fill(shape, offsets, labels, x);
+        status = fill(ctx, shape, offsets, labels, x, err);
         xsm_labels of = {sizeof of, shape->classes, 0, offsets, labels};
-        if (shape->sparse) {
+        if (status == XSM_OK && shape->sparse) {
             compress(shape, x, starts, index);
             status = xsm_dataset_from_csr(ctx,
                                           &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
@@ -99,7 +103,7 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
                                                           .features = shape->features,
                                                           .labels = &of},
                                           out, err);
-        } else {
+        } else if (status == XSM_OK) {
             status = xsm_dataset_from_dense(ctx,
                                             &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
                                                               .values = x,

@@ -10,10 +10,11 @@
 #include <string.h>
 
 enum {
-    COMPARED_ROWS = 40, /* rows whose log-probabilities are compared: more than one sweep */
-    TRIED = 4,          /* rows with many draws */
-    TOGETHER = 16,      /* draws a call */
-    GUARD = 8           /* entries behind an array, which must not change */
+    COMPARED_ROWS = 40,  /* rows whose log-probabilities are compared: more than one sweep */
+    TRIED = 4,           /* rows with many draws */
+    TOGETHER = 16,       /* draws a call */
+    CALLS_TOGETHER = 64, /* between two looks whether to go on */
+    GUARD = 8            /* entries behind an array, which must not change */
 };
 /* The least expected draws of a cell of a chi-square test; rarer classes share one. */
 #define CELL 25.0
@@ -76,6 +77,9 @@ static xsm_status check_row(const xsmi_sampler_trial *t, const xsm_sampler *s, c
     double sum = 0, together = 0;
     for (uint32_t k = 0; k < t->shape.classes; k++) {
         double one = s->ops.log_probability(s->state, code, k);
+        if (k % CALLS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(t->context, err));
+        }
         if (!(one <= 1e-9)) {
             return xsmi_sampler_fault(t, err, "log_probability() of class %u is %g", k, one);
         }
@@ -182,6 +186,7 @@ static xsm_status check_draws(const xsmi_sampler_trial *t, const xsm_sampler *s,
     for (uint64_t call = 0; call <= calls; call++) {
         struct xsm_random random;
         uint32_t count = call < calls ? TOGETHER : 0;
+        XSMI_TRY(xsmi_go_on(t->context, err));
         guard(t, count);
         xsmi_stream_start(&random.stream, row, XSMI_STREAM_CHECK, call);
         s->ops.draw(s->state, code, &random, count, t->some, t->some_logs);
@@ -225,6 +230,9 @@ static xsm_status check_others(const xsmi_sampler_trial *t, const xsm_sampler *s
     memset(t->seen, 0, classes * sizeof *t->seen);
     for (uint64_t call = 0; call < calls; call++) {
         struct xsm_random random;
+        if (call % CALLS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(t->context, err));
+        }
         guard(t, count);
         xsmi_stream_start(&random.stream, excluded, XSMI_STREAM_CHECK, call);
         double log_drawn = s->ops.draw_others(s->state, code, &random, t->excluded, excluded, count, t->some);
@@ -456,8 +464,11 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
     xsm_context *parent;
     xsmi_trial memory;
     XSMI_TRY(xsmi_context_acquire(context, &parent, err));
+    xsmi_activity activity;
+    xsmi_begin(&activity, parent, "trying a sampler", "problems", SIZES);
     xsm_status status = xsmi_trial_context(&memory, parent, 1, 0xa5, &t.context, err);
     if (status != XSM_OK) {
+        status = xsmi_end(&activity, status, err);
         xsm_context_free(parent);
         return status;
     }
@@ -467,8 +478,10 @@ xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, c
                                      .classes = sizes[i],
                                      .sparse = i % 2 == 0};
         status = try_shape(&t, err);
+        xsmi_reach(&activity, i + 1);
     }
     xsmi_trial_end(&memory, t.context);
+    status = xsmi_trial_status(&activity, parent, status, err);
     xsm_context_free(parent);
     return status;
 }

@@ -39,6 +39,7 @@ xsm_status xsmi_sampler_trial_make(const xsmi_sampler_trial *t, xsm_context *ctx
 xsm_status xsmi_sampler_trial_draw(const xsmi_sampler_trial *t, const xsm_sampler *s, int into, bool alone,
                                    xsm_error *err)
 {
+    XSMI_TRY(xsmi_go_on(t->context, err));
     for (uint64_t row = 0; alone && row < t->shape.rows; row++) {
         xsm_batch one = xsm_batch_range(t->data, row, 1);
         XSMI_TRY(xsm_sampler_draw(s,

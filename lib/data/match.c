@@ -12,6 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Classes between two looks whether to go on. */
+#define CLASSES_TOGETHER 4096
+
 static int64_t label_of(const xsm_class_map *map, uint32_t k)
 {
     return map->labels ? map->labels[k] : (int64_t)k;
@@ -42,8 +45,10 @@ static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const
     for (uint32_t k = 0; k < to->classes; k++) {
         sorted[k] = k;
     }
-    xsmi_sort_by(name_before, to->names, sorted, sorted + to->classes, to->classes);
-    for (uint32_t k = 0; k < from->classes; k++) {
+    xsmi_sort_by(ctx, name_before, to->names, sorted, sorted + to->classes, to->classes);
+    xsm_status status = xsmi_go_on(ctx, err);
+    for (uint32_t k = 0; k < from->classes && status == XSM_OK; k++) {
+        status = k % CLASSES_TOGETHER == 0 ? xsmi_go_on(ctx, err) : status;
         uint32_t low = 0, rest = to->classes;
         while (rest > 0) {
             uint32_t half = rest / 2;
@@ -55,7 +60,7 @@ static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const
         match[k] = found ? sorted[low] : XSM_CLASS_UNSEEN;
     }
     xsmi_release(ctx, sorted, to->classes, 2 * sizeof *sorted);
-    return XSM_OK;
+    return status;
 }
 
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err)

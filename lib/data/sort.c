@@ -4,10 +4,15 @@
 #include <string.h>
 
 #define RUN 16
+/* Items between two polls; a power of two. */
+#define POLL_ITEMS ((size_t)1 << 14)
+#define IS_STOPPED(at) ((at) > 0 && (at) % POLL_ITEMS == 0 && xsmi_poll(ctx))
 
 #define MERGE_SORT(TYPE, BEFORE)                                                                                       \
     do {                                                                                                               \
-        for (size_t start = 0; start < count; start += RUN) {                                                          \
+        bool stopped = false;                                                                                          \
+        for (size_t start = 0; start < count && !stopped; start += RUN) {                                              \
+            stopped = IS_STOPPED(start);                                                                               \
             size_t end = count - start < RUN ? count : start + RUN;                                                    \
             for (size_t i = start + 1; i < end; i++) {                                                                 \
                 TYPE item = items[i];                                                                                  \
@@ -20,29 +25,33 @@
         }                                                                                                              \
         TYPE *from = items;                                                                                            \
         TYPE *to = scratch;                                                                                            \
-        for (size_t run = RUN; run<count; run = run> count / 2 ? count : run * 2) {                                    \
-            for (size_t start = 0; start < count;) {                                                                   \
+        for (size_t run = RUN; run < count && !stopped; run = run > count / 2 ? count : run * 2) {                     \
+            for (size_t start = 0; start < count && !stopped;) {                                                       \
+                stopped = IS_STOPPED(start);                                                                           \
                 size_t middle = count - start < run ? count : start + run;                                             \
                 size_t end = count - middle < run ? count : middle + run;                                              \
                 size_t a = start, b = middle, o = start;                                                               \
-                while (a < middle && b < end) {                                                                        \
+                while (a < middle && b < end && !stopped) {                                                            \
                     to[o++] = BEFORE(from[b], from[a]) ? from[b++] : from[a++];                                        \
+                    stopped = IS_STOPPED(o);                                                                           \
                 }                                                                                                      \
                 memcpy(to + o, from + a, (middle - a) * sizeof *to);                                                   \
                 o += middle - a;                                                                                       \
                 memcpy(to + o, from + b, (end - b) * sizeof *to);                                                      \
                 start = end;                                                                                           \
             }                                                                                                          \
-            TYPE *swap = from;                                                                                         \
-            from = to;                                                                                                 \
-            to = swap;                                                                                                 \
+            if (!stopped) {                                                                                            \
+                TYPE *swap = from;                                                                                     \
+                from = to;                                                                                             \
+                to = swap;                                                                                             \
+            }                                                                                                          \
         }                                                                                                              \
         if (from != items) {                                                                                           \
             memcpy(items, from, count * sizeof *items);                                                                \
         }                                                                                                              \
     } while (0)
 
-void xsmi_sort(uint64_t *keys, uint64_t *scratch, size_t count)
+void xsmi_sort(const xsm_context *ctx, uint64_t *keys, uint64_t *scratch, size_t count)
 {
     uint64_t *items = keys;
 #define BY_VALUE(a, b) ((a) < (b))
@@ -50,7 +59,8 @@ void xsmi_sort(uint64_t *keys, uint64_t *scratch, size_t count)
 #undef BY_VALUE
 }
 
-void xsmi_sort_by(xsmi_before before, const void *state, uint32_t *items, uint32_t *scratch, size_t count)
+void xsmi_sort_by(const xsm_context *ctx, xsmi_before before, const void *state, uint32_t *items, uint32_t *scratch,
+                  size_t count)
 {
 #define BY_CALL(a, b) before(state, a, b)
     MERGE_SORT(uint32_t, BY_CALL);

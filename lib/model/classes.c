@@ -2,11 +2,15 @@
  * A model's classes, their labels and names, and its vocabulary.
  */
 #include "model/model.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "data/vocabulary.h"
 #include "model/model_file.h"
 
 #include <string.h>
+
+/* Names between two looks whether to go on. */
+#define NAMES_TOGETHER 4096
 
 static void release_names(xsm_context *ctx, char **names, size_t count, size_t filled)
 {
@@ -64,9 +68,12 @@ static xsm_status check_labels(const int64_t *labels, size_t count, xsm_error *e
     return XSM_OK;
 }
 
-static xsm_status check_names(const char *const *names, size_t count, xsm_error *err)
+static xsm_status check_names(const xsm_context *ctx, const char *const *names, size_t count, xsm_error *err)
 {
     for (size_t k = 0; k < count; k++) {
+        if (k % NAMES_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(ctx, err));
+        }
         if (!names[k]) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the name of class %zu is NULL", k);
         }
@@ -88,10 +95,11 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
     }
     for (size_t k = 0; k < count; k++) {
         size_t length = strlen(names[k]);
-        copy[k] = xsmi_copy_text(ctx, names[k], length);
+        xsm_status status = k % NAMES_TOGETHER == 0 ? xsmi_go_on(ctx, err) : XSM_OK;
+        copy[k] = status == XSM_OK ? xsmi_copy_text(ctx, names[k], length) : NULL;
         if (!copy[k]) {
             release_names(ctx, copy, count, k);
-            return xsmi_fail_memory(err, length + 1, "a class's name");
+            return status == XSM_OK ? xsmi_fail_memory(err, length + 1, "a class's name") : status;
         }
     }
     *out = copy;
@@ -119,7 +127,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
         XSMI_TRY(check_labels(given.labels, m->classes, err));
     }
     if (given.names) {
-        XSMI_TRY(check_names(given.names, m->classes, err));
+        XSMI_TRY(check_names(m->context, given.names, m->classes, err));
     }
     XSMI_TRY(check_counts(&given, err));
     char **names = NULL;

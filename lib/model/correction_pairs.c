@@ -4,6 +4,7 @@
  * their values as `pair_values` F32.
  */
 #include "model/correction.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "model/model.h"
 #include "model/pairs.h"
@@ -154,12 +155,12 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     }
     xsmi_pairs pairs;
     memset(&pairs, 0, sizeof pairs);
-    XSMI_TRY(xsmi_pairs_count(m->context, train, strength, &pairs, err));
+    xsmi_activity activity;
+    /* Two passes over each label's row. */
+    xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
     xsmi_correction *correction = NULL;
-    xsm_status status = XSM_OK;
-    if (pairs.count > 0 && !xsmi_pairs_sound(&pairs)) {
-        status = xsmi_fail(err, XSM_ERROR_RANGE, "with a strength of %g what pairs have is not finite", strength);
-    } else if (pairs.count > 0) {
+    xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
+    if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
     }
     if (status == XSM_OK) {

@@ -63,11 +63,11 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     xsm_model *m;
     XSMI_TRY(xsm_model_new_linear(context, hidden, classes, &linear, &m, err));
     xsm_status status = xsmi_layer_new(m, features, &o, NULL, err);
+    status = status == XSM_OK ? xsmi_layer_start(m, err) : status;
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;
     }
-    xsmi_layer_start(m);
     *out = m;
     return XSM_OK;
 }

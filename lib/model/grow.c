@@ -3,7 +3,9 @@
  * leaves the old one unchanged.
  */
 #include "model/model.h"
+#include "base/activity.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "model/model_file.h"
 
 #include <stddef.h>
@@ -74,20 +76,42 @@ static xsm_status check_tied(const xsm_model *m, uint32_t features, uint32_t cla
     return XSM_OK;
 }
 
-static void copy_weights(const xsm_model *m, const uint32_t *match, const xsm_parameters *to)
+/* Weights copied between two looks whether to go on. */
+#define WEIGHTS_TOGETHER ((size_t)1 << 16)
+
+/* Looks whether to go on if so many more weights are due. */
+static xsm_status pass(const xsm_model *m, size_t weights, size_t *since, xsm_error *err)
+{
+    *since += weights;
+    xsmi_advance(m->context, weights);
+    if (*since < WEIGHTS_TOGETHER) {
+        return XSM_OK;
+    }
+    *since = 0;
+    return xsmi_go_on(m->context, err);
+}
+
+static xsm_status copy_weights(const xsm_model *m, const uint32_t *match, const xsm_parameters *to, xsm_error *err)
 {
     bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    size_t since = 0;
     for (size_t k = 0; class_major && k < m->classes; k++) {
         memcpy(to->weight + match[k] * to->class_step, m->weight + k * m->stride, m->features * sizeof *m->weight);
+        XSMI_TRY(pass(m, m->features, &since, err));
     }
     for (size_t j = 0; !class_major && j < m->features; j++) {
-        for (size_t k = 0; k < m->classes; k++) {
-            to->weight[j * to->feature_step + match[k]] = m->weight[j * m->stride + k];
+        for (size_t k = 0; k < m->classes; k += WEIGHTS_TOGETHER) {
+            const size_t some = XSMI_MIN(m->classes - k, WEIGHTS_TOGETHER);
+            for (size_t i = k; i < k + some; i++) {
+                to->weight[j * to->feature_step + match[i]] = m->weight[j * m->stride + i];
+            }
+            XSMI_TRY(pass(m, some, &since, err));
         }
     }
     for (size_t k = 0; m->bias && k < m->classes; k++) {
         to->bias[match[k]] = m->bias[k];
     }
+    return XSM_OK;
 }
 
 /* Adds the model's counts of training rows to the map's. `own`: the map is the model's. */
@@ -136,7 +160,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     }
     wider->alpha = m->alpha;
     wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
-    copy_weights(m, match, &to);
+    XSMI_TRY(copy_weights(m, match, &to, err));
     return xsmi_layer_grow(m, features, wider, err);
 }
 
@@ -204,8 +228,11 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
     const uint32_t classes = m->classes;
     xsm_context *ctx = xsmi_context_retain(m->context);
     uint32_t *match = xsmi_allocate(ctx, classes, sizeof *match);
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "growing a model", "weights", (uint64_t)classes * m->features);
     xsm_status status = match ? grow(m, features, &map, match, err)
                               : xsmi_fail_memory(err, classes * sizeof *match, "the numbers of classes");
+    status = xsmi_end(&activity, status, err);
     xsmi_release(ctx, match, classes, sizeof *match);
     xsm_context_free(ctx);
     return status;

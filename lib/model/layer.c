@@ -1,6 +1,7 @@
 /* The first layer of an embedding model. Tied vectors are the output layer's rows, with its scales. */
 #include "model/layer.h"
 
+#include "base/activity.h"
 #include "base/random.h"
 #include "model/score.h"
 #include "base/order.h"
@@ -15,6 +16,8 @@ const char *const xsmi_pool_names[] = {"sum", "mean", NULL};
 #define GROUP 64
 /* Vectors that one job initialises. */
 #define PASS_VECTORS 1024
+/* Vectors copied between two looks whether to go on. */
+#define VECTORS_TOGETHER 256
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
@@ -102,20 +105,21 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
 }
 
 /* Initialises the vectors from `first` on. */
-static void start_from(xsm_model *m, size_t first)
+static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 {
     start_job job = {m, first};
     size_t jobs = ((size_t)m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
     const xsm_status status = xsmi_run(m->context, start_vectors, &job, jobs, NULL);
-    for (size_t i = 0; status != XSM_OK && i < jobs; i++) {
+    for (size_t i = 0; status != XSM_OK && status != XSM_CANCELLED && i < jobs; i++) {
         start_vectors(&job, i, 0); /* a host's runner can fail, but this must not */
     }
+    return status == XSM_CANCELLED ? xsmi_fail_cancelled(m->context, err) : XSM_OK;
 }
 
-void xsmi_layer_start(xsm_model *m)
+xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err)
 {
     m->layer->alpha = 1;
-    start_from(m, 0);
+    return start_from(m, 0, err);
 }
 
 xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *to, xsm_error *err)
@@ -128,10 +132,12 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
     xsmi_layer *l = to->layer;
     l->alpha = old->alpha;
     for (size_t j = 0; !l->tied && j < old->features; j++) {
+        if (j % VECTORS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(to->context, err));
+        }
         memcpy(l->weight + j * l->stride, old->weight + j * old->stride, to->features * sizeof *l->weight);
     }
-    start_from(to, old->features);
-    return XSM_OK;
+    return start_from(to, old->features, err);
 }
 
 double xsmi_layer_squared_norm(const xsm_model *m)
@@ -159,6 +165,11 @@ xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
     size_t stride, count;
     XSMI_TRY(allocate(m, l->features, &weight, &stride, &count, err));
     for (size_t j = 0; j < l->features; j++) {
+        xsm_status status = j % VECTORS_TOGETHER == 0 ? xsmi_go_on(m->context, err) : XSM_OK;
+        if (status != XSM_OK) {
+            xsmi_release(m->context, weight, count, sizeof *weight);
+            return status;
+        }
         memcpy(weight + j * stride, l->weight + j * l->stride, m->features * sizeof *weight);
     }
     l->weight = weight;

@@ -31,8 +31,8 @@ extern const char *const xsmi_pool_names[];
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
                           xsm_error *err);
 void xsmi_layer_free(xsm_model *m);
-/* Initialises the vectors as in a new model with these options. */
-void xsmi_layer_start(xsm_model *m);
+/* Initialises the vectors as in a new model with these options. Fails only when it is cancelled. */
+xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err);
 /* Copies the first layer of `from` to `to`, a model without one whose scale `alpha` is set, with the given number of
  * features (not fewer). New features start as in a new model. Of tied vectors only the new ones are set. Does nothing
  * if `from` has no first layer. */

@@ -5,6 +5,7 @@
  * metadata.c; scoring is in score.c and score_all.c; files are in model_save.c and model_load.c.
  */
 #include "model/model.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "model/model_file.h"
 
@@ -15,6 +16,8 @@
 #define TRANSPOSE_SIDE 32
 /* Rows of the result of one job. */
 #define TRANSPOSE_ROWS 64
+/* Rows of the source, of which TRANSPOSE_SIDE columns are transposed, between two looks whether to go on. */
+#define TRANSPOSE_POLL (TRANSPOSE_SIDE * 64)
 /* Floats of one job of a pass over all weights. */
 #define PASS_FLOATS ((size_t)1 << 20)
 
@@ -226,6 +229,7 @@ int32_t xsm_model_layout(const xsm_model *m)
 /* -- copies -------------------------------------------------------------------------------------------------------- */
 
 typedef struct copy_job {
+    const xsm_context *context;
     const float *source;
     size_t source_stride;
     size_t rows, columns; /* of the source */
@@ -255,6 +259,9 @@ static void transpose_rows(void *state, size_t index, uint32_t thread)
     for (size_t column = first; column < last; column += TRANSPOSE_SIDE) {
         size_t column_end = last - column < TRANSPOSE_SIDE ? last : column + TRANSPOSE_SIDE;
         for (size_t row = 0; row < job->rows; row += TRANSPOSE_SIDE) {
+            if (row % TRANSPOSE_POLL == 0 && xsmi_poll(job->context)) {
+                return;
+            }
             size_t row_end = job->rows - row < TRANSPOSE_SIDE ? job->rows : row + TRANSPOSE_SIDE;
             for (size_t c = column; c < column_end; c++) {
                 float *target = job->target + c * job->target_stride;
@@ -263,6 +270,7 @@ static void transpose_rows(void *state, size_t index, uint32_t thread)
                 }
             }
         }
+        xsmi_advance(job->context, (column_end - column) * job->rows);
     }
 }
 
@@ -287,7 +295,11 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
         }
         memcpy(bias, m->bias, m->classes * sizeof *bias);
     }
-    copy_job job = {.source = m->weight, .source_stride = m->stride, .target = weight, .target_stride = stride};
+    copy_job job = {.context = m->context,
+                    .source = m->weight,
+                    .source_stride = m->stride,
+                    .target = weight,
+                    .target_stride = stride};
     matrix_shape(m, m->layout, &job.rows, &job.columns);
     xsm_status status;
     if (layout == m->layout) {
@@ -331,12 +343,17 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "a model whose scores are distances is class-major: a step changes whole rows");
     }
-    XSMI_TRY(xsmi_layer_own(m, err));
-    xsmi_model_drop_row_lengths(m);
-    if (m->row_scale) {
-        XSMI_TRY(xsmi_model_fold(m, err)); /* a class's weights will no longer be contiguous */
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "changing the layout", "weights", (uint64_t)m->features * m->classes);
+    xsm_status status = xsmi_layer_own(m, err);
+    if (status == XSM_OK) {
+        xsmi_model_drop_row_lengths(m);
     }
-    return rebuild(m, layout, err);
+    if (status == XSM_OK && m->row_scale) {
+        status = xsmi_model_fold(m, err); /* a class's weights will no longer be contiguous */
+    }
+    status = status == XSM_OK ? rebuild(m, layout, err) : status;
+    return xsmi_end(&activity, status, err);
 }
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)

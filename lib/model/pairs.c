@@ -1,11 +1,15 @@
 /* Values of pairs of a feature and a class. */
 #include "model/pairs.h"
+#include "base/activity.h"
 
 #include <math.h>
 #include <string.h>
 
 /* The factor of p(k|j) / (K p(k)). */
 #define RATIO_FACTOR 4.0
+/* Rows or labels, and values of rows, between two looks whether to go on. */
+#define ROWS_TOGETHER 4096
+#define VALUES_TOGETHER 4096
 
 xsm_status xsmi_pairs_start(xsm_context *ctx, const uint32_t *counts, uint32_t features, uint32_t classes,
                             xsmi_pairs *p, xsm_error *err)
@@ -79,10 +83,13 @@ typedef struct tally {
     size_t features;
 } tally;
 
-static void sort_rows(const xsm_dataset *d, by_class *by)
+static xsm_status sort_rows(xsm_context *ctx, const xsm_dataset *d, by_class *by, xsm_error *err)
 {
     memset(by->start, 0, (by->classes + 1) * sizeof *by->start);
     for (uint64_t i = 0; i < d->counted.labels; i++) {
+        if (i % ROWS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(ctx, err));
+        }
         by->start[d->labels[i] + 1]++;
     }
     for (size_t k = 0; k < by->classes; k++) {
@@ -91,6 +98,9 @@ static void sort_rows(const xsm_dataset *d, by_class *by)
     for (uint64_t i = 0; i < d->rows; i++) {
         size_t count;
         const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        if (i % ROWS_TOGETHER == 0) {
+            XSMI_TRY(xsmi_go_on(ctx, err));
+        }
         for (size_t l = 0; l < count; l++) {
             by->row[by->start[labels[l]]++] = i;
         }
@@ -98,19 +108,28 @@ static void sort_rows(const xsm_dataset *d, by_class *by)
     /* Each start is now the start of the next. */
     memmove(by->start + 1, by->start, by->classes * sizeof *by->start);
     by->start[0] = 0;
+    return XSM_OK;
 }
 
 /* Passes over the rows of each class. With `p` it stores the sums there; without, it only computes `counts`. */
-static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p)
+static xsm_status tally_rows(xsm_context *ctx, const xsm_dataset *d, const by_class *by, tally *t, xsmi_pairs *p,
+                             xsm_error *err)
 {
     for (size_t j = 0; j < t->features; j++) {
         t->last[j] = XSMI_NO_CLASS;
         t->counts[j] = 0;
         t->all[j] = 0;
     }
+    size_t values = 0; /* since the latest look whether to go on */
     for (uint32_t k = 0; k < by->classes; k++) {
         for (uint64_t i = by->start[k]; i < by->start[k + 1]; i++) {
             xsmi_features x = xsmi_dataset_features(d, by->row[i]);
+            values += x.count;
+            if (i == 0 || values >= VALUES_TOGETHER) {
+                XSMI_TRY(xsmi_go_on(ctx, err));
+                values = 0;
+            }
+            xsmi_advance(ctx, 1);
             for (size_t f = 0; f < x.count; f++) {
                 const uint32_t j = x.index[f];
                 if (!(x.values[f] > 0)) {
@@ -131,18 +150,29 @@ static void tally_rows(const xsm_dataset *d, const by_class *by, tally *t, xsmi_
             }
         }
     }
+    return XSM_OK;
 }
 
-static void set_values(const by_class *by, const tally *t, double strength, xsmi_pairs *p)
+static xsm_status set_values(xsm_context *ctx, const by_class *by, const tally *t, double strength, xsmi_pairs *p,
+                             xsm_error *err)
 {
+    uint64_t looked = 0;
     for (uint32_t j = 0; j < p->features; j++) {
+        if (j == 0 || p->start[j] - looked >= VALUES_TOGETHER) {
+            XSMI_TRY(xsmi_go_on(ctx, err));
+            looked = p->start[j];
+        }
         for (uint64_t i = p->start[j]; i < p->start[j + 1]; i++) {
             const uint32_t k = p->class[i];
             const double share = (double)(by->start[k + 1] - by->start[k]) / (double)by->labels;
             const double ratio = (double)p->value[i] / (1 + t->all[j]) / (share * (double)by->classes);
             p->value[i] = (float)(strength * log1p(RATIO_FACTOR * ratio));
+            if (!isfinite(p->value[i])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE, "with a strength of %g what pairs have is not finite", strength);
+            }
         }
     }
+    return XSM_OK;
 }
 
 xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double strength, xsmi_pairs *p, xsm_error *err)
@@ -160,14 +190,13 @@ xsm_status xsmi_pairs_count(xsm_context *ctx, const xsm_dataset *d, double stren
         status = xsmi_fail_memory(err, by.labels * sizeof *by.row + t.features * 3 * sizeof *t.sum,
                                   "counts of features and classes");
     } else {
-        sort_rows(d, &by);
-        tally_rows(d, &by, &t, NULL);
-        status = xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err);
+        status = sort_rows(ctx, d, &by, err);
+        status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, NULL, err) : status;
+        status = status == XSM_OK ? xsmi_pairs_start(ctx, t.counts, d->features, d->classes, p, err) : status;
+        status = status == XSM_OK ? tally_rows(ctx, d, &by, &t, p, err) : status;
+        status = status == XSM_OK ? set_values(ctx, &by, &t, strength, p, err) : status;
     }
-    if (status == XSM_OK) {
-        tally_rows(d, &by, &t, p);
-        set_values(&by, &t, strength, p);
-    } else {
+    if (status != XSM_OK) {
         xsmi_pairs_clear(p);
     }
     xsmi_release(ctx, by.start, by.classes + 1, sizeof *by.start);

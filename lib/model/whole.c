@@ -76,7 +76,7 @@ static void zero_rest(xsm_model *m)
     xsmi_model_drop_row_lengths(m);
     m->alpha = 1;
     if (m->layer) {
-        xsmi_layer_start(m);
+        (void)xsmi_layer_start(m, NULL); /* shielded, so that it cannot fail */
     }
 }
 
@@ -100,6 +100,8 @@ size_t xsmi_model_marks(const xsm_model *m)
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
 {
     size_t words = (xsmi_model_marks(m) + 63) / 64;
+    xsmi_activity shield;
+    xsmi_shield(&shield, m->context);
     for (size_t word = 0; word < words; word++) {
         for (; marks[word] != 0; marks[word] &= marks[word] - 1) {
             size_t first = (word * 64 + (size_t)__builtin_ctzll(marks[word])) * XSMI_MARK_FLOATS;
@@ -108,6 +110,7 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
         }
     }
     zero_rest(m);
+    xsmi_unshield(&shield);
 }
 
 typedef struct norm_job {

@@ -113,7 +113,8 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = (uint64_t)labels[i] ^ SIGN;
     }
-    xsmi_sort(keys, spare, count);
+    xsmi_sort(r->context, keys, spare, count);
+    XSMI_TRY(xsmi_go_on(r->context, err));
     uint32_t classes = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t label = (int64_t)(keys[i] ^ SIGN);
@@ -143,7 +144,8 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     for (uint32_t i = 0; i < count; i++) {
         order[i] = i;
     }
-    xsmi_sort_by(word_before, &r->dictionary, order, order + count, count);
+    xsmi_sort_by(r->context, word_before, &r->dictionary, order, order + count, count);
+    XSMI_TRY(xsmi_go_on(r->context, err));
     const char **names = xsmi_allocate(r->context, count, sizeof *names);
     if (!names) {
         return xsmi_fail_memory(err, count * sizeof *names, "the names of classes");

@@ -277,7 +277,7 @@ static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_
             memcpy(&bits, &values[i], sizeof bits);
             s->keys[i] = (uint64_t)index[i] << 32 | bits;
         }
-        xsmi_sort(s->keys, s->scratch, count);
+        xsmi_sort(ctx, s->keys, s->scratch, count);
         for (size_t i = 0; i < count; i++) {
             uint32_t bits = (uint32_t)s->keys[i];
             index[i] = (uint32_t)(s->keys[i] >> 32);

@@ -147,7 +147,7 @@ static xsm_status end_row(text *t, xsm_error *err)
     xsmi_reader *r = t->r;
     XSMI_TRY(XSMI_GROW(r->context, t->scratch, t->scratch_capacity, t->key_count, "the words of a line", err));
     if (t->key_count > 0) {
-        xsmi_sort(t->keys, t->scratch, t->key_count);
+        xsmi_sort(r->context, t->keys, t->scratch, t->key_count);
     }
     XSMI_TRY(xsmi_reader_reserve(r, t->key_count, 0, err));
     for (size_t i = 0; i < t->key_count;) {
@@ -236,7 +236,8 @@ static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order
         return xsmi_fail(err, XSM_ERROR_DATA, "%s: no word occurs %u times (xsm_text_options.min_count) or more",
                          t->r->source.name, t->options.min_count);
     }
-    xsmi_sort_by(comes_before, &t->words, order, spare, count);
+    xsmi_sort_by(t->r->context, comes_before, &t->words, order, spare, count);
+    XSMI_TRY(xsmi_go_on(t->r->context, err));
     xsm_vocabulary *v;
     XSMI_TRY(xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
     t->r->vocabulary = v; /* released by the reader */
@@ -281,7 +282,7 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
             t->keys[count++] = (uint64_t)feature << 32 | bits;
         }
         if (count > 0) {
-            xsmi_sort(t->keys, t->scratch, count);
+            xsmi_sort(r->context, t->keys, t->scratch, count);
         }
         for (size_t j = 0; j < count; j++, next++) {
             uint32_t bits = (uint32_t)t->keys[j];

@@ -1,6 +1,7 @@
 /*
  * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -17,6 +18,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Words whose vectors are started between two looks whether to go on. */
+#define WORDS_TOGETHER 256
+
 /* -- for a corpus -------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
@@ -32,6 +36,8 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     }
     xsm_model *m;
     XSMI_TRY(xsm_model_new_linear(context, dimension, corpus->info.words, NULL, &m, err));
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "starting word vectors", "words", m->classes);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_status status = xsm_corpus_get_class_map(corpus, &map, err);
     if (status == XSM_OK) {
@@ -40,17 +46,22 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (status == XSM_OK) {
         status = xsmi_model_own(m, err);
     }
-    if (status != XSM_OK) {
-        xsm_model_free(m);
-        return status;
-    }
-    for (uint32_t k = 0; spread > 0 && k < m->classes; k++) {
+    for (uint32_t k = 0; spread > 0 && status == XSM_OK && k < m->classes; k++) {
         xsmi_stream stream;
+        if (k % WORDS_TOGETHER == 0) {
+            xsmi_reach(&activity, k);
+            status = xsmi_go_on(m->context, err);
+        }
         xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, k);
         float *row = m->weight + (size_t)k * m->stride;
         for (uint32_t i = 0; i < dimension; i++) {
             row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
         }
+    }
+    status = xsmi_end(&activity, status, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
     }
     *out = m;
     return XSM_OK;
@@ -92,13 +103,15 @@ static xsm_status check_names(const xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status write_rows(const xsm_model *m, xsmi_replace *file, char *line, xsm_error *err)
+static xsm_status write_rows(const xsm_model *m, xsmi_activity *activity, xsmi_replace *file, char *line,
+                             xsm_error *err)
 {
     const char *sign = xsmi_decimal_sign();
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     int head = snprintf(line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
     XSMI_TRY(xsmi_replace_write(file, line, (size_t)head, err));
     for (uint32_t k = 0; k < m->classes; k++) {
+        xsmi_reach(activity, k);
         const double scale = m->alpha * (m->row_scale ? m->row_scale[k] : 1);
         size_t length = 0;
         for (uint32_t i = 0; i < m->features; i++) {
@@ -131,15 +144,18 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
         return xsmi_fail_memory(err, size, "a line of numbers");
     }
     xsmi_replace *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "writing", "words", m->classes);
     xsm_status status = xsmi_replace_open(m->context, path, &file, err);
     if (status == XSM_OK) {
-        status = write_rows(m, file, line, err);
+        status = write_rows(m, &activity, file, line, err);
         if (status == XSM_OK) {
             status = xsmi_replace_commit(file, err);
         } else {
             xsmi_replace_abandon(file);
         }
     }
+    status = xsmi_end(&activity, status, err);
     xsmi_release(m->context, line, size, 1);
     return status;
 }
@@ -239,9 +255,11 @@ static xsm_status read_row(reading *r, uint32_t k, xsm_error *err)
     return p >= end ? XSM_OK : fail_at(r, (size_t)(p - text), err, "more numbers than the first line says");
 }
 
-static xsm_status read_all(reading *r, const char *path, xsm_error *err)
+static xsm_status read_all(reading *r, const char *path, xsmi_activity *activity, xsm_error *err)
 {
     XSMI_TRY(xsmi_source_open_file(&r->source, r->context, path, err));
+    xsmi_expect(activity, r->source.raw_size);
+    r->source.activity = activity;
     xsmi_lines_start(&r->lines, &r->source);
     XSMI_TRY(read_head(r, err));
     for (uint32_t k = 0; k < r->words; k++) {
@@ -272,7 +290,9 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     reading r = {.context = ctx, .source = {.fd = -1}};
-    xsm_status status = read_all(&r, path, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "reading", "bytes", 0);
+    xsm_status status = xsmi_end(&activity, read_all(&r, path, &activity, err), err);
     xsmi_lines_end(&r.lines);
     xsmi_source_close(&r.source);
     xsmi_release(ctx, r.text, r.capacity, 1);

@@ -8,6 +8,8 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/sampler.h>
 
 #include <dirent.h>
 #include <stdio.h>
@@ -357,6 +359,169 @@ static void models(void **state)
     test_every_poll(load_model, t, 1, 1, "checking a file");
 }
 
+/* -- changes of a model -------------------------------------------------------------------------------------------- */
+
+/* What the scores of a model are computed from. A cancelled change leaves it to the bit. */
+static uint64_t scores_of(const xsm_model *m, const xsm_dataset *rows)
+{
+    enum { SOME = 5 };
+    xsm_error none = XSM_ERROR_INIT;
+    const xsm_batch batch = xsm_batch_range(rows, 0, SOME);
+    const uint32_t classes = xsm_model_class_count(m);
+    float *scores = malloc(SOME * (size_t)classes * sizeof *scores);
+    uint64_t hash = 14695981039346656037u;
+    assert_non_null(scores);
+    assert_ok(xsm_model_score_range(m, &batch, 0, classes, scores, classes, &none), none);
+    for (size_t i = 0; i < SOME * (size_t)classes; i++) {
+        uint32_t bits;
+        memcpy(&bits, &scores[i], sizeof bits);
+        hash = (hash ^ bits) * 1099511628211u;
+    }
+    free(scores);
+    return hash ^ classes;
+}
+
+static xsm_status add_pairs(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, &t->sparse, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    const uint64_t before = scores_of(m, t->sparse.data);
+    xsm_status status = xsm_model_add_pairs(m, t->sparse.data, 0.5, err);
+    assert_string_equal(xsm_model_correction(m), status == XSM_OK ? "pairs" : "none");
+    assert_true((scores_of(m, t->sparse.data) == before) == (status != XSM_OK));
+    if (status == XSM_CANCELLED) { /* and once more replaces them */
+        assert_ok(xsm_model_add_pairs(m, t->sparse.data, 0.5, &none), none);
+        assert_true(scores_of(m, t->sparse.data) != before);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status change_layout(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, &t->sparse, true, t->format, 0.1, 3);
+    const int32_t other = t->format == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const uint64_t before = test_hash(m);
+    xsm_status status = xsm_model_set_layout(m, other, err);
+    assert_int_equal(xsm_model_layout(m), status == XSM_OK ? other : t->format);
+    if (status == XSM_CANCELLED) {
+        assert_ok(xsm_model_set_layout(m, other, &none), none);
+        assert_ok(xsm_model_set_layout(m, t->format, &none), none);
+        assert_true(test_hash(m) == before);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+/* Grows a model by classes between the others, whose names need a search, and by features. */
+static xsm_status grow(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    static char texts[2 * CLASSES][8];
+    static const char *own[CLASSES], *all[2 * CLASSES];
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT, wider = XSM_CLASS_MAP_INIT;
+    for (uint32_t k = 0; k < 2 * CLASSES; k++) {
+        snprintf(texts[k], sizeof texts[k], "c%04u", (k * 13) % (2 * CLASSES));
+        all[k] = texts[k];
+        own[k / 2] = texts[k];
+    }
+    xsm_model *m = NULL;
+    if (t->batch) { /* an embedding model */
+        xsm_embedding_options options = XSM_EMBEDDING_OPTIONS_INIT;
+        assert_ok(xsm_model_new_embedding(ctx, t->sparse.features, 6, CLASSES, &options, &m, &none), none);
+    } else {
+        m = test_model(ctx, &t->sparse, true, t->format, 0.1, 3);
+    }
+    map.classes = CLASSES;
+    map.names = own;
+    wider.classes = 2 * CLASSES;
+    wider.names = all;
+    assert_ok(xsm_model_set_class_map(m, &map, &none), none);
+    const uint64_t before = scores_of(m, t->sparse.data);
+    const uint32_t features = xsm_model_features(m) + 3;
+    xsm_status status = xsm_model_grow(m, features, &wider, err);
+    if (status == XSM_CANCELLED) {
+        assert_int_equal(xsm_model_features(m), features - 3);
+        assert_true(scores_of(m, t->sparse.data) == before);
+        assert_ok(xsm_model_get_class_map(m, &map, &none), none);
+        assert_string_equal(map.names[1], own[1]);
+        assert_ok(xsm_model_grow(m, features, &wider, &none), none);
+    }
+    assert_int_equal(xsm_model_class_count(m), 2 * CLASSES);
+    assert_int_equal(xsm_model_features(m), features);
+    xsm_model_free(m);
+    return status;
+}
+
+static void changes(void **state)
+{
+    things *t = *state;
+    test_every_poll(add_pairs, t, 1, 5, "counting pairs");
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        for (t->format = XSM_LAYOUT_CLASS_MAJOR; t->format <= XSM_LAYOUT_FEATURE_MAJOR; t->format++) {
+            test_every_poll(change_layout, t, threads, 2, "changing the layout");
+            t->batch = 0;
+            test_every_poll(grow, t, threads, 3, "growing a model");
+        }
+        t->batch = 1;
+        test_every_poll(grow, t, threads, 3, "growing a model");
+    }
+}
+
+/* -- the suites for hosts' tables ---------------------------------------------------------------------------------- */
+
+static xsm_status check_estimator(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_estimator_check_options options = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
+    const xsm_estimator_ops *ops = xsm_estimator_find(t->name);
+    options.promises = 0;
+    return xsm_estimator_check(ctx, ops, &options, err);
+}
+
+static xsm_status check_sampler(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_sampler_check_options options = XSM_SAMPLER_CHECK_OPTIONS_INIT;
+    options.draws = 2000;
+    return xsm_sampler_check(ctx, xsm_sampler_find(t->name), &options, err);
+}
+
+static xsm_status check_index(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_index_check_options options = XSM_INDEX_CHECK_OPTIONS_INIT;
+    options.rows = 300;
+    return xsm_index_check(ctx, xsm_index_find(t->name), &options, err);
+}
+
+static xsm_status check_optimizer(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    return xsm_optimizer_check(ctx, xsm_optimizer_find(t->name), NULL, err);
+}
+
+static void suites(void **state)
+{
+    things *t = *state;
+    t->name = "ove";
+    test_every_poll(check_estimator, t, 1, 10, "trying an estimator");
+    for (size_t i = 0; i < xsm_sampler_count(); i++) {
+        t->name = xsm_sampler_ops_name(xsm_sampler_at(i));
+        test_every_poll(check_sampler, t, 1, 10, "trying a sampler");
+    }
+    for (size_t i = 0; i < xsm_index_count(); i++) {
+        t->name = xsm_index_ops_name(xsm_index_at(i));
+        test_every_poll(check_index, t, 2, 10, "trying an index");
+    }
+    t->name = "adagrad";
+    test_every_poll(check_optimizer, t, 1, 10, "trying an optimizer");
+}
+
 /* -- transforms and samplers --------------------------------------------------------------------------------------- */
 
 static xsm_status transform(void *state, xsm_context *ctx, xsm_error *err)
@@ -557,7 +722,7 @@ static xsm_status skipgram(void *state, xsm_context *ctx, xsm_error *err)
     things *t = state;
     xsm_error none = XSM_ERROR_INIT;
     xsm_corpus *c = test_corpus(NULL, t->path, 1);
-    xsm_model *in = test_vectors(ctx, c, 8, 0.1, 1), *out = test_vectors(ctx, c, 8, 0, 2);
+    xsm_model *in = test_vectors(NULL, c, 8, 0.1, 1), *out = test_vectors(NULL, c, 8, 0, 2);
     xsm_skipgram_options options = test_word_run(1);
     xsm_skipgram *trainer = NULL;
     xsm_status status = xsm_skipgram_new(ctx, c, in, out, NULL, &options, &trainer, err);
@@ -577,6 +742,36 @@ static xsm_status skipgram(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
+static xsm_status word_file(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_corpus *c = test_corpus(NULL, t->labels, 1);
+    xsm_model *m = NULL, *again = NULL;
+    unlink(t->path);
+    xsm_status status = xsm_word_model_new(ctx, c, 40, 0.1, 1, &m, err);
+    assert_true((m != NULL) == (status == XSM_OK));
+    if (status == XSM_OK) {
+        status = xsm_word_model_write(m, t->path, err);
+        assert_int_equal(files_like(t->path), status == XSM_OK);
+    }
+    if (status == XSM_OK) {
+        status = xsm_word_model_read(ctx, t->path, &again, err);
+        assert_true((again != NULL) == (status == XSM_OK));
+    }
+    xsm_model_free(again);
+    xsm_model_free(m);
+    xsm_corpus_free(c);
+    return status;
+}
+
+static void word_files(void **state)
+{
+    things *t = *state;
+    t->labels = test_topics_text("topics of vectors", 500, 3);
+    t->path = test_path("vectors.vec");
+    test_every_poll(word_file, t, 1, 6, "starting word vectors, writing, reading");
+}
+
 static void words(void **state)
 {
     things *t = *state;
@@ -594,6 +789,7 @@ int main(void)
         cmocka_unit_test(evaluations), cmocka_unit_test(indexes), cmocka_unit_test(datasets),
         cmocka_unit_test(corpora),     cmocka_unit_test(models),  cmocka_unit_test(preparations),
         cmocka_unit_test(trainings),   cmocka_unit_test(choices), cmocka_unit_test(words),
+        cmocka_unit_test(changes),     cmocka_unit_test(suites),  cmocka_unit_test(word_files),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
