@@ -254,7 +254,7 @@ static xsm_status add_pairs(void)
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_model *m = NULL;
     need(xsm_dataset_get_info(words, &info, &err));
-    need(xsm_model_new_linear(ctx, info.features, info.classes, NULL, &m, &err));
+    need(xsm_model_new_embedding(ctx, info.features, 8, info.classes, NULL, &m, &err));
     xsm_status status = xsm_model_add_pairs(m, words, 0.5, &err);
     xsm_model_free(m);
     return status;

@@ -67,6 +67,7 @@ static xsm_status make_optimizer(const xsmi_optimizer_trial *t, xsm_context *ctx
 static xsm_status fill_rig(const xsmi_optimizer_trial *t, const form *f, rig *r, xsm_error *err)
 {
     XSMI_TRY(make_model(t, f, r, err));
+    XSMI_TRY(xsmi_go_on(t->context, err));
     XSMI_TRY(xsm_estimator_new(r->context, f->estimator, &r->estimator, err));
     if (f->option) {
         XSMI_TRY(xsm_estimator_set(r->estimator, f->option, f->value, err));
@@ -104,6 +105,7 @@ static xsm_status run_steps(const xsmi_optimizer_trial *t, const form *f, rig *r
         xsm_batch batch = batch_at(t, f, step);
         XSMI_TRY(xsmi_go_on(t->context, err));
         XSMI_TRY(xsm_estimator_gradient(r->estimator, &batch, t->options->eta, r->gradient, err));
+        XSMI_TRY(xsmi_go_on(t->context, err));
         XSMI_TRY(xsm_optimizer_apply(r->optimizer, &batch, r->gradient, t->options->eta, err));
     }
     return XSM_OK;
@@ -115,11 +117,12 @@ static float weight_at(const xsm_model *m, uint32_t class, uint32_t feature)
                                                : m->weight[(size_t)feature * m->stride + class];
 }
 
-/* Whether two models of the same kind have the same bits, in any layout. */
-static bool same_models(const xsm_model *a, const xsm_model *b)
+/* Whether two models of the same kind have the same bits, in any layout. Not if the suite was cancelled. */
+static bool same_models(const xsmi_optimizer_trial *t, const xsm_model *a, const xsm_model *b)
 {
     bool equal = !a->bias || memcmp(a->bias, b->bias, a->classes * sizeof *a->bias) == 0;
     for (uint32_t k = 0; equal && k < a->classes; k++) {
+        equal = !xsmi_poll(t->context);
         for (uint32_t j = 0; equal && j < a->features; j++) {
             const float x = weight_at(a, k, j), y = weight_at(b, k, j);
             equal = memcmp(&x, &y, sizeof x) == 0;
@@ -135,6 +138,7 @@ static bool same_models(const xsm_model *a, const xsm_model *b)
 static xsm_status check_finite(const xsmi_optimizer_trial *t, const xsm_model *m, xsm_error *err)
 {
     for (uint32_t k = 0; k < m->classes; k++) {
+        XSMI_TRY(xsmi_go_on(t->context, err));
         for (uint32_t j = 0; j < m->features; j++) {
             if (!isfinite(weight_at(m, k, j))) {
                 return xsmi_optimizer_fault(t, err, "weights are not finite after %d steps", STEPS);
@@ -153,7 +157,7 @@ static xsm_status check_threads(const xsmi_optimizer_trial *t, const form *f, xs
     status = status == XSM_OK ? check_finite(t, one.model, err) : status;
     status = status == XSM_OK ? rig_new(t, f, NULL, THREADS, &several, err) : status;
     status = status == XSM_OK ? run_steps(t, f, &several, 0, STEPS, err) : status;
-    if (status == XSM_OK && !same_models(one.model, several.model)) {
+    if (status == XSM_OK && !same_models(t, one.model, several.model)) {
         status =
             xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the number of threads",
                                  f->estimator, (unsigned long long)f->batch);
@@ -195,7 +199,7 @@ static xsm_status check_resumed(const xsmi_optimizer_trial *t, const form *f, xs
         status = run_steps(t, f, &whole, STEPS, STEPS, err);
     }
     status = status == XSM_OK ? run_steps(t, f, &resumed, STEPS, STEPS, err) : status;
-    if (status == XSM_OK && !same_models(whole.model, resumed.model)) {
+    if (status == XSM_OK && !same_models(t, whole.model, resumed.model)) {
         status = xsmi_optimizer_fault(
             t, err,
             "with weights and accumulators restored, the next steps are others; all that a rule keeps must be in "
@@ -228,8 +232,11 @@ static xsm_status check_forms(const xsmi_optimizer_trial *t, const form *f, xsm_
         status = xsm_estimator_gradient(rigs[0].estimator, &sparse, t->options->eta, rigs[0].gradient, err);
         for (int i = 0; i < RIGS && status == XSM_OK; i++) {
             const xsm_batch *rows = i & 2 ? &dense : &sparse;
-            status = xsm_optimizer_apply(rigs[i].optimizer, rows, rigs[0].gradient, t->options->eta, err);
-            if (status == XSM_OK && !same_models(rigs[0].model, rigs[i].model)) {
+            status = xsmi_go_on(t->context, err);
+            status = status != XSM_OK
+                         ? status
+                         : xsm_optimizer_apply(rigs[i].optimizer, rows, rigs[0].gradient, t->options->eta, err);
+            if (status == XSM_OK && !same_models(t, rigs[0].model, rigs[i].model)) {
                 status = xsmi_optimizer_fault(t, err, "estimator '%s', batches of %llu: the weights depend on the %s",
                                               f->estimator, (unsigned long long)f->batch,
                                               i == 1   ? "layout of the model"
@@ -262,7 +269,7 @@ static xsm_status check_windows(const xsmi_optimizer_trial *t, xsm_error *err)
                                  &options, &trainer, err);
     }
     status = status == XSM_OK ? xsm_trainer_run(trainer, err) : status;
-    if (status == XSM_OK && !same_models(alone.model, trained.model)) {
+    if (status == XSM_OK && !same_models(t, alone.model, trained.model)) {
         status =
             xsmi_optimizer_fault(t, err, "a trainer's single steps give other weights than the same steps one by one");
     }
