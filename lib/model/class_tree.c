@@ -1,0 +1,99 @@
+/* Trees over the classes with any number of children. */
+#include "model/class_tree.h"
+
+#include "base/order.h"
+
+#include <string.h>
+
+xsmi_class_tree *xsmi_class_tree_retain(xsmi_class_tree *t)
+{
+    if (t) {
+        xsmi_holders_add(&t->holders);
+    }
+    return t;
+}
+
+void xsmi_class_tree_release(xsmi_class_tree *t)
+{
+    if (t && xsmi_holders_drop(&t->holders)) {
+        xsm_context *ctx = t->context;
+        xsmi_release(ctx, t->made, t->nodes, sizeof *t->made);
+        xsmi_release(ctx, t->first_child, (size_t)t->nodes + 1, sizeof *t->first_child);
+        xsmi_release(ctx, t->parent, t->nodes, sizeof *t->parent);
+        xsmi_release(ctx, t->chunk, t->nodes, sizeof *t->chunk);
+        xsmi_release(ctx, t->class_leaf, t->classes, sizeof *t->class_leaf);
+        xsmi_release(ctx, t, 1, sizeof *t);
+        xsm_context_free(ctx);
+    }
+}
+
+/* Fills the arrays from the made nodes; false if they are no tree over the classes. class_leaf holds zeros: no leaf is
+ * node 0, as the root has children. */
+static bool link_nodes(xsmi_class_tree *t)
+{
+    uint64_t next = 1;
+    uint32_t leaves = 0;
+    t->parent[0] = 0;
+    for (uint32_t v = 0; v < t->nodes; v++) {
+        const uint32_t made = t->made[v], class = made & ~XSMI_TREE_LEAF;
+        if (v >= next) {
+            return false; /* nobody's child */
+        }
+        t->first_child[v] = (uint32_t)next;
+        if (made & XSMI_TREE_LEAF) {
+            if (v == 0 || class >= t->classes || t->class_leaf[class] != 0) {
+                return false;
+            }
+            t->class_leaf[class] = v;
+            t->chunk[v] = 0;
+            leaves++;
+            continue;
+        }
+        if (made == 0 || made > XSMI_TREE_CHILDREN || next + made > t->nodes) {
+            return false;
+        }
+        for (uint32_t i = 0; i < made; i++) {
+            t->parent[next++] = v;
+        }
+        t->chunk[v] = t->inner++;
+        t->widest = XSMI_MAX(t->widest, made);
+    }
+    t->first_child[t->nodes] = (uint32_t)next;
+    for (uint32_t v = t->nodes - 1; v > 0; v = t->parent[v]) {
+        t->depth++; /* of the last node, and no node is lower */
+    }
+    return next == t->nodes && leaves == t->classes;
+}
+
+xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
+                               xsmi_class_tree **out, xsm_error *err)
+{
+    *out = NULL;
+    if (count < 2 || count >= XSMI_TREE_LEAF || classes < 1) {
+        return XSM_OK;
+    }
+    xsmi_class_tree *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
+    if (!t) {
+        return xsmi_fail_memory(err, sizeof *t, "a tree over the classes");
+    }
+    t->context = xsmi_context_retain(ctx);
+    xsmi_holders_start(&t->holders);
+    t->nodes = (uint32_t)count;
+    t->classes = classes;
+    t->made = xsmi_allocate(ctx, count, sizeof *t->made);
+    t->first_child = xsmi_allocate(ctx, count + 1, sizeof *t->first_child);
+    t->parent = xsmi_allocate(ctx, count, sizeof *t->parent);
+    t->chunk = xsmi_allocate(ctx, count, sizeof *t->chunk);
+    t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
+    if (!t->made || !t->first_child || !t->parent || !t->chunk || !t->class_leaf) {
+        xsmi_class_tree_release(t);
+        return xsmi_fail_memory(err, (4 * (uint64_t)count + classes) * sizeof *nodes, "a tree over the classes");
+    }
+    memcpy(t->made, nodes, count * sizeof *nodes);
+    if (link_nodes(t)) {
+        *out = t;
+    } else {
+        xsmi_class_tree_release(t);
+    }
+    return XSM_OK;
+}

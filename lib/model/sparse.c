@@ -1,0 +1,348 @@
+/*
+ * Sparse weights in chunks: making them, and checking those of a file. Scoring is in sparse_scores.c.
+ */
+#include "model/sparse.h"
+
+#include "base/grow.h"
+#include "base/order.h"
+
+#include <string.h>
+
+/* Columns that a block is to have. */
+#define BLOCK_COLUMNS 8
+/* Most bits of a feature within its block. */
+#define LOW_BITS 16
+/* Rows of a chunk whose numbers fit a byte. */
+#define BYTE_ROWS 256
+
+/* -- counting references ------------------------------------------------------------------------------------------- */
+
+xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s)
+{
+    if (s) {
+        xsmi_holders_add(&s->holders);
+    }
+    return s;
+}
+
+/* Releases an array of weights that own theirs. */
+static void release_array(const xsmi_sparse *s, const void *array, uint64_t count, size_t each)
+{
+    if (array) {
+        xsmi_release(s->context, (void *)(uintptr_t)array, (size_t)count, each);
+    }
+}
+
+void xsmi_sparse_release(xsmi_sparse *s)
+{
+    if (s && xsmi_holders_drop(&s->holders)) {
+        xsm_context *ctx = s->context;
+        if (s->owned) {
+            const xsmi_sparse_place end = s->places[s->chunks];
+            release_array(s, s->blocks, end.block, sizeof *s->blocks);
+            release_array(s, s->columns, end.column, sizeof *s->columns);
+            release_array(s, s->row8, end.entry, sizeof *s->row8);
+            release_array(s, s->row16, end.entry, sizeof *s->row16);
+            release_array(s, s->values, end.entry, sizeof *s->values);
+            release_array(s, s->bias, s->rows, sizeof *s->bias);
+            release_array(s, s->places, (uint64_t)s->chunks + 1, sizeof *s->places);
+        }
+        xsmi_release(ctx, s, 1, sizeof *s);
+        xsm_context_free(ctx);
+    }
+}
+
+uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
+{
+    const xsmi_sparse_place end = s->places[s->chunks];
+    return ((uint64_t)s->chunks + 1) * sizeof *s->places + end.block * sizeof *s->blocks +
+           end.column * sizeof *s->columns +
+           end.entry * (sizeof *s->values + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
+           (s->bias ? (uint64_t)s->rows * sizeof *s->bias : 0);
+}
+
+/* -- building ------------------------------------------------------------------------------------------------------ */
+
+struct xsmi_sparse_builder {
+    xsm_context *context;
+    uint32_t features, widest;
+    bool with_bias;
+    xsmi_sparse_place *places; /* [chunks+1] */
+    size_t chunks, place_capacity;
+    xsmi_sparse_block *blocks;
+    size_t block_capacity;
+    xsmi_sparse_column *columns;
+    size_t column_capacity;
+    uint16_t *entry_rows;
+    size_t row_capacity;
+    float *values;
+    size_t value_capacity;
+    float *bias;
+    size_t bias_capacity;
+};
+
+/* An empty builder of the same weights. */
+static void empty(xsmi_sparse_builder *b)
+{
+    xsm_context *ctx = b->context;
+    xsmi_release(ctx, b->places, b->place_capacity, sizeof *b->places);
+    xsmi_release(ctx, b->blocks, b->block_capacity, sizeof *b->blocks);
+    xsmi_release(ctx, b->columns, b->column_capacity, sizeof *b->columns);
+    xsmi_release(ctx, b->entry_rows, b->row_capacity, sizeof *b->entry_rows);
+    xsmi_release(ctx, b->values, b->value_capacity, sizeof *b->values);
+    xsmi_release(ctx, b->bias, b->bias_capacity, sizeof *b->bias);
+    *b = (xsmi_sparse_builder){.context = ctx, .features = b->features, .with_bias = b->with_bias};
+}
+
+xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bias, xsmi_sparse_builder **out,
+                                   xsm_error *err)
+{
+    xsmi_sparse_builder *b = xsmi_allocate_zero(ctx, 1, sizeof *b);
+    if (!b) {
+        return xsmi_fail_memory(err, sizeof *b, "sparse weights");
+    }
+    b->context = xsmi_context_retain(ctx);
+    b->features = features;
+    b->with_bias = bias;
+    *out = b;
+    return XSM_OK;
+}
+
+void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
+{
+    if (b) {
+        xsm_context *ctx = b->context;
+        empty(b);
+        xsmi_release(ctx, b, 1, sizeof *b);
+        xsm_context_free(ctx);
+    }
+}
+
+/* The bits of a feature within its block, so that blocks have some BLOCK_COLUMNS columns. */
+static uint32_t choose_shift(uint32_t features, uint32_t columns)
+{
+    const uint32_t most = XSMI_MAX(columns / BLOCK_COLUMNS, 1);
+    uint32_t shift = 0;
+    while (shift < LOW_BITS && features > 0 && (features - 1) >> shift >= most) {
+        shift++;
+    }
+    return shift;
+}
+
+static xsm_status reserve(xsmi_sparse_builder *b, const xsmi_sparse_place *end, const xsmi_sparse_chunk *chunk,
+                          size_t blocks, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const uint64_t entries = end->entry + chunk->starts[chunk->columns];
+    xsm_context *ctx = b->context;
+    if (entries > SIZE_MAX / 8 || (uint64_t)end->row + chunk->rows > UINT32_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu sparse weights are more than can be addressed",
+                         (unsigned long long)entries);
+    }
+    XSMI_TRY(XSMI_GROW(ctx, b->places, b->place_capacity, b->chunks + 2, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->blocks, b->block_capacity, (size_t)end->block + blocks + 1, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->columns, b->column_capacity, (size_t)end->column + chunk->columns, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->entry_rows, b->row_capacity, (size_t)entries, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->values, b->value_capacity, (size_t)entries, what, err));
+    return b->with_bias ? XSMI_GROW(ctx, b->bias, b->bias_capacity, (size_t)end->row + chunk->rows, what, err) : XSM_OK;
+}
+
+xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chunk *chunk, xsm_error *err)
+{
+    xsmi_sparse_place at = {0};
+    if (b->chunks > 0) {
+        at = b->places[b->chunks];
+    }
+    at.shift = choose_shift(b->features, chunk->columns);
+    const size_t blocks = b->features > 0 ? (size_t)((b->features - 1) >> at.shift) + 1 : 1;
+    const uint32_t entries = chunk->starts[chunk->columns];
+    XSMI_TRY(reserve(b, &at, chunk, blocks, err));
+    xsmi_sparse_block *block = b->blocks + at.block;
+    xsmi_sparse_column *column = b->columns + at.column;
+    size_t next = 0;
+    for (uint32_t c = 0; c < chunk->columns; c++) {
+        const uint32_t feature = chunk->features[c];
+        for (; next <= feature >> at.shift; next++) {
+            block[next] = (xsmi_sparse_block){c, chunk->starts[c]};
+        }
+        column[c].low = (uint16_t)(feature & ((UINT32_C(1) << at.shift) - 1));
+        column[c].count = (uint16_t)(chunk->starts[c + 1] - chunk->starts[c]);
+    }
+    for (; next <= blocks; next++) {
+        block[next] = (xsmi_sparse_block){chunk->columns, entries};
+    }
+    memcpy(b->entry_rows + at.entry, chunk->entry_rows, entries * sizeof *b->entry_rows);
+    memcpy(b->values + at.entry, chunk->values, entries * sizeof *b->values);
+    if (b->with_bias) {
+        memcpy(b->bias + at.row, chunk->bias, chunk->rows * sizeof *b->bias);
+    }
+    b->places[b->chunks++] = at;
+    b->places[b->chunks] = (xsmi_sparse_place){.entry = at.entry + entries,
+                                               .column = at.column + chunk->columns,
+                                               .block = at.block + blocks + 1,
+                                               .row = at.row + chunk->rows};
+    b->widest = XSMI_MAX(b->widest, chunk->rows);
+    return XSM_OK;
+}
+
+/* A grown array in memory of just its length. */
+static void *fit(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each)
+{
+    void *fitted = xsmi_reallocate(ctx, array, *capacity, count, each);
+    *capacity = fitted ? (size_t)count : *capacity;
+    return fitted ? fitted : array;
+}
+
+xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err)
+{
+    xsm_context *ctx = b->context;
+    const xsmi_sparse_place end = b->places[b->chunks];
+    xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
+    if (!s) {
+        return xsmi_fail_memory(err, sizeof *s, "sparse weights");
+    }
+    uint8_t *bytes = NULL;
+    if (b->widest <= BYTE_ROWS) {
+        bytes = xsmi_allocate(ctx, end.entry, sizeof *bytes);
+        for (size_t i = 0; bytes && i < end.entry; i++) {
+            bytes[i] = (uint8_t)b->entry_rows[i];
+        }
+    }
+    /* What is too long is cut off. Where that fails, or there is no memory for shorter numbers, the model is not made:
+     * what is released later needs its length. */
+    b->places = fit(ctx, b->places, &b->place_capacity, b->chunks + 1, sizeof *b->places);
+    b->blocks = fit(ctx, b->blocks, &b->block_capacity, end.block, sizeof *b->blocks);
+    b->columns = fit(ctx, b->columns, &b->column_capacity, end.column, sizeof *b->columns);
+    b->values = fit(ctx, b->values, &b->value_capacity, end.entry, sizeof *b->values);
+    b->entry_rows = fit(ctx, b->entry_rows, &b->row_capacity, bytes ? 0 : end.entry, sizeof *b->entry_rows);
+    if (b->with_bias) {
+        b->bias = fit(ctx, b->bias, &b->bias_capacity, end.row, sizeof *b->bias);
+    }
+    if (b->place_capacity != b->chunks + 1 || b->block_capacity != end.block || b->column_capacity != end.column ||
+        b->value_capacity != end.entry || b->row_capacity != (bytes ? 0 : end.entry) ||
+        (b->with_bias && b->bias_capacity != end.row) || (b->widest <= BYTE_ROWS && !bytes)) {
+        xsmi_release(ctx, bytes, end.entry, sizeof *bytes);
+        xsmi_release(ctx, s, 1, sizeof *s);
+        return xsmi_fail_memory(err, end.entry, "sparse weights");
+    }
+    s->context = xsmi_context_retain(ctx);
+    xsmi_holders_start(&s->holders);
+    s->rows = end.row;
+    s->features = b->features;
+    s->chunks = (uint32_t)b->chunks;
+    s->widest = b->widest;
+    s->places = b->places;
+    s->blocks = b->blocks;
+    s->columns = b->columns;
+    s->row8 = bytes;
+    s->row16 = bytes ? NULL : b->entry_rows;
+    s->values = b->values;
+    s->bias = b->bias;
+    s->owned = true;
+    if (bytes) {
+        xsmi_release(ctx, b->entry_rows, 0, sizeof *b->entry_rows);
+    }
+    *b = (xsmi_sparse_builder){.context = ctx, .features = b->features, .with_bias = b->with_bias};
+    *out = s;
+    return XSM_OK;
+}
+
+/* -- from files ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a chunk's entries are sound: rows rise within each column, and none is beyond the chunk. */
+static bool rows_sound(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t rows)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t row = s->row8 ? s->row8[first + i] : s->row16[first + i];
+        const uint32_t before = i == 0 ? 0 : s->row8 ? s->row8[first + i - 1] : s->row16[first + i - 1];
+        if (row >= rows || (i > 0 && row <= before)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the columns of a chunk, whose place lies within the arrays, are those of its blocks. */
+static bool chunk_sound(const xsmi_sparse *s, uint32_t chunk)
+{
+    const xsmi_sparse_place *at = &s->places[chunk], *end = at + 1;
+    const uint32_t rows = end->row - at->row;
+    const size_t blocks = xsmi_sparse_blocks(s, chunk);
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    const xsmi_sparse_column *column = s->columns + at->column;
+    const uint64_t columns = end->column - at->column, entries = end->entry - at->entry;
+    uint64_t entry = 0, c = 0;
+    for (size_t b = 0; b < blocks; b++) {
+        if (block[b].column != c || block[b].entry != entry || block[b + 1].column < c ||
+            block[b + 1].column > columns) {
+            return false;
+        }
+        for (uint64_t first = c; c < block[b + 1].column; c++) {
+            const uint64_t feature = ((uint64_t)b << at->shift) + column[c].low;
+            if (column[c].low >> at->shift != 0 || feature >= s->features ||
+                (c > first && column[c].low <= column[c - 1].low) || column[c].count < 1 ||
+                column[c].count > entries - entry || !rows_sound(s, at->entry + entry, column[c].count, rows)) {
+                return false;
+            }
+            entry += column[c].count;
+        }
+    }
+    return c == columns && entry == entries && block[blocks].column == columns && block[blocks].entry == entries;
+}
+
+/* Whether the places divide the arrays. Sets the widest chunk. */
+static bool places_sound(xsmi_sparse *s, const xsmi_sparse_arrays *a)
+{
+    const xsmi_sparse_place *first = &s->places[0], *last = &s->places[s->chunks];
+    if (first->entry != 0 || first->column != 0 || first->block != 0 || first->row != 0 || last->shift != 0 ||
+        last->entry != a->entries || last->column != a->column_count || last->block != a->block_count ||
+        last->row != a->rows) {
+        return false;
+    }
+    for (uint32_t c = 0; c < s->chunks; c++) {
+        const xsmi_sparse_place *at = &s->places[c], *end = at + 1;
+        /* Each is checked against the next one, the last against the arrays: so all lie within them. */
+        if (at->shift > LOW_BITS || end->row <= at->row || end->row - at->row > XSMI_CHUNK_ROWS ||
+            end->entry < at->entry || end->entry - at->entry > UINT32_MAX || end->column < at->column ||
+            end->column - at->column > UINT32_MAX || end->block < at->block ||
+            end->block - at->block != xsmi_sparse_blocks(s, c) + 1) {
+            return false;
+        }
+        s->widest = XSMI_MAX(s->widest, end->row - at->row);
+    }
+    return true;
+}
+
+xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err)
+{
+    *out = NULL;
+    if (a->place_count < 2 || a->place_count > UINT32_MAX) {
+        return XSM_OK;
+    }
+    xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
+    if (!s) {
+        return xsmi_fail_memory(err, sizeof *s, "sparse weights");
+    }
+    s->context = xsmi_context_retain(ctx);
+    xsmi_holders_start(&s->holders);
+    s->rows = a->rows;
+    s->features = a->features;
+    s->chunks = (uint32_t)(a->place_count - 1);
+    s->places = a->places;
+    s->blocks = a->blocks;
+    s->columns = a->columns;
+    s->row8 = a->row8;
+    s->row16 = a->row16;
+    s->values = a->values;
+    s->bias = a->bias;
+    bool sound = places_sound(s, a);
+    for (uint32_t c = 0; sound && c < s->chunks; c++) {
+        sound = chunk_sound(s, c);
+    }
+    if (sound) {
+        *out = s;
+    } else {
+        xsmi_sparse_release(s);
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,131 @@
+/*
+ * Sparse weights: rows of D numbers, most of them zero, in chunks of neighbouring rows.
+ *
+ * A chunk lists, for each feature that any of its rows uses, the rows that use it, with their weights, so that a row of
+ * data meets all rows of a chunk at once (Etter, Zhong, Yu, Ying and Dhillon, Enterprise-scale search: accelerating
+ * inference for sparse extreme multi-label ranking trees, 2022). For a linear model the rows are those of the classes;
+ * for a label tree they are those of the nodes below the root, and a chunk has the children of one node.
+ *
+ * To find a feature in a chunk, its number is cut into a block, its upper bits, and its lower bits. A table says where
+ * the columns of each block begin; a block has some eight columns, which are looked through. A weight takes 5 bytes, or
+ * 6 where a chunk has more than 256 rows, a column 4, and a block 8.
+ *
+ * Sparse weights never change once made and are reference-counted. They may lie in a mapped file.
+ */
+#ifndef XSMI_SPARSE_WEIGHTS_H
+#define XSMI_SPARSE_WEIGHTS_H
+
+#include "base/counted.h"
+#include "data/dataset.h"
+
+/* Most rows of a chunk. */
+#define XSMI_CHUNK_ROWS 65535
+
+/* A column of a chunk: a feature, and how many rows use it, at least 1. */
+typedef struct xsmi_sparse_column {
+    uint16_t low; /* the feature's bits below the chunk's `shift` */
+    uint16_t count;
+} xsmi_sparse_column;
+
+/* Where the columns of a block begin, and their entries, counted from the chunk's first. */
+typedef struct xsmi_sparse_block {
+    uint32_t column, entry;
+} xsmi_sparse_block;
+
+/* Where a chunk begins. */
+typedef struct xsmi_sparse_place {
+    uint64_t entry, column, block;
+    uint32_t row, shift;
+} xsmi_sparse_place;
+
+typedef struct xsmi_sparse {
+    xsm_context *context;
+    xsmi_holders holders;
+    uint32_t rows, features; /* D */
+    uint32_t chunks;
+    uint32_t widest;                 /* rows of the largest chunk */
+    const xsmi_sparse_place *places; /* [chunks+1]; the last one is where all of them end */
+    const xsmi_sparse_block *blocks; /* of each chunk xsmi_sparse_blocks() + 1: the last one is where its columns end */
+    const xsmi_sparse_column *columns; /* features rise within a chunk */
+    const uint8_t *row8;               /* [entries] row within the chunk, rising within a column; NULL: see row16 */
+    const uint16_t *row16;             /* the same; NULL where no chunk has more than 256 rows */
+    const float *values;               /* [entries] */
+    const float *bias;                 /* [rows] or NULL */
+    bool owned;                        /* the arrays; false when they are in a file's mapping */
+} xsmi_sparse;
+
+xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s);
+void xsmi_sparse_release(xsmi_sparse *s);
+
+/* Blocks of a chunk. */
+static inline size_t xsmi_sparse_blocks(const xsmi_sparse *s, uint32_t chunk)
+{
+    return s->features > 0 ? (size_t)((s->features - 1) >> s->places[chunk].shift) + 1 : 1;
+}
+
+static inline uint32_t xsmi_sparse_chunk_rows(const xsmi_sparse *s, uint32_t chunk)
+{
+    return s->places[chunk + 1].row - s->places[chunk].row;
+}
+
+/* Weights that are stored. */
+static inline uint64_t xsmi_sparse_entries(const xsmi_sparse *s)
+{
+    return s->places[s->chunks].entry;
+}
+
+/* Bytes of all arrays. */
+uint64_t xsmi_sparse_bytes(const xsmi_sparse *s);
+
+/* -- making -------------------------------------------------------------------------------------------------------- */
+
+/* The weights of one chunk, for a builder. */
+typedef struct xsmi_sparse_chunk {
+    uint32_t rows;            /* 1 to XSMI_CHUNK_ROWS */
+    uint32_t columns;         /* features that a row uses */
+    const uint32_t *features; /* [columns] rising, each below D */
+    const uint32_t *starts; /* [columns+1] where each column's entries begin, the first 0; a column has at least one */
+    const uint16_t *entry_rows; /* [entries] rising within a column, each below `rows` */
+    const float *values;        /* [entries] finite */
+    const float *bias;          /* [rows], or NULL: the builder makes weights without a bias */
+} xsmi_sparse_chunk;
+
+/* Takes chunks in the order of their rows. */
+typedef struct xsmi_sparse_builder xsmi_sparse_builder;
+xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bias, xsmi_sparse_builder **out,
+                                   xsm_error *err);
+/* Copies a chunk. */
+xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chunk *chunk, xsm_error *err);
+/* Moves what was added, at least one chunk, to new weights; the builder is then empty. */
+xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err);
+void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
+
+/* Weights over arrays that others keep, such as a file's mapping, after checks of all but the values; the arrays have
+ * the lengths that their places say. Sets *out to NULL where they are no sparse weights. O(entries). */
+typedef struct xsmi_sparse_arrays {
+    uint32_t rows, features;
+    const xsmi_sparse_place *places;
+    size_t place_count;
+    const xsmi_sparse_block *blocks;
+    size_t block_count;
+    const xsmi_sparse_column *columns;
+    size_t column_count;
+    const uint8_t *row8; /* one of these two is NULL */
+    const uint16_t *row16;
+    const float *values;
+    size_t entries;
+    const float *bias;
+} xsmi_sparse_arrays;
+xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err);
+
+/* -- scoring ------------------------------------------------------------------------------------------------------- */
+
+/* Scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, then the bias. The bits are
+ * the same on any processor and for a dense and a sparse row of the same numbers. */
+void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z);
+/* The score of one row, with the same bits. */
+float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x);
+/* The chunk of a row. O(log chunks) */
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
+
+#endif

@@ -1,0 +1,161 @@
+/*
+ * Scores of sparse weights. Every score is a sum in float, in the order of the features, of a product each: so it has
+ * the same bits by chunks and by single rows, and on any processor.
+ */
+#include "model/sparse.h"
+
+#include "base/order.h"
+
+#include <string.h>
+
+/* Features of a row that are looked up together, so that what one waits for is fetched while others are found. */
+#define TOGETHER 32
+
+/* The entries of a feature, counted from the chunk's first; none if the chunk lacks it. */
+typedef struct found {
+    uint32_t entry, count;
+} found;
+
+static inline found find_column(const xsmi_sparse_column *columns, const xsmi_sparse_block *block, uint32_t low)
+{
+    uint32_t c = block[0].column, entry = block[0].entry;
+    const uint32_t end = block[1].column;
+    for (; c < end && columns[c].low < low; c++) {
+        entry += columns[c].count;
+    }
+    return c < end && columns[c].low == low ? (found){entry, columns[c].count} : (found){0, 0};
+}
+
+/* z[row of entry i] += x * value of entry i. The rows of a column are distinct. */
+static inline void add_entries(const xsmi_sparse *s, uint64_t first, uint32_t count, float x, float *z)
+{
+    const float *values = s->values + first;
+    if (s->row8) {
+        const uint8_t *rows = s->row8 + first;
+        for (uint32_t i = 0; i < count; i++) {
+            z[rows[i]] += x * values[i];
+        }
+    } else {
+        const uint16_t *rows = s->row16 + first;
+        for (uint32_t i = 0; i < count; i++) {
+            z[rows[i]] += x * values[i];
+        }
+    }
+}
+
+static inline void prefetch_entries(const xsmi_sparse *s, uint64_t first)
+{
+    __builtin_prefetch(s->values + first, 0, 3);
+    __builtin_prefetch(s->row8 ? (const void *)(s->row8 + first) : (const void *)(s->row16 + first), 0, 3);
+}
+
+static void add_sparse(const xsmi_sparse *s, const xsmi_sparse_place *at, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_block *blocks = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const uint32_t mask = (UINT32_C(1) << at->shift) - 1;
+    for (size_t first = 0; first < x->count; first += TOGETHER) {
+        const size_t count = XSMI_MIN(x->count - first, TOGETHER);
+        const uint32_t *index = x->index + first;
+        found at_feature[TOGETHER];
+        for (size_t i = 0; i < count; i++) {
+            __builtin_prefetch(blocks + (index[i] >> at->shift), 0, 3);
+        }
+        for (size_t i = 0; i < count; i++) {
+            __builtin_prefetch(columns + blocks[index[i] >> at->shift].column, 0, 3);
+        }
+        for (size_t i = 0; i < count; i++) {
+            at_feature[i] = find_column(columns, blocks + (index[i] >> at->shift), index[i] & mask);
+            prefetch_entries(s, at->entry + at_feature[i].entry);
+        }
+        for (size_t i = 0; i < count; i++) {
+            add_entries(s, at->entry + at_feature[i].entry, at_feature[i].count, x->values[first + i], z);
+        }
+    }
+}
+
+/* Of a dense row all columns of the chunk are used. */
+static void add_dense(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const size_t blocks = xsmi_sparse_blocks(s, chunk);
+    uint64_t entry = at->entry;
+    for (size_t b = 0; b < blocks; b++) {
+        for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
+            const float value = x->values[(b << at->shift) + columns[c].low];
+            if (value != 0) { /* as a sparse row would have it */
+                add_entries(s, entry, columns[c].count, value, z);
+            }
+            entry += columns[c].count;
+        }
+    }
+}
+
+void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z)
+{
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const uint32_t rows = xsmi_sparse_chunk_rows(s, chunk);
+    memset(z, 0, rows * sizeof *z);
+    if (x->index) {
+        add_sparse(s, at, x, z);
+    } else {
+        add_dense(s, chunk, x, z);
+    }
+    for (uint32_t r = 0; s->bias && r < rows; r++) {
+        z[r] += s->bias[at->row + r];
+    }
+}
+
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
+{
+    uint32_t low = 0, high = s->chunks; /* places[low].row <= row < places[high].row */
+    while (high - low > 1) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (s->places[middle].row <= row) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+/* The weight of a row in a column; false if it has none. */
+static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t row, float *value)
+{
+    uint64_t low = first, end = first + count;
+    for (uint32_t n = count; n > 0;) {
+        const uint32_t half = n / 2, other = s->row8 ? s->row8[low + half] : s->row16[low + half];
+        low += other < row ? half + 1 : 0;
+        n = other < row ? n - half - 1 : half;
+    }
+    if (low >= end || (s->row8 ? s->row8[low] : s->row16[low]) != row) {
+        return false;
+    }
+    *value = s->values[low];
+    return true;
+}
+
+float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x)
+{
+    const uint32_t chunk = xsmi_sparse_chunk_of(s, row);
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *blocks = s->blocks + at->block;
+    const xsmi_sparse_column *columns = s->columns + at->column;
+    const uint32_t mask = (UINT32_C(1) << at->shift) - 1;
+    float z = 0;
+    for (size_t i = 0; i < x->count; i++) {
+        const uint32_t feature = x->index ? x->index[i] : (uint32_t)i;
+        float value;
+        if (!x->index && x->values[i] == 0) {
+            continue;
+        }
+        const found f = find_column(columns, blocks + (feature >> at->shift), feature & mask);
+        if (find_row(s, at->entry + f.entry, f.count, row - at->row, &value)) {
+            z += x->values[i] * value;
+        }
+    }
+    return s->bias ? z + s->bias[row] : z;
+}
