@@ -354,6 +354,7 @@ static void bounds_hold_at_each_round(void **state)
     static const double thresholds[] = {0, 0.001, 0.05};
     static const uint32_t blocks[] = {2, 5, 12};
     double tightest = INFINITY;
+    int gaps = 0, places = 0;
     for (size_t c = 0; c < 2 * 3 * 3; c++) {
         bool margin = c % 2;
         way w = {margin ? &xsmi_loss_margin : &xsmi_loss_cross_entropy, 1.5, 0, 1, 0, CLASSES, false, false};
@@ -390,13 +391,16 @@ static void bounds_hold_at_each_round(void **state)
                 /* Where all classes are told of, the gap is convex along the step to its end at 0. */
                 assert_true(t == 1 || tau > 0 || margin || gap <= before[row] + 1e-5);
                 before[row] = gap;
+                places++;
+                gaps += gap > 1e-3;
                 tightest = gap > 1e-3 ? fmin(tightest, bound / gap) : tightest;
             }
             test_rig_free(&r);
         }
     }
-    print_message("the bound is %.2f times the gap where it is tightest\n", tightest);
-    assert_true(tightest < 1000); /* gaps were there to be bounded */
+    print_message("the bound is %.2f times the gap where it is tightest; %d of %d gaps are above 0.001\n", tightest,
+                  gaps, places);
+    assert_true(gaps >= places / 10); /* there was something to bound */
 }
 
 /* -- training ------------------------------------------------------------------------------------------------------ */

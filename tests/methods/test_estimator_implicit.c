@@ -209,23 +209,6 @@ static void never_longer_than_the_explicit_step(void **state)
     }
 }
 
-static void grows_linearly_in_the_gap(void **state)
-{
-    (void)state;
-    for (int power = -2; power <= 2; power++) {
-        double eta = pow(10, power), last = 0, ignored;
-        for (double gap = 50; gap <= 3200; gap *= 2) {
-            double length;
-            both_steps(gap, eta, false, &length, &ignored);
-            /* eta g ||x||^2 can close the gap and no more (the paper's bound: linear, with a logarithm). */
-            double x2 = 3.5; /* about ||x||^2, only to have the order of it */
-            assert_true(length * eta <= 4 * (gap + log(1 + eta)) / x2);
-            assert_true(last == 0 || length <= 2.5 * last);
-            last = length;
-        }
-    }
-}
-
 static void without_features_only_u_moves(void **state)
 {
     (void)state;
@@ -378,13 +361,9 @@ static void all_classes_come_to_the_softmax(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(step_is_where_the_gradient_is_zero),
-        cmocka_unit_test(never_longer_than_the_explicit_step),
-        cmocka_unit_test(grows_linearly_in_the_gap),
-        cmocka_unit_test(without_features_only_u_moves),
-        cmocka_unit_test(one_class),
-        cmocka_unit_test(all_classes_make_a_step_without_chance),
-        cmocka_unit_test(all_classes_come_to_the_softmax),
+        cmocka_unit_test(step_is_where_the_gradient_is_zero),     cmocka_unit_test(never_longer_than_the_explicit_step),
+        cmocka_unit_test(without_features_only_u_moves),          cmocka_unit_test(one_class),
+        cmocka_unit_test(all_classes_make_a_step_without_chance), cmocka_unit_test(all_classes_come_to_the_softmax),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
