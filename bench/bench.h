@@ -34,6 +34,8 @@ void *bench_memory(size_t count, size_t each);
 void bench_disable(uint32_t sets);
 /* A context of that many threads. */
 xsm_context *bench_context(uint32_t threads);
+/* The instruction set that it uses. */
+const char *bench_instruction_set(const xsm_context *context);
 
 /* Does some tens of milliseconds of work and returns its rate, in any unit per second. */
 typedef double (*bench_rate)(void *state);

@@ -18,6 +18,8 @@
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/ext/weights.h>
 
 static uint32_t classes = 200000, features = 128;
 static uint64_t rows = 20000;
@@ -244,9 +246,10 @@ static xsm_status grow(void)
 
 static xsm_status change_layout(void)
 {
+    xsm_model_info about = XSM_MODEL_INFO_INIT;
+    (void)xsm_model_get_info(model, &about, NULL);
     return xsm_model_set_layout(
-        model, xsm_model_layout(model) == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR,
-        &err);
+        model, about.layout == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, &err);
 }
 
 static xsm_status add_pairs(void)
@@ -448,8 +451,10 @@ int main(int argc, char **argv)
     features = argc > 3 ? (uint32_t)atoi(argv[3]) : features;
     rows = argc > 4 ? (uint64_t)atoi(argv[4]) : rows;
     prepare();
+    xsm_context_info about = XSM_CONTEXT_INFO_INIT;
+    (void)xsm_context_get_info(ctx, &about, NULL);
     printf("%u classes, %u features, %llu rows, %u threads, %s; worst of %d\n\n", classes, features,
-           (unsigned long long)rows, xsm_context_threads(ctx), xsm_context_instruction_set(ctx), runs);
+           (unsigned long long)rows, about.threads, about.instruction_set, runs);
     printf("| call | ran for at most | from the wish to the return | phases |\n|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (argc > 5 && strncmp(calls[i].name, argv[5], strlen(argv[5])) != 0) {

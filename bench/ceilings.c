@@ -14,7 +14,7 @@
 ceilings ceilings_new(uint32_t threads, float *rows, size_t row_count, size_t features)
 {
     xsm_context *ctx = bench_context(threads);
-    ceilings c = {.loops = peak_find(xsm_context_instruction_set(ctx)),
+    ceilings c = {.loops = peak_find(bench_instruction_set(ctx)),
                   .threads = threads,
                   .rows = rows,
                   .row_count = row_count,

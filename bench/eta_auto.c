@@ -187,7 +187,7 @@ int main(int argc, char **argv)
     check(xsm_dataset_read(s.context, argv[1], &read, &s.train, &err));
     uint64_t dropped;
     check(xsm_dataset_drop(s.train, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err));
-    check(xsm_dataset_compact(s.train, &err));
+    check(xsm_dataset_drop(s.train, XSM_DROP_CLASSES, NULL, &err));
     xsm_transform *unit = NULL;
     check(xsm_transform_new(s.context, "unit", &unit, &err));
     check(xsm_transform_fit(unit, s.train, &err));

@@ -77,7 +77,7 @@ bench_result bench_evaluate_exact(uint32_t threads)
 bench_result bench_evaluate_blas(uint32_t threads)
 {
     evaluation e = start_evaluation(threads);
-    blas b = blas_new(xsm_context_instruction_set(e.context), threads, BATCH, DENSE_CLASSES, DENSE_FEATURES);
+    blas b = blas_new(bench_instruction_set(e.context), threads, BATCH, DENSE_CLASSES, DENSE_FEATURES);
     bench_result result = {0, 0, "GFLOP/s", "no OpenBLAS (libopenblas0-pthread) to compare with"};
     if (b.multiply) {
         result = bench_measure(evaluate, &e, blas_rate, &b, "GFLOP/s");

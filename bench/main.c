@@ -105,7 +105,7 @@ static void use_set(const char *name)
         }
         bench_disable(sets[i].disabled);
         xsm_context *ctx = bench_context(1);
-        bool same = strcmp(xsm_context_instruction_set(ctx), name) == 0;
+        bool same = strcmp(bench_instruction_set(ctx), name) == 0;
         xsm_context_free(ctx);
         if (same) {
             return;

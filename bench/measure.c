@@ -58,6 +58,14 @@ xsm_context *bench_context(uint32_t threads)
     return ctx;
 }
 
+const char *bench_instruction_set(const xsm_context *context)
+{
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    bench_check(xsm_context_get_info(context, &info, &err), &err);
+    return info.instruction_set;
+}
+
 /* Threads spin for a while before they sleep; those of one measurement must not disturb the next one. */
 static void rest(void)
 {

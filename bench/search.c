@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/search.h>
 
 enum { WIDTH = 64, QUERIES = 256, TOP = 10, RUNS = 5 };
 

@@ -178,7 +178,9 @@ def predict(xsm, model, rows, first, count):
     xsm.batch_set_range(ctypes.byref(batch), rows, first, count)
     options = xsm.struct("predictor_options", top=5)
     with xsm.make("predictor_new", model, ctypes.byref(options)) as predictor:
-        top = xsm.predictor_top(predictor)
+        info = xsm.struct("predictor_info")
+        xsm.predictor_get_info(predictor, ctypes.byref(info))
+        top = info.top
         classes, probabilities = (ctypes.c_uint32 * (count * top))(), (ctypes.c_double * (count * top))()
         xsm.predictor_run(predictor, ctypes.byref(xsm.struct("prediction", batch=batch, classes=classes,
                                                              probabilities=probabilities)))

@@ -16,6 +16,7 @@
 #include <time.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/context.h>
 #include <xsoftmax/ext/estimator.h>
 
 /* -- the estimator ------------------------------------------------------------------------------------------------- */

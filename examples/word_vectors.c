@@ -276,7 +276,9 @@ static int train(const settings *s)
     if (status == XSM_OK) {
         status = xsm_skipgram_new(ctx, corpus, input, output, estimator, &skipgram, &trainer, &err);
     }
-    if (status == XSM_OK && s->fit && strcmp(xsm_model_correction(output), "hierarchy") == 0) {
+    xsm_model_info about = XSM_MODEL_INFO_INIT;
+    status = status == XSM_OK ? xsm_model_get_info(output, &about, &err) : status;
+    if (status == XSM_OK && s->fit && strcmp(about.correction, "hierarchy") == 0) {
         snprintf(err.message, sizeof err.message, "--fit goes with vectors of words, and %s trains those of a tree",
                  s->estimator);
         status = XSM_ERROR_UNSUPPORTED;

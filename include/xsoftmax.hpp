@@ -47,6 +47,11 @@
 #endif
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/weights.h>
 
 #if defined(__cpp_exceptions)
 #define XSOFTMAX_EXCEPTIONS 1 /**< 1 if errors can be thrown. */
@@ -284,6 +289,7 @@ template <class T> struct initial;
     }
 XSOFTMAX_INITIAL(xsm_error, XSM_ERROR_INIT);
 XSOFTMAX_INITIAL(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_context_info, XSM_CONTEXT_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_text_options, XSM_TEXT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_class_map, XSM_CLASS_MAP_INIT);
 XSOFTMAX_INITIAL(xsm_read_options, XSM_READ_OPTIONS_INIT);
@@ -294,6 +300,7 @@ XSOFTMAX_INITIAL(xsm_csr_rows, XSM_CSR_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_dataset_info, XSM_DATASET_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_row, XSM_ROW_INIT);
 XSOFTMAX_INITIAL(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_model_info, XSM_MODEL_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_parameters, XSM_EMBEDDING_PARAMETERS_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_view, XSM_EMBEDDING_VIEW_INIT);
@@ -302,13 +309,17 @@ XSOFTMAX_INITIAL(xsm_parameters, XSM_PARAMETERS_INIT);
 XSOFTMAX_INITIAL(xsm_parameters_view, XSM_PARAMETERS_VIEW_INIT);
 XSOFTMAX_INITIAL(xsm_gradient_view, XSM_GRADIENT_VIEW_INIT);
 XSOFTMAX_INITIAL(xsm_stream_options, XSM_STREAM_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_estimator_info, XSM_ESTIMATOR_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_draw, XSM_DRAW_INIT);
+XSOFTMAX_INITIAL(xsm_sampler_info, XSM_SAMPLER_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_index_rows, XSM_INDEX_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_index_search, XSM_INDEX_SEARCH_INIT);
 XSOFTMAX_INITIAL(xsm_index_info, XSM_INDEX_INFO_INIT);
+XSOFTMAX_INITIAL(xsm_optimizer_info, XSM_OPTIMIZER_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_progress, XSM_PROGRESS_INIT);
 XSOFTMAX_INITIAL(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_predictor_info, XSM_PREDICTOR_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_prediction, XSM_PREDICTION_INIT);
 XSOFTMAX_INITIAL(xsm_search_metrics, XSM_SEARCH_METRICS_INIT);
 XSOFTMAX_INITIAL(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
@@ -420,6 +431,14 @@ template <class How, class T, class F> outcome<How, T> fill(T value, F &&functio
         return How::template failure<T>(err);
     }
     return How::success(std::move(value));
+}
+
+/** What an object's get_info() fills; the starting value of no object. */
+template <class Info, class Get, class T> Info about(Get &&get, const T *object) noexcept
+{
+    auto info = init<Info>();
+    (void)get(object, &info, nullptr);
+    return info;
 }
 
 /** Fails before the library is called: a span has another size than it must have. */
@@ -764,11 +783,11 @@ class context : public handle<xsm_context, xsm_context_free>
     }
     std::uint32_t threads() const noexcept
     {
-        return xsm_context_threads(get());
+        return detail::about<xsm_context_info>(xsm_context_get_info, get()).threads;
     }
     const char *instruction_set() const noexcept
     {
-        return xsm_context_instruction_set(get());
+        return detail::about<xsm_context_info>(xsm_context_get_info, get()).instruction_set;
     }
 };
 
@@ -904,10 +923,6 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_keep_labels(get(), which, err); });
     }
-    template <class How = throwing> outcome<How, void> compact()
-    {
-        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_compact(get(), err); });
-    }
     template <class How = throwing> outcome<How, void> extend(const xsm_class_map &map)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_extend(get(), &map, err); });
@@ -1017,10 +1032,6 @@ class transform : public handle<xsm_transform, xsm_transform_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_transform_apply(get(), rows.get(), err); });
     }
-    const char *description() const noexcept
-    {
-        return xsm_transform_description(get());
-    }
 };
 
 /** A model. */
@@ -1069,10 +1080,17 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return xsm_model_features(get());
     }
+    /** A view, valid until the model changes. */
+    template <class How = throwing> outcome<How, xsm_model_info> info() const
+    {
+        return detail::fill<How>(init<xsm_model_info>(), [&](xsm_model_info *info, xsm_error *err) {
+            return xsm_model_get_info(get(), info, err);
+        });
+    }
     /** H of an embedding model, 0 of a linear one. */
     std::uint32_t hidden() const noexcept
     {
-        return xsm_model_hidden(get());
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).hidden;
     }
     /** A view, valid until the model changes. */
     template <class How = throwing> outcome<How, xsm_class_map> class_map() const
@@ -1156,14 +1174,15 @@ class model : public handle<xsm_model, xsm_model_free>
 namespace detail
 {
 /** An object with a name and options. */
-template <class T, auto Free, auto Name, auto Set, auto SetNumber, auto Get> class with_options : public handle<T, Free>
+template <class T, auto Free, class Info, auto GetInfo, auto Set, auto SetNumber, auto Get>
+class with_options : public handle<T, Free>
 {
   public:
     using handle<T, Free>::handle;
     /** The name; borrowed. */
     const char *name() const noexcept
     {
-        return Name(this->get());
+        return about<Info>(GetInfo, this->get()).name;
     }
     /** Sets an option from text. */
     template <class How = throwing> outcome<How, void> set(cstring option, cstring value)
@@ -1199,8 +1218,8 @@ template <class T, auto Free, auto Name, auto Set, auto SetNumber, auto Get> cla
 /** @endcond */
 
 /** A sampler. */
-class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_sampler_name, xsm_sampler_set,
-                                            xsm_sampler_set_number, xsm_sampler_get>
+class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_sampler_info, xsm_sampler_get_info,
+                                            xsm_sampler_set, xsm_sampler_set_number, xsm_sampler_get>
 {
   public:
     using with_options::with_options;
@@ -1219,6 +1238,12 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), err); });
+    }
+    template <class How = throwing> outcome<How, xsm_sampler_info> info() const
+    {
+        return detail::fill<How>(init<xsm_sampler_info>(), [&](xsm_sampler_info *info, xsm_error *err) {
+            return xsm_sampler_get_info(get(), info, err);
+        });
     }
     template <class How = throwing> outcome<How, void> bind(const dataset &train)
     {
@@ -1245,7 +1270,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
 };
 
 /** A search index. */
-class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_name, xsm_index_set,
+class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_info, xsm_index_get_info, xsm_index_set,
                                           xsm_index_set_number, xsm_index_get>
 {
   public:
@@ -1324,8 +1349,9 @@ class gradient : public handle<xsm_gradient, xsm_gradient_free>
 };
 
 /** An estimator. */
-class estimator : public detail::with_options<xsm_estimator, xsm_estimator_free, xsm_estimator_name, xsm_estimator_set,
-                                              xsm_estimator_set_number, xsm_estimator_get>
+class estimator
+    : public detail::with_options<xsm_estimator, xsm_estimator_free, xsm_estimator_info, xsm_estimator_get_info,
+                                  xsm_estimator_set, xsm_estimator_set_number, xsm_estimator_get>
 {
   public:
     using with_options::with_options;
@@ -1334,6 +1360,12 @@ class estimator : public detail::with_options<xsm_estimator, xsm_estimator_free,
         return detail::make<How, estimator>(
             [&](xsm_estimator **out, xsm_error *err) { return xsm_estimator_new(in.get(), name.c_str(), out, err); },
             in);
+    }
+    template <class How = throwing> outcome<How, xsm_estimator_info> info() const
+    {
+        return detail::fill<How>(init<xsm_estimator_info>(), [&](xsm_estimator_info *info, xsm_error *err) {
+            return xsm_estimator_get_info(get(), info, err);
+        });
     }
     template <class How = throwing> outcome<How, void> set_classes(cstring option, span<const std::uint32_t> classes)
     {
@@ -1394,8 +1426,9 @@ class estimator : public detail::with_options<xsm_estimator, xsm_estimator_free,
 };
 
 /** An optimizer. */
-class optimizer : public detail::with_options<xsm_optimizer, xsm_optimizer_free, xsm_optimizer_name, xsm_optimizer_set,
-                                              xsm_optimizer_set_number, xsm_optimizer_get>
+class optimizer
+    : public detail::with_options<xsm_optimizer, xsm_optimizer_free, xsm_optimizer_info, xsm_optimizer_get_info,
+                                  xsm_optimizer_set, xsm_optimizer_set_number, xsm_optimizer_get>
 {
   public:
     using with_options::with_options;
@@ -1484,10 +1517,16 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
         return detail::make<How, predictor>(
             [&](xsm_predictor **out, xsm_error *err) { return xsm_predictor_new(of.get(), &options, out, err); }, of);
     }
+    template <class How = throwing> outcome<How, xsm_predictor_info> info() const
+    {
+        return detail::fill<How>(init<xsm_predictor_info>(), [&](xsm_predictor_info *info, xsm_error *err) {
+            return xsm_predictor_get_info(get(), info, err);
+        });
+    }
     /** Classes for each row. */
     std::uint32_t top() const noexcept
     {
-        return xsm_predictor_top(get());
+        return detail::about<xsm_predictor_info>(xsm_predictor_get_info, get()).top;
     }
     /** The best classes of rows, [n][top]; scores and probabilities if their spans are not empty. */
     template <class How = throwing>

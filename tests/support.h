@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "infos.h"
+
 #include <xsoftmax/context.h>
 #include <xsoftmax/dataset.h>
 

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 uint64_t test_next(uint64_t *state)
 {
     uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
@@ -298,7 +300,7 @@ void test_load_corrected(xsm_context *context, const char *path, const char *kin
     xsm_model *m = NULL;
     if (kind) {
         assert_ok(xsm_model_load(context, path, NULL, &m, &err), err);
-        assert_string_equal(xsm_model_correction(m), kind);
+        assert_string_equal(test_model_info(m).correction, kind);
     } else {
         assert_fails(xsm_model_load(context, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
         assert_null(m);

@@ -149,7 +149,7 @@ void figure_adversarial_curves(const papers *p)
         r,
         "n = m = 1, Adagrad, rates of 0.01 to 3 by a tenth of the time on rows held out; %u "
         "threads; time is %s. At most %d test rows, at random. The paper's 10 is its claim of an order of magnitude.",
-        xsm_context_threads(p->context), p->processor ? "processor time of all of them" : "that of the clock",
+        papers_context(p).threads, p->processor ? "processor time of all of them" : "that of the clock",
         (int)RACE_TEST_MOST);
     adversarial_sizes s = {490449, 2000, 512, 213874, 0};
     if (p->quick) {

@@ -51,8 +51,8 @@ static xsm_class_map join_classes(xsm_dataset *train, xsm_dataset *test)
 {
     xsm_class_map a = XSM_CLASS_MAP_INIT, b = XSM_CLASS_MAP_INIT, both = XSM_CLASS_MAP_INIT;
     xsm_error err = XSM_ERROR_INIT;
-    papers_check(xsm_dataset_compact(train, &err), &err);
-    papers_check(xsm_dataset_compact(test, &err), &err);
+    papers_check(xsm_dataset_drop(train, XSM_DROP_CLASSES, NULL, &err), &err);
+    papers_check(xsm_dataset_drop(test, XSM_DROP_CLASSES, NULL, &err), &err);
     papers_check(xsm_dataset_get_class_map(train, &a, &err), &err);
     papers_check(xsm_dataset_get_class_map(test, &b, &err), &err);
     int64_t *labels = papers_memory((size_t)a.classes + b.classes, sizeof *labels);
@@ -99,7 +99,7 @@ static bool read_pair(const papers *p, const char *folder, const char *title, co
         out->test = read_file(p, test, labels, &map);
         free((void *)(uintptr_t)map.labels);
     } else {
-        papers_check(xsm_dataset_compact(out->train, &err), &err);
+        papers_check(xsm_dataset_drop(out->train, XSM_DROP_CLASSES, NULL, &err), &err);
         papers_check(xsm_dataset_get_class_map(out->train, &map, &err), &err);
         out->test = read_file(p, test, labels, &map);
     }

@@ -334,7 +334,7 @@ void figure_ldgs_equal_time(const papers *p)
         "the size. Per cent right of %llu of the training rows after so many seconds%s, and of %llu other images "
         "of the same identities at the end; %u threads.",
         classes, D, IMAGES, (unsigned long long)identities, BATCH, BLOCKS, SMALLER, measured(c.rows, MEASURED),
-        p->processor ? " of processor time" : "", measured(identities, MEASURED_NEW), xsm_context_threads(p->context));
+        p->processor ? " of processor time" : "", measured(identities, MEASURED_NEW), papers_context(p).threads);
     curves_end(to.train);
     curves_end(to.fresh);
     course_end(&c);

@@ -63,7 +63,7 @@ typedef struct contestant {
 /* On one thread processor time, which does not include other programs on the machine. */
 static double step_clock(const papers *p)
 {
-    return xsm_context_threads(p->context) > 1 ? papers_clock() : papers_work();
+    return papers_context(p).threads > 1 ? papers_clock() : papers_work();
 }
 
 static int compare(const void *a, const void *b)
@@ -118,7 +118,7 @@ static float *touched(size_t floats)
 /* Bytes a second that all threads read one after another. */
 static double stream_rate(const bench *b)
 {
-    int threads = (int)xsm_context_threads(b->p->context);
+    int threads = (int)papers_context(b->p).threads;
     float sum = 0;
     double start = step_clock(b->p);
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
@@ -140,7 +140,7 @@ static double probe_rate(const bench *b, uint32_t blocks)
     const size_t row = s->features / blocks + 1;
     const size_t cluster = s->classes / clusters * row / FLOATS_A_LINE * FLOATS_A_LINE,
                  all = cluster * clusters * blocks;
-    int threads = (int)xsm_context_threads(b->p->context);
+    int threads = (int)papers_context(b->p).threads;
     uint64_t shift = 17;
     float *memory = touched(all), sum = 0;
     double passes[STEPS];
@@ -333,7 +333,7 @@ void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks,
                                      {"Sampled-Softmax", "sampled-softmax", LOOKS_DRAWS, 0, false},
                                      {"Sampled-Softmax, shared", "sampled-softmax", LOOKS_DRAWS_ONCE, 0, false}};
     contestant *all = papers_memory(METHODS, sizeof *all);
-    const uint32_t threads = xsm_context_threads(p->context);
+    const uint32_t threads = papers_context(p).threads;
     bench b = {.p = p,
                .shape = s,
                .options = options,
@@ -342,7 +342,7 @@ void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks,
                .clusters = p->quick ? 20 : CLUSTERS,
                .rounds = p->quick ? 2 : ROUNDS,
                .budget = p->quick ? 0.002 : 0.2,
-               .loops = peak_find(xsm_context_instruction_set(p->context)),
+               .loops = peak_find(papers_context(p).instruction_set),
                .part = (size_t)s->classes * s->features / threads / 64 * 64};
     b.data = ldgs_rows(p, s, 0, b.rows, 11);
     b.memory = touched(b.part * threads);

@@ -40,7 +40,7 @@ static int32_t add_point(void *user, const xsm_progress *progress)
 /* The share of the rows that do not belong to the largest class. */
 static double error_of_largest(const xsm_dataset *data, uint32_t classes, uint64_t rows)
 {
-    const uint64_t *counts = xsm_dataset_class_counts(data);
+    const uint64_t *counts = papers_class_counts(data);
     uint64_t most = 0;
     for (uint32_t k = 0; k < classes; k++) {
         most = counts[k] > most ? counts[k] : most;
@@ -103,7 +103,7 @@ void figure_ove_amazoncat(const papers *p)
                 "N = %llu (test %llu), D = %u, K = %u, %.1f non-zeros a row; n = 1, m = 5, %d epochs, the rate halved "
                 "after each; %u threads.",
                 (unsigned long long)s.rows, (unsigned long long)s.test_rows, s.features, s.classes,
-                (double)info.values / (double)s.rows, EPOCHS, xsm_context_threads(p->context));
+                (double)info.values / (double)s.rows, EPOCHS, papers_context(p).threads);
     report_note(r,
                 "The data is made up, the paper's is not: only the times compare. Rate by the authors' rule of "
                 "umax_table3 (on %llu training rows).",

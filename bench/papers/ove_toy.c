@@ -84,7 +84,7 @@ static void show_values(const papers *p, report *r)
 {
     xsm_dataset *data = draw_values(p);
     xsm_error err = XSM_ERROR_INIT;
-    const uint64_t *counts = xsm_dataset_class_counts(data);
+    const uint64_t *counts = papers_class_counts(data);
     curves *to = curves_new(p, "ove_toy-values", "value");
     for (uint32_t k = 0; k < VALUES; k++) {
         char row[32];

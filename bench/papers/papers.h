@@ -30,6 +30,10 @@ typedef struct figure {
 
 /* Ends the program with exit status 1 if a call failed; otherwise it does nothing. */
 void papers_check(xsm_status status, const xsm_error *err);
+/* Facts about the context. */
+xsm_context_info papers_context(const papers *p);
+/* [K] rows with each class. */
+const uint64_t *papers_class_counts(const xsm_dataset *data);
 /* The same, for failures of the program itself. */
 _Noreturn void papers_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether a name is in a list "A,B,..."; NULL contains all names. */

@@ -28,6 +28,22 @@ void papers_check(xsm_status status, const xsm_error *err)
     }
 }
 
+xsm_context_info papers_context(const papers *p)
+{
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_context_get_info(p->context, &info, &err), &err);
+    return info;
+}
+
+const uint64_t *papers_class_counts(const xsm_dataset *data)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_dataset_get_class_map(data, &map, &err), &err);
+    return map.counts;
+}
+
 void *papers_memory(size_t count, size_t each)
 {
     void *memory = calloc(count ? count : 1, each);

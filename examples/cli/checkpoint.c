@@ -65,7 +65,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    const char *transform = xsm_model_transform_description(r->recalled);
+    const xsm_model_info about = cli_model_info(r->recalled);
     const char *ridge = xsm_model_get_metadata(r->recalled, "estimator.ridge");
     const char *pairs = xsm_model_get_metadata(r->recalled, "training.pairs");
     recall(r, "estimator", &r->estimator_name);
@@ -74,9 +74,8 @@ int cli_checkpoint_recall_choice(cli_run *r)
     }
     recall(r, "training.optimizer", &r->optimizer_name);
     recall(r, "training.schedule", &r->schedule_text);
-    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
-    if (!r->hidden.size && xsm_model_get_embedding(r->recalled, &made, NULL) == XSM_OK) {
-        r->hidden = (cli_hidden){xsm_model_hidden(r->recalled), made.activation, made.pool, made.tied};
+    if (!r->hidden.size && about.hidden) {
+        r->hidden = (cli_hidden){about.hidden, about.activation, about.pool, about.tied};
     }
     r->batch = recall_whole(r, "training.batch", r->batch);
     r->epochs = recall_whole(r, "training.epochs", r->epochs);
@@ -85,7 +84,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     if (!(r->pairs <= CLI_PAIRS_MOST)) {
         return cli_fail("%s: 'training.pairs' is no strength of pairs: '%s'", r->resume_path, pairs);
     }
-    r->transform_text = !r->transform_text && *transform ? transform : r->transform_text;
+    r->transform_text = !r->transform_text && *about.transform ? about.transform : r->transform_text;
     r->format.labels = cli_labels_kept(r->recalled, r->format.labels);
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_FIRST : r->format.labels;
     r->choose = 0;
@@ -95,10 +94,11 @@ int cli_checkpoint_recall_choice(cli_run *r)
 
 int cli_checkpoint_recall_options(const cli_run *r, const char *prefix, cli_setter set, void *of)
 {
-    const char *key;
+    const xsm_model_info about = cli_model_info(r->recalled);
     size_t length = strlen(prefix);
     /* In alphabetical order, so that a sampler or an index precedes its options. */
-    for (size_t i = 0; r->recalled && (key = xsm_model_metadata_key(r->recalled, i)) != NULL; i++) {
+    for (uint64_t i = 0; i < about.metadata_count; i++) {
+        const char *key = about.metadata_keys[i];
         xsm_error err = XSM_ERROR_INIT;
         if (strncmp(key, prefix, length) == 0 &&
             set(of, key + length, xsm_model_get_metadata(r->recalled, key), &err) != XSM_OK) {

@@ -23,7 +23,7 @@ static int apply_choice(cli_run *r)
 {
     cli_buffer number;
     r->estimator = xsm_choice_estimator(r->choice);
-    r->estimator_name = xsm_estimator_name(r->estimator);
+    r->estimator_name = cli_estimator_info(r->estimator).name;
     r->optimizer_name = r->chosen.optimizer;
     r->hidden.size = r->chosen.hidden ? r->chosen.hidden : r->hidden.size;
     int code = r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;

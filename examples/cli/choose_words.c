@@ -24,11 +24,12 @@ static void say_method(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
     const xsm_estimator *e = xsm_choice_estimator(r->choice);
-    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(e));
+    const xsm_estimator_info about = cli_estimator_info(e);
+    const char *sampler = cli_sampler_name(about.sampler);
     xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
     (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
     char m[32] = "", shared[8] = "";
-    fputs(xsm_estimator_name(e), out);
+    fputs(about.name, out);
     if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !chosen->exact) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
         fprintf(out, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",

@@ -229,6 +229,38 @@ int cli_looks_like_model(const char *path);
 /* Loads the model for the rows of `data`; if that is the model and `path` is not, the message says so. */
 int cli_load_for_data(xsm_context *context, const char *path, const char *data, xsm_model **out);
 const char *cli_format_name(int32_t format);
+/* Facts about objects as values; of NULL, those of the starting value. */
+static inline xsm_model_info cli_model_info(const xsm_model *model)
+{
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    (void)xsm_model_get_info(model, &info, NULL);
+    return info;
+}
+static inline xsm_estimator_info cli_estimator_info(const xsm_estimator *estimator)
+{
+    xsm_estimator_info info = XSM_ESTIMATOR_INFO_INIT;
+    (void)xsm_estimator_get_info(estimator, &info, NULL);
+    return info;
+}
+static inline xsm_predictor_info cli_predictor_info(const xsm_predictor *predictor)
+{
+    xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
+    (void)xsm_predictor_get_info(predictor, &info, NULL);
+    return info;
+}
+/* NULL for no sampler. */
+static inline const char *cli_sampler_name(const xsm_sampler *sampler)
+{
+    xsm_sampler_info info = XSM_SAMPLER_INFO_INIT;
+    (void)xsm_sampler_get_info(sampler, &info, NULL);
+    return info.name;
+}
+static inline uint32_t cli_threads(const xsm_context *context)
+{
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    (void)xsm_context_get_info(context, &info, NULL);
+    return info.threads;
+}
 /* Describes a model, its sizes and settings, in one line; the caller frees the text. */
 char *cli_model_shape(const xsm_model *model);
 

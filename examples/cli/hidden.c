@@ -74,21 +74,18 @@ int cli_hidden_model(cli_run *r, const xsm_class_map *map)
 char *cli_model_shape(const xsm_model *model)
 {
     cli_buffer a, b, c, d;
-    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
-    const uint32_t classes = xsm_model_class_count(model), features = xsm_model_features(model);
-    const uint32_t hidden = xsm_model_hidden(model);
-    const char *bias = xsm_model_geometry(model) == XSM_GEOMETRY_EUCLIDEAN ? " by distance"
-                       : xsm_model_has_bias(model)                         ? " with bias"
-                                                                           : "";
-    if (!hidden || xsm_model_get_embedding(model, &made, NULL) != XSM_OK) {
+    const xsm_model_info about = cli_model_info(model);
+    const uint32_t classes = about.classes, features = about.features, hidden = about.hidden;
+    const char *bias = about.geometry == XSM_GEOMETRY_EUCLIDEAN ? " by distance" : about.bias ? " with bias" : "";
+    if (!hidden) {
         return cli_format("linear, %s classes x %s features%s (%s)", cli_grouped(classes, &a),
                           cli_grouped(features, &b), bias, cli_bytes(4.0 * classes * features, &c));
     }
-    double numbers = 4.0 * hidden * ((double)classes + (made.tied ? 0 : features));
+    double numbers = 4.0 * hidden * ((double)classes + (about.tied ? 0 : features));
     return cli_format("embedding, %s features to %s by %s%s%s, %s classes%s (%s)", cli_grouped(features, &a),
-                      cli_grouped(hidden, &b), cli_pool_words[made.pool],
-                      made.activation == XSM_ACTIVATION_IDENTITY ? ""
-                      : made.activation == XSM_ACTIVATION_RELU   ? " and relu"
-                                                                 : " and tanh",
-                      made.tied ? ", tied" : "", cli_grouped(classes, &c), bias, cli_bytes(numbers, &d));
+                      cli_grouped(hidden, &b), cli_pool_words[about.pool],
+                      about.activation == XSM_ACTIVATION_IDENTITY ? ""
+                      : about.activation == XSM_ACTIVATION_RELU   ? " and relu"
+                                                                  : " and tanh",
+                      about.tied ? ", tied" : "", cli_grouped(classes, &c), bias, cli_bytes(numbers, &d));
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/vocabulary.h>
+
 /* A safetensors file starts with the length of its header, eight bytes, and the opening brace of the header. The
  * metadata come first; in a cache of data they say that it is one. */
 int cli_looks_like_model(const char *path)
@@ -59,7 +61,8 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
         xsm_model_free(model);
         return cli_library_failed(&err);
     }
-    uint32_t classes = xsm_model_class_count(model), features = xsm_model_features(model);
+    const xsm_model_info about = cli_model_info(model);
+    uint32_t classes = about.classes, features = about.features;
     printf("%s: a model, its checksum right\n", path);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {
@@ -71,16 +74,14 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     if (map.features != features) {
         printf(", of %s in the data", cli_grouped(map.features, &c));
     }
-    printf("\n  %-22s %s\n", "bias", xsm_model_has_bias(model) ? "yes" : "no");
+    printf("\n  %-22s %s\n", "bias", about.bias ? "yes" : "no");
     char *shape = cli_model_shape(model);
     printf("  %-22s %s\n", "model", shape);
     free(shape);
-    printf("  %-22s %s\n", "correction", xsm_model_correction(model));
-    const char *transform = xsm_model_transform_description(model);
-    printf("  %-22s %s\n", "transform", *transform ? transform : "none");
-    const char *key;
-    for (size_t i = 0; (key = xsm_model_metadata_key(model, i)) != NULL; i++) {
-        printf("  %-22s %s\n", key, xsm_model_get_metadata(model, key));
+    printf("  %-22s %s\n", "correction", about.correction);
+    printf("  %-22s %s\n", "transform", *about.transform ? about.transform : "none");
+    for (uint64_t i = 0; i < about.metadata_count; i++) {
+        printf("  %-22s %s\n", about.metadata_keys[i], xsm_model_get_metadata(model, about.metadata_keys[i]));
     }
     xsm_model_free(model);
     return CLI_DONE;

@@ -66,7 +66,7 @@ static int make_slices(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     const xsm_predictor_options options = predictor_options(p);
-    p->slice_count = xsm_context_threads(p->context);
+    p->slice_count = cli_threads(p->context);
     p->slices = calloc(p->slice_count, sizeof *p->slices);
     if (!p->slices) {
         p->slice_count = 0;
@@ -78,7 +78,7 @@ static int make_slices(prediction *p)
         if (xsm_predictor_new(p->model, &options, &s->predictor, &err) != XSM_OK) {
             return cli_search_refused(&err);
         }
-        size_t entries = (size_t)SLICE_ROWS * xsm_predictor_top(s->predictor);
+        size_t entries = (size_t)SLICE_ROWS * cli_predictor_info(s->predictor).top;
         s->classes = calloc(entries, sizeof *s->classes);
         s->scores = p->probabilities ? NULL : calloc(entries, sizeof *s->scores);
         s->probabilities = p->probabilities ? calloc(entries, sizeof *s->probabilities) : NULL;
@@ -93,7 +93,7 @@ static int make_slices(prediction *p)
  * value is what follows the last colon. */
 static void print_slice(const slice *s, const xsm_class_map *map)
 {
-    uint32_t top = xsm_predictor_top(s->predictor);
+    uint32_t top = cli_predictor_info(s->predictor).top;
     for (size_t i = 0; i < s->batch.count; i++) {
         for (uint32_t j = 0; j < top; j++) {
             size_t entry = i * top + j;
@@ -167,7 +167,7 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
     xsm_status status = xsm_predictor_new(p->model, &all, &exact, &err);
     status = status == XSM_OK ? xsm_predictor_new(p->model, &options, &searching, &err) : status;
     if (status == XSM_OK) {
-        top = xsm_predictor_top(exact);
+        top = cli_predictor_info(exact).top;
         want = calloc(count * top, sizeof *want);
         have = calloc(count * top, sizeof *have);
     }
@@ -193,7 +193,7 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
         }
     }
     *recall = (double)hits / (double)(count * (top ? top : 1));
-    *part = (double)xsm_predictor_probed(searching) / (double)count / xsm_model_class_count(p->model);
+    *part = (double)cli_predictor_info(searching).probed / (double)count / xsm_model_class_count(p->model);
     xsm_predictor_free(exact);
     xsm_predictor_free(searching);
     free(chosen);

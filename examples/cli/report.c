@@ -17,6 +17,7 @@ char *cli_train_json(const cli_run *r)
     if (!out) {
         return NULL;
     }
+    const xsm_model_info about = cli_model_info(r->model);
     cli_json json = {out, 0};
     cli_json_open(&json, NULL);
     cli_json_text(&json, "method", r->estimator_name);
@@ -24,8 +25,8 @@ char *cli_train_json(const cli_run *r)
     cli_json_whole(&json, "examples", r->train_info.rows);
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
-    cli_json_whole(&json, "hidden", xsm_model_hidden(r->model));
-    cli_json_text(&json, "score", cli_score_words[xsm_model_geometry(r->model)]);
+    cli_json_whole(&json, "hidden", about.hidden);
+    cli_json_text(&json, "score", cli_score_words[about.geometry]);
     if (r->test_rows) {
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
     } else {

@@ -18,7 +18,7 @@ static int read_test(cli_run *r, xsm_class_map *map)
         return CLI_GO_ON;
     }
     /* as in the file, before the transform */
-    map->features = r->warm_path ? xsm_model_input_features(r->model) : r->raw_info.features;
+    map->features = r->warm_path ? cli_model_info(r->model).input_features : r->raw_info.features;
     cli_data format = r->format;
     format.labels_from = format.test_labels_from;
     int code = cli_read(r->context, r->test, &format, map, &r->test_rows);
@@ -72,7 +72,7 @@ int cli_train_read(cli_run *r)
         return cli_fail("%s: %s", r->data, err.message);
     }
     r->dropped += dropped;
-    if ((!r->warm_path && xsm_dataset_compact(r->train_rows, &err) != XSM_OK) ||
+    if ((!r->warm_path && xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK) ||
         (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK) ||
         xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
@@ -151,7 +151,7 @@ static int describe(cli_run *r)
     for (size_t i = 0; status == XSM_OK && (option = xsm_estimator_ops_option(ops, i)) != NULL; i++) {
         status = describe_option(r, "", option->name, &err);
     }
-    const char *sampler = xsm_sampler_name(xsm_estimator_sampler(r->estimator));
+    const char *sampler = cli_sampler_name(cli_estimator_info(r->estimator).sampler);
     const xsm_sampler_ops *of_sampler = sampler ? xsm_sampler_find(sampler) : NULL;
     for (size_t i = 0; status == XSM_OK && (option = xsm_sampler_ops_option(of_sampler, i)) != NULL; i++) {
         status = describe_option(r, "sampler.", option->name, &err);

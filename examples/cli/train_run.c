@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <xsoftmax/ext/pairs.h>
+
 enum { RESTARTS_MOST = 3 };
 
 static int32_t on_progress(void *user, const xsm_progress *progress)

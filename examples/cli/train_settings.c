@@ -166,7 +166,7 @@ static int make_estimator(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    uint64_t limit = xsm_estimator_batch_limit(r->estimator);
+    uint64_t limit = cli_estimator_info(r->estimator).batch_limit;
     if (limit > 0 && r->batch > limit) {
         return cli_misuse("--batch: %llu examples a step are more than the %llu that '%s' takes",
                           (unsigned long long)r->batch, (unsigned long long)limit, r->estimator_name);

@@ -25,7 +25,8 @@ int cli_warm_prepare(cli_run *r)
     }
     int code = cli_load(r->context, r->warm_path, &r->model);
     if (code == CLI_GO_ON) {
-        r->bias = xsm_model_has_bias(r->model) ? xsm_model_features(r->model) ? 1 : CLI_BIAS_ONLY : 0;
+        const xsm_model_info about = cli_model_info(r->model);
+        r->bias = about.bias ? about.features ? 1 : CLI_BIAS_ONLY : 0;
     }
     return code;
 }
@@ -46,9 +47,7 @@ static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
 /* If features are classes, rows and model both get the union: `map` is the rows'. */
 static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
 {
-    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
-    if (!xsm_model_hidden(r->model) || xsm_model_get_embedding(r->model, &made, NULL) != XSM_OK || !made.tied ||
-        map->names) {
+    if (!cli_model_info(r->model).tied || map->names) {
         return XSM_OK;
     }
     int64_t last = map->labels ? map->labels[map->classes - 1] : (int64_t)map->classes - 1;
@@ -65,18 +64,18 @@ int cli_warm_fit(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    const char *transform = xsm_model_transform_description(r->model);
-    uint32_t input = xsm_model_input_features(r->model), features = r->raw_info.features;
-    int grows = *transform == '\0' || strcmp(transform, "unit") == 0;
+    const xsm_model_info about = cli_model_info(r->model);
+    uint32_t input = about.input_features, features = r->raw_info.features;
+    int grows = *about.transform == '\0' || strcmp(about.transform, "unit") == 0;
     int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
-    uint32_t before = xsm_model_class_count(r->model);
-    if ((features > input && !(grows && xsm_model_features(r->model) > 0) && cut(r, input, &err) != XSM_OK) ||
-        xsm_dataset_compact(r->train_rows, &err) != XSM_OK || xsm_model_get_class_map(r->model, &map, &err) != XSM_OK ||
+    if ((features > input && !(grows && about.features > 0) && cut(r, input, &err) != XSM_OK) ||
+        xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
+        xsm_model_get_class_map(r->model, &map, &err) != XSM_OK ||
         xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
         return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
     }
-    const int pairs = strcmp(xsm_model_correction(r->model), "pairs") == 0;
+    const int pairs = strcmp(about.correction, "pairs") == 0;
     const char *strength = xsm_model_get_metadata(r->model, "training.pairs");
     if (pairs && r->pairs < 0) {
         r->pairs = strength ? strtod(strength, NULL) : 0;
@@ -95,21 +94,20 @@ int cli_warm_fit(cli_run *r)
     if (corrects || pairs) {
         xsm_model_clear_correction(r->model); /* training makes a new one */
     }
-    uint32_t wanted = xsm_model_features(r->model);
+    uint32_t wanted = about.features;
     wanted = grows && wanted > 0 && map.features > wanted ? map.features : wanted;
     if (xsm_model_grow(r->model, wanted, &map, &err) != XSM_OK ||
         xsm_model_transform(r->model, r->train_rows, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->warm_path, err.message);
     }
-    r->new_classes = xsm_model_class_count(r->model) - before;
+    r->new_classes = xsm_model_class_count(r->model) - about.classes;
     /* Metadata of the earlier training does not describe this one. */
-    const char *key;
-    for (size_t i = 0; (key = xsm_model_metadata_key(r->model, i)) != NULL;) {
+    for (uint64_t i = cli_model_info(r->model).metadata_count; i > 0; i--) {
+        const char *key = cli_model_info(r->model).metadata_keys[i - 1];
         if (strncmp(key, "estimator.", 10) != 0 && strncmp(key, "training.", 9) != 0) {
-            i++;
             continue;
         }
-        char *copy = cli_format("%s", key);
+        char *copy = cli_format("%s", key); /* the model's goes with the entry */
         xsm_status status = xsm_model_set_metadata(r->model, copy, NULL, &err);
         free(copy);
         if (status != XSM_OK) {

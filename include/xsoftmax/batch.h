@@ -98,21 +98,6 @@ static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const u
 extern "C" {
 #endif
 
-/** As xsm_batch_range(), for languages that cannot call functions of a header: sets every member of the caller's batch
- *  except `size`, which the caller has set to its own (xsm_struct_init() does).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for no batch; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O(1). */
-XSM_API xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, uint64_t count,
-                                       xsm_error *err);
-/** As xsm_batch_rows(), into the caller's batch: see xsm_batch_set_range(). */
-XSM_API xsm_status xsm_batch_set_rows(xsm_batch *batch, const xsm_dataset *dataset, const uint64_t *rows,
-                                      uint64_t count, xsm_error *err);
-/** As xsm_batch_values(), into the caller's batch: see xsm_batch_set_range(). */
-XSM_API xsm_status xsm_batch_set_values(xsm_batch *batch, const float *values, uint64_t count, uint32_t features,
-                                        size_t stride, xsm_error *err);
-/** As xsm_batch_sparse_values(), into the caller's batch: see xsm_batch_set_range(). */
-XSM_API xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t *offsets, const uint32_t *index,
-                                               const float *values, uint64_t count, uint32_t features, xsm_error *err);
-
 #ifdef __cplusplus
 }
 #endif

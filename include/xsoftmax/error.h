@@ -110,18 +110,6 @@ extern "C" {
 
 /** Name of a status, such as "XSM_ERROR_FORMAT"; NULL for an unknown number. Static string, any thread. */
 XSM_API const char *xsm_status_name(xsm_status status);
-/** Meaning of a status in a few words; NULL for an unknown number. Static string, any thread. */
-XSM_API const char *xsm_status_text(xsm_status status);
-
-/** Writes the starting value of a struct with a `size`: what its `XSM_..._INIT` has, or zeros and the size where it has
- *  none. For languages that cannot expand the macros.
- *  @param type name of the struct, such as "xsm_trainer_options"; also one of ext/ or libxsoftmax-words
- *  @param[out] out the caller's struct, of `size` bytes; members that the library does not know become zero
- *  @param size bytes of the struct in the program; becomes its `size`
- *  @param err  what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW for a size that
- *          no release has; #XSM_ERROR_ARGUMENT. Any thread. O(number of structs + size). */
-XSM_API xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err);
 
 #ifdef __cplusplus
 }

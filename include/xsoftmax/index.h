@@ -32,23 +32,6 @@ typedef struct xsm_index xsm_index;
 /** Table of functions of an index, see ext/index.h. */
 typedef struct xsm_index_ops xsm_index_ops;
 
-/** Rows to be indexed. Start with #XSM_INDEX_ROWS_INIT. */
-typedef struct xsm_index_rows {
-    size_t size;       /**< sizeof(xsm_index_rows). */
-    const float *rows; /**< Row k at rows[k*stride], finite. Borrowed until the index is built again or
-                            released, by predictors too. */
-    size_t stride;     /**< Floats from one row to the next, >= width. */
-    uint32_t count;    /**< K, 1 to #XSM_CLASSES_MAX. */
-    uint32_t width;    /**< D, 1 to #XSM_FEATURES_MAX. */
-    const float *bias; /**< [K] numbers that are added to the products, finite, borrowed as `rows`; or NULL. */
-} xsm_index_rows;
-
-/** Starting value of an #xsm_index_rows. */
-#define XSM_INDEX_ROWS_INIT                                                                                            \
-    {                                                                                                                  \
-        sizeof(xsm_index_rows), NULL, 0, 0, 0, NULL                                                                    \
-    }
-
 /** A search for the rows with the highest scores for several queries. Start with #XSM_INDEX_SEARCH_INIT. */
 typedef struct xsm_index_search {
     size_t size;           /**< sizeof(xsm_index_search). */
@@ -84,12 +67,13 @@ typedef struct xsm_index_info {
     uint64_t moved;    /**< Rows that updates have moved to another cluster since the last build of the whole index. */
     uint64_t rebuilds; /**< Number of times that an update built the whole index again, because rows had moved too
                             far. */
+    const char *name;  /**< The index's name; borrowed. */
 } xsm_index_info;
 
 /** Starting value of an #xsm_index_info. */
 #define XSM_INDEX_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_index_info), 0, 0, 0, 0, 0, 0                                                                       \
+        sizeof(xsm_index_info), 0, 0, 0, 0, 0, 0, NULL                                                                 \
     }
 
 #ifdef __cplusplus
@@ -105,8 +89,6 @@ extern "C" {
 XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
 /** Gives up the caller's reference to an index; NULL is allowed. Predictors keep theirs. */
 XSM_API void xsm_index_free(xsm_index *index);
-/** The index's name; borrowed. */
-XSM_API const char *xsm_index_name(const xsm_index *index);
 
 /** Sets an option from text. Options can be set until the index is built.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
@@ -119,15 +101,9 @@ XSM_API xsm_status xsm_index_set_number(xsm_index *index, const char *name, doub
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buffer, size_t size);
 
-/** Builds the index of rows in the caller's memory. If the index is already built, it is built again from scratch.
- *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
- *          for a stride below the width; #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that
- *          does not fit them; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. After a failure the index is
- *          not built. O(K D) for `exact`; O(K C D) for `spherical`. */
-XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 /** As xsm_index_build(), for the classes of a model. The score of a class is the product of its row of weights with the
  *  features (in an embedding model, with the hidden vector), plus its bias, plus its correction if the model's
- *  correction is "classes" (xsm_model_correction()). The index keeps the model until it is built again or released.
+ *  correction is "classes" (xsm_model_info::correction). The index keeps the model until it is built again or released.
  *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Updates the index after rows have changed. If rows have moved too far, the whole index is built again.
@@ -144,19 +120,9 @@ XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, u
  *          #XSM_ERROR_DATA if a host's table returns invalid lists; the errors of a host's table; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
-/** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all zeros if the index is not built. O(C).
+/** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all but the name is zero if the index is not built. O(C).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *info, xsm_error *err);
-/** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index
- *  finds. A row whose score equals that of the last of these rows counts as one of them. The function scores every row.
- *  The rows must not have changed since they were indexed.
- *  @param index  a built index
- *  @param search the queries and `top`, 1 to K, without a threshold; its output members are not used
- *  @param[out] recall mean over the queries, 0 to 1
- *  @param err    what went wrong, or NULL
- *  @return as xsm_index_query(); #XSM_ERROR_UNSUPPORTED for a threshold. O(n K D). */
-XSM_API xsm_status xsm_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall,
-                                    xsm_error *err);
 
 #ifdef __cplusplus
 }

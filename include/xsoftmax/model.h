@@ -110,46 +110,6 @@ typedef struct xsm_embedding_options {
         sizeof(xsm_embedding_options), 0, 0, 0, 0, 0, XSM_DEFAULT, 0, 0                                                \
     }
 
-/** Raw vectors of features, to read and write. The vector of feature j begins at `vectors[j*feature_step]`. Start with
- *  #XSM_EMBEDDING_PARAMETERS_INIT. */
-typedef struct xsm_embedding_parameters {
-    size_t size;         /**< sizeof(xsm_embedding_parameters). */
-    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. NULL if that is. */
-    size_t feature_step; /**< Numbers from one vector to the next. */
-    uint32_t features;   /**< F. */
-    uint32_t hidden;     /**< H. */
-    int32_t dtype;       /**< An XSM_DTYPE_* value. */
-    int32_t reserved;    /**< Zero. */
-} xsm_embedding_parameters;
-
-/** Starting value of an #xsm_embedding_parameters. */
-#define XSM_EMBEDDING_PARAMETERS_INIT                                                                                  \
-    {                                                                                                                  \
-        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0, 0, 0                                                          \
-    }
-
-/** Vectors of features as they are stored, to read. Number h of the vector of feature j is `vectors[j*feature_step +
- *  h]` times `scale`, and times `feature_scales[j]` if that is not NULL. Start with #XSM_EMBEDDING_VIEW_INIT. */
-typedef struct xsm_embedding_view {
-    size_t size;                  /**< sizeof(xsm_embedding_view). */
-    const float *vectors;         /**< The vectors; NULL if their type is not #XSM_DTYPE_FLOAT32. */
-    const void *data;             /**< The stored numbers, of type `dtype`. */
-    uint64_t bytes;               /**< Bytes of `data`, with the gaps between vectors. */
-    double scale;                 /**< Factor of every number. */
-    const double *feature_scales; /**< [F] factor of each vector, or NULL. */
-    size_t feature_step;          /**< Numbers from one vector to the next. */
-    uint32_t features;            /**< F. */
-    uint32_t hidden;              /**< H. */
-    int32_t dtype;                /**< An XSM_DTYPE_* value. */
-    int32_t reserved;             /**< Zero. */
-} xsm_embedding_view;
-
-/** Starting value of an #xsm_embedding_view. */
-#define XSM_EMBEDDING_VIEW_INIT                                                                                        \
-    {                                                                                                                  \
-        sizeof(xsm_embedding_view), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0                                              \
-    }
-
 /** How to load a model. Start with #XSM_LOAD_OPTIONS_INIT. */
 typedef struct xsm_load_options {
     size_t size;         /**< sizeof(xsm_load_options). */
@@ -186,30 +146,44 @@ typedef struct xsm_parameters {
         sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0, 0, 0                                                           \
     }
 
-/** Parameters as they are stored, to read. The weight of class k and feature j is `weight[k*class_step +
- *  j*feature_step]` times `scale`, and times `class_scales[k]` if that is not NULL. The factors are those of L2
- *  penalties that are not multiplied into the weights yet. Start with #XSM_PARAMETERS_VIEW_INIT. */
-typedef struct xsm_parameters_view {
-    size_t size;                /**< sizeof(xsm_parameters_view). */
-    const float *weight;        /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
-                                     class-major nor feature-major: then read `data`, or let the library compute scores. */
-    const void *data;           /**< The stored weights, of type `dtype`. */
-    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows. */
-    const float *bias;          /**< [K], without factors, or NULL. */
-    double scale;               /**< Factor of every weight. */
-    const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
-    size_t class_step;          /**< Numbers from one class to the next. */
-    size_t feature_step;        /**< Numbers from one feature to the next. */
-    uint32_t classes;           /**< K. */
-    uint32_t features;          /**< D; H of an embedding model. */
-    int32_t dtype;              /**< An XSM_DTYPE_* value. */
-    int32_t layout;             /**< An XSM_LAYOUT_* value. */
-} xsm_parameters_view;
+/** Facts about a model. Start with #XSM_MODEL_INFO_INIT. Texts are valid until the model changes. */
+typedef struct xsm_model_info {
+    size_t size;       /**< sizeof(xsm_model_info). */
+    uint32_t classes;  /**< K. */
+    uint32_t features; /**< D, the number of features of the rows that the model scores (after its transform); F of
+                            an embedding model. */
+    uint32_t input_features; /**< D of the rows before the model's transform. */
+    int32_t bias;            /**< 1 = with a bias, 0 = without. */
+    int32_t layout;          /**< An XSM_LAYOUT_* value. */
+    int32_t geometry;        /**< An XSM_GEOMETRY_* value. */
+    /** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
+     *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler, Mandt
+     *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every
+     *  score; probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way:
+     *  its rows of weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
+     *
+     *  "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a host's
+     *  sampler that depends on the row (xsm_model_save() refuses such a model); "hierarchy": rows of weights are those
+     *  of the nodes of a tree; "pairs": one number for each feature and class that occur together (ext/pairs.h). Static
+     *  string. */
+    const char *correction;
+    const char *transform; /**< Description of the model's transform, as for xsm_transform_new(); "" if it has none. */
+    const char *const *metadata_keys; /**< [metadata_count] keys of the metadata, in alphabetic order. */
+    uint64_t metadata_count;          /**< Entries of the metadata. */
+    /** H of an embedding model; 0 for a linear model, whose members below are zero, too. They are the options that an
+     *  embedding model was made with; the defaults for a model from a file of another program. */
+    uint32_t hidden;
+    int32_t activation; /**< An XSM_ACTIVATION_* value. */
+    int32_t pool;       /**< An XSM_POOL_* value. */
+    int32_t tied;       /**< 1 = the vectors of features and classes are the same. */
+    uint64_t seed;      /**< Seed of the random initial values. */
+    double scale;       /**< Bound of the random initial values. */
+} xsm_model_info;
 
-/** Starting value of an #xsm_parameters_view. */
-#define XSM_PARAMETERS_VIEW_INIT                                                                                       \
+/** Starting value of an #xsm_model_info. */
+#define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_parameters_view), NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0                                    \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0                                \
     }
 
 #ifdef __cplusplus
@@ -244,28 +218,13 @@ XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t featur
  *  optimizers, indexes, predictors and trainers keep references (@ref guide_errors). */
 XSM_API void xsm_model_free(xsm_model *model);
 
+/** Fills `info` (start it with #XSM_MODEL_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_model_get_info(const xsm_model *model, xsm_model_info *info, xsm_error *err);
 /** K. */
 XSM_API uint32_t xsm_model_class_count(const xsm_model *model);
 /** D, the number of features of the rows that the model scores (after its transform); F for an embedding model. */
 XSM_API uint32_t xsm_model_features(const xsm_model *model);
-/** D of the rows before the model's transform. */
-XSM_API uint32_t xsm_model_input_features(const xsm_model *model);
-/** H of an embedding model, 0 for a linear model. */
-XSM_API uint32_t xsm_model_hidden(const xsm_model *model);
-/** Fills `options` (start it with #XSM_EMBEDDING_OPTIONS_INIT) with the options that an embedding model was made with;
- *  the defaults for a model from a file of another program.
- *  @return #XSM_OK; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
- *          #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_model_get_embedding(const xsm_model *model, xsm_embedding_options *options, xsm_error *err);
-/** 1 if the model has a bias, else 0. */
-XSM_API int32_t xsm_model_has_bias(const xsm_model *model);
-/** Order of the weights in memory, an XSM_LAYOUT_* value. */
-XSM_API int32_t xsm_model_layout(const xsm_model *model);
-/** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
- *  copy during the call, and copies a mapped file to memory. O(K D).
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
-XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 /** Sets the geometry of the model, which defines its scores (logits); a new model is linear. **Metric learning**: with
  *  #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of
@@ -289,45 +248,10 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *          `hierarchical`; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. On failure the
  *          scores do not change. O(K D) */
 XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
-/** Geometry of the model, an XSM_GEOMETRY_* value. */
-XSM_API int32_t xsm_model_geometry(const xsm_model *model);
 
-/** The correction: what the model adds to the scores of its weights. Training with `negative-sampling` and classes
- *  drawn from p_n has a bias: the scores of the softmax are those of the weights plus log p_n(k|x) (Bamler and Mandt
- *  2020, eq. 5). Such a model stores p_n, saves and loads it with the weights, and adds log p_n(k|x) to every score;
- *  probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way: its rows of
- *  weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
- *  xsm_model_add_pairs() adds a number for each pair of a feature and a class.
- *  @return "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a
- *          host's sampler that depends on the row (xsm_model_save() refuses such a model); "hierarchy": rows of weights
- *          are those of the nodes of a tree; "pairs": one number for each feature and class that occur together. Static
- *          string. */
-XSM_API const char *xsm_model_correction(const xsm_model *model);
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
  *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
-/** Adds pairs to a trained model: numbers computed from counts of the training rows, for each feature and class that
- *  occur together. They let the model remember co-occurrences that its vectors only generalise. The score of row x for
- *  class k increases by sum_j x_j v_jk,
- *
- *      v_jk = strength log(1 + 4 p(k|j) / (K p(k))),   p(k|j) = C_jk / (1 + sum_l C_jl),   p(k) = n_k / sum_l n_l,
- *
- *  C_jk the sum of x_j > 0 over the rows with label k, n_k the number of these rows; v_jk = 0 if feature and class
- *  never occur together. This is pointwise mutual information (Church and Hanks, Word association norms, mutual
- *  information, and lexicography, 1990) with a lower bound of its ratio. It corresponds to the wide part of Cheng et
- *  al. (Wide & deep learning for recommender systems, 2016), but is computed from counts instead of learnt. The pairs
- *  are saved and loaded with the model and are part of every score, probability and metric. Estimators that sample
- *  ignore them: add pairs after training, and remove them (xsm_model_clear_correction()) before training again. An
- *  index cannot search such a model.
- *  @param model    the model; no estimator, trainer, predictor or index may be bound to it
- *  @param train    sparse rows with the model's features and classes, already transformed
- *  @param strength above 0; xsm_choose() finds a value (xsm_choice_info::pairs). Existing pairs are replaced
- *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for dense rows, and for a model with another correction; #XSM_ERROR_SHAPE if
- *          features or classes of rows and model differ; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. The
- *          model is unchanged on failure. O(non-zeros times labels), which also bounds the number of pairs; each pair
- *          needs 8 bytes */
-XSM_API xsm_status xsm_model_add_pairs(xsm_model *model, const xsm_dataset *train, double strength, xsm_error *err);
 
 /** Adds classes, features, or both to a model. Existing classes keep their weights, even if their numbers change. The
  *  weights of new classes and features are zero, so scores of existing classes stay bit-identical. New features of an
@@ -355,7 +279,7 @@ XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm
  *          line end or that is not UTF-8; #XSM_ERROR_MEMORY. The model is unchanged on failure. O(K). */
 XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map; its `features` is
- *  xsm_model_input_features(). Valid until the model changes. O(1).
+ *  xsm_model_info::input_features. Valid until the model changes. O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
@@ -363,9 +287,6 @@ XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
  *          fitted; #XSM_ERROR_MEMORY */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
-/** Description of the model's transform, as for xsm_transform_new(); "" if it has none. Valid until the model
- *  changes. */
-XSM_API const char *xsm_model_transform_description(const xsm_model *model);
 /** Applies the model's transform, if it has one, to a dataset of untransformed rows.
  *  @return as xsm_transform_apply() */
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
@@ -377,8 +298,6 @@ XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *data
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */
 XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *key);
-/** Key number `index` (from 0) of the metadata in alphabetic order, NULL past the last. */
-XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index);
 
 /** Fills `parameters` (start it with #XSM_PARAMETERS_INIT) with pointers to the weights, which the caller may read and
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
@@ -387,20 +306,6 @@ XSM_API const char *xsm_model_metadata_key(const xsm_model *model, size_t index)
  *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
  *          #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
-/** As xsm_model_parameters(), for the vectors of the features of an embedding model. xsm_model_parameters() gives its W
- *  [K,H] and bias.
- *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
-XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
-                                                  xsm_error *err);
-/** Fills `view` (start it with #XSM_PARAMETERS_VIEW_INIT) with pointers to the weights as they are stored, valid until
- *  the model changes. Copies nothing and changes nothing: a mapped model stays mapped, and scale factors stay pending.
- *  O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_model_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
-/** As xsm_model_view(), for the vectors of the features of an embedding model (start `view` with
- *  #XSM_EMBEDDING_VIEW_INIT).
- *  @return as xsm_model_view(); #XSM_ERROR_STATE for a linear model */
-XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
 /** Computes the hidden vectors phi of the rows of a batch.
  *  @param model  an embedding model
  *  @param batch  n rows with the model's F

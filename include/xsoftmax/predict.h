@@ -17,9 +17,9 @@
 /** @defgroup predict Prediction
  *
  * A predictor scores every class, or only the classes that a search finds: in an index or, for models with a tree
- * (xsm_model_correction()), in this tree. The classes that a search finds are scored again as xsm_model_scores() does,
- * so a search affects only which classes are scored. xsm_evaluate_search() measures how many classes a search misses.
- * The tree is also a classifier by itself, which uses no weights and costs O(log K).
+ * (xsm_model_info::correction), in this tree. The classes that a search finds are scored again as xsm_model_scores()
+ * does, so a search affects only which classes are scored. xsm_evaluate_search() measures how many classes a search
+ * misses. The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
  * do not change.
@@ -49,7 +49,8 @@ typedef struct xsm_predictor_options {
         sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0                                                                \
     }
 
-/** Rows to predict, and where to write the result. `top` is xsm_predictor_top(). Start with #XSM_PREDICTION_INIT. */
+/** Rows to predict, and where to write the result. `top` is xsm_predictor_info::top. Start with #XSM_PREDICTION_INIT.
+ */
 typedef struct xsm_prediction {
     size_t size;            /**< sizeof(xsm_prediction). */
     const xsm_batch *batch; /**< n rows, already transformed. */
@@ -72,7 +73,7 @@ typedef struct xsm_search_metrics {
     size_t size;       /**< sizeof(xsm_search_metrics). */
     uint64_t rows;     /**< Rows evaluated. */
     uint64_t labelled; /**< Evaluated rows with a label. */
-    double probed;     /**< Mean over the rows of xsm_predictor_probed(). */
+    double probed;     /**< Mean over the rows of xsm_predictor_info::probed. */
     uint32_t top;      /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved; /**< Zero. */
     double *recall; /**< [top], or NULL if not wanted. recall[k-1]: mean over the rows of (classes that are both among
@@ -85,6 +86,22 @@ typedef struct xsm_search_metrics {
 #define XSM_SEARCH_METRICS_INIT                                                                                        \
     {                                                                                                                  \
         sizeof(xsm_search_metrics), 0, 0, 0, 0, 0, NULL, NULL                                                          \
+    }
+
+/** Facts about a predictor. Start with #XSM_PREDICTOR_INFO_INIT. */
+typedef struct xsm_predictor_info {
+    size_t size;     /**< sizeof(xsm_predictor_info). */
+    uint64_t probed; /**< Total over all rows so far of the classes that an index scored, the classes that a beam search
+                          ended with, or the nodes that a search in a hierarchy expanded; 0 if all classes are
+                          scored. */
+    uint32_t top;    /**< Classes that xsm_predictor_run() returns for each row: the smaller of the option and K. */
+    uint32_t reserved; /**< Zero. */
+} xsm_predictor_info;
+
+/** Starting value of an #xsm_predictor_info. */
+#define XSM_PREDICTOR_INFO_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_predictor_info), 0, 0, 0                                                                            \
     }
 
 #ifdef __cplusplus
@@ -104,8 +121,9 @@ XSM_API xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor
                                      xsm_error *err);
 /** Releases a predictor; NULL is allowed. */
 XSM_API void xsm_predictor_free(xsm_predictor *predictor);
-/** Number of classes that xsm_predictor_run() returns for each row: the smaller of `top` and K. */
-XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
+/** Fills `info` (start it with #XSM_PREDICTOR_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_predictor_info *info, xsm_error *err);
 /** Finds the classes with the highest scores of each row of a batch, on the calling thread only.
  *  @param predictor the predictor
  *  @param prediction the batch and the arrays to fill
@@ -117,10 +135,6 @@ XSM_API uint32_t xsm_predictor_top(const xsm_predictor *predictor);
  *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
  *          model's layout has changed (xsm_model_set_layout()) or the index has been built again. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
-
-/** Total over all rows so far of the classes that an index scored, the classes that a beam search ended with, or the
- *  nodes that a search in a hierarchy expanded; 0 if all classes are scored. */
-XSM_API uint64_t xsm_predictor_probed(const xsm_predictor *predictor);
 
 /** Compares the result of a search with that of scoring all classes.
  *  @param context context whose threads to use, or NULL for the model's

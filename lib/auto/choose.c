@@ -13,6 +13,7 @@
 #include "base/order.h"
 
 #include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/pairs.h>
 
 #include <math.h>
 #include <string.h>

@@ -12,6 +12,8 @@
 
 #include <time.h>
 
+#include <xsoftmax/ext/context.h>
+
 double xsmi_seconds(void)
 {
     struct timespec t;

@@ -71,6 +71,8 @@ xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first
 /* Another reference to ctx, or a new default context if it is NULL. */
 xsm_status xsmi_context_acquire(xsm_context *ctx, xsm_context **out, xsm_error *err);
 xsm_context *xsmi_context_retain(xsm_context *ctx);
+/* xsm_context_info::threads. */
+uint32_t xsmi_context_threads(const xsm_context *ctx);
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx);
 void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/context.h>
+
 #define THREADS_MAX 4096
 #define HUGE_PAGE ((size_t)2 << 20)
 /* Seconds from one call of the host's hook to the next. */
@@ -150,14 +152,21 @@ xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, 
     return XSM_OK;
 }
 
-uint32_t xsm_context_threads(const xsm_context *ctx)
+uint32_t xsmi_context_threads(const xsm_context *ctx)
 {
-    return ctx ? ctx->runner.threads : 0;
+    return ctx->runner.threads;
 }
 
-const char *xsm_context_instruction_set(const xsm_context *ctx)
+xsm_status xsm_context_get_info(const xsm_context *ctx, xsm_context_info *info, xsm_error *err)
 {
-    return ctx ? ctx->kernels->name : NULL;
+    XSMI_ENTER();
+    if (!ctx) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_get_info: the context is NULL");
+    }
+    xsm_context_info known = XSM_CONTEXT_INFO_INIT;
+    known.instruction_set = ctx->kernels->name;
+    known.threads = ctx->runner.threads;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_context_info), info, "xsm_context_info", err);
 }
 
 const xsmi_kernels *xsmi_context_kernels(const xsm_context *ctx)

@@ -13,6 +13,8 @@
 #include <xlocale.h>
 #endif
 
+#include <xsoftmax/ext/bindings.h>
+
 const char *xsm_status_name(xsm_status status)
 {
     switch (status) {

@@ -11,6 +11,7 @@
 #define XSMI_LAST_xsm_choose_options embedding
 #define XSMI_LAST_xsm_choose_progress seconds
 #define XSMI_LAST_xsm_class_map vocabulary
+#define XSMI_LAST_xsm_context_info reserved
 #define XSMI_LAST_xsm_context_options progress_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
@@ -24,6 +25,7 @@
 #define XSMI_LAST_xsm_embedding_view reserved
 #define XSMI_LAST_xsm_error message
 #define XSMI_LAST_xsm_estimator_check_options set
+#define XSMI_LAST_xsm_estimator_info batch_limit
 #define XSMI_LAST_xsm_estimator_ops sift
 #define XSMI_LAST_xsm_evaluate_options seconds
 #define XSMI_LAST_xsm_fit_options reserved
@@ -31,7 +33,7 @@
 #define XSMI_LAST_xsm_gradient_view row_bound
 #define XSMI_LAST_xsm_index_block list_stride
 #define XSMI_LAST_xsm_index_check_options set
-#define XSMI_LAST_xsm_index_info rebuilds
+#define XSMI_LAST_xsm_index_info name
 #define XSMI_LAST_xsm_index_ops restore
 #define XSMI_LAST_xsm_index_rows bias
 #define XSMI_LAST_xsm_index_search probed
@@ -39,13 +41,16 @@
 #define XSMI_LAST_xsm_labels labels
 #define XSMI_LAST_xsm_load_options reserved
 #define XSMI_LAST_xsm_metrics psndcg
+#define XSMI_LAST_xsm_model_info scale
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
+#define XSMI_LAST_xsm_optimizer_info name
 #define XSMI_LAST_xsm_optimizer_ops scaled
 #define XSMI_LAST_xsm_option help
 #define XSMI_LAST_xsm_parameters layout
 #define XSMI_LAST_xsm_parameters_view layout
 #define XSMI_LAST_xsm_prediction probabilities
+#define XSMI_LAST_xsm_predictor_info reserved
 #define XSMI_LAST_xsm_predictor_options tree_alone
 #define XSMI_LAST_xsm_problem row_slots
 #define XSMI_LAST_xsm_progress gradient_norm
@@ -54,6 +59,7 @@
 #define XSMI_LAST_xsm_read_options reserved
 #define XSMI_LAST_xsm_row label_count
 #define XSMI_LAST_xsm_sampler_check_options set
+#define XSMI_LAST_xsm_sampler_info reserved
 #define XSMI_LAST_xsm_sampler_ops draw_rows
 #define XSMI_LAST_xsm_sampler_problem seed
 #define XSMI_LAST_xsm_scaled_gradient reserved

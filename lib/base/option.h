@@ -113,11 +113,6 @@ bool xsmi_parse_int(const char *text, int64_t *value);
  * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object) is
  * NULL, and must otherwise have been set when it says: "before the index is built". */
 #define XSMI_OBJECT_OPTIONS(kind, closed, common)                                                                      \
-    const char *xsm_##kind##_name(const xsm_##kind *object)                                                            \
-    {                                                                                                                  \
-        return object ? object->ops.name : NULL;                                                                       \
-    }                                                                                                                  \
-                                                                                                                       \
     static xsm_status open_options(xsm_##kind *object, const char *name, xsmi_option_group *group, xsm_error *err)     \
     {                                                                                                                  \
         XSMI_TRY(xsmi_check_set(#kind, object, name, object ? closed(object) : NULL, err));                            \

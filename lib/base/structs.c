@@ -13,10 +13,14 @@
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
 #include <xsoftmax/choose.h>
+#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/tune.h>
 
 #define START(name, ...) static const name name##_start = __VA_ARGS__;

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xsoftmax/ext/draw.h>
+
 enum {
     COMPARED_ROWS = 40,  /* rows whose log-probabilities are compared: more than one sweep */
     TRIED = 4,           /* rows with many draws */

@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <string.h>
 
+#include <xsoftmax/ext/draw.h>
+
 xsm_status xsmi_sampler_fault(const xsmi_sampler_trial *t, xsm_error *err, const char *format, ...)
 {
     char what[200];

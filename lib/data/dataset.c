@@ -451,8 +451,3 @@ xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, x
     m.vocabulary = d->map.vocabulary;
     return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }
-
-const uint64_t *xsm_dataset_class_counts(const xsm_dataset *d)
-{
-    return d ? d->map.counts : NULL;
-}

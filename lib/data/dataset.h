@@ -114,6 +114,8 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
 /* The D that it was fitted for, 0 if it is not fitted. */
 uint32_t xsmi_transform_features(const xsm_transform *t);
+/* The description that it was made from, in its normal form. */
+const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);
 /* A fitted transform from its stored parts. */

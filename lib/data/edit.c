@@ -17,7 +17,7 @@ static xsm_status check(const xsm_dataset *d, const char *function, xsm_error *e
     return d ? XSM_OK : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
 }
 
-/* -- dropping rows ------------------------------------------------------------------------------------------------ */
+/* -- dropping rows and classes ------------------------------------------------------------------------------------ */
 
 static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
 {
@@ -63,14 +63,52 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
     return kept;
 }
 
+/* Renumbers the classes so that each occurs. */
+static xsm_status drop_classes(xsm_dataset *d, xsm_error *err)
+{
+    uint32_t used = 0, all = d->classes;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        used += d->map.counts[k] > 0;
+    }
+    if (used == d->classes) {
+        return XSM_OK;
+    }
+    xsm_context *ctx = d->context;
+    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
+    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || (d->map.names && !names)) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
+    } else {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < d->classes; k++) {
+            if (d->map.counts[k] > 0) {
+                class_of[k] = next;
+                labels[next] = d->map.labels ? d->map.labels[k] : k;
+                if (names) {
+                    names[next] = d->map.names[k];
+                }
+                next++;
+            }
+        }
+        status = xsmi_dataset_renumber(d, class_of, used, labels, names, err);
+    }
+    xsmi_release(ctx, class_of, all, sizeof *class_of);
+    xsmi_release(ctx, labels, used, sizeof *labels);
+    xsmi_release(ctx, names, used, sizeof *names);
+    return status;
+}
+
 xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
 {
     XSMI_ENTER();
     XSMI_TRY(check(d, "xsm_dataset_drop", err));
-    if (which & ~(uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY)) {
+    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
+    if (which & ~(rows | XSM_DROP_CLASSES)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1) and XSM_DROP_EMPTY (2) is "
-                         "accepted",
+                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1), XSM_DROP_EMPTY (2) and "
+                         "XSM_DROP_CLASSES (4) is accepted",
                          which);
     }
     uint64_t count = 0;
@@ -82,9 +120,9 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
     }
     if (count == d->rows) {
         return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
-                         which == XSM_DROP_UNLABELLED ? "without a label"
-                         : which == XSM_DROP_EMPTY    ? "without a non-zero feature"
-                                                      : "without a label or without a non-zero feature");
+                         rows == XSM_DROP_UNLABELLED ? "without a label"
+                         : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
+                                                     : "without a label or without a non-zero feature");
     }
     if (count > 0) {
         XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES | XSMI_OWN_INDEX | XSMI_OWN_LABELS, err));
@@ -95,7 +133,7 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
     if (dropped) {
         *dropped = count;
     }
-    return XSM_OK;
+    return which & XSM_DROP_CLASSES ? drop_classes(d, err) : XSM_OK;
 }
 
 /* -- labels and classes ------------------------------------------------------------------------------------------- */
@@ -172,44 +210,6 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
         xsmi_dataset_count_labels(d);
     }
     xsm_dataset_free(fresh);
-    return status;
-}
-
-xsm_status xsm_dataset_compact(xsm_dataset *d, xsm_error *err)
-{
-    XSMI_ENTER();
-    XSMI_TRY(check(d, "xsm_dataset_compact", err));
-    uint32_t used = 0, all = d->classes;
-    for (uint32_t k = 0; k < d->classes; k++) {
-        used += d->map.counts[k] > 0;
-    }
-    if (used == d->classes) {
-        return XSM_OK;
-    }
-    xsm_context *ctx = d->context;
-    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
-    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || (d->map.names && !names)) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
-    } else {
-        uint32_t next = 0;
-        for (uint32_t k = 0; k < d->classes; k++) {
-            if (d->map.counts[k] > 0) {
-                class_of[k] = next;
-                labels[next] = d->map.labels ? d->map.labels[k] : k;
-                if (names) {
-                    names[next] = d->map.names[k];
-                }
-                next++;
-            }
-        }
-        status = xsmi_dataset_renumber(d, class_of, used, labels, names, err);
-    }
-    xsmi_release(ctx, class_of, all, sizeof *class_of);
-    xsmi_release(ctx, labels, used, sizeof *labels);
-    xsmi_release(ctx, names, used, sizeof *names);
     return status;
 }
 

@@ -380,7 +380,7 @@ xsm_status xsmi_pca_fit(xsm_context *ctx, const xsm_dataset *data, const xsmi_pc
     XSMI_TRY(xsmi_check_dimensions(data->features, 1, err));
     pca_work w = {.context = ctx, .kernels = xsmi_context_kernels(ctx), .data = data, .d = data->features};
     w.l = XSMI_MIN((size_t)options->components + EXTRA, w.d);
-    w.threads = xsm_context_threads(ctx);
+    w.threads = xsmi_context_threads(ctx);
     const uint64_t each = (uint64_t)w.l * w.d * sizeof *w.sums;
     const uint64_t pieces = XSMI_MIN(PIECE_BYTES / each, data->rows / 64);
     w.pieces = (size_t)XSMI_CLAMP(pieces, 1, MOST_PIECES);

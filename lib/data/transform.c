@@ -184,9 +184,9 @@ void xsm_transform_free(xsm_transform *t)
     }
 }
 
-const char *xsm_transform_description(const xsm_transform *t)
+const char *xsmi_transform_description(const xsm_transform *t)
 {
-    return t ? t->description : NULL;
+    return t->description;
 }
 
 /* -- fitting ------------------------------------------------------------------------------------------------------ */

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#include <xsoftmax/ext/vocabulary.h>
+
 struct xsm_vocabulary {
     xsm_context *context;
     xsmi_holders holders;

@@ -105,7 +105,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     xsmi_pass p = *given;
     xsm_estimator *e = p.estimator;
     xsm_gradient *g = p.gradient;
-    const uint32_t threads = xsm_context_threads(e->context);
+    const uint32_t threads = xsmi_context_threads(e->context);
     XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, threads, false, err));
     const xsmi_aside drawing = {xsmi_shared_draw, &p};
     bool shared;

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xsoftmax/ext/bindings.h>
+
 static const xsm_option common_options[] = {
     XSMI_OPTION_DOUBLE("ridge", xsmi_common_options, ridge, "0", 0, 1e30,
                        "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"),
@@ -267,14 +269,17 @@ void xsm_estimator_free(xsm_estimator *e)
     }
 }
 
-const char *xsm_estimator_name(const xsm_estimator *e)
+xsm_status xsm_estimator_get_info(const xsm_estimator *e, xsm_estimator_info *info, xsm_error *err)
 {
-    return e ? e->ops.name : NULL;
-}
-
-uint64_t xsm_estimator_batch_limit(const xsm_estimator *e)
-{
-    return e ? e->ops.batch_limit : 0;
+    XSMI_ENTER();
+    if (!e) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_info: the estimator is NULL");
+    }
+    xsm_estimator_info known = XSM_ESTIMATOR_INFO_INIT;
+    known.name = e->ops.name;
+    known.sampler = e->sampling.sampler;
+    known.batch_limit = e->ops.batch_limit;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_estimator_info), info, "xsm_estimator_info", err);
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */

@@ -128,7 +128,7 @@ xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error 
     xsm_context *ctx = p->estimator->context;
     const size_t n = (size_t)p->batch->count;
     XSMI_TRY(check(p, err));
-    XSMI_TRY(xsmi_estimator_reserve(p->estimator, p->gradient, n, xsm_context_threads(ctx), true, err));
+    XSMI_TRY(xsmi_estimator_reserve(p->estimator, p->gradient, n, xsmi_context_threads(ctx), true, err));
     uint64_t *rows = xsmi_allocate(ctx, n, sizeof *rows);
     bool *flags = xsmi_allocate(ctx, n, sizeof *flags);
     xsm_status status =

@@ -33,11 +33,6 @@ xsm_status xsm_estimator_set_sampler(xsm_estimator *e, xsm_sampler *sampler, xsm
     return XSM_OK;
 }
 
-const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *e)
-{
-    return e ? e->sampling.sampler : NULL;
-}
-
 void xsmi_estimator_unbind_sampler(xsm_estimator *e)
 {
     xsmi_release(e->context, e->sampling.codes, e->sampling.code_count, sizeof *e->sampling.codes);

@@ -157,7 +157,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
  * which can be faster. */
 static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 {
-    uint32_t pieces = (xsm_context_threads(s->context) + s->blocks - 1) / s->blocks;
+    uint32_t pieces = (xsmi_context_threads(s->context) + s->blocks - 1) / s->blocks;
     return XSMI_MIN(pieces, queries);
 }
 
@@ -204,7 +204,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     xsmi_pass p = *given;
     xsm_estimator *e = p.estimator;
     xsm_gradient *g = p.gradient;
-    XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsm_context_threads(e->context), false, err));
+    XSMI_TRY(xsmi_estimator_reserve(e, g, p.batch->count, xsmi_context_threads(e->context), false, err));
     XSMI_TRY(xsmi_pass_set_rows(&p, NULL, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;

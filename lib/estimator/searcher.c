@@ -207,7 +207,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
         each = XSMI_MAX(arena.used, each);
     }
     size_t bytes;
-    if (!xsmi_multiply(each, xsm_context_threads(s->context), &bytes)) {
+    if (!xsmi_multiply(each, xsmi_context_threads(s->context), &bytes)) {
         return xsmi_fail_memory(err, each, "a search");
     }
     if (bytes > s->results.block_bytes) {

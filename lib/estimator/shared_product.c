@@ -74,7 +74,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
-    d->scratch = xsmi_arena_take(&all, xsm_context_threads(p->gradient->context), each.used);
+    d->scratch = xsmi_arena_take(&all, xsmi_context_threads(p->gradient->context), each.used);
     return each.used == SIZE_MAX ? SIZE_MAX : all.used;
 }
 
@@ -166,7 +166,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
-    xsmi_prefetch_queue queue = weights_of(p, block + xsm_context_threads(p->gradient->context), next);
+    xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
     float *scores = d->scores + c;
     pack_classes(p, block, &f);
     for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {

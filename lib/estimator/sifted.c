@@ -277,7 +277,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
     job.ranges = (m->classes + job.range - 1) / job.range;
     job.groups = (n + XSMI_TILE_ROWS - 1) / XSMI_TILE_ROWS;
     const size_t blocks = n < XSMI_TILE_ROWS ? (n + XSMI_LANES - 1) / XSMI_LANES : XSMI_TILE_BLOCKS;
-    const size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    const size_t jobs = job.ranges * job.groups, threads = jobs > 1 ? xsmi_context_threads(m->context) : 1;
     xsmi_arena each = {NULL, 0}, needed = {NULL, 0};
     (void)divide_scratch(&job, blocks, &each);
     job.scratch_each = each.used;

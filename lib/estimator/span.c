@@ -60,7 +60,7 @@ xsm_status xsmi_spans_new(xsm_context *ctx, const xsm_dataset *data, const xsmi_
     s->data = data;
     s->kernels = kernels;
     s->keep = keep;
-    s->threads = xsm_context_threads(ctx);
+    s->threads = xsmi_context_threads(ctx);
     s->bucket_count = keep ? (size_t)data->rows / 4 + 1 : 0;
     s->buckets = keep ? xsmi_allocate(ctx, s->bucket_count, sizeof *s->buckets) : NULL;
     s->spread_count = data->sparse ? (size_t)s->threads * data->features : 0;

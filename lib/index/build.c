@@ -129,7 +129,7 @@ static void run_check(void *state, size_t index, uint32_t thread)
 static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t count, xsm_error *err)
 {
     xsm_index_source source = source_of(x);
-    size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsm_context_threads(x->context);
+    size_t jobs = ((size_t)count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsmi_context_threads(x->context);
     check_job job = {&source, xsmi_context_kernels(x->context), rows, count, NULL, xsmi_index_query_stride(x), NULL};
     size_t each = CHECK_ROWS * job.stride * sizeof(float);
     job.scratch = xsmi_allocate(x->context, threads, each);

@@ -128,7 +128,7 @@ static const char *closed(const xsm_index *x)
     return x->built ? "before the index is built" : NULL;
 }
 
-/* xsm_index_name(), _set(), _set_number(), _get() */
+/* xsm_index_set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(index, closed, &object->common)
 
 /* -- what is known ----------------------------------------------------------------------------------------------- */
@@ -147,5 +147,6 @@ xsm_status xsm_index_get_info(const xsm_index *x, xsm_index_info *info, xsm_erro
             x->ops.info(x->state, &known);
         }
     }
+    known.name = x->ops.name;
     return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_index_info), info, "xsm_index_info", err);
 }

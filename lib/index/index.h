@@ -8,6 +8,7 @@
 #include "model/correction.h"
 
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/search.h>
 #include <xsoftmax/index.h>
 
 typedef struct xsmi_index_common {

@@ -128,7 +128,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                          (unsigned long long)s.count, s.top, s.has_threshold ? (double)s.threshold : 0.0, x->count);
     }
     size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
-    size_t threads = jobs > 1 ? xsm_context_threads(x->context) : 1;
+    size_t threads = jobs > 1 ? xsmi_context_threads(x->context) : 1;
     xsmi_arena arena = {NULL, 0};
     (void)xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof(float));
     (void)xsmi_arena_take(&arena, xsmi_index_scratch(x, s.top), 1);

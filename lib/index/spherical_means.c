@@ -131,7 +131,7 @@ xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t 
 {
     xsmi_arena arena = {NULL, 0};
     (void)divide_assign(s, &arena);
-    size_t threads = xsm_context_threads(s->context);
+    size_t threads = xsmi_context_threads(s->context);
     assign_job job = {s, rows, count, cluster, gap, xsmi_allocate(s->context, threads, arena.used), arena.used};
     if (!job.scratch) {
         return xsmi_fail_memory(err, threads * arena.used, "the search of clusters");
@@ -214,7 +214,7 @@ static void run_sums(void *state, size_t index, uint32_t thread)
 
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
 {
-    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsm_context_threads(s->context);
+    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsmi_context_threads(s->context);
     mean_of_all job = {s, source, xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows),
                        xsmi_allocate(s->context, jobs, s->width * sizeof *job.sums)};
     xsm_status status = XSM_OK;
@@ -237,7 +237,7 @@ xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source,
 
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
 {
-    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsm_context_threads(s->context);
+    size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsmi_context_threads(s->context);
     read_job job = {s, source, xsmi_allocate(s->context, threads, s->stride * sizeof *job.rows), s->count,
                     xsmi_allocate(s->context, jobs, sizeof *job.longest)};
     xsm_status status = XSM_OK;
@@ -387,7 +387,7 @@ static void run_means(void *state, size_t index, uint32_t thread)
 
 static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iterations, xsm_error *err)
 {
-    size_t threads = xsm_context_threads(s->context), width = (size_t)s->width + 1;
+    size_t threads = xsmi_context_threads(s->context), width = (size_t)s->width + 1;
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, of->count, sizeof *order);
     mean_job job = {s, of, starts, order, xsmi_allocate(s->context, threads, width * sizeof *job.sums)};

@@ -165,7 +165,7 @@ xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_e
     }
     xsm_class_map view = XSM_CLASS_MAP_INIT;
     view.classes = m->classes;
-    view.features = xsm_model_input_features(m);
+    view.features = xsmi_model_input_features(m);
     view.labels = m->map.labels;
     view.names = (const char *const *)m->map.names;
     view.index_base = m->map.index_base;

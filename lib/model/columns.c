@@ -137,7 +137,7 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range,
     }
     columns_job job = {
         .model = m, .range = range, .list = list, .listed = listed, .columns = columns, .tile = tile_width(listed)};
-    const uint32_t threads = xsm_context_threads(m->context);
+    const uint32_t threads = xsmi_context_threads(m->context);
     const uint32_t tiles = (count + job.tile - 1) / job.tile, jobs = threads > 1 ? threads * JOBS_A_THREAD : 1;
     const size_t floats = threads * listed * job.tile;
     if (!xsmi_reserve(ctx, &scratch->compact, &scratch->compact_capacity, floats, sizeof *scratch->compact)) {

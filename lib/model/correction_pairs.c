@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/pairs.h>
+
 typedef struct correction_of_pairs {
     xsmi_correction base;
     xsmi_pairs pairs;
@@ -151,7 +153,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     if (m->hierarchy || (m->correction && m->correction->kind != &xsmi_pairs_correction)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores have a correction already, by '%s'; clear it before, or do without pairs",
-                         xsm_model_correction(m));
+                         xsmi_model_correction_name(m));
     }
     xsmi_pairs pairs;
     memset(&pairs, 0, sizeof pairs);

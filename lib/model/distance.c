@@ -9,6 +9,8 @@
 #include "base/entry.h"
 #include "base/order.h"
 
+#include <xsoftmax/ext/weights.h>
+
 const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta)
@@ -43,11 +45,6 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
 {
     settle_job job = {m, (1u << 20) / (m->features + 1) + 1};
     return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
-}
-
-int32_t xsm_model_geometry(const xsm_model *m)
-{
-    return m ? m->score : XSM_GEOMETRY_LINEAR;
 }
 
 static xsm_status make_euclidean(xsm_model *m, xsm_error *err)

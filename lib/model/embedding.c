@@ -72,24 +72,6 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     return XSM_OK;
 }
 
-uint32_t xsm_model_hidden(const xsm_model *m)
-{
-    return m && m->layer ? m->features : 0;
-}
-
-xsm_status xsm_model_get_embedding(const xsm_model *m, xsm_embedding_options *options, xsm_error *err)
-{
-    XSMI_ENTER();
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_embedding: model is NULL");
-    }
-    if (!m->layer) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "the model is linear: it has no hidden vectors");
-    }
-    xsm_embedding_options o = m->layer->made;
-    return xsmi_options_write(&o, sizeof o, XSMI_FIRST(xsm_embedding_options), options, "xsm_embedding_options", err);
-}
-
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
                                     xsm_error *err)
 {

@@ -22,10 +22,10 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
     if (features > before && m->map.vocabulary) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
     }
-    if (features > before && m->transform && strcmp(xsm_transform_description(m->transform), "unit") != 0) {
+    if (features > before && m->transform && strcmp(xsmi_transform_description(m->transform), "unit") != 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's transform '%.80s' was fitted for %u features, so that there can be no more",
-                         xsm_transform_description(m->transform), xsmi_transform_features(m->transform));
+                         xsmi_transform_description(m->transform), xsmi_transform_features(m->transform));
     }
     return XSM_OK;
 }
@@ -149,7 +149,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(m->transform, &idf_count);
         uint32_t input = features > xsmi_model_input(m) ? features : xsmi_transform_features(m->transform);
-        XSMI_TRY(xsmi_transform_restore(m->context, xsm_transform_description(m->transform), input, idf, idf_count,
+        XSMI_TRY(xsmi_transform_restore(m->context, xsmi_transform_description(m->transform), input, idf, idf_count,
                                         &wider->transform, err));
     }
     if (m->row_scale) {
@@ -200,11 +200,9 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         swap(m, wider);
         /* Members that do not depend on the shape stay with the model. */
         m->metadata = wider->metadata;
-        m->metadata_count = wider->metadata_count;
         m->correction = wider->correction;
         m->hierarchy = wider->hierarchy;
-        wider->metadata = NULL;
-        wider->metadata_count = 0;
+        wider->metadata = (xsmi_metadata){NULL, NULL, 0};
         wider->correction = NULL;
         wider->hierarchy = NULL;
     }

@@ -23,26 +23,48 @@ static bool is_reserved(const char *key)
     return strcmp(key, XSMI_KEY_CHECKPOINT) == 0 || strncmp(key, prefix, sizeof prefix - 1) == 0;
 }
 
+static void release(xsm_context *ctx, xsmi_metadata *d)
+{
+    xsmi_release(ctx, d->keys, d->count, sizeof *d->keys);
+    xsmi_release(ctx, d->values, d->count, sizeof *d->values);
+    *d = (xsmi_metadata){NULL, NULL, 0};
+}
+
 void xsmi_model_clear_metadata(xsm_model *m)
 {
-    for (size_t i = 0; i < m->metadata_count; i++) {
-        xsmi_release_text(m->context, m->metadata[i].key);
-        xsmi_release_text(m->context, m->metadata[i].value);
+    for (size_t i = 0; i < m->metadata.count; i++) {
+        xsmi_release_text(m->context, m->metadata.keys[i]);
+        xsmi_release_text(m->context, m->metadata.values[i]);
     }
-    xsmi_release(m->context, m->metadata, m->metadata_count, sizeof *m->metadata);
-    m->metadata = NULL;
-    m->metadata_count = 0;
+    release(m->context, &m->metadata);
+}
+
+/* Arrays for `count` entries, all NULL. */
+static xsm_status reserve(xsm_context *ctx, size_t count, xsmi_metadata *out, xsm_error *err)
+{
+    *out = (xsmi_metadata){NULL, NULL, 0};
+    if (count == 0) {
+        return XSM_OK;
+    }
+    out->count = count;
+    out->keys = xsmi_allocate_zero(ctx, count, sizeof *out->keys);
+    out->values = xsmi_allocate_zero(ctx, count, sizeof *out->values);
+    if (!out->keys || !out->values) {
+        release(ctx, out);
+        return xsmi_fail_memory(err, 2 * count * sizeof *out->keys, "metadata");
+    }
+    return XSM_OK;
 }
 
 /* The position of a key, or where it would be inserted. */
 static size_t find(const xsm_model *m, const char *key, bool *found)
 {
     size_t low = 0;
-    size_t high = m->metadata_count;
+    size_t high = m->metadata.count;
     *found = false;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int order = strcmp(m->metadata[middle].key, key);
+        int order = strcmp(m->metadata.keys[middle], key);
         if (order == 0) {
             *found = true;
             return middle;
@@ -56,28 +78,22 @@ static size_t find(const xsm_model *m, const char *key, bool *found)
     return low;
 }
 
-/* A new array without the entry `skip`, or with a free entry at `skip`; the entries are moved to it. */
+/* New arrays without the entry `skip`, or with a free entry at `skip`; the entries are moved to them. */
 static xsm_status resize(xsm_model *m, size_t skip, bool insert, xsm_error *err)
 {
-    size_t count = insert ? m->metadata_count + 1 : m->metadata_count - 1;
-    xsmi_metadata *entries = NULL;
-    if (count > 0) {
-        entries = xsmi_allocate(m->context, count, sizeof *entries);
-        if (!entries) {
-            return xsmi_fail_memory(err, count * sizeof *entries, "metadata");
+    xsmi_metadata moved;
+    XSMI_TRY(reserve(m->context, insert ? m->metadata.count + 1 : m->metadata.count - 1, &moved, err));
+    for (size_t from = 0, to = 0; from < m->metadata.count; from++) {
+        if (from == skip && !insert) {
+            continue;
         }
-        size_t rest = insert ? skip : skip + 1;
-        size_t position = insert ? skip + 1 : skip;
-        if (skip > 0) {
-            memcpy(entries, m->metadata, skip * sizeof *entries);
-        }
-        if (rest < m->metadata_count) {
-            memcpy(entries + position, m->metadata + rest, (m->metadata_count - rest) * sizeof *entries);
-        }
+        to += from == skip;
+        moved.keys[to] = m->metadata.keys[from];
+        moved.values[to] = m->metadata.values[from];
+        to++;
     }
-    xsmi_release(m->context, m->metadata, m->metadata_count, sizeof *m->metadata);
-    m->metadata = entries;
-    m->metadata_count = count;
+    release(m->context, &m->metadata);
+    m->metadata = moved;
     return XSM_OK;
 }
 
@@ -103,10 +119,10 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
     size_t position = find(m, key, &found);
     if (!value) {
         if (found) {
-            xsmi_metadata old = m->metadata[position];
+            char *old_key = m->metadata.keys[position], *old_value = m->metadata.values[position];
             XSMI_TRY(resize(m, position, false, err));
-            xsmi_release_text(m->context, old.key);
-            xsmi_release_text(m->context, old.value);
+            xsmi_release_text(m->context, old_key);
+            xsmi_release_text(m->context, old_value);
         }
         return XSM_OK;
     }
@@ -115,8 +131,8 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
         return xsmi_fail_memory(err, strlen(value) + 1, "metadata");
     }
     if (found) {
-        xsmi_release_text(m->context, m->metadata[position].value);
-        m->metadata[position].value = copy;
+        xsmi_release_text(m->context, m->metadata.values[position]);
+        m->metadata.values[position] = copy;
         return XSM_OK;
     }
     char *name = xsmi_copy_text(m->context, key, strlen(key));
@@ -126,14 +142,14 @@ xsm_status xsm_model_set_metadata(xsm_model *m, const char *key, const char *val
         xsmi_release_text(m->context, name);
         return status;
     }
-    m->metadata[position].key = name;
-    m->metadata[position].value = copy;
+    m->metadata.keys[position] = name;
+    m->metadata.values[position] = copy;
     return XSM_OK;
 }
 
 static int compare_keys(const void *a, const void *b)
 {
-    return strcmp(((const xsmi_metadata *)a)->key, ((const xsmi_metadata *)b)->key);
+    return strcmp((*(const xsmi_entry *const *)a)->key, (*(const xsmi_entry *const *)b)->key);
 }
 
 /* Sets all at once: xsm_model_set_metadata() for each takes time quadratic in their number. */
@@ -147,26 +163,28 @@ xsm_status xsmi_model_copy_metadata(xsm_model *m, const xsmi_container *containe
     if (count == 0) {
         return XSM_OK;
     }
-    m->metadata = xsmi_allocate_zero(m->context, count, sizeof *m->metadata);
-    if (!m->metadata) {
-        return xsmi_fail_memory(err, count * sizeof *m->metadata, "metadata");
+    const xsmi_entry **sorted = xsmi_allocate(m->context, count, sizeof *sorted);
+    if (!sorted) {
+        return xsmi_fail_memory(err, count * sizeof *sorted, "metadata");
     }
-    m->metadata_count = count; /* entries not filled stay NULL, which the release accepts */
-    count = 0;
+    size_t next = 0;
     for (size_t i = 0; (entry = xsmi_container_metadata_at(container, i)) != NULL; i++) {
-        if (is_reserved(entry->key)) {
-            continue;
-        }
-        xsmi_metadata *copy = &m->metadata[count++];
-        copy->key = xsmi_copy_text(m->context, entry->key, strlen(entry->key));
-        copy->value = xsmi_copy_text(m->context, entry->value, strlen(entry->value));
-        if (!copy->key || !copy->value) {
-            xsmi_model_clear_metadata(m);
-            return xsmi_fail_memory(err, strlen(entry->key) + strlen(entry->value) + 2, "metadata");
+        if (!is_reserved(entry->key)) {
+            sorted[next++] = entry;
         }
     }
-    xsmi_heap_sort(m->metadata, m->metadata_count, sizeof *m->metadata, compare_keys);
-    return XSM_OK;
+    xsmi_heap_sort(sorted, count, sizeof *sorted, compare_keys);
+    xsm_status status = reserve(m->context, count, &m->metadata, err);
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        m->metadata.keys[i] = xsmi_copy_text(m->context, sorted[i]->key, strlen(sorted[i]->key));
+        m->metadata.values[i] = xsmi_copy_text(m->context, sorted[i]->value, strlen(sorted[i]->value));
+        if (!m->metadata.keys[i] || !m->metadata.values[i]) {
+            status = xsmi_fail_memory(err, strlen(sorted[i]->key) + strlen(sorted[i]->value) + 2, "metadata");
+            xsmi_model_clear_metadata(m); /* what is not copied is NULL, which the release accepts */
+        }
+    }
+    xsmi_release(m->context, sorted, count, sizeof *sorted);
+    return status;
 }
 
 const char *xsm_model_get_metadata(const xsm_model *m, const char *key)
@@ -176,10 +194,5 @@ const char *xsm_model_get_metadata(const xsm_model *m, const char *key)
     }
     bool found;
     size_t position = find(m, key, &found);
-    return found ? m->metadata[position].value : NULL;
-}
-
-const char *xsm_model_metadata_key(const xsm_model *m, size_t index)
-{
-    return m && index < m->metadata_count ? m->metadata[index].key : NULL;
+    return found ? m->metadata.values[position] : NULL;
 }

@@ -12,6 +12,8 @@
 #include <float.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 /* Side of a square that is transposed at once: its cache lines of both matrices stay in the first cache. */
 #define TRANSPOSE_SIDE 32
 /* Rows of the result of one job. */
@@ -176,9 +178,9 @@ void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h)
     }
 }
 
-const char *xsm_model_correction(const xsm_model *m)
+const char *xsmi_model_correction_name(const xsm_model *m)
 {
-    return !m || xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;
+    return xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;
 }
 
 void xsm_model_clear_correction(xsm_model *m)
@@ -216,14 +218,33 @@ uint32_t xsm_model_features(const xsm_model *m)
     return m ? xsmi_model_input(m) : 0;
 }
 
-int32_t xsm_model_has_bias(const xsm_model *m)
+xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
 {
-    return m && m->bias;
-}
-
-int32_t xsm_model_layout(const xsm_model *m)
-{
-    return m ? m->layout : XSM_LAYOUT_CLASS_MAJOR;
+    XSMI_ENTER();
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_info: the model is NULL");
+    }
+    xsm_model_info known = XSM_MODEL_INFO_INIT;
+    known.classes = m->classes;
+    known.features = xsmi_model_input(m);
+    known.input_features = xsmi_model_input_features(m);
+    known.bias = m->bias != NULL;
+    known.layout = m->layout;
+    known.geometry = m->score;
+    known.correction = xsmi_model_correction_name(m);
+    known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
+    known.metadata_keys = (const char *const *)m->metadata.keys;
+    known.metadata_count = m->metadata.count;
+    if (m->layer) {
+        const xsm_embedding_options *made = &m->layer->made;
+        known.hidden = m->features;
+        known.activation = made->activation;
+        known.pool = made->pool;
+        known.tied = made->tied;
+        known.seed = made->seed;
+        known.scale = made->scale;
+    }
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_model_info), info, "xsm_model_info", err);
 }
 
 /* -- copies -------------------------------------------------------------------------------------------------------- */

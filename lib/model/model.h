@@ -17,8 +17,10 @@
 
 #include <xsoftmax/model.h>
 
+/* [count] keys in alphabetic order, each with its value in the other array. */
 typedef struct xsmi_metadata {
-    char *key, *value;
+    char **keys, **values;
+    size_t count;
 } xsmi_metadata;
 
 /* Names of XSM_GEOMETRY_* values in their order; NULL at the end. */
@@ -76,8 +78,7 @@ struct xsm_model {
 
     xsmi_model_map map;
     xsm_transform *transform;
-    xsmi_metadata *metadata; /* alphabetic */
-    size_t metadata_count;
+    xsmi_metadata metadata;
 };
 
 XSMI_COUNTED(model)
@@ -121,6 +122,11 @@ static inline uint32_t xsmi_model_input(const xsm_model *m)
 {
     return m->layer ? m->layer->features : m->features;
 }
+
+/* D of the rows before the model's transform (transform.c). */
+uint32_t xsmi_model_input_features(const xsm_model *m);
+/* xsm_model_info::correction. */
+const char *xsmi_model_correction_name(const xsm_model *m);
 
 struct xsmi_tensor;
 struct xsmi_entry;

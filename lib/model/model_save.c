@@ -293,14 +293,14 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
                              xsm_error *err)
 {
     list_contents(m, c);
-    size_t count = m->metadata_count;
+    size_t count = m->metadata.count;
     size_t capacity = count + 7 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
     }
     for (size_t i = 0; i < count; i++) {
-        metadata[i] = (xsmi_entry){m->metadata[i].key, m->metadata[i].value};
+        metadata[i] = (xsmi_entry){m->metadata.keys[i], m->metadata.values[i]};
     }
     for (size_t i = 0; c->extras && i < c->extras->metadata_count; i++) {
         metadata[count++] = c->extras->metadata[i];
@@ -320,7 +320,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     }
     if (m->transform) {
         snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
-        metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsm_transform_description(m->transform)};
+        metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsmi_transform_description(m->transform)};
         metadata[count++] = (xsmi_entry){XSMI_KEY_INPUT_FEATURES, features};
     }
     if (m->layer) {

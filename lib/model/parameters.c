@@ -2,6 +2,8 @@
 #include "model/model.h"
 #include "base/entry.h"
 
+#include <xsoftmax/ext/weights.h>
+
 /* Bytes from the first number of `rows` rows to the last. */
 static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
 {

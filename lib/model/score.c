@@ -135,7 +135,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
                              classes[i], i % count, i / count, m->classes);
         }
     }
-    const size_t threads = xsm_context_threads(m->context), hidden = m->layer ? m->features : 0;
+    const size_t threads = xsmi_context_threads(m->context), hidden = m->layer ? m->features : 0;
     const size_t code = xsmi_correction_code(m->correction), each = code + hidden;
     scores_job job = {m, &batch, classes, count, scores, NULL, code, each};
     if (each > 0) {
@@ -215,7 +215,7 @@ static void cut_classes(range_job *job, bool plain, size_t groups)
     const xsmi_score_range *range = job->range;
     const bool sparse = xsmi_batch_sparse(range->batch);
     const uint32_t unit = xsmi_tiles_packed(m, sparse) ? XSMI_CLASS_TILE : XSMI_ROW_TILE;
-    const uint32_t units = (range->count + unit - 1) / unit, threads = xsm_context_threads(m->context);
+    const uint32_t units = (range->count + unit - 1) / unit, threads = xsmi_context_threads(m->context);
     const bool too_few = plain && groups < threads;
     const double work = too_few ? (double)xsmi_batch_entries(range->batch) * (double)range->count : 0;
     const uint32_t wanted = work > WAKING_WORK ? threads * PIECES_A_THREAD : 1;
@@ -247,7 +247,7 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
     const size_t blocks = rows < XSMI_TILE_ROWS ? (rows + XSMI_LANES - 1) / XSMI_LANES : XSMI_TILE_BLOCKS;
     range_job job = {.model = m, .range = range};
     cut_classes(&job, plain, groups);
-    const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsm_context_threads(m->context) : 1;
+    const size_t jobs = groups * job.pieces, threads = jobs > 1 ? xsmi_context_threads(m->context) : 1;
     job.scratch_each = xsmi_tiles_scratch(m, sparse, blocks);
     size_t bytes;
     if (!xsmi_multiply(threads, job.scratch_each, &bytes) ||

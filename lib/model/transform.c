@@ -11,11 +11,8 @@ void xsmi_model_clear_transform(xsm_model *m)
     m->transform = NULL;
 }
 
-uint32_t xsm_model_input_features(const xsm_model *m)
+uint32_t xsmi_model_input_features(const xsm_model *m)
 {
-    if (!m) {
-        return 0;
-    }
     return m->transform ? xsmi_transform_features(m->transform) : xsmi_model_input(m);
 }
 
@@ -38,17 +35,12 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
         }
         uint32_t idf_count = 0;
         const float *idf = xsmi_transform_idf(transform, &idf_count);
-        XSMI_TRY(xsmi_transform_restore(m->context, xsm_transform_description(transform), input, idf, idf_count, &copy,
+        XSMI_TRY(xsmi_transform_restore(m->context, xsmi_transform_description(transform), input, idf, idf_count, &copy,
                                         err));
     }
     xsm_transform_free(m->transform);
     m->transform = copy;
     return XSM_OK;
-}
-
-const char *xsm_model_transform_description(const xsm_model *m)
-{
-    return m && m->transform ? xsm_transform_description(m->transform) : "";
 }
 
 xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)

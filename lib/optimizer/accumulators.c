@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 static void fill(float *to, size_t count, float value)
 {
     for (size_t i = 0; i < count; i++) {

@@ -199,7 +199,7 @@ static bool uses_groups(const xsmi_step *s)
 static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
-    const uint32_t classes = o->model->classes, threads = xsm_context_threads(o->context);
+    const uint32_t classes = o->model->classes, threads = xsmi_context_threads(o->context);
     if (uses_groups(s)) {
         const xsmi_class_matrix all = xsmi_gradient_all(s->g);
         return xsmi_step_groups(s, &all, err);

@@ -86,7 +86,7 @@ xsm_status xsmi_step_by_feature(const xsmi_step *s, bool *done, xsm_error *err)
         return XSM_OK;
     }
     *done = true;
-    const size_t classes = m->classes, threads = xsm_context_threads(o->context);
+    const size_t classes = m->classes, threads = xsmi_context_threads(o->context);
     tile_job job = {s, tile_width(examples, classes, threads)};
     size_t count;
     if (!xsmi_multiply(threads * job.width, examples, &count)) {

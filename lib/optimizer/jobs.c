@@ -49,7 +49,7 @@ xsm_status xsmi_reserve_sums(xsm_optimizer *o, size_t each, xsm_error *err)
     size_t count;
     xsmi_release(o->context, o->sums, o->sums_capacity, sizeof *o->sums);
     o->sums_each = o->sums_capacity = 0;
-    o->sums = xsmi_multiply(xsm_context_threads(o->context), each, &count)
+    o->sums = xsmi_multiply(xsmi_context_threads(o->context), each, &count)
                   ? xsmi_allocate_zero(o->context, count, sizeof *o->sums)
                   : NULL;
     if (!o->sums) {

@@ -144,6 +144,17 @@ void xsm_optimizer_free(xsm_optimizer *o)
     }
 }
 
+xsm_status xsm_optimizer_get_info(const xsm_optimizer *o, xsm_optimizer_info *info, xsm_error *err)
+{
+    XSMI_ENTER();
+    if (!o) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_get_info: the optimizer is NULL");
+    }
+    xsm_optimizer_info known = XSM_OPTIMIZER_INFO_INIT;
+    known.name = o->ops.name;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_optimizer_info), info, "xsm_optimizer_info", err);
+}
+
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
 static const char *closed(const xsm_optimizer *o)
@@ -151,7 +162,7 @@ static const char *closed(const xsm_optimizer *o)
     return o->model ? "before the optimizer is bound" : NULL;
 }
 
-/* xsm_optimizer_name(), _set(), _set_number(), _get() */
+/* xsm_optimizer_set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

@@ -444,7 +444,7 @@ static xsm_status prepare(evaluate_job *job, const xsm_evaluate_options *o, cons
     const xsm_model *model = job->model;
     job->most = XSMI_MAX(job->rows, kept->rows);
     job->jobs = (size_t)((job->rows + JOB_ROWS - 1) / JOB_ROWS);
-    const size_t sums = MEASURES * (size_t)job->top, threads = xsm_context_threads(ctx);
+    const size_t sums = MEASURES * (size_t)job->top, threads = xsmi_context_threads(ctx);
     job->round = XSMI_MIN(job->jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
     job->weight_count = model->map.counts && (m->psp || m->psndcg) ? (size_t)model->classes + 1 : 0;
     xsmi_arena counted = {NULL, 0};

@@ -170,9 +170,16 @@ void xsm_predictor_free(xsm_predictor *p)
     }
 }
 
-uint32_t xsm_predictor_top(const xsm_predictor *p)
+xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
 {
-    return p ? p->top : 0;
+    XSMI_ENTER();
+    if (!p) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_get_info: the predictor is NULL");
+    }
+    xsm_predictor_info known = XSM_PREDICTOR_INFO_INIT;
+    known.probed = p->probed;
+    known.top = p->top;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_predictor_info), info, "xsm_predictor_info", err);
 }
 
 /* Scores one piece of a batch; the results are in the predictor. */
@@ -196,11 +203,6 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
         b->top_class = p->top_class + i * p->top;
     }
     xsmi_model_score_all(p->model, blocks, count, p->scratch, p->context);
-}
-
-uint64_t xsm_predictor_probed(const xsm_predictor *p)
-{
-    return p ? p->probed : 0;
 }
 
 /* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */

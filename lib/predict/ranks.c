@@ -400,7 +400,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     }
     r.labels = r.unseen_labels = 0;
     known_rows known = {0};
-    const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
+    const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);

@@ -65,7 +65,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsm_error *err = &job->errors[index];
     *err = (xsm_error)XSM_ERROR_INIT;
     job->labelled[index] = 0;
-    uint64_t before = xsm_predictor_probed(p->searching);
+    uint64_t before = p->searching->probed;
     xsm_status status = xsm_predictor_run(
         p->full, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = p->want}, err);
     if (status == XSM_OK) {
@@ -73,7 +73,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
             p->searching, &(xsm_prediction){.size = sizeof(xsm_prediction), .batch = &batch, .classes = p->have}, err);
     }
     job->statuses[index] = status;
-    job->probed[index] = xsm_predictor_probed(p->searching) - before;
+    job->probed[index] = p->searching->probed - before;
     for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
         compare_row(job, index, p, first + i, i);
     }
@@ -134,7 +134,7 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;
-    const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsm_context_threads(ctx);
+    const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
     const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
     job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);

@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+#include <xsoftmax/ext/vocabulary.h>
+
 /* The first code of buckets, above the codes of words; features end below it. */
 #define BUCKET UINT32_C(0x80000000)
 #define NONE UINT32_MAX

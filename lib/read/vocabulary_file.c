@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xsoftmax/ext/vocabulary.h>
+
 void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor)
 {
     const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);

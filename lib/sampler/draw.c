@@ -9,6 +9,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/draw.h>
+
 /* Lists up to this length are searched linearly, longer ones are sorted. */
 #define SHORT_LIST 32
 
@@ -326,7 +328,7 @@ static void run_sweep(void *state, size_t index, uint32_t thread)
 static xsm_status run_sweeps(draw_job *job, xsm_error *err)
 {
     const xsm_sampler *s = job->sampler;
-    size_t threads = xsm_context_threads(s->context), own = 0;
+    size_t threads = xsmi_context_threads(s->context), own = 0;
     size_t floats = (size_t)s->classes * XSM_SAMPLER_LANES + (size_t)s->code_length * XSM_SAMPLER_LANES;
     job->sweep_own = (floats * sizeof(float) + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
     own = s->ops.sweep_scratch ? s->ops.sweep_scratch(s->state) : 0;
@@ -344,7 +346,7 @@ static xsm_status run_sweeps(draw_job *job, xsm_error *err)
 static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
 {
     const xsm_sampler *s = job->sampler;
-    size_t n = (size_t)job->batch->count, threads = xsm_context_threads(s->context);
+    size_t n = (size_t)job->batch->count, threads = xsmi_context_threads(s->context);
     double *values = NULL;
     size_t entries = 0;
     xsm_status status = XSM_OK;

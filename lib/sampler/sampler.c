@@ -109,9 +109,16 @@ void xsm_sampler_free(xsm_sampler *s)
     }
 }
 
-uint32_t xsm_sampler_classes(const xsm_sampler *s)
+xsm_status xsm_sampler_get_info(const xsm_sampler *s, xsm_sampler_info *info, xsm_error *err)
 {
-    return s && s->bound ? s->classes : 0;
+    XSMI_ENTER();
+    if (!s) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_get_info: the sampler is NULL");
+    }
+    xsm_sampler_info known = XSM_SAMPLER_INFO_INIT;
+    known.name = s->ops.name;
+    known.classes = s->bound ? s->classes : 0;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_sampler_info), info, "xsm_sampler_info", err);
 }
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
@@ -121,7 +128,7 @@ static const char *closed(const xsm_sampler *s)
     return s->bound ? "before the sampler is bound" : NULL;
 }
 
-/* xsm_sampler_name(), _set(), _set_number(), _get() */
+/* xsm_sampler_set(), _set_number(), _get() */
 XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */

@@ -409,7 +409,7 @@ xsm_status xsmi_tree_fit(xsmi_tree *t, const xsmi_tree_rows *rows, double ridge,
                          xsm_error *err)
 {
     xsm_context *ctx = t->context;
-    const size_t threads = xsm_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes;
+    const size_t threads = xsmi_context_threads(ctx), leaves = xsmi_tree_leaves(t), classes = t->classes;
     const size_t dims = t->dims, used = t->pca.components + 1;
     const uint64_t row_labels = rows->starts[classes];
     xsmi_tree_fitting k = {

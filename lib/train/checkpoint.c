@@ -25,6 +25,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 enum { COUNTERS = 6, SUMS = 3, NAME_SIZE = 96 };
 
 #define COUNTERS_NAME XSMI_STATE_PREFIX "trainer.place"

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 /* libLBFGS requires vector lengths that are multiples of this. */
 #define LBFGS_BLOCK 16
 /* Seconds between two calls of the callback within an iteration. */

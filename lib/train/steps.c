@@ -39,7 +39,7 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     t->context = xsmi_context_retain(ctx);
     t->estimator = e;
     t->optimizer = o;
-    t->threads = xsm_context_threads(ctx);
+    t->threads = xsmi_context_threads(ctx);
     uint64_t most = CLASSES_MOST / e->width;
     t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
     t->far_rows =

@@ -15,6 +15,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 
@@ -141,7 +143,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                 status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
             }
         }
-        if (status == XSM_OK && o.epochs > 1 && xsm_context_threads(ctx) > 1) {
+        if (status == XSM_OK && o.epochs > 1 && xsmi_context_threads(ctx) > 1) {
             t->sequence.next = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.next);
             if (!t->sequence.next) {
                 status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.next, "the order of the rows");

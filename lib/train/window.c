@@ -100,7 +100,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->estimator = e;
     w->bindings = e->bindings;
     w->optimizer = o;
-    w->threads = xsm_context_threads(ctx);
+    w->threads = xsmi_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
     w->choice.next_try = w->choice.patience = TRY_EVERY;
     /* Components stay small if a window uses few of the classes. */

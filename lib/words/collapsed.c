@@ -65,7 +65,7 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
     if (!c->task.estimator) {
         c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
         c->shards_each = xsmi_shard_scratch(c->words) * c->dimension;
-        c->shards = xsmi_allocate(ctx, xsm_context_threads(ctx), c->shards_each * sizeof *c->shards);
+        c->shards = xsmi_allocate(ctx, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
     }
     c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
@@ -104,7 +104,7 @@ void xsmi_collapsed_free(xsmi_collapsed *c)
         xsmi_cooccurrence_clear(&c->counts);
         xsm_dataset_free(c->rows);
         xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
-        xsmi_release(ctx, c->shards, xsm_context_threads(ctx), c->shards_each * sizeof *c->shards);
+        xsmi_release(ctx, c->shards, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
         xsmi_release(ctx, c->gradient, c->words * c->stride, sizeof *c->gradient);
         xsmi_release(ctx, c->pairs[0], c->words, sizeof(uint64_t));
         xsmi_release(ctx, c->pairs[1], c->words, sizeof(uint64_t));

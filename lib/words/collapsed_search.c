@@ -73,7 +73,7 @@ xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t 
     s->dimension = task->input->features;
     s->stride = xsmi_row_stride(s->dimension);
     s->label_most = most_contexts;
-    s->threads = xsm_context_threads(ctx);
+    s->threads = xsmi_context_threads(ctx);
     s->parts = XSMI_MIN(s->threads, PARTS_MOST);
     xsm_status status = bind(s, err);
     if (status == XSM_OK) {

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
 #define WINDOW_MOST 256

@@ -122,7 +122,7 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     b->settings.pair_width = e ? (uint32_t)e->width : 1 + o->negatives;
     b->dimension = task->input->features;
     b->stride = xsmi_row_stride(b->dimension);
-    b->thread.count = xsm_context_threads(ctx);
+    b->thread.count = xsmi_context_threads(ctx);
     b->parts = XSMI_MIN(b->thread.count, PARTS_MOST);
     xsm_status status = XSM_OK;
     if (!allocate(b)) {

@@ -118,7 +118,7 @@ static void good_by_default(void **state)
     assert_ok(xsm_dataset_split(p.data, 0.25, 3, &test, &train, &err), err);
     xsm_choice *c = choose(NULL, train, NULL);
     xsm_choice_info info = info_of(c);
-    assert_string_equal(xsm_estimator_name(xsm_choice_estimator(c)), "softmax");
+    assert_string_equal(test_estimator_info(xsm_choice_estimator(c)).name, "softmax");
     assert_true(info.held >= 100 && info.trials >= 4);
     assert_true(info.precision > 0.8);
     double best = INFINITY;
@@ -326,7 +326,7 @@ static void many_classes(void **state)
     }
     assert_true(seen[0] >= 3 && seen[1] >= 3);
     assert_int_equal(info_of(c).hidden, 0);
-    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(xsm_choice_estimator(c))), "frequency");
+    assert_string_equal(test_sampler_info(test_estimator_info(xsm_choice_estimator(c)).sampler).name, "frequency");
     xsm_choice_free(c);
     xsm_dataset_free(data);
     test_problem_free(&p);
@@ -351,11 +351,11 @@ static void many_classes_embedded(void **state)
     xsm_choice_info info = info_of(c);
     assert_int_equal(info.hidden, 256);
     assert_string_equal(info.optimizer, "adagrad");
-    assert_string_equal(xsm_estimator_name(xsm_choice_estimator(c)), "sampled-softmax");
+    assert_string_equal(test_estimator_info(xsm_choice_estimator(c)).name, "sampled-softmax");
     assert_true(info.ridge == 0 && info.epochs >= 2 && info.batch == 8);
     assert_true(info.initial > 1e-3 && info.initial < 1e-2);
     assert_true(info.exact == 0 && info.measure == XSM_CHOICE_LOSS_LOG);
-    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(xsm_choice_estimator(c))), "frequency");
+    assert_string_equal(test_sampler_info(test_estimator_info(xsm_choice_estimator(c)).sampler).name, "frequency");
     assert_true(info.loss < 6);   /* log(50) is 3.9, log(30000) is 10.3 */
     assert_true(info.pairs == 0); /* features say nothing of the labels */
     for (uint64_t i = 0; i < info.trials; i++) {

@@ -441,7 +441,7 @@ static void leaves_nothing_behind(void **state)
             if (tuned) {
                 xsm_tuning *tuning = NULL;
                 assert_ok(xsm_tune_eta(NULL, m, p.data, e, o, NULL, &tuning, &err), err);
-                assert_string_equal(xsm_model_correction(m), "none");
+                assert_string_equal(test_model_info(m).correction, "none");
                 char ridge[16];
                 xsm_estimator_get(e, "ridge", ridge, sizeof ridge);
                 assert_string_equal(ridge, "0.5");

@@ -8,6 +8,8 @@
 
 #include "base/activity.h"
 
+#include <xsoftmax/ext/context.h>
+
 enum { THREADS = 4, JOBS = 100 };
 
 typedef struct watcher {

@@ -14,6 +14,8 @@
 #include "base/pool.h"
 #include "base/system.h"
 
+#include <xsoftmax/ext/context.h>
+
 #define HUGE ((size_t)2 << 20)
 
 static void test_defaults(void **state)
@@ -22,15 +24,15 @@ static void test_defaults(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = NULL;
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
-    assert_int_equal(xsm_context_threads(ctx), xsmi_processors());
-    assert_string_equal(xsm_context_instruction_set(ctx), xsmi_kernels_select(0)->name);
+    assert_int_equal(test_context_info(ctx).threads, xsmi_processors());
+    assert_string_equal(test_context_info(ctx).instruction_set, xsmi_kernels_select(0)->name);
     assert_ptr_equal(xsmi_context_kernels(ctx), xsmi_kernels_select(0));
     xsm_context_free(ctx);
     assert_ok(xsm_context_new(NULL, &ctx, NULL), err);
     xsm_context_free(ctx);
     xsm_context_free(NULL);
-    assert_int_equal(xsm_context_threads(NULL), 0);
-    assert_null(xsm_context_instruction_set(NULL));
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    assert_fails(xsm_context_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
 }
 
 static void *no_allocate(void *user, size_t size, size_t alignment)
@@ -126,7 +128,7 @@ static void test_instruction_sets(void **state)
         options.cpu_disable = mask;
         xsm_context *ctx;
         assert_ok(xsm_context_new(&options, &ctx, &err), err);
-        const char *name = xsm_context_instruction_set(ctx);
+        const char *name = test_context_info(ctx).instruction_set;
         assert_false(strcmp(name, "avx2") == 0 && (mask & XSM_CPU_DISABLE_AVX2));
         assert_false(strcmp(name, "avx512") == 0 && (mask & (XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_AVX2)));
         assert_false(strcmp(name, "neon") == 0 && (mask & XSM_CPU_DISABLE_NEON));
@@ -284,7 +286,7 @@ static void test_holders(void **state)
     test_memory_end(m, held);
 
     assert_ok(xsmi_context_acquire(NULL, &held, &err), err);
-    assert_true(xsm_context_threads(held) >= 1);
+    assert_true(test_context_info(held).threads >= 1);
     xsm_context *second = NULL;
     assert_ok(xsmi_context_acquire(NULL, &second, &err), err);
     assert_ptr_not_equal(held, second); /* there is no default context that strangers would share */
@@ -375,7 +377,7 @@ static void test_jobs(void **state)
     for (uint32_t threads = 1; threads <= THREADS; threads++) {
         test_memory *m;
         xsm_context *ctx = test_memory_context(&m, threads);
-        assert_int_equal(xsm_context_threads(ctx), threads);
+        assert_int_equal(test_context_info(ctx).threads, threads);
         assert_jobs(ctx, 0, 1);
         assert_jobs(ctx, 1, 1); /* a single job runs on the caller */
         assert_jobs(ctx, 2, threads);
@@ -480,7 +482,7 @@ static void test_runner(void **state)
     xsm_context *ctx;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
     memset(&runner, 0, sizeof runner); /* it was copied */
-    assert_int_equal(xsm_context_threads(ctx), 3);
+    assert_int_equal(test_context_info(ctx).threads, 3);
     assert_jobs(ctx, JOBS, 3);
     assert_int_equal(calls, 1);
     assert_jobs(ctx, 1, 1);

@@ -14,6 +14,8 @@
 #include "base/base.h"
 #include "base/file.h"
 
+#include <xsoftmax/ext/bindings.h>
+
 /* Names and numbers of the first release: a program may have stored either. */
 static void test_statuses(void **state)
 {

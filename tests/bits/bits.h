@@ -13,6 +13,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../infos.h"
+
 /* -- data ---------------------------------------------------------------------------------------------------------- */
 
 /* What the rows and the model are. */

@@ -139,7 +139,7 @@ static xsm_status changed(const bits_machine *machine, const void *what, uint64_
     if (c->split) {
         BITS_TRY(xsm_dataset_split(data, 0.3, 4, &part, &rest, &err));
         BITS_TRY(bits_add_dataset(hash, part));
-        BITS_TRY(xsm_dataset_compact(rest, &err));
+        BITS_TRY(xsm_dataset_drop(rest, XSM_DROP_CLASSES, NULL, &err));
         BITS_TRY(bits_add_dataset(hash, rest));
     }
     BITS_TRY(bits_add_dataset(hash, data));

@@ -73,7 +73,7 @@ static xsm_status bind(const loop *l, const bits_rows *rows, bits_rig *rig)
     options.ids = rows->rows;
     options.labels = l->t.several ? 3 : 1;
     options.batch = l->t.batch;
-    options.class_counts = xsm_dataset_class_counts(rig->data);
+    options.class_counts = test_class_counts(rig->data);
     return xsm_estimator_bind_stream(rig->estimator, rig->model, &options, &err);
 }
 

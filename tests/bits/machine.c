@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 const char *const bits_forms[BITS_FORMS] = {"dense", "sparse", "embedding"};
 
 static void *memory(size_t count, size_t size)
@@ -247,14 +249,14 @@ xsm_status bits_add_model(uint64_t *hash, xsm_model *model, const xsm_dataset *d
     if (p.bias) {
         add_strided(hash, p.bias, 1, p.classes);
     }
-    if (xsm_model_hidden(model)) {
+    if (test_model_info(model).hidden) {
         xsm_embedding_parameters e = XSM_EMBEDDING_PARAMETERS_INIT;
         status = xsm_model_embedding_parameters(model, &e, &err);
         for (uint32_t j = 0; status == XSM_OK && j < e.features; j++) {
             add_strided(hash, e.vectors + j * e.feature_step, 1, e.hidden);
         }
     }
-    const char *correction = xsm_model_correction(model);
+    const char *correction = test_model_info(model).correction;
     if (status == XSM_OK && strcmp(correction, "none") != 0) {
         float *scores = memory((size_t)p.classes * SCORED_ROWS, sizeof *scores);
         xsm_batch batch = xsm_batch_range(data, 0, SCORED_ROWS);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <stdio.h>
 
+#include <xsoftmax/ext/pairs.h>
+
 /* -- full-batch training ------------------------------------------------------------------------------------------- */
 
 static xsm_status fit(const bits_machine *machine, const void *what, uint64_t *hash)
@@ -132,10 +134,10 @@ static xsm_status scores(const bits_machine *machine, const void *what, uint64_t
     bits_add(hash, z, (size_t)ROWS * classes * sizeof *z);
     BITS_TRY(xsm_model_scores(rig.model, &batch, chosen, CHOSEN, z, &err));
     bits_add(hash, z, ROWS * CHOSEN * sizeof *z);
-    if (xsm_model_hidden(rig.model)) {
+    if (test_model_info(rig.model).hidden) {
         float phi[ROWS * 64];
-        BITS_TRY(xsm_model_hidden_vectors(rig.model, &batch, phi, xsm_model_hidden(rig.model), &err));
-        bits_add(hash, phi, (size_t)ROWS * xsm_model_hidden(rig.model) * sizeof *phi);
+        BITS_TRY(xsm_model_hidden_vectors(rig.model, &batch, phi, test_model_info(rig.model).hidden, &err));
+        bits_add(hash, phi, (size_t)ROWS * test_model_info(rig.model).hidden * sizeof *phi);
     }
 end:
     free(z);
@@ -220,7 +222,7 @@ static xsm_status predictions(const bits_machine *machine, const void *what, uin
     bits_add(hash, classes, sizeof classes);
     bits_add(hash, z, sizeof z);
     bits_add(hash, share, search ? 0 : sizeof share);
-    bits_add_count(hash, xsm_predictor_probed(p));
+    bits_add_count(hash, test_predictor_info(p).probed);
     double recall[TOP], precision[TOP];
     xsm_search_metrics m = {.size = sizeof m, .top = TOP, .recall = recall, .precision = precision};
     BITS_TRY(xsm_evaluate_search(machine->context, rig.model, rig.data, &options, &m, &err));

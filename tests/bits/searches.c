@@ -3,8 +3,10 @@
  */
 #include "bits.h"
 
+#include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/search.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +72,7 @@ static xsm_status log_probabilities(const bits_machine *machine, const void *wha
     float *logs = NULL;
     xsm_status status;
     BITS_TRY(open_sampler(machine, p, &s));
-    uint32_t classes = xsm_sampler_classes(s);
+    uint32_t classes = test_sampler_info(s).classes;
     logs = calloc((size_t)ROWS * classes, sizeof *logs);
     if (!logs) {
         bits_fail("out of memory");

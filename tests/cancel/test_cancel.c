@@ -10,6 +10,9 @@
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/ext/weights.h>
 
 #include <dirent.h>
 #include <stdio.h>
@@ -388,7 +391,7 @@ static xsm_status add_pairs(void *state, xsm_context *ctx, xsm_error *err)
     xsm_model *m = test_model(ctx, &t->sparse, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
     const uint64_t before = scores_of(m, t->sparse.data);
     xsm_status status = xsm_model_add_pairs(m, t->sparse.data, 0.5, err);
-    assert_string_equal(xsm_model_correction(m), status == XSM_OK ? "pairs" : "none");
+    assert_string_equal(test_model_info(m).correction, status == XSM_OK ? "pairs" : "none");
     assert_true((scores_of(m, t->sparse.data) == before) == (status != XSM_OK));
     if (status == XSM_CANCELLED) { /* and once more replaces them */
         assert_ok(xsm_model_add_pairs(m, t->sparse.data, 0.5, &none), none);
@@ -406,7 +409,7 @@ static xsm_status change_layout(void *state, xsm_context *ctx, xsm_error *err)
     const int32_t other = t->format == XSM_LAYOUT_CLASS_MAJOR ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     const uint64_t before = test_hash(m);
     xsm_status status = xsm_model_set_layout(m, other, err);
-    assert_int_equal(xsm_model_layout(m), status == XSM_OK ? other : t->format);
+    assert_int_equal(test_model_info(m).layout, status == XSM_OK ? other : t->format);
     if (status == XSM_CANCELLED) {
         assert_ok(xsm_model_set_layout(m, other, &none), none);
         assert_ok(xsm_model_set_layout(m, t->format, &none), none);
@@ -559,7 +562,7 @@ static xsm_status bind_sampler(void *state, xsm_context *ctx, xsm_error *err)
     assert_ok(xsm_sampler_new(ctx, "tree", &s, &none), none);
     assert_ok(xsm_sampler_set(s, "folds", "2", &none), none);
     xsm_status status = xsm_sampler_bind(s, problem(t)->data, err);
-    assert_int_equal(xsm_sampler_classes(s), status == XSM_OK ? CLASSES : 0);
+    assert_int_equal(test_sampler_info(s).classes, status == XSM_OK ? CLASSES : 0);
     if (status != XSM_OK) {
         assert_ok(xsm_sampler_bind(s, problem(t)->data, &none), none);
     }

@@ -1,6 +1,7 @@
 /* Tests of the conformance suite for estimators: it accepts the built-in tables and finds each of many faults. */
 #include "support.h"
 
+#include <xsoftmax/ext/context.h>
 #include <xsoftmax/ext/estimator.h>
 
 #include <math.h>

@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/context.h>
+
 static void tails_are_golden(void **state)
 {
     (void)state;

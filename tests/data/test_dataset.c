@@ -111,7 +111,7 @@ static void views(void **state)
         check_row(d, 1, "", "");
         check_row(d, 2, "1:3 4:4", "3");
         check_row(d, 3, "0:5 3:6", "0,?");
-        const uint64_t *counts = xsm_dataset_class_counts(d);
+        const uint64_t *counts = test_class_counts(d);
         const uint64_t expected[] = {2, 0, 1, 1, 0};
         assert_memory_equal(counts, expected, sizeof expected);
         xsm_error err = XSM_ERROR_INIT;
@@ -132,7 +132,6 @@ static void views(void **state)
         xsm_dataset_free(d);
     }
     xsm_dataset_free(NULL);
-    assert_null(xsm_dataset_class_counts(NULL));
 }
 
 static void view_errors(void **state)
@@ -183,7 +182,7 @@ static void without_labels(void **state)
                   err);
         assert_int_equal(info_of(d).unlabelled, 4);
         assert_int_equal(info_of(d).classes, 0);
-        assert_ok(xsm_dataset_compact(d, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_FIRST, &err), err);
         assert_fails(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, NULL, &err), XSM_ERROR_DATA, err);
         assert_int_equal(info_of(d).rows, 4);
@@ -228,7 +227,7 @@ static void without_labels(void **state)
                                        &d, &err),
                   err);
         assert_int_equal(info_of(d).empty, 2);
-        assert_ok(xsm_dataset_compact(d, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         assert_int_equal(info_of(d).classes, 0);
         assert_ok(xsm_dataset_shuffle(d, 1, &err), err);
         xsm_dataset_free(d);
@@ -451,7 +450,7 @@ static void drop(void **state)
         check_row(d, 2, "0:5 3:6", "0,?");
         assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY, &dropped, &err), err);
         assert_int_equal(dropped, 0);
-        assert_fails(xsm_dataset_drop(d, 4, &dropped, &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_dataset_drop(d, 8, &dropped, &err), XSM_ERROR_ARGUMENT, err);
         assert_fails(xsm_dataset_drop(NULL, 1, &dropped, &err), XSM_ERROR_ARGUMENT, err);
         xsm_dataset_free(d);
     }
@@ -476,7 +475,7 @@ static void keep_labels(void **state)
         assert_int_equal(info_of(d).labels, 3);
         assert_int_equal(info_of(d).classes, 5);
         const uint64_t expected[] = {1, 0, 1, 1, 0};
-        assert_memory_equal(xsm_dataset_class_counts(d), expected, sizeof expected);
+        assert_memory_equal(test_class_counts(d), expected, sizeof expected);
         xsm_dataset_free(d);
         d = made(sparse, ownership);
         assert_ok(xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, &err), err);
@@ -498,7 +497,7 @@ static void compact(void **state)
         xsm_dataset *d = made(sparse, ownership);
         const char *path = test_file("names", TEXT("zero\none\ntwo\nthree\nfour\n"));
         assert_ok(xsm_dataset_read_names(d, path, &err), err);
-        assert_ok(xsm_dataset_compact(d, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         assert_int_equal(info_of(d).classes, 3);
         check_row(d, 0, "0:1 2:2", "1,0");
         check_row(d, 2, "1:3 4:4", "2");
@@ -511,7 +510,7 @@ static void compact(void **state)
         assert_string_equal(map.names[0], "zero");
         assert_string_equal(map.names[1], "two");
         assert_string_equal(map.names[2], "three");
-        assert_ok(xsm_dataset_compact(d, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         /* Names again: lines go by the file's labels. */
         path = test_file("names", TEXT("a\nb\nc\nd"));
         assert_ok(xsm_dataset_read_names(d, path, &err), err);
@@ -519,8 +518,29 @@ static void compact(void **state)
         assert_string_equal(map.names[2], "d");
         xsm_dataset_free(d);
     }
+    /* Rows first: the class of a row that goes, goes too. */
     xsm_error err = XSM_ERROR_INIT;
-    assert_fails(xsm_dataset_compact(NULL, &err), XSM_ERROR_ARGUMENT, err);
+    const float some[] = {1, 0, 2};
+    const uint32_t each[] = {0, 1, 2};
+    xsm_labels of = XSM_LABELS_INIT;
+    of.classes = 4;
+    of.labels = each;
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    rows.values = some;
+    rows.rows = 3;
+    rows.features = 1;
+    rows.labels = &of;
+    xsm_dataset *d = NULL;
+    uint64_t dropped = 0;
+    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    assert_ok(xsm_dataset_drop(d, XSM_DROP_EMPTY | XSM_DROP_CLASSES, &dropped, &err), err);
+    assert_int_equal(dropped, 1);
+    assert_int_equal(info_of(d).classes, 2);
+    check_row(d, 1, "0:2", "1");
+    assert_fails(xsm_dataset_drop(d, 8, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "XSM_DROP_CLASSES (4)"));
+    xsm_dataset_free(d);
+    assert_fails(xsm_dataset_drop(NULL, XSM_DROP_CLASSES, NULL, &err), XSM_ERROR_ARGUMENT, err);
 }
 
 static void names_errors(void **state)
@@ -611,7 +631,7 @@ static void select_rows(void **state)
     {
         xsm_error err = XSM_ERROR_INIT;
         xsm_dataset *d = made(sparse, ownership);
-        assert_ok(xsm_dataset_compact(d, &err), err);
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, &err), err);
         const uint64_t rows[] = {3, 0, 3};
         xsm_dataset *s = NULL;
         assert_ok(xsm_dataset_select(d, rows, 3, &s, &err), err);
@@ -621,7 +641,7 @@ static void select_rows(void **state)
         check_row(s, 1, "0:1 2:2", "1,0");
         check_row(s, 2, "0:5 3:6", "0,?");
         const uint64_t expected[] = {3, 1, 0};
-        assert_memory_equal(xsm_dataset_class_counts(s), expected, sizeof expected);
+        assert_memory_equal(test_class_counts(s), expected, sizeof expected);
         xsm_class_map map = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_dataset_get_class_map(s, &map, &err), err);
         assert_int_equal(map.labels[1], 2);
@@ -807,7 +827,7 @@ static xsm_status run_edit(void *state, xsm_context *ctx, xsm_error *err)
         assert_int_equal(info.rows, 4);
         assert_int_equal(info.labels, 5);
         assert_int_equal(info.classes, 5);
-        assert_int_equal(xsm_dataset_class_counts(d)[0], 2);
+        assert_int_equal(test_class_counts(d)[0], 2);
         check_row(d, 0, "0:1 2:2", "2,0");
         check_row(d, 1, "", "");
         check_row(d, 2, "1:3 4:4", "3");
@@ -817,12 +837,17 @@ static xsm_status run_edit(void *state, xsm_context *ctx, xsm_error *err)
     return status;
 }
 
+static xsm_status edit_classes(xsm_dataset *d, xsm_error *err)
+{
+    return xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, err);
+}
+
 static void memory_runs_out(void **state)
 {
     (void)state;
     (void)test_file("names-for-memory", TEXT("zero\none\ntwo\nthree\nfour\n"));
-    xsm_status (*const changes[])(xsm_dataset *, xsm_error *) = {
-        edit_drop, edit_keep, xsm_dataset_compact, edit_shuffle, edit_names, edit_split, edit_select};
+    xsm_status (*const changes[])(xsm_dataset *, xsm_error *) = {edit_drop,  edit_keep,  edit_classes, edit_shuffle,
+                                                                 edit_names, edit_split, edit_select};
     EACH_KIND(sparse, ownership)
     {
         kind k = {sparse, ownership};

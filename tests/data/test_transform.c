@@ -51,10 +51,10 @@ static void descriptions(void **state)
         xsm_error err = XSM_ERROR_INIT;
         xsm_transform *t = NULL;
         assert_ok(xsm_transform_new(NULL, good[i][0], &t, &err), err);
-        assert_string_equal(xsm_transform_description(t), good[i][1]);
+        assert_string_equal(xsmi_transform_description(t), good[i][1]);
         xsm_transform *again = NULL; /* the normal form is one */
-        assert_ok(xsm_transform_new(NULL, xsm_transform_description(t), &again, &err), err);
-        assert_string_equal(xsm_transform_description(again), good[i][1]);
+        assert_ok(xsm_transform_new(NULL, xsmi_transform_description(t), &again, &err), err);
+        assert_string_equal(xsmi_transform_description(again), good[i][1]);
         assert_int_equal(xsmi_transform_features(t), 0);
         xsm_transform_free(t);
         xsm_transform_free(again);
@@ -96,7 +96,6 @@ static void descriptions(void **state)
     assert_fails(xsm_transform_new(NULL, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_transform_new(NULL, "", NULL, &err), XSM_ERROR_ARGUMENT, err);
     xsm_transform_free(NULL);
-    assert_null(xsm_transform_description(NULL));
 }
 
 static void golden(void **state)
@@ -142,8 +141,8 @@ static void golden(void **state)
         uint32_t idf_count;
         const float *idf = xsmi_transform_idf(t, &idf_count);
         xsm_transform *restored = NULL;
-        assert_ok(xsmi_transform_restore(NULL, xsm_transform_description(t), xsmi_transform_features(t), idf, idf_count,
-                                         &restored, &err),
+        assert_ok(xsmi_transform_restore(NULL, xsmi_transform_description(t), xsmi_transform_features(t), idf,
+                                         idf_count, &restored, &err),
                   err);
         xsm_transform *refitted = NULL;
         assert_ok(xsm_transform_new(NULL, description, &refitted, &err), err);
@@ -331,7 +330,7 @@ static xsm_status fit_and_apply(xsm_context *ctx, xsm_transform *t, xsm_dataset 
     uint32_t count;
     const float *idf = xsmi_transform_idf(t, &count);
     xsm_transform *restored = NULL;
-    status = xsmi_transform_restore(ctx, xsm_transform_description(t), xsmi_transform_features(t), idf, count,
+    status = xsmi_transform_restore(ctx, xsmi_transform_description(t), xsmi_transform_features(t), idf, count,
                                     &restored, err);
     assert_true((restored != NULL) == (status == XSM_OK));
     xsm_transform_free(restored);

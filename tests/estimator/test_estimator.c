@@ -25,8 +25,8 @@ static void options_have_defaults(void **state)
 {
     (void)state;
     xsm_estimator *e = test_estimator(NULL, "implicit", "");
-    assert_string_equal(xsm_estimator_name(e), "implicit");
-    assert_int_equal(xsm_estimator_batch_limit(e), 0);
+    assert_string_equal(test_estimator_info(e).name, "implicit");
+    assert_int_equal(test_estimator_info(e).batch_limit, 0);
     check_option(e, "ridge", "0");
     check_option(e, "seed", "1");
     check_option(e, "negatives", "0");
@@ -43,8 +43,9 @@ static void options_have_defaults(void **state)
     assert_int_equal(xsm_estimator_get(e, NULL, text, sizeof text), 0);
     xsm_estimator_free(e);
     xsm_estimator_free(NULL);
-    assert_null(xsm_estimator_name(NULL));
-    assert_int_equal(xsm_estimator_batch_limit(NULL), 0);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator_info info = XSM_ESTIMATOR_INFO_INIT;
+    assert_fails(xsm_estimator_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
 }
 
 /* `negatives=all` is K - 1 by its name. */
@@ -89,7 +90,7 @@ static void released_after_its_data(void **state)
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 3);
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
         xsm_estimator *e = test_estimator(NULL, xsm_estimator_ops_name(xsm_estimator_at(i)), "");
-        xsm_batch batch = xsm_batch_range(p.data, 0, xsm_estimator_batch_limit(e) == 1 ? 1 : 4);
+        xsm_batch batch = xsm_batch_range(p.data, 0, test_estimator_info(e).batch_limit == 1 ? 1 : 4);
         xsm_gradient *g = test_gradient(NULL);
         assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
         assert_ok(xsm_estimator_gradient(e, &batch, 0.01, g, &err), err);
@@ -214,7 +215,7 @@ static void estimators_are_listed(void **state)
         xsm_error err = XSM_ERROR_INIT;
         xsm_estimator *e = NULL;
         assert_ok(xsm_estimator_new_from(NULL, ops, &e, &err), err);
-        assert_string_equal(xsm_estimator_name(e), names[i]);
+        assert_string_equal(test_estimator_info(e).name, names[i]);
         xsm_estimator_free(e);
     }
     assert_null(xsm_estimator_at(known));
@@ -331,7 +332,7 @@ static void batches_are_checked(void **state)
     singly.batch_limit = 1;
     xsm_estimator *one = NULL;
     assert_ok(xsm_estimator_new_from(NULL, &singly, &one, &err), err);
-    assert_int_equal(xsm_estimator_batch_limit(one), 1);
+    assert_int_equal(test_estimator_info(one).batch_limit, 1);
     assert_ok(xsm_estimator_bind(one, m, p.data, &err), err);
     batch = xsm_batch_range(p.data, 0, 2);
     assert_fails(xsm_estimator_gradient(one, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);

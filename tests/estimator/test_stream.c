@@ -82,7 +82,7 @@ static xsm_stream_options options_for(const test_problem *p)
 {
     xsm_stream_options o = XSM_STREAM_OPTIONS_INIT;
     o.examples = o.ids = ROWS;
-    o.class_counts = xsm_dataset_class_counts(p->data);
+    o.class_counts = test_class_counts(p->data);
     return o;
 }
 

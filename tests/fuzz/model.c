@@ -9,6 +9,8 @@
 #include "model/model.h"
 #include "model/model_file.h"
 
+#include <xsoftmax/ext/vocabulary.h>
+
 /* A model that was accepted must be usable: everything that is not large is read. */
 static void use(xsm_model *m)
 {
@@ -26,8 +28,12 @@ static void use(xsm_model *m)
         xsm_vocabulary_word(map.vocabulary, words)) {
         abort();
     }
-    for (size_t i = 0; xsm_model_metadata_key(m, i); i++) {
-        if (!xsm_model_get_metadata(m, xsm_model_metadata_key(m, i))) {
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    if (xsm_model_get_info(m, &info, NULL) != XSM_OK) {
+        abort();
+    }
+    for (uint64_t i = 0; i < info.metadata_count; i++) {
+        if (!xsm_model_get_metadata(m, info.metadata_keys[i])) {
             abort();
         }
     }

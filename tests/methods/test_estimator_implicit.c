@@ -63,7 +63,7 @@ static double stationarity(const setting *s, const test_problem *p, uint64_t row
                            const xsm_gradient_view *g, double u)
 {
     const float *x = p->x + row * FEATURES;
-    const uint64_t *counts = xsm_dataset_class_counts(p->data);
+    const uint64_t *counts = test_class_counts(p->data);
     uint32_t n = g->lengths[0];
     double weight = (double)(CLASSES - 1) / s->negatives, worst = 0;
     double z[CLASSES], pull[CLASSES];

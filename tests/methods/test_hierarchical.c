@@ -187,7 +187,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
     assert_ok(xsm_estimator_bind(e, m, p->data, &err), err);
     xsmi_model_set_hierarchy(m, e->hierarchy);
     xsm_estimator_free(e);
-    assert_string_equal(xsm_model_correction(m), "hierarchy");
+    assert_string_equal(test_model_info(m).correction, "hierarchy");
     return m;
 }
 
@@ -279,7 +279,7 @@ static void best_classes_are_found(void **state)
             static double probabilities[ROWS * CLASSES];
             assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
             assert_ok(test_predict(predictor, &batch, classes, scores, probabilities, &err), err);
-            uint64_t opened = xsm_predictor_probed(predictor);
+            uint64_t opened = test_predictor_info(predictor).probed;
             assert_true(top <= 25 ? opened > 0 && opened < ROWS * (CLASSES - 1) : opened == 0);
             for (uint32_t i = 0; i < ROWS; i++) {
                 char seen[CLASSES] = {0};
@@ -479,7 +479,7 @@ static void models_are_saved_and_go_on(void **state)
     xsm_model *m = trained(NULL, &p, "tree=huffman", 10, 3, 0.5, "sgd"), *loaded = NULL;
     assert_ok(xsm_model_save(m, path, &err), err);
     assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
-    assert_string_equal(xsm_model_correction(loaded), "hierarchy");
+    assert_string_equal(test_model_info(loaded).correction, "hierarchy");
     static float was[300 * 40], is[300 * 40];
     xsm_batch batch = xsm_batch_range(p.data, 0, 300);
     assert_ok(xsm_model_score_range(m, &batch, 0, 40, was, 40, &err), err);

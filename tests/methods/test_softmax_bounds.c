@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/bindings.h>
+
 enum { MOST = 40, MANY = 1300 };
 
 /* An estimator bound to a problem of K classes; free with end(). */

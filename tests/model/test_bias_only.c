@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
@@ -249,7 +250,7 @@ static void truncation_takes_every_feature(void **state)
         xsm_dataset *other = test_relabel(&p, sparse, 3, NULL, p.labels);
         xsm_transform *none = NULL;
         assert_ok(xsm_transform_new(NULL, "truncate=0", &none, &err), err);
-        assert_string_equal(xsm_transform_description(none), "truncate=0");
+        assert_string_equal(xsmi_transform_description(none), "truncate=0");
         assert_ok(xsm_transform_fit(none, p.data, &err), err);
         assert_ok(xsm_transform_apply(none, p.data, &err), err);
         xsm_dataset_info info = XSM_DATASET_INFO_INIT;
@@ -258,7 +259,7 @@ static void truncation_takes_every_feature(void **state)
         p.features = 0;
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 2);
         assert_ok(xsm_model_set_transform(m, none, &err), err);
-        assert_int_equal(xsm_model_input_features(m), 4);
+        assert_int_equal(test_model_info(m).input_features, 4);
         assert_ok(xsm_model_transform(m, other, &err), err);
         xsm_metrics metrics = XSM_METRICS_INIT;
         assert_ok(xsm_evaluate(NULL, m, other, NULL, &metrics, &err), err);

@@ -10,6 +10,7 @@
 #include <xsoftmax/trainer.h>
 
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/weights.h>
 
 #include "model/model_file.h"
 
@@ -131,10 +132,10 @@ static void corrected_models_are_unbiased(void **state)
     for (int kind = 0; kind < 6; kind++) {
         world w = world_new(kind >= 3);
         xsm_model *m = trained(&w, kinds[kind % 3].sampler, kind & 1, 30);
-        assert_string_equal(xsm_model_correction(m), kinds[kind % 3].correction);
+        assert_string_equal(test_model_info(m).correction, kinds[kind % 3].correction);
         double with = worst(m, &w);
         xsm_model_clear_correction(m);
-        assert_string_equal(xsm_model_correction(m), "none");
+        assert_string_equal(test_model_info(m).correction, "none");
         double without = worst(m, &w);
         if (!(with < CLOSE) || (kind % 3 == 2 && !(without > 3 * CLOSE)) || (kind % 3 == 1 && !(without > CLOSE))) {
             fail_msg("%s: off by %.4f with the correction, %.4f without", kinds[kind % 3].sampler, with, without);
@@ -246,7 +247,7 @@ static void saved_and_loaded(void **state)
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, before, CLASSES, &err), err);
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
-        assert_string_equal(xsm_model_correction(back), xsm_model_correction(m));
+        assert_string_equal(test_model_info(back).correction, test_model_info(m).correction);
         assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, after, CLASSES, &err), err);
         assert_memory_equal(before, after, sizeof before);
         /* and training goes on from there */
@@ -305,12 +306,12 @@ static void samplers_of_hosts_correct(void **state)
         assert_memory_equal(chosen, tree, sizeof tree);
         assert_true(fabs(worst(own, &w) - worst(m, &w)) < 1e-4);
         if (kind & 2) {
-            assert_string_equal(xsm_model_correction(own), "sampler");
+            assert_string_equal(test_model_info(own).correction, "sampler");
             assert_fails(xsm_model_save(own, path, &err), XSM_ERROR_UNSUPPORTED, err);
             xsm_model_clear_correction(own);
             assert_ok(xsm_model_save(own, path, &err), err);
         } else {
-            assert_string_equal(xsm_model_correction(own), "tree");
+            assert_string_equal(test_model_info(own).correction, "tree");
             assert_ok(xsm_model_save(own, path, &err), err);
             assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
             score_all(back, &w, want);
@@ -393,10 +394,10 @@ static void a_step_brings_the_correction(void **state)
     xsm_optimizer *o = test_optimizer(NULL, m);
     xsm_gradient *g = test_gradient(NULL);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
-    assert_string_equal(xsm_model_correction(m), "none");
+    assert_string_equal(test_model_info(m).correction, "none");
     xsm_estimator_free(e); /* the gradient holds what it needs */
     assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
-    assert_string_equal(xsm_model_correction(m), "tree");
+    assert_string_equal(test_model_info(m).correction, "tree");
     assert_fails(test_predict(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
     xsm_predictor_free(predictor);
     /* an index sees the rows alone: one from before is no longer any good, and no other can be had */

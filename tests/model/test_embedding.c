@@ -8,6 +8,7 @@
 
 #include "estimator/estimator.h"
 
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
@@ -121,7 +122,7 @@ static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
         xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k);
         fill(m, 8);
         assert_int_equal(xsm_model_features(m), features);
-        assert_int_equal(xsm_model_hidden(m), HIDDEN);
+        assert_int_equal(test_model_info(m).hidden, HIDDEN);
         m->alpha = 0.5;
         m->layer->alpha = 0.75;
         if (number % 5 == 0) {
@@ -190,7 +191,7 @@ static void a_new_model_is_seeded(void **state)
     assert_true(fabs(mean / 48000) < 4 * sqrt(1.0 / 24 / 48000));
     assert_true(xsmi_model_is_zero(a));
     xsm_model_free(b);
-    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT, got = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     o.seed = 4;
     o.scale = 0.25;
     o.pool = XSM_POOL_MEAN;
@@ -202,8 +203,9 @@ static void a_new_model_is_seeded(void **state)
         most = fmaxf(most, fabsf(w.vectors[h]));
     }
     assert_true(most > 0.15f && most <= 0.25f);
-    assert_ok(xsm_model_get_embedding(b, &got, &err), err);
-    assert_memory_equal(&got, &o, sizeof o);
+    const xsm_model_info got = test_model_info(b);
+    assert_true(got.bias == o.bias && got.activation == o.activation && got.pool == o.pool && got.tied == o.tied);
+    assert_true(got.seed == o.seed && got.scale == o.scale);
     xsm_model_free(b);
     xsm_model_free(a);
 }
@@ -665,7 +667,7 @@ static void evaluation_prediction_and_search_agree_with_the_scores(void **state)
             xsm_batch batch = xsm_batch_range(p.data, 0, 5);
             assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
             test_take_step(e, o, g, &batch, 0.1);
-            assert_string_equal(xsm_model_correction(m), corrected == 1 ? "classes" : "tree");
+            assert_string_equal(test_model_info(m).correction, corrected == 1 ? "classes" : "tree");
             xsm_optimizer_free(o);
             xsm_gradient_free(g);
             xsm_estimator_free(e);
@@ -736,10 +738,9 @@ static void a_model_comes_back_from_its_file(void **state)
         const char *path = test_path("embedding.safetensors");
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
-        xsm_embedding_options a = XSM_EMBEDDING_OPTIONS_INIT, b = XSM_EMBEDDING_OPTIONS_INIT;
-        assert_ok(xsm_model_get_embedding(m, &a, &err), err);
-        assert_ok(xsm_model_get_embedding(back, &b, &err), err);
-        assert_memory_equal(&a, &b, sizeof a);
+        const xsm_model_info a = test_model_info(m), b = test_model_info(back);
+        assert_true(a.bias == b.bias && a.activation == b.activation && a.pool == b.pool && a.tied == b.tied);
+        assert_true(a.seed == b.seed && a.scale == b.scale && a.hidden == b.hidden);
         assert_int_equal(xsm_model_features(back), features);
         test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -789,7 +790,7 @@ static void files_of_other_programs_load_or_are_refused(void **state)
     xsm_model *m = NULL;
     assert_ok(load_foreign("", "[4,3]", &m, &err), err);
     assert_int_equal(xsm_model_features(m), 4);
-    assert_int_equal(xsm_model_hidden(m), 3);
+    assert_int_equal(test_model_info(m).hidden, 3);
     float x[4] = {0, 1, 0, 2}, z[2];
     xsm_batch batch = xsm_batch_values(x, 1, 4, 4);
     assert_ok(xsm_model_score_range(m, &batch, 0, 2, z, 2, &err), err);
@@ -853,12 +854,10 @@ static void what_cannot_be_is_refused(void **state)
             assert_true((v.vectors[j * v.feature_step] == 0) == zeros);
         }
         const char *path = test_path("zeros"); /* the scale comes back with the file */
-        xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT;
         assert_ok(xsm_model_save(m, path, &err), err);
         xsm_model_free(m);
         assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
-        assert_ok(xsm_model_get_embedding(m, &made, &err), err);
-        assert_true(made.scale == (zeros ? 0 : 1)); /* sqrt(3/H), H = 3 */
+        assert_true(test_model_info(m).scale == (zeros ? 0 : 1)); /* sqrt(3/H), H = 3 */
         xsm_model_free(m);
         m = NULL;
     }
@@ -875,7 +874,7 @@ static void what_cannot_be_is_refused(void **state)
     float out[HIDDEN];
     xsm_batch batch = xsm_batch_range(p.data, 0, 1);
     assert_fails(xsm_model_embedding_parameters(linear, &v, &err), XSM_ERROR_STATE, err);
-    assert_fails(xsm_model_get_embedding(linear, &o, &err), XSM_ERROR_STATE, err);
+    assert_int_equal(test_model_info(linear).hidden, 0);
     assert_fails(xsm_model_hidden_vectors(linear, &batch, out, HIDDEN, &err), XSM_ERROR_STATE, err);
     kind k = {0};
     m = new_model(NULL, FEATURES, HIDDEN, CLASSES, &k);

@@ -74,9 +74,9 @@ static void what_was_there_stays(void **state)
         map.labels = all;
         map.counts = counts;
         map.rows = 1000;
-        int32_t layout = xsm_model_layout(m);
+        int32_t layout = test_model_info(m).layout;
         assert_ok(xsm_model_grow(m, WIDER, &map, &err), err);
-        assert_int_equal(xsm_model_layout(m), layout);
+        assert_int_equal(test_model_info(m).layout, layout);
         assert_int_equal(xsm_model_class_count(m), map.classes);
         assert_int_equal(xsm_model_features(m), WIDER);
         assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
@@ -303,11 +303,11 @@ static void what_cannot_be_is_refused(void **state)
         if (i == 0) {
             assert_fails(xsm_model_grow(m, 6, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
             assert_ok(xsm_model_grow(m, 5, NULL, &err), err);
-            assert_int_equal(xsm_model_input_features(m), 5);
+            assert_int_equal(test_model_info(m).input_features, 5);
         } else {
             assert_ok(xsm_model_grow(m, 6, NULL, &err), err);
-            assert_int_equal(xsm_model_input_features(m), 6);
-            assert_string_equal(xsm_model_transform_description(m), "unit");
+            assert_int_equal(test_model_info(m).input_features, 6);
+            assert_string_equal(test_model_info(m).transform, "unit");
         }
         xsm_transform_free(t);
     }
@@ -326,7 +326,7 @@ static void what_cannot_be_is_refused(void **state)
     map.labels = NULL;
     assert_fails(xsm_model_grow(m, FEATURES, &map, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_ok(xsm_model_grow(m, FEATURES, NULL, &err), err); /* nothing new */
-    assert_string_equal(xsm_model_correction(m), "classes");
+    assert_string_equal(test_model_info(m).correction, "classes");
     xsm_model_clear_correction(m);
     assert_ok(xsm_model_grow(m, FEATURES, &map, &err), err);
     xsm_trainer_free(t);

@@ -6,6 +6,7 @@
 
 #include "model/model.h"
 
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/trainer.h>
 
 #include <math.h>
@@ -152,11 +153,11 @@ static void check_kind(const kind *k, bool mapped)
     assert_ok(xsm_model_grow(m, features, &map, &err), err);
     assert_int_equal(xsm_model_features(m), features);
     assert_int_equal(xsm_model_class_count(m), now);
-    assert_int_equal(xsm_model_hidden(m), HIDDEN);
-    assert_int_equal(xsm_model_geometry(m), k->euclidean ? XSM_GEOMETRY_EUCLIDEAN : XSM_GEOMETRY_LINEAR);
+    assert_int_equal(test_model_info(m).hidden, HIDDEN);
+    assert_int_equal(test_model_info(m).geometry, k->euclidean ? XSM_GEOMETRY_EUCLIDEAN : XSM_GEOMETRY_LINEAR);
     assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
-    xsm_embedding_options made = XSM_EMBEDDING_OPTIONS_INIT, wanted = options_of(k);
-    assert_ok(xsm_model_get_embedding(m, &made, &err), err);
+    const xsm_embedding_options wanted = options_of(k);
+    const xsm_model_info made = test_model_info(m);
     assert_true(made.seed == wanted.seed && made.scale == wanted.scale && made.activation == wanted.activation);
     assert_true(made.pool == wanted.pool && made.tied == wanted.tied);
     widen(p.data, features, had);
@@ -330,10 +331,10 @@ static void what_cannot_be_is_refused(void **state)
         if (i == 0) {
             assert_fails(xsm_model_grow(m, 7, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
             assert_ok(xsm_model_grow(m, 6, NULL, &err), err);
-            assert_int_equal(xsm_model_input_features(m), 6);
+            assert_int_equal(test_model_info(m).input_features, 6);
         } else {
             assert_ok(xsm_model_grow(m, 7, NULL, &err), err);
-            assert_int_equal(xsm_model_input_features(m), 7);
+            assert_int_equal(test_model_info(m).input_features, 7);
         }
     }
     test_problem_free(&p);

@@ -16,6 +16,8 @@
 #include "model/model.h"
 #include "model/model_file.h"
 
+#include <xsoftmax/ext/weights.h>
+
 static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
 
 static unsigned char *read_file(const char *path, size_t *size)
@@ -136,8 +138,8 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsm_model_class_count(a), xsm_model_class_count(b));
     assert_int_equal(xsm_model_features(a), xsm_model_features(b));
-    assert_int_equal(xsm_model_input_features(a), xsm_model_input_features(b));
-    assert_int_equal(xsm_model_has_bias(a), xsm_model_has_bias(b));
+    assert_int_equal(test_model_info(a).input_features, test_model_info(b).input_features);
+    assert_int_equal(test_model_info(a).bias, test_model_info(b).bias);
     xsm_class_map s = XSM_CLASS_MAP_INIT;
     xsm_class_map t = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(a, &s, &err), err);
@@ -153,18 +155,18 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
         }
     }
     size_t i = 0;
-    for (const char *key; (key = xsm_model_metadata_key(a, i)) != NULL; i++) {
-        assert_string_equal(key, xsm_model_metadata_key(b, i));
+    for (const char *key; (key = test_metadata_key(a, i)) != NULL; i++) {
+        assert_string_equal(key, test_metadata_key(b, i));
         assert_string_equal(xsm_model_get_metadata(a, key), xsm_model_get_metadata(b, key));
     }
-    assert_null(xsm_model_metadata_key(b, i));
+    assert_null(test_metadata_key(b, i));
     assert_int_equal(a->transform == NULL, b->transform == NULL);
     if (a->transform) {
         uint32_t n;
         uint32_t o;
         const float *idf = xsmi_transform_idf(a->transform, &n);
         const float *other = xsmi_transform_idf(b->transform, &o);
-        assert_string_equal(xsm_transform_description(a->transform), xsm_transform_description(b->transform));
+        assert_string_equal(xsmi_transform_description(a->transform), xsmi_transform_description(b->transform));
         assert_int_equal(n, o);
         assert_memory_equal(idf, other, n * sizeof *idf);
     }
@@ -617,7 +619,7 @@ static void reads_what_numpy_writes(void **state)
         assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
         assert_int_equal(xsm_model_class_count(m), 5);
         assert_int_equal(xsm_model_features(m), 3);
-        assert_int_equal(xsm_model_has_bias(m), i < 2);
+        assert_int_equal(test_model_info(m).bias, i < 2);
         for (size_t w = 0; w < 15; w++) {
             assert_true(m->weight[w] == ((float)w - 7) / 4);
         }
@@ -638,10 +640,10 @@ static void reads_what_numpy_writes(void **state)
             uint32_t count = 0;
             assert_memory_equal(xsmi_transform_idf(m->transform, &count), golden_idf, sizeof golden_idf);
             assert_int_equal(count, 3);
-            assert_string_equal(xsm_transform_description(m->transform), "truncate=3,tfidf");
-            assert_string_equal(xsm_model_metadata_key(m, 0), "estimator");
-            assert_string_equal(xsm_model_metadata_key(m, 1), "note");
-            assert_null(xsm_model_metadata_key(m, 2));
+            assert_string_equal(xsmi_transform_description(m->transform), "truncate=3,tfidf");
+            assert_string_equal(test_metadata_key(m, 0), "estimator");
+            assert_string_equal(test_metadata_key(m, 1), "note");
+            assert_null(test_metadata_key(m, 2));
         } else {
             assert_null(map.labels);
             assert_null(map.names);

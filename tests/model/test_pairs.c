@@ -4,6 +4,8 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
@@ -92,7 +94,7 @@ static void what_they_are(void **state)
         assert_true(plain && with);
         test_all_scores(m, p.data, plain);
         assert_ok(xsm_model_add_pairs(m, both ? several : p.data, STRENGTH, &err), err);
-        assert_string_equal(xsm_model_correction(m), "pairs");
+        assert_string_equal(test_model_info(m).correction, "pairs");
         test_all_scores(m, p.data, with);
         uint32_t moved = 0;
         for (uint32_t k = kind % 3; k < CLASSES; k += 9) {
@@ -207,7 +209,7 @@ static void saved_and_loaded(void **state)
         test_all_scores(m, p.data, before);
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
-        assert_string_equal(xsm_model_correction(back), "pairs");
+        assert_string_equal(test_model_info(back).correction, "pairs");
         assert_ok(xsm_model_set_layout(back, m->layout, &err), err);
         test_all_scores(back, p.data, after);
         assert_memory_equal(before, after, (size_t)ROWS * CLASSES * sizeof *before);
@@ -338,7 +340,7 @@ static void what_does_not_go_with_them(void **state)
     unseen->counted.unseen_labels = 1;
     assert_fails(xsm_model_add_pairs(m, unseen, 1, &err), XSM_ERROR_DATA, err);
     xsm_dataset_free(unseen);
-    assert_string_equal(xsm_model_correction(m), "none");
+    assert_string_equal(test_model_info(m).correction, "none");
     assert_ok(xsm_model_add_pairs(m, p.data, 1, &err), err);
     xsm_index *index = NULL;
     assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
@@ -360,7 +362,7 @@ static void what_does_not_go_with_them(void **state)
     test_take_step(e, o, g, &batch, 1);
     xsm_estimator_free(e);
     assert_fails(xsm_model_add_pairs(m, p.data, 1, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_string_equal(xsm_model_correction(m), "classes");
+    assert_string_equal(test_model_info(m).correction, "classes");
     xsm_gradient_free(g);
     xsm_optimizer_free(o);
     xsm_model_free(m);
@@ -372,7 +374,7 @@ static void what_does_not_go_with_them(void **state)
     xsm_dataset *below = test_relabel(&p, true, CLASSES, NULL, p.labels);
     m = model_of(&p, 0);
     assert_ok(xsm_model_add_pairs(m, below, 1, &err), err);
-    assert_string_equal(xsm_model_correction(m), "none");
+    assert_string_equal(test_model_info(m).correction, "none");
     xsm_model_free(m);
     xsm_dataset_free(below);
     xsm_dataset_free(dense);

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/weights.h>
+
 enum { ROWS = GOLDEN_ROWS, FEATURES = GOLDEN_FEATURES, HIDDEN = GOLDEN_HIDDEN };
 
 static test_problem golden_rows(void)

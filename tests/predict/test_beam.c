@@ -166,14 +166,14 @@ static void beams_as_wide_as_the_classes_are_exact(void **state)
             if (beam >= CLASSES) {
                 assert_memory_equal(want, have, sizeof want);
                 assert_memory_equal(want_scores, have_scores, sizeof want_scores);
-                assert_int_equal(xsm_predictor_probed(wide), 0);
+                assert_int_equal(test_predictor_info(wide).probed, 0);
             } else { /* one class is missing: the search itself, where that one is not among the best */
                 uint32_t differ = 0;
                 for (int i = 0; i < SOME * TOP; i++) {
                     differ += want[i] != have[i];
                 }
                 assert_true(differ < SOME * TOP / 100);
-                assert_int_equal(xsm_predictor_probed(wide), SOME * (CLASSES - 1));
+                assert_int_equal(test_predictor_info(wide).probed, SOME * (CLASSES - 1));
             }
             xsm_predictor_free(wide);
         }
@@ -199,7 +199,7 @@ static void beams_score_as_the_model_does(void **state)
             assert_ok(test_predict(search, &batch, classes, scores, NULL, &err), err);
             assert_ok(test_predict(search, &batch, plain, NULL, NULL, &err), err);
             assert_memory_equal(classes, plain, sizeof classes);
-            assert_int_equal(xsm_predictor_probed(search), 2 * SOME * beam);
+            assert_int_equal(test_predictor_info(search).probed, 2 * SOME * beam);
             for (uint32_t i = 0; i < SOME; i++) {
                 xsm_batch one = xsm_batch_range(p.data, i, 1);
                 assert_ok(xsm_model_scores(m, &one, classes + i * TOP, TOP, wanted, &err), err);
@@ -233,7 +233,7 @@ static void the_tree_predicts_alone(void **state)
         uint32_t right = 0;
         assert_ok(test_predict(alone, &batch, classes, scores, probabilities, &err), err);
         uint64_t width = beams[b] == 0 ? 10 : beams[b] < CLASSES ? beams[b] : CLASSES;
-        assert_int_equal(xsm_predictor_probed(alone), SOME * width);
+        assert_int_equal(test_predictor_info(alone).probed, SOME * width);
         for (uint32_t i = 0; i < SOME; i++) {
             float code[FEATURES + 8];
             xsmi_features x = xsmi_dataset_features(p.data, i);
@@ -494,7 +494,7 @@ static void indexes_see_corrections_by_class(void **state)
             xsm_model_free(m);
             m = without;
         }
-        assert_string_equal(xsm_model_correction(m), "classes");
+        assert_string_equal(test_model_info(m).correction, "classes");
         xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
         xsm_index *index = NULL;
         assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);

@@ -6,6 +6,7 @@
 
 #include "predict/evaluate.h"
 
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 
@@ -462,7 +463,7 @@ static void prediction_agrees(void **state)
             options.top = 7;
             xsm_predictor *predictor = NULL;
             assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
-            uint32_t top = xsm_predictor_top(predictor);
+            uint32_t top = test_predictor_info(predictor).top;
             assert_int_equal(top, classes[c] < 7 ? classes[c] : 7);
             uint32_t *best = calloc((size_t)p.rows * top, sizeof *best);
             float *scores = calloc((size_t)p.rows * top, sizeof *scores);
@@ -540,7 +541,7 @@ static void indexes_find_the_same(void **state)
         static float scores[ROWS * TOP];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         assert_ok(test_predict(plain, &batch, want, scores, NULL, &err), err);
-        assert_int_equal(xsm_predictor_probed(plain), 0);
+        assert_int_equal(test_predictor_info(plain).probed, 0);
         for (int way = 0; way < 3; way++) {
             assert_ok(xsm_index_new(NULL, way ? "spherical" : "exact", &index, &err), err);
             assert_ok(way ? xsm_index_set(index, "probe", way > 1 ? "30" : "300", &err) : XSM_OK, err);
@@ -558,7 +559,7 @@ static void indexes_find_the_same(void **state)
                 missed += have[i] != want[i];
             }
             assert_true(way < 2 ? missed == 0 : missed < ROWS * TOP);
-            uint64_t probed = xsm_predictor_probed(searching);
+            uint64_t probed = test_predictor_info(searching).probed;
             assert_true(way < 2 ? probed == ROWS * K : probed >= ROWS * 30 && probed < ROWS * 90);
             double probabilities[ROWS * TOP];
             assert_fails(test_predict(searching, &batch, have, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -677,7 +678,8 @@ static void bad_calls_are_refused(void **state)
     assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_RANGE, err);
     batch.size = 8;
     assert_fails(test_predict(predictor, &batch, classes, NULL, NULL, &err), XSM_ERROR_STRUCT_OLD, err);
-    assert_int_equal(xsm_predictor_top(NULL), 0);
+    xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
+    assert_fails(xsm_predictor_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
     xsm_predictor_free(NULL);
     xsm_predictor_free(predictor);
     xsm_model_free(m);

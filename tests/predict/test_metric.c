@@ -6,6 +6,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
@@ -24,7 +25,7 @@ static void make_euclidean(xsm_model *m)
 {
     xsm_error err = XSM_ERROR_INIT;
     assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
-    assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_EUCLIDEAN);
+    assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_EUCLIDEAN);
 }
 
 static xsm_model *embedding(xsm_context *ctx, const test_problem *p, int32_t activation)
@@ -72,9 +73,9 @@ static void scores_are_distances(void **state)
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 4);
     for (int bias = 0; bias < 2; bias++) {
         xsm_model *m = test_model(NULL, &p, bias, bias ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, 1, 3);
-        assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_LINEAR);
+        assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_LINEAR);
         make_euclidean(m);
-        assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_CLASS_MAJOR);
+        assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
         check_bound(m);
         float z[ROWS * CLASSES];
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
@@ -92,8 +93,8 @@ static void scores_are_distances(void **state)
         }
         /* The bias is free again. */
         assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_LINEAR, &err), err);
-        assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_LINEAR);
-        assert_true(xsm_model_has_bias(m));
+        assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_LINEAR);
+        assert_true(test_model_info(m).bias);
         check_bound(m);
         xsm_model_free(m);
     }
@@ -489,7 +490,7 @@ static void files_keep_the_score(void **state)
         make_euclidean(m);
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &read, &err), err);
-        assert_int_equal(xsm_model_geometry(read), XSM_GEOMETRY_EUCLIDEAN);
+        assert_int_equal(test_model_info(read).geometry, XSM_GEOMETRY_EUCLIDEAN);
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
         assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
         assert_memory_equal(z[0], z[1], sizeof z[0]);
@@ -541,7 +542,7 @@ static void models_grow(void **state)
     xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
     make_euclidean(m);
     assert_ok(xsm_model_grow(m, FEATURES + 4, NULL, &err), err);
-    assert_int_equal(xsm_model_geometry(m), XSM_GEOMETRY_EUCLIDEAN);
+    assert_int_equal(test_model_info(m).geometry, XSM_GEOMETRY_EUCLIDEAN);
     check_bound(m);
     xsm_model_free(m);
     test_problem_free(&p);
@@ -594,7 +595,7 @@ static void what_cannot_work_is_refused(void **state)
     tied.tied = 1;
     assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &tied, &other, &err), err);
     assert_fails(xsm_model_set_geometry(other, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_int_equal(xsm_model_geometry(other), XSM_GEOMETRY_LINEAR);
+    assert_int_equal(test_model_info(other).geometry, XSM_GEOMETRY_LINEAR);
     xsm_model_free(other);
     xsm_model_options bias_only = XSM_MODEL_OPTIONS_INIT;
     bias_only.bias = 1;

@@ -195,7 +195,7 @@ static void counts(void **state)
     assert_int_equal(info.sparse, 1);
     assert_int_equal(info.format, XSM_FORMAT_XC);
     const uint64_t expected[] = {0, 1, 2};
-    assert_memory_equal(xsm_dataset_class_counts(d), expected, sizeof expected);
+    assert_memory_equal(test_class_counts(d), expected, sizeof expected);
     xsm_dataset_free(d);
     static const char csv[] = "a,b,c,d,label\n1,0,0,0,2\n0,0,0,5,2\n0,0,0,0,3\n";
     assert_ok(read_bytes(csv, sizeof csv - 1, 0, &options, &d, &err), err);

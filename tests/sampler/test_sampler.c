@@ -12,6 +12,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <xsoftmax/ext/draw.h>
+
 enum { FEATURES = 4, CLASSES = 7, ROWS = 300 };
 
 /* Chi-square that is exceeded once in a million, about (Wilson and Hilferty 1931). */
@@ -128,7 +130,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 static void wanted_probabilities(int kind, const xsm_dataset *data, double *q)
 {
-    const uint64_t *counts = xsm_dataset_class_counts(data);
+    const uint64_t *counts = test_class_counts(data);
     double total = 0;
     for (int k = 0; k < CLASSES; k++) {
         q[k] = pow((double)counts[k] + kinds[kind].smoothing, kinds[kind].power);
@@ -358,7 +360,7 @@ static void lists_are_the_draws(void **state)
                     if (times[k] > 0) {
                         assert_true(fabs(log_expected[j] - of_class[k]) < 1e-12);
                     } else if (rule.label_probabilities && counts[c] > 0) {
-                        uint64_t rows = xsm_dataset_class_counts(data)[k] + 1;
+                        uint64_t rows = test_class_counts(data)[k] + 1;
                         assert_true(fabs(log_expected[j] - log((double)counts[c] * (double)rows / (ROWS + CLASSES))) <
                                     1e-12);
                     }
@@ -476,8 +478,10 @@ static void host_table_works(void **state)
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
     xsm_sampler *s = NULL;
     assert_ok(xsm_sampler_new_from(NULL, &point_ops, &s, &err), err);
-    assert_string_equal(xsm_sampler_name(s), "point");
-    assert_int_equal(xsm_sampler_classes(s), 0);
+    assert_string_equal(test_sampler_info(s).name, "point");
+    xsm_sampler_info info = XSM_SAMPLER_INFO_INIT;
+    assert_fails(xsm_sampler_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(test_sampler_info(s).classes, 0);
     uint32_t drawn[ROWS * 2];
     float all[CLASSES];
     xsm_batch batch = xsm_batch_range(p.data, 0, ROWS), one = xsm_batch_range(p.data, 3, 1);
@@ -491,7 +495,7 @@ static void host_table_works(void **state)
     assert_int_equal(unbound, 1);
     assert_ok(xsm_sampler_set_number(s, "fails", 0, &err), err);
     assert_ok(xsm_sampler_bind(s, p.data, &err), err);
-    assert_int_equal(xsm_sampler_classes(s), CLASSES);
+    assert_int_equal(test_sampler_info(s).classes, CLASSES);
     assert_fails(xsm_sampler_set(s, "fails", "1", &err), XSM_ERROR_STATE, err);
     assert_ok(
         xsm_sampler_draw(
@@ -528,9 +532,9 @@ static void host_table_works(void **state)
     /* and an estimator draws with it, by the codes of the training rows */
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
     xsm_estimator *e = test_estimator(NULL, "nce", "negatives=3");
-    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(e)), "uniform");
+    assert_string_equal(test_sampler_info(test_estimator_info(e).sampler).name, "uniform");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
-    assert_ptr_equal(xsm_estimator_sampler(e), s);
+    assert_ptr_equal(test_estimator_info(e).sampler, s);
     char text[16];
     assert_int_equal(xsm_estimator_get(e, "sampler", text, sizeof text), 5);
     assert_string_equal(text, "point");
@@ -618,7 +622,7 @@ static void options_reach_the_sampler(void **state)
     e = test_estimator(NULL, "umax", "");
     assert_fails(xsm_estimator_set(e, "sampler", "uniform", &err), XSM_ERROR_NAME, err);
     assert_fails(xsm_estimator_set_sampler(e, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-    assert_null(xsm_estimator_sampler(e));
+    assert_null(test_estimator_info(e).sampler);
     xsm_estimator_free(e);
     xsm_sampler *s = NULL;
     assert_fails(xsm_sampler_new(NULL, "frequencies", &s, &err), XSM_ERROR_NAME, err);

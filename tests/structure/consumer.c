@@ -82,7 +82,9 @@ int main(void)
     xsm_estimator_free(estimator);
     xsm_model_free(model);
     xsm_dataset_free(rows);
-    printf("libxsoftmax %s, %s\n", xsm_version_string(), xsm_context_instruction_set(context));
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    (void)xsm_context_get_info(context, &info, NULL);
+    printf("libxsoftmax %s, %s\n", xsm_version_string(), info.instruction_set);
     xsm_context_free(context);
     return 0;
 }

@@ -11,10 +11,15 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
+#include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/vocabulary.h>
+#include <xsoftmax/ext/weights.h>
 
 /* The size that a struct had in the first release: programs of that age hand in so much. 64-bit machines. */
 typedef struct released {
@@ -771,6 +776,56 @@ static xsm_status draw(fixture *f, void *object, xsm_error *err)
     return status;
 }
 
+static xsm_status get_context_info(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_context *context = NULL;
+    assert_int_equal(xsm_context_new(NULL, &context, NULL), XSM_OK);
+    xsm_status status = xsm_context_get_info(context, object, err);
+    xsm_context_free(context);
+    return status;
+}
+
+static xsm_status get_model_info(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_model_get_info(f->model, object, err);
+}
+
+static xsm_status get_estimator_info(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_estimator *softmax = NULL;
+    assert_int_equal(xsm_estimator_new(NULL, "softmax", &softmax, NULL), XSM_OK);
+    xsm_status status = xsm_estimator_get_info(softmax, object, err);
+    xsm_estimator_free(softmax);
+    return status;
+}
+
+static xsm_status get_sampler_info(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_sampler *uniform = NULL;
+    assert_int_equal(xsm_sampler_new(NULL, "uniform", &uniform, NULL), XSM_OK);
+    xsm_status status = xsm_sampler_get_info(uniform, object, err);
+    xsm_sampler_free(uniform);
+    return status;
+}
+
+static xsm_status get_optimizer_info(fixture *f, void *object, xsm_error *err)
+{
+    (void)f;
+    xsm_optimizer *sgd = NULL;
+    assert_int_equal(xsm_optimizer_new(NULL, "sgd", &sgd, NULL), XSM_OK);
+    xsm_status status = xsm_optimizer_get_info(sgd, object, err);
+    xsm_optimizer_free(sgd);
+    return status;
+}
+
+static xsm_status get_predictor_info(fixture *f, void *object, xsm_error *err)
+{
+    return xsm_predictor_get_info(f->predictor, object, err);
+}
+
 static void test_every_function(void **state)
 {
     fixture *f = *state;
@@ -781,6 +836,12 @@ static void test_every_function(void **state)
         assert_sizes(f, #type, function, &object, sizeof object);                                                      \
     } while (0)
     SIZES(xsm_context_options, XSM_CONTEXT_OPTIONS_INIT, new_context);
+    SIZES(xsm_context_info, XSM_CONTEXT_INFO_INIT, get_context_info);
+    SIZES(xsm_model_info, XSM_MODEL_INFO_INIT, get_model_info);
+    SIZES(xsm_estimator_info, XSM_ESTIMATOR_INFO_INIT, get_estimator_info);
+    SIZES(xsm_sampler_info, XSM_SAMPLER_INFO_INIT, get_sampler_info);
+    SIZES(xsm_optimizer_info, XSM_OPTIMIZER_INFO_INIT, get_optimizer_info);
+    SIZES(xsm_predictor_info, XSM_PREDICTOR_INFO_INIT, get_predictor_info);
     SIZES(xsm_labels, labels_of_rows(), from_dense);
     SIZES(xsm_labels, labels_of_rows(), from_csr);
     SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_file);

@@ -47,7 +47,7 @@ static void use_everything(xsm_context *ctx, const char *estimator)
     assert_ok(xsm_evaluate(ctx, m, data, NULL, &metrics, &err), err);
     xsm_index *x = NULL;
     assert_ok(xsm_index_new(ctx, "spherical", &x, &err), err);
-    if (strcmp(xsm_model_correction(m), "none") == 0) {
+    if (strcmp(test_model_info(m).correction, "none") == 0) {
         assert_ok(xsm_index_build_model(x, m, &err), err);
     }
     char path[] = "/tmp/xsoftmax-contracts-XXXXXX";

@@ -5,6 +5,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/search.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/predict.h>
@@ -168,7 +169,7 @@ static uint64_t step_alone(bool early)
     for (int i = 0; i < 3; i++) {
         test_take_step(e, o, g, &batch, 0.1);
     }
-    assert_string_equal(xsm_sampler_name(xsm_estimator_sampler(e)), "tree");
+    assert_string_equal(test_sampler_info(test_estimator_info(e).sampler).name, "tree");
     uint64_t hash = 0;
     for (uint32_t k = 0; k < CLASSES; k++) {
         double weight = test_weight(model, k, 1);

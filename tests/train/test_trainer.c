@@ -6,6 +6,7 @@
 #include "train/trainer.h"
 
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/trainer.h>
 
 #include <math.h>
@@ -595,10 +596,10 @@ static void settings_are_checked(void **state)
     xsm_estimator *strong = test_estimator(NULL, "ove", "ridge=1e30");
     assert_fails(xsm_trainer_new(NULL, m, p.data, strong, o, NULL, &t, &err), XSM_ERROR_RANGE, err);
     /* the layout is the faster one */
-    assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_CLASS_MAJOR);
+    assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_CLASS_MAJOR);
     xsm_estimator *exact = test_estimator(NULL, "softmax", "");
     assert_ok(xsm_trainer_new(NULL, m, p.data, exact, o, NULL, &t, &err), err);
-    assert_int_equal(xsm_model_layout(m), XSM_LAYOUT_FEATURE_MAJOR);
+    assert_int_equal(test_model_info(m).layout, XSM_LAYOUT_FEATURE_MAJOR);
     xsm_trainer_free(t);
     xsm_estimator_free(e);
     xsm_estimator_free(strong);

@@ -87,7 +87,7 @@ static void neighbours_are_found(void **state)
             fail_msg("%s: %.3f of the neighbours right, loss from %g to %g; %s",
                      estimators[i].name ? estimators[i].name : "word2vec", right, first, last_loss, err.message);
         }
-        assert_string_equal(xsm_model_correction(in), "none");
+        assert_string_equal(test_model_info(in).correction, "none");
         xsm_skipgram_free(t);
         xsm_estimator_free(e);
         xsm_model_free(in);
@@ -109,7 +109,7 @@ static void frequent_words_hang_high(void **state)
     xsm_skipgram_options o = test_word_run(1);
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
-    assert_string_equal(xsm_model_correction(out), "hierarchy");
+    assert_string_equal(test_model_info(out).correction, "hierarchy");
     const xsmi_hierarchy *h = out->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(out, &map, &err), err);
@@ -546,7 +546,7 @@ static void bad_arguments(void **state)
     /* A model that negative sampling has left with a correction goes on with it, but not without. */
     xsm_estimator *e = test_estimator(NULL, "negative-sampling", "sampler=frequency");
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
-    assert_string_equal(xsm_model_correction(out), "classes");
+    assert_string_equal(test_model_info(out).correction, "classes");
     xsm_skipgram_free(t);
     t = NULL;
     FAILS(c, in, out, NULL, XSM_ERROR_UNSUPPORTED);

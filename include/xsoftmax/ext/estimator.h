@@ -53,7 +53,7 @@ enum {
     XSM_ESTIMATOR_MULTI_LABEL = 4, /**< Accepts rows with several labels; otherwise each row must have one label. Not
                                         hierarchies. */
     /** Sampled only: scores converge to log p(k|x) - log q(k|x) + const. The trained model adds log q as a correction
-     *  of its scores, see xsm_model_correction(). */
+     *  of its scores, see xsm_model_info::correction. */
     XSM_ESTIMATOR_CORRECTED = 8,
     XSM_ESTIMATOR_OTHER_LOSS = 16, /**< Does not minimise the log-loss: runs are compared by the estimator's own
                                         loss. */

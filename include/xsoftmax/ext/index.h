@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xsoftmax/estimator.h>
 #include <xsoftmax/index.h>
 
 /** @defgroup ext_index Writing a search index
@@ -143,6 +144,25 @@ XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t 
  *  @return as xsm_index_new(), and #XSM_ERROR_ARGUMENT for a table that lacks a required entry, #XSM_ERROR_STRUCT_OLD
  *          or #XSM_ERROR_STRUCT_NEW for a `size`, #XSM_ERROR_ABI for another ABI number */
 XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *ops, xsm_index **out, xsm_error *err);
+
+/** Sets the table and options of the indexes of an estimator that searches, in place of those that the option `index`
+ *  names. They are copied from `like`, which may be released afterwards.
+ *  @param estimator an estimator that searches, not bound
+ *  @param like      an index that is not built. NULL: use the options of the estimator again
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if the estimator is
+ *          bound or `like` is built; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_index *like, xsm_error *err);
+
+/** Facts about an index of an estimator that searches; there is one index for each block of coordinates.
+ *  @param estimator an estimator
+ *  @param block     number of the block, from 0
+ *  @param[out] info start it with #XSM_INDEX_INFO_INIT; `rows` is 0 until the search begins
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if it is not bound;
+ *          #XSM_ERROR_RANGE for a block that does not exist; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
+                                            xsm_error *err);
 
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and

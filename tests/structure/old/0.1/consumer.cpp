@@ -33,12 +33,14 @@ int main()
     const xsm_trainer_options trainer = XSM_TRAINER_OPTIONS_INIT;
     const xsm_evaluate_options evaluate = XSM_EVALUATE_OPTIONS_INIT;
     const xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_context_info info = XSM_CONTEXT_INFO_INIT;
+    (void)xsm_context_get_info(made, &info, nullptr);
     if (read.size != sizeof read || model.size != sizeof model || trainer.size != sizeof trainer ||
-        evaluate.size != sizeof evaluate || metrics.size != sizeof metrics || xsm_context_threads(made) != 2 ||
+        evaluate.size != sizeof evaluate || metrics.size != sizeof metrics || info.threads != 2 ||
         std::strcmp(xsm_status_name(XSM_ERROR_FORMAT), "XSM_ERROR_FORMAT") != 0) {
         std::fprintf(stderr, "a starting value or a constant differs in C++\n");
         return 1;
     }
-    std::printf("libxsoftmax %s, %s\n", xsm_version_string(), xsm_context_instruction_set(made));
+    std::printf("libxsoftmax %s, %s\n", xsm_version_string(), info.instruction_set);
     return 0;
 }

@@ -115,6 +115,21 @@ typedef struct xsm_context_options {
 /** A context; opaque. */
 typedef struct xsm_context xsm_context;
 
+/** Facts about a context. Start with #XSM_CONTEXT_INFO_INIT. */
+typedef struct xsm_context_info {
+    size_t size; /**< sizeof(xsm_context_info). */
+    const char
+        *instruction_set; /**< The instruction set in use: "scalar", "avx2", "avx512" or "neon". Static string. */
+    uint32_t threads;     /**< Most threads that the context uses. */
+    uint32_t reserved;    /**< Zero. */
+} xsm_context_info;
+
+/** Starting value of an #xsm_context_info. */
+#define XSM_CONTEXT_INFO_INIT                                                                                          \
+    {                                                                                                                  \
+        sizeof(xsm_context_info), NULL, 0, 0                                                                           \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -131,25 +146,9 @@ XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_conte
 /** Releases the caller's reference to a context; NULL is allowed. The allocator and the runner stay in use until the
  *  last object made with the context is released. */
 XSM_API void xsm_context_free(xsm_context *context);
-/** Most threads that the context uses. */
-XSM_API uint32_t xsm_context_threads(const xsm_context *context);
-/** Name of the instruction set in use: "scalar", "avx2", "avx512" or "neon". Static string. */
-XSM_API const char *xsm_context_instruction_set(const xsm_context *context);
-
-/** Allocates memory with the context's allocator, for the host's own estimators, samplers and indexes.
- *  @param context the context
- *  @param size    bytes; for 0 a valid pointer is returned, which must also be released
- *  @return NULL if there is no memory; else memory aligned to 64 bytes. Release it with xsm_context_release() and the
- *          same size. */
-XSM_API void *xsm_context_allocate(xsm_context *context, size_t size);
-/** Releases memory of xsm_context_allocate(); NULL is allowed. */
-XSM_API void xsm_context_release(xsm_context *context, void *memory, size_t size);
-
-/** For the long loops of the host's own estimators, samplers and indexes: calls the context's hook if it is due.
- *  Costs some 50 ns with a hook; call it every 10 to 1000 microseconds of work. Any thread.
- *  @return non-zero if the library's call that runs on this thread was cancelled: release what you allocated and return
- *          #XSM_CANCELLED */
-XSM_API int32_t xsm_context_poll(const xsm_context *context);
+/** Fills `info` (start it with #XSM_CONTEXT_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_context_get_info(const xsm_context *context, xsm_context_info *info, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -310,10 +310,12 @@ typedef struct xsm_row {
         sizeof(xsm_row), NULL, NULL, 0, NULL, 0                                                                        \
     }
 
-/** Which rows xsm_dataset_drop() removes. */
+/** What xsm_dataset_drop() removes. */
 enum {
     XSM_DROP_UNLABELLED = 1, /**< Rows without a label. */
-    XSM_DROP_EMPTY = 2       /**< Rows without a non-zero feature. */
+    XSM_DROP_EMPTY = 2,      /**< Rows without a non-zero feature. */
+    XSM_DROP_CLASSES = 4     /**< Classes without rows, after the rows: classes are renumbered so that each occurs; the
+                                  class map keeps the file's labels. */
 };
 
 #ifdef __cplusplus
@@ -393,21 +395,10 @@ XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_
 /** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1).
  *  @return as xsm_dataset_get_info(), and #XSM_ERROR_RANGE for a row that does not exist */
 XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
-/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes.
- *  O(1).
+/** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes;
+ *  its counts are those of the dataset's rows. O(1).
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
 XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
-/** Number of words of a vocabulary, V. */
-XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);
-/** The word of feature `index`; NULL if `index` is not below V. Borrowed from the vocabulary. */
-XSM_API const char *xsm_vocabulary_word(const xsm_vocabulary *vocabulary, uint32_t index);
-/** Fills `options` (start it with #XSM_TEXT_OPTIONS_INIT) with the options that the vocabulary was made with, defaults
- *  filled in; the prefix is borrowed.
- *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
-XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, xsm_text_options *options,
-                                              xsm_error *err);
-/** [K] number of rows with each class; borrowed from the dataset, valid until it changes. */
-XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
  *  name of the data file's label i.
@@ -415,21 +406,18 @@ XSM_API const uint64_t *xsm_dataset_class_counts(const xsm_dataset *dataset);
  *          label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
 
-/** Removes rows.
- *  @param dataset the dataset
- *  @param which   sum of XSM_DROP_* values
+/** Removes rows, or classes that no row has.
+ *  @param dataset the dataset; unchanged on failure
+ *  @param which   sum of XSM_DROP_* values; with rows and classes it works as two calls, the rows first
  *  @param[out] dropped number of rows removed, or NULL
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain (the dataset is unchanged); #XSM_ERROR_ARGUMENT for other
- *          values of `which`; #XSM_ERROR_MEMORY. O(N + values). */
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain; #XSM_ERROR_ARGUMENT for other values of `which`;
+ *          #XSM_ERROR_MEMORY. O(N + values) for rows, O(K + labels) for classes. */
 XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
 /** Keeps one label a row: `which` is an XSM_LABELS_* value. #XSM_LABELS_SMALLEST compares the labels of the file, and
  *  uses an unseen label only if the row has no other. The classes do not change.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
-/** Renumbers the classes so that each class occurs; the class map keeps the file's labels.
- *  @return #XSM_OK; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT. O(K + labels). */
-XSM_API xsm_status xsm_dataset_compact(xsm_dataset *dataset, xsm_error *err);
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
  *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
  *  classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all classes are
@@ -482,8 +470,6 @@ XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset
  *          #XSM_ERROR_RANGE if a value times its idf weight overflows float32; #XSM_ERROR_MEMORY. The dataset is
  *          unchanged on failure. */
 XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
-/** The description that the transform was made from, in its normal form; borrowed. */
-XSM_API const char *xsm_transform_description(const xsm_transform *transform);
 /** Releases a transform; NULL is allowed. */
 XSM_API void xsm_transform_free(xsm_transform *transform);
 

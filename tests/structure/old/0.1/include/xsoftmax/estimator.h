@@ -51,8 +51,8 @@
  * | `decomp-mips` | as `mips`, searched by blocks of coordinates | less biased than `mips` (Yen et al. 2018) |
  *
  * "Drawn" classes come from a sampler (sampler.h) with the distribution q; any sampler may be used. A model trained by
- * `negative-sampling` adds log q to its scores, see xsm_model_correction(). A search uses an index (index.h); any index
- * may be used.
+ * `negative-sampling` adds log q to its scores, see xsm_model_info::correction. A search uses an index (index.h); any
+ * index may be used.
  *
  * `softmax`, `bouchard`, `margin`, both `one-vs-all`, `sampled-softmax`, `mips` and `decomp-mips` accept rows with
  * several labels.
@@ -116,6 +116,21 @@ typedef struct xsm_stream_options {
         sizeof(xsm_stream_options), 0, 0, 0, 0, 0, NULL                                                                \
     }
 
+/** Facts about an estimator. Start with #XSM_ESTIMATOR_INFO_INIT. */
+typedef struct xsm_estimator_info {
+    size_t size;                /**< sizeof(xsm_estimator_info). */
+    const char *name;           /**< The estimator's name; borrowed. */
+    const xsm_sampler *sampler; /**< The sampler that it draws with, its own or the host's; NULL for an estimator that
+                                     uses none. Borrowed until another is set or the estimator is released. */
+    uint64_t batch_limit;       /**< Largest batch that it accepts; 0 = any size. */
+} xsm_estimator_info;
+
+/** Starting value of an #xsm_estimator_info. */
+#define XSM_ESTIMATOR_INFO_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_estimator_info), NULL, NULL, 0                                                                      \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -130,8 +145,10 @@ XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm
 /** Gives up the caller's reference to an estimator; NULL is allowed. Trainers keep theirs. With the last reference the
  *  estimator gives up the model, the rows and the sampler. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
-/** The estimator's name; borrowed. */
-XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
+
+/** Fills `info` (start it with #XSM_ESTIMATOR_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_estimator_get_info(const xsm_estimator *estimator, xsm_estimator_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the estimator is bound. Estimators that use a sampler have the
  *  option `sampler`, which makes a new sampler with default options, and the options of the sampler as `sampler.KEY`.
@@ -142,11 +159,6 @@ XSM_API const char *xsm_estimator_name(const xsm_estimator *estimator);
 XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name, const char *value, xsm_error *err);
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_estimator_set(). */
 XSM_API xsm_status xsm_estimator_set_number(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
-/** Sets a list of classes, without duplicates; it is copied. As text, a list is numbers separated by commas.
- *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT if the option is not a list; #XSM_ERROR_RANGE; #XSM_ERROR_STATE;
- *          #XSM_ERROR_MEMORY */
-XSM_API xsm_status xsm_estimator_set_classes(xsm_estimator *estimator, const char *name, const uint32_t *classes,
-                                             uint32_t count, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
  *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
 XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);
@@ -160,34 +172,13 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that uses no sampler; #XSM_ERROR_STATE if the estimator is
  *          bound; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
-/** The sampler that an estimator draws with, its own or the host's; NULL for an estimator that uses none. Borrowed
- *  until another is set or the estimator is released. */
-XSM_API const xsm_sampler *xsm_estimator_sampler(const xsm_estimator *estimator);
-
-/** Sets the table and options of the indexes of an estimator that searches, in place of those that the option `index`
- *  names. They are copied from `like`, which may be released afterwards.
- *  @param estimator an estimator that searches, not bound
- *  @param like      an index that is not built. NULL: use the options of the estimator again
- *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if the estimator is
- *          bound or `like` is built; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
-XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_index *like, xsm_error *err);
-/** Facts about an index of an estimator that searches; there is one index for each block of coordinates.
- *  @param estimator an estimator
- *  @param block     number of the block, from 0
- *  @param[out] info start it with #XSM_INDEX_INFO_INIT; `rows` is 0 until the search begins
- *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if it is not bound;
- *          #XSM_ERROR_RANGE for a block that does not exist; #XSM_ERROR_ARGUMENT */
-XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
-                                            xsm_error *err);
 
 /** Prepares an estimator for a model and its training data: checks that they match and allocates its state. It
  *  keeps both until it is bound again or released. Binding again resets the estimator.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if D or K of model and data differ; #XSM_ERROR_DATA for rows without a label, with
  *          more labels than the estimator accepts, or with a label that is not in the class map; #XSM_ERROR_RANGE for
  *          an option that does not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED
- *          for a model that the estimator cannot train: a correction of another estimator (xsm_model_correction()),
+ *          for a model that the estimator cannot train: a correction of another estimator (xsm_model_info::correction),
  *          scores that are distances with an L2 penalty, a proximal step or a maximum row norm, tied vectors with a
  *          search or a hierarchy; the errors of xsm_sampler_bind() and of a host's table; #XSM_ERROR_MEMORY;
  *          #XSM_ERROR_RUNNER. O(N + values), plus the cost of binding the sampler. */
@@ -218,8 +209,6 @@ XSM_API xsm_status xsm_estimator_bind_labels(xsm_estimator *estimator, const xsm
  *          for an option; the errors of xsm_estimator_bind(); #XSM_ERROR_MEMORY. O(K). */
 XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm_model *model,
                                              const xsm_stream_options *options, xsm_error *err);
-/** Largest batch that the estimator accepts; 0 = any size. */
-XSM_API uint64_t xsm_estimator_batch_limit(const xsm_estimator *estimator);
 
 /** Computes a score gradient at the model's weights. Each call continues the estimator's random stream.
  *  @param estimator a bound estimator

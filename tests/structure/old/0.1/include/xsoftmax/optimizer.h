@@ -37,6 +37,18 @@ typedef struct xsm_optimizer xsm_optimizer;
 /** Table of functions of an optimizer, see ext/optimizer.h. */
 typedef struct xsm_optimizer_ops xsm_optimizer_ops;
 
+/** Facts about an optimizer. Start with #XSM_OPTIMIZER_INFO_INIT. */
+typedef struct xsm_optimizer_info {
+    size_t size;      /**< sizeof(xsm_optimizer_info). */
+    const char *name; /**< The optimizer's name; borrowed. */
+} xsm_optimizer_info;
+
+/** Starting value of an #xsm_optimizer_info. */
+#define XSM_OPTIMIZER_INFO_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_optimizer_info), NULL                                                                               \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -50,8 +62,10 @@ extern "C" {
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
 /** Gives up the caller's reference to an optimizer; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
-/** Name of the optimizer; borrowed. */
-XSM_API const char *xsm_optimizer_name(const xsm_optimizer *optimizer);
+
+/** Fills `info` (start it with #XSM_OPTIMIZER_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_optimizer_get_info(const xsm_optimizer *optimizer, xsm_optimizer_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the optimizer is bound.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or

@@ -38,24 +38,18 @@ typedef struct xsm_sampler xsm_sampler;
 /** Table of functions of a sampler, see ext/sampler.h. */
 typedef struct xsm_sampler_ops xsm_sampler_ops;
 
-/** Classes to draw, and where to write them. Start with #XSM_DRAW_INIT. */
-typedef struct xsm_draw {
-    size_t size;            /**< sizeof(xsm_draw). */
-    const xsm_batch *batch; /**< n rows with the D that the sampler is bound to. */
-    uint64_t seed;          /**< Names the random stream. */
-    uint64_t position;      /**< Position of the first row in the random stream; row i draws at position + i. */
-    uint32_t count;         /**< Number of classes for each row, m; 0 draws none. */
-    int32_t distinct;       /**< 0: draws are independent. 1: draws are without replacement: each is from q restricted
-                                 to the classes not yet drawn; m is at most the number of classes with a positive
-                                 probability. */
-    uint32_t *classes;      /**< [n][m] output. */
-    double *log_probabilities; /**< [n][m] output: log q(k|x) of each drawn class, or NULL. */
-} xsm_draw;
+/** Facts about a sampler. Start with #XSM_SAMPLER_INFO_INIT. */
+typedef struct xsm_sampler_info {
+    size_t size;       /**< sizeof(xsm_sampler_info). */
+    const char *name;  /**< The sampler's name; borrowed. */
+    uint32_t classes;  /**< K of the data that it is bound to; 0 if it is not bound. */
+    uint32_t reserved; /**< Zero. */
+} xsm_sampler_info;
 
-/** Starting value of an #xsm_draw. */
-#define XSM_DRAW_INIT                                                                                                  \
+/** Starting value of an #xsm_sampler_info. */
+#define XSM_SAMPLER_INFO_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_draw), NULL, 0, 0, 0, 0, NULL, NULL                                                                 \
+        sizeof(xsm_sampler_info), NULL, 0, 0                                                                           \
     }
 
 #ifdef __cplusplus
@@ -71,8 +65,10 @@ extern "C" {
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
 /** Gives up the caller's reference to a sampler; NULL is allowed. Estimators that it was set for keep it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
-/** The sampler's name; borrowed. */
-XSM_API const char *xsm_sampler_name(const xsm_sampler *sampler);
+
+/** Fills `info` (start it with #XSM_SAMPLER_INFO_INIT). O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+XSM_API xsm_status xsm_sampler_get_info(const xsm_sampler *sampler, xsm_sampler_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the sampler is bound.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
@@ -92,8 +88,6 @@ XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, cha
  *          table; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(1) for `uniform`, O(K) for `frequency`,
  *          O(N c^2 log K) for `tree`, plus the cost of the principal components. */
 XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
-/** K of the data that the sampler is bound to; 0 if it is not bound. */
-XSM_API uint32_t xsm_sampler_classes(const xsm_sampler *sampler);
 
 /** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted
  *  again. The training rows are not saved. An existing file is replaced atomically, or not changed on failure.
@@ -114,27 +108,6 @@ XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path
  *          without load(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
 XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
                                     xsm_sampler **out, xsm_error *err);
-
-/** Draws classes for the rows of a batch.
- *  @param sampler  a bound sampler
- *  @param draw     the batch, the random stream, and the arrays to fill
- *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for more distinct classes than there are;
- *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n m) draws; with `distinct`
- *          and m close to K, O(K log K) for each row. */
-XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *draw, xsm_error *err);
-/** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
- *  @param sampler  a bound sampler
- *  @param batch    n rows with the D that the sampler is bound to
- *  @param first    first class
- *  @param count    number of classes; first + count <= K
- *  @param[out] log_probabilities [n][count] log q(k|x); minus infinity for a class that is never drawn
- *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist;
- *          #XSM_ERROR_SHAPE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n count), times c for
- *          `tree`. */
-XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
-                                                 uint32_t count, float *log_probabilities, xsm_error *err);
 
 #ifdef __cplusplus
 }

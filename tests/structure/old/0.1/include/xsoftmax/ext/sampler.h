@@ -27,7 +27,7 @@
 enum {
     /** The distribution depends on the row, and is a balanced binary tree over the classes whose inner nodes are
      *  logistics of linear components of the features. save() writes it as the arrays below, so that a trained model
-     *  can have it as its correction (xsm_model_correction()), save it, and search it. Needs code_length(),
+     *  can have it as its correction (xsm_model_info::correction), save it, and search it. Needs code_length(),
      *  encode(), save() and load().
      *
      *  | array             | numbers                | meaning                                                        |

@@ -1,0 +1,64 @@
+/**
+ * @file ext/search.h
+ * @brief Indexes of the host's own rows, and their recall.
+ */
+#ifndef XSOFTMAX_EXT_SEARCH_H
+#define XSOFTMAX_EXT_SEARCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/index.h>
+
+/** @defgroup ext_search Searching rows of the host
+ *
+ * An index can hold rows that belong to no model. xsm_evaluate_search() measures the search in a model's classes;
+ * xsm_index_recall() that in any rows.
+ *  @{ */
+
+/** Rows to be indexed. Start with #XSM_INDEX_ROWS_INIT. */
+typedef struct xsm_index_rows {
+    size_t size;       /**< sizeof(xsm_index_rows). */
+    const float *rows; /**< Row k at rows[k*stride], finite. Borrowed until the index is built again or
+                            released, by predictors too. */
+    size_t stride;     /**< Floats from one row to the next, >= width. */
+    uint32_t count;    /**< K, 1 to #XSM_CLASSES_MAX. */
+    uint32_t width;    /**< D, 1 to #XSM_FEATURES_MAX. */
+    const float *bias; /**< [K] numbers that are added to the products, finite, borrowed as `rows`; or NULL. */
+} xsm_index_rows;
+
+/** Starting value of an #xsm_index_rows. */
+#define XSM_INDEX_ROWS_INIT                                                                                            \
+    {                                                                                                                  \
+        sizeof(xsm_index_rows), NULL, 0, 0, 0, NULL                                                                    \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Builds the index of rows in the caller's memory. If the index is already built, it is built again from scratch.
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
+ *          for a stride below the width; #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that
+ *          does not fit them; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. After a failure the index is
+ *          not built. O(K D) for `exact`; O(K C D) for `spherical`. */
+XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
+
+/** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index
+ *  finds. A row whose score equals that of the last of these rows counts as one of them. The function scores every row.
+ *  The rows must not have changed since they were indexed.
+ *  @param index  a built index
+ *  @param search the queries and `top`, 1 to K, without a threshold; its output members are not used
+ *  @param[out] recall mean over the queries, 0 to 1
+ *  @param err    what went wrong, or NULL
+ *  @return as xsm_index_query(); #XSM_ERROR_UNSUPPORTED for a threshold. O(n K D). */
+XSM_API xsm_status xsm_index_recall(const xsm_index *index, const xsm_index_search *search, double *recall,
+                                    xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,119 @@
+/**
+ * @file ext/weights.h
+ * @brief The weights as they are stored, and their layout.
+ */
+#ifndef XSOFTMAX_EXT_WEIGHTS_H
+#define XSOFTMAX_EXT_WEIGHTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/model.h>
+
+/** @defgroup ext_weights Stored weights
+ *
+ * For hosts that score, quantise or copy weights themselves: views that copy nothing, the vectors of the features of an
+ * embedding model, and the order of the weights in memory. xsm_model_parameters() gives the weights of the classes, to
+ * read and write.
+ *  @{ */
+
+/** Raw vectors of features, to read and write. The vector of feature j begins at `vectors[j*feature_step]`. Start with
+ *  #XSM_EMBEDDING_PARAMETERS_INIT. */
+typedef struct xsm_embedding_parameters {
+    size_t size;         /**< sizeof(xsm_embedding_parameters). */
+    float *vectors;      /**< The vectors; for tied vectors, xsm_parameters::weight. NULL if that is. */
+    size_t feature_step; /**< Numbers from one vector to the next. */
+    uint32_t features;   /**< F. */
+    uint32_t hidden;     /**< H. */
+    int32_t dtype;       /**< An XSM_DTYPE_* value. */
+    int32_t reserved;    /**< Zero. */
+} xsm_embedding_parameters;
+
+/** Starting value of an #xsm_embedding_parameters. */
+#define XSM_EMBEDDING_PARAMETERS_INIT                                                                                  \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_parameters), NULL, 0, 0, 0, 0, 0                                                          \
+    }
+
+/** Vectors of features as they are stored, to read. Number h of the vector of feature j is `vectors[j*feature_step +
+ *  h]` times `scale`, and times `feature_scales[j]` if that is not NULL. Start with #XSM_EMBEDDING_VIEW_INIT. */
+typedef struct xsm_embedding_view {
+    size_t size;                  /**< sizeof(xsm_embedding_view). */
+    const float *vectors;         /**< The vectors; NULL if their type is not #XSM_DTYPE_FLOAT32. */
+    const void *data;             /**< The stored numbers, of type `dtype`. */
+    uint64_t bytes;               /**< Bytes of `data`, with the gaps between vectors. */
+    double scale;                 /**< Factor of every number. */
+    const double *feature_scales; /**< [F] factor of each vector, or NULL. */
+    size_t feature_step;          /**< Numbers from one vector to the next. */
+    uint32_t features;            /**< F. */
+    uint32_t hidden;              /**< H. */
+    int32_t dtype;                /**< An XSM_DTYPE_* value. */
+    int32_t reserved;             /**< Zero. */
+} xsm_embedding_view;
+
+/** Starting value of an #xsm_embedding_view. */
+#define XSM_EMBEDDING_VIEW_INIT                                                                                        \
+    {                                                                                                                  \
+        sizeof(xsm_embedding_view), NULL, NULL, 0, 0, NULL, 0, 0, 0, 0, 0                                              \
+    }
+
+/** Parameters as they are stored, to read. The weight of class k and feature j is `weight[k*class_step +
+ *  j*feature_step]` times `scale`, and times `class_scales[k]` if that is not NULL. The factors are those of L2
+ *  penalties that are not multiplied into the weights yet. Start with #XSM_PARAMETERS_VIEW_INIT. */
+typedef struct xsm_parameters_view {
+    size_t size;                /**< sizeof(xsm_parameters_view). */
+    const float *weight;        /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
+                                     class-major nor feature-major: then read `data`, or let the library compute scores. */
+    const void *data;           /**< The stored weights, of type `dtype`. */
+    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows. */
+    const float *bias;          /**< [K], without factors, or NULL. */
+    double scale;               /**< Factor of every weight. */
+    const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
+    size_t class_step;          /**< Numbers from one class to the next. */
+    size_t feature_step;        /**< Numbers from one feature to the next. */
+    uint32_t classes;           /**< K. */
+    uint32_t features;          /**< D; H of an embedding model. */
+    int32_t dtype;              /**< An XSM_DTYPE_* value. */
+    int32_t layout;             /**< An XSM_LAYOUT_* value. */
+} xsm_parameters_view;
+
+/** Starting value of an #xsm_parameters_view. */
+#define XSM_PARAMETERS_VIEW_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(xsm_parameters_view), NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0                                    \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Fills `view` (start it with #XSM_PARAMETERS_VIEW_INIT) with pointers to the weights as they are stored, valid until
+ *  the model changes. Copies nothing and changes nothing: a mapped model stays mapped, and scale factors stay pending.
+ *  O(1).
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
+
+/** As xsm_model_parameters(), for the vectors of the features of an embedding model. xsm_model_parameters() gives its W
+ *  [K,H] and bias.
+ *  @return as xsm_model_parameters(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embedding_parameters *parameters,
+                                                  xsm_error *err);
+
+/** As xsm_model_view(), for the vectors of the features of an embedding model (start `view` with
+ *  #XSM_EMBEDDING_VIEW_INIT).
+ *  @return as xsm_model_view(); #XSM_ERROR_STATE for a linear model */
+XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
+
+/** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
+ *  copy during the call, and copies a mapped file to memory. O(K D).
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors;
+ *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
+XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif
