@@ -6,6 +6,7 @@
 #define XSOFTMAX_H
 
 #include <xsoftmax/batch.h>
+#include <xsoftmax/calibrate.h>
 #include <xsoftmax/context.h>
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/dtype.h>

@@ -12,6 +12,11 @@ static const cli_command commands[] = {
      "the model so far.",
      cli_train},
     {"evaluate", NULL, "Says how good a saved model is on rows with labels.", NULL, cli_evaluate},
+    {"calibrate", NULL, "Makes a saved model's probabilities honest.",
+     "Fits one number, the temperature, or two where rows have several labels, to rows that\n"
+     "the model was not trained on, and writes a model that has them. Its best classes are\n"
+     "the same.",
+     cli_calibrate},
     {"predict", NULL, "Prints the best classes of each row.",
      "A line a row, best class first: label:value, with tabs between. The label is its\n"
      "name where the model has names; the value follows the last colon.",

@@ -160,6 +160,7 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         printf(" over the %s rows of known classes", cli_grouped(metrics->known_rows, &a));
     }
     printf("\nerror      %.2f %%\n", 100 * metrics->error);
+    printf("ECE        %.4f\n", metrics->calibration_error);
     for (size_t i = 0; i < CLI_MEASURES; i++) {
         if (!isnan(cli_measure_at(metrics, i, 1))) {
             printf("%-10s ", cli_measures[i].title);

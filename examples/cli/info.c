@@ -79,6 +79,14 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     printf("  %-22s %s\n", "model", shape);
     free(shape);
     printf("  %-22s %s\n", "correction", about.correction);
+    xsm_calibration calibration = XSM_CALIBRATION_INIT;
+    (void)xsm_model_get_calibration(model, &calibration, NULL);
+    if (calibration.method == XSM_CALIBRATION_TEMPERATURE) {
+        printf("  %-22s temperature %.4g\n", "calibration", 1 / calibration.scale);
+    } else if (calibration.method == XSM_CALIBRATION_LABELS) {
+        printf("  %-22s each class by itself, scale %.4g, shift %.4g\n", "calibration", calibration.scale,
+               calibration.shift);
+    }
     printf("  %-22s %s\n", "transform", *about.transform ? about.transform : "none");
     for (uint64_t i = 0; i < about.metadata_count; i++) {
         printf("  %-22s %s\n", about.metadata_keys[i], xsm_model_get_metadata(model, about.metadata_keys[i]));

@@ -1,6 +1,8 @@
 /* One JSON object, written member by member. */
 #include "cli.h"
 
+#include <math.h>
+
 static void start(cli_json *json, const char *key)
 {
     if (json->comma) {
@@ -112,6 +114,7 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
             cli_json_ranks(json, cli_measures[i].key, metrics ? cli_measure_values(metrics, i) : NULL,
                            metrics ? metrics->top : 0);
         }
+        cli_json_real(json, "calibration_error", metrics ? metrics->calibration_error : (double)NAN);
     }
     cli_json_close(json);
 }

@@ -32,6 +32,7 @@ void cli_metrics_keep(cli_metrics *m, const xsm_metrics *from)
 {
     cli_metrics_start(m);
     memcpy(&m->of, from, offsetof(xsm_metrics, top));
+    m->of.calibration_error = from->calibration_error;
     for (size_t i = 0; i < CLI_MEASURES; i++) {
         memcpy(m->values[i], cli_measure_values(from, i), sizeof m->values[i]);
     }

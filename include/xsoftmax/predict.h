@@ -56,9 +56,11 @@ typedef struct xsm_prediction {
     const xsm_batch *batch; /**< n rows, already transformed. */
     uint32_t *classes;      /**< [n][top] output: highest score first; classes with equal scores in increasing order. */
     float *scores;          /**< [n][top] output: their scores, or NULL. */
-    double *probabilities;  /**< [n][top] output: exp(score) divided by the sum over all K classes, or NULL. Not
-                               available with an index or a beam of less than K, which do not score all classes;
-                               available with the tree alone, whose probabilities sum to one. */
+    double *probabilities;  /**< [n][top] output: the probabilities by the model's calibration (@ref calibrate), which
+                               without one are exp(score) divided by the sum over all K classes; or NULL. Not available
+                               with an index or a beam of less than K, which do not score all classes; available with
+                               them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose probabilities sum to
+                               one. */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */

@@ -6,6 +6,9 @@
 #define XSMI_LAST_xsm_activity seconds
 #define XSMI_LAST_xsm_array data
 #define XSMI_LAST_xsm_batch ids
+#define XSMI_LAST_xsm_calibrate_options rows
+#define XSMI_LAST_xsm_calibrate_result log_loss
+#define XSMI_LAST_xsm_calibration shift
 #define XSMI_LAST_xsm_choice_info measure
 #define XSMI_LAST_xsm_choice_trial reserved
 #define XSMI_LAST_xsm_choose_options embedding
@@ -40,7 +43,7 @@
 #define XSMI_LAST_xsm_index_source reserved
 #define XSMI_LAST_xsm_labels labels
 #define XSMI_LAST_xsm_load_options reserved
-#define XSMI_LAST_xsm_metrics psndcg
+#define XSMI_LAST_xsm_metrics calibration_error
 #define XSMI_LAST_xsm_model_info scale
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set

@@ -73,9 +73,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
         }
         m->bias_owned = true;
     }
-    XSMI_TRY(xsmi_model_settle_all(m, err));
-    m->score = XSM_GEOMETRY_EUCLIDEAN;
-    return XSM_OK;
+    return xsmi_model_settle_all(m, err);
 }
 
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
@@ -88,8 +86,9 @@ xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err
         return xsmi_fail(err, XSM_ERROR_RANGE, "geometry %d is no XSM_GEOMETRY_* value", geometry);
     }
     if (geometry == XSM_GEOMETRY_EUCLIDEAN) {
-        return make_euclidean(m, err);
+        XSMI_TRY(make_euclidean(m, err));
     }
-    m->score = XSM_GEOMETRY_LINEAR;
+    m->score = geometry;
+    xsmi_model_drop_calibration(m);
     return XSM_OK;
 }

@@ -71,6 +71,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
     m->classes = classes;
     m->layout = XSM_LAYOUT_CLASS_MAJOR;
     m->alpha = 1.0;
+    xsmi_model_drop_calibration(m);
     *out = m;
     return XSM_OK;
 }
@@ -151,6 +152,9 @@ static void release_weights(xsm_model *m)
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
 {
     xsmi_correction *before = m->correction;
+    if (c != before) {
+        xsmi_model_drop_calibration(m);
+    }
     m->correction = xsmi_correction_retain(c);
     xsmi_correction_release(before);
     if (c) {
@@ -161,6 +165,9 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
 void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h)
 {
     xsmi_hierarchy *before = m->hierarchy;
+    if (h != before) {
+        xsmi_model_drop_calibration(m);
+    }
     m->hierarchy = xsmi_hierarchy_retain(h);
     xsmi_hierarchy_release(before);
     if (h) {

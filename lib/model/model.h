@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "model/calibration.h"
 #include "model/correction.h"
 #include "model/hierarchy.h"
 #include "model/layer.h"
@@ -75,6 +76,7 @@ struct xsm_model {
      * weights belong to. */
     xsmi_correction *correction;
     xsmi_hierarchy *hierarchy;
+    xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration) */
 
     xsmi_model_map map;
     xsm_transform *transform;
@@ -153,6 +155,13 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h);
 /* Sets what training has found that the model needs: either may be NULL, which leaves the model's as it is. */
 void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h);
+/* Removes the calibration, for the scores are about to change. */
+static inline void xsmi_model_drop_calibration(xsm_model *m)
+{
+    m->calibration = XSMI_CALIBRATION_NONE;
+}
+/* An error if probabilities are not made from scores of classes. */
+xsm_status xsmi_model_check_calibratable(const xsm_model *m, xsm_error *err);
 /* Whether a model's scores are those of its weights alone. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {

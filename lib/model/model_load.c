@@ -270,6 +270,25 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
+/* Called after the correction and the hierarchy, on which it depends. */
+static xsm_status load_calibration(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *text = xsmi_container_metadata(s->container, XSMI_KEY_CALIBRATION);
+    xsmi_calibration c;
+    if (!text) {
+        return XSM_OK;
+    }
+    if (m->hierarchy || !xsmi_calibration_parse(text, &c)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata '" XSMI_KEY_CALIBRATION
+                         "' is '%.100s'; 'temperature SCALE' or 'labels SCALE "
+                         "SHIFT' is accepted, a scale from %g to %g, and no hierarchy",
+                         s->name, text, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
+    }
+    m->calibration = c;
+    return XSM_OK;
+}
+
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err)
 {
@@ -294,6 +313,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     }
     if (status == XSM_OK) {
         status = load_score(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = load_calibration(&s, m, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_copy_metadata(m, container, err);

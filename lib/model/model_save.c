@@ -294,7 +294,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
 {
     list_contents(m, c);
     size_t count = m->metadata.count;
-    size_t capacity = count + 7 + (c->extras ? c->extras->metadata_count : 0);
+    size_t capacity = count + 8 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -313,7 +313,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     if (vocabulary) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
-    char features[16], rows[32], layer[XSMI_LAYER_TEXT];
+    char features[16], rows[32], layer[XSMI_LAYER_TEXT], calibration[XSMI_CALIBRATION_TEXT];
     if (m->map.counts) {
         snprintf(rows, sizeof rows, "%" PRIu64, m->map.rows);
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRAINING_ROWS, rows};
@@ -329,6 +329,10 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
     }
     if (m->score != XSM_GEOMETRY_LINEAR) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_SCORE, xsmi_score_names[m->score]};
+    }
+    if (m->calibration.method != XSM_CALIBRATION_NONE) {
+        xsmi_calibration_describe(&m->calibration, calibration, sizeof calibration);
+        metadata[count++] = (xsmi_entry){XSMI_KEY_CALIBRATION, calibration};
     }
     if (m->map.index_base != XSM_INDEX_BASE_AUTO) {
         const char *base = m->map.index_base == XSM_INDEX_BASE_ONE ? "1" : "0";

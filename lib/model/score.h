@@ -86,8 +86,10 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
 /*
  * One block of at most XSMI_LANES rows whose scores against every class are added to the results tile by tile; the
  * scores themselves are not stored. The loss of a row is log_sum_exp - target_score, where target_score is the same
- * float that entered the sum. A score that is not a number, or plus infinity, makes log_sum_exp NaN. A row's results
- * have the same bits whatever blocks and rows are scored with it, on any number of threads.
+ * float that entered the sum. In a model with a calibration log_sum_exp is the log-partition: that of the scaled
+ * scores, or the sum over all classes of log(1 + exp(scale z + shift)); target_score and top_score are not scaled. A
+ * score that is not a number, or plus infinity, makes log_sum_exp NaN or infinite. A row's results have the same bits
+ * whatever blocks and rows are scored with it, on any number of threads.
  */
 typedef struct xsmi_score_all {
     size_t rows;                   /* n <= XSMI_LANES */

@@ -32,6 +32,10 @@ typedef struct score_all_state {
     /* Packed tiles with short top lists: [blocks][top][XSMI_LANES]. Otherwise the lists are made in the results. */
     float *top_score;
     uint32_t *top_class;
+    /* Of a calibrated model, or NULL: the sums of the scaled scores, beside the same sums of the scores, and memory. */
+    float *scaled_max;
+    double *scaled_sum;
+    float *scaled;
 } score_all_state;
 
 static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top)
@@ -52,12 +56,18 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
         s->top_score = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_score);
         s->top_class = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_class);
     }
+    if (m->calibration.method != XSM_CALIBRATION_NONE) {
+        const size_t tiles = m->calibration.method == XSM_CALIBRATION_LABELS ? 4 : 1;
+        s->scaled_max = xsmi_arena_take(arena, rows, sizeof *s->scaled_max);
+        s->scaled_sum = xsmi_arena_take(arena, rows, sizeof *s->scaled_sum);
+        s->scaled = xsmi_arena_take(arena, tiles * XSMI_TILE_FLOATS, sizeof *s->scaled);
+    }
 }
 
 size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top)
 {
     xsmi_arena arena = {NULL, 0};
-    score_all_state s;
+    score_all_state s = {.model = m};
     divide_scratch(m, sparse, blocks, top, &arena, &s);
     size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
     size_t total;
@@ -140,12 +150,33 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
     }
 }
 
+/* Adds a tile of a calibrated model to the sums of which its probabilities are made. */
+static void reduce_scaled(score_all_state *s, const xsmi_tile *tile)
+{
+    const xsmi_calibration *c = &s->model->calibration;
+    const size_t base = tile->block * XSMI_LANES, rows = s->blocks[tile->block].rows;
+    if (c->method == XSM_CALIBRATION_LABELS) {
+        xsmi_add_branches(s->model->kernels, tile, rows, c, s->scaled_sum + base, s->scaled);
+    } else {
+        xsmi_add_exponentials(s->model->kernels, tile, rows, (float)c->scale, s->scaled_max + base,
+                              s->scaled_sum + base, s->scaled);
+    }
+}
+
 /* Adds the runs of some rows to their totals, and starts the next ones. */
 static void end_runs(score_all_state *s, size_t position, size_t rows)
 {
+    const int32_t method = s->model->calibration.method;
     for (size_t i = position; i < position + rows; i++) {
         const xsmi_log_sum run = {s->max[i], s->sum[i]};
-        xsmi_log_sum_join(&s->total[i], &run);
+        if (method == XSM_CALIBRATION_NONE) {
+            xsmi_log_sum_join(&s->total[i], &run);
+        } else if (method == XSM_CALIBRATION_TEMPERATURE) {
+            const xsmi_log_sum scaled = {s->scaled_max[i], s->scaled_sum[i]};
+            xsmi_log_sum_join(&s->total[i], &scaled);
+            s->scaled_max[i] = -INFINITY;
+            s->scaled_sum[i] = 0;
+        }
         s->max[i] = -INFINITY;
         s->sum[i] = 0;
     }
@@ -159,6 +190,9 @@ static void reduce_tile(void *state, const xsmi_tile *tile)
         reduce_lanes(s, tile);
     } else {
         reduce_row(s, tile);
+    }
+    if (s->scaled) {
+        reduce_scaled(s, tile);
     }
     if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
         end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1);
@@ -175,6 +209,10 @@ static void start(score_all_state *s, size_t count, bool in_lanes)
             bool wanted = block->target && row < block->rows;
             s->target[b * XSMI_LANES + row] = wanted ? block->target[row] : XSMI_NO_CLASS;
             s->total[b * XSMI_LANES + row] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
+            if (s->scaled) {
+                s->scaled_max[b * XSMI_LANES + row] = -INFINITY;
+                s->scaled_sum[b * XSMI_LANES + row] = 0;
+            }
         }
         for (size_t row = 0; !in_lanes && block->top && row < block->rows; row++) {
             xsmi_top list = row_list(block, row);
@@ -190,7 +228,9 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
         end_runs(s, b * XSMI_LANES, block->rows);
         for (size_t row = 0; row < block->rows; row++) {
             size_t position = b * XSMI_LANES + row;
-            block->log_sum_exp[row] = (double)s->total[position].max + log(s->total[position].sum);
+            const bool each = s->model->calibration.method == XSM_CALIBRATION_LABELS;
+            block->log_sum_exp[row] =
+                each ? s->scaled_sum[position] : (double)s->total[position].max + log(s->total[position].sum);
             if (block->target) {
                 block->target_score[row] = s->target_score[position];
             }

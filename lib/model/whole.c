@@ -75,6 +75,7 @@ static void zero_rest(xsm_model *m)
     m->row_scale = NULL;
     xsmi_model_drop_row_lengths(m);
     m->alpha = 1;
+    xsmi_model_drop_calibration(m);
     if (m->layer) {
         (void)xsmi_layer_start(m, NULL); /* shielded, so that it cannot fail */
     }

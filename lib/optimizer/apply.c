@@ -368,5 +368,6 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
+    xsmi_model_drop_calibration(o->model);
     return xsmi_optimizer_apply(o, &batch, g, eta, err);
 }

@@ -180,6 +180,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
                          o->ops.name);
     }
     XSMI_TRY(xsmi_model_own(model, err));
+    xsmi_model_drop_calibration(model);
     if (model->score != XSM_GEOMETRY_LINEAR) {
         XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
     }

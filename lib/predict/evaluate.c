@@ -24,9 +24,14 @@
 enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
 #define SAMPLE_SHARE 0.8
 
+/* Bins of equal width of the probability of a row's best class. */
+enum { BINS = 15 };
+
 /* Sums over the rows of one job. */
 typedef struct partial {
     double log_loss;
+    double sure[BINS]; /* by bin: the probabilities of the best classes; and of these, how many are labels */
+    uint64_t right[BINS];
     uint64_t rows, known_rows, unlabelled, unseen_labels, wrong;
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
@@ -172,6 +177,14 @@ static bool is_label(const uint32_t *labels, size_t count, uint32_t class)
     return j < count && class != XSMI_NO_CLASS;
 }
 
+/* The log-loss of a row by the sum of the scores of its labels. */
+static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
+{
+    return c->method == XSM_CALIBRATION_NONE          ? log_sum_exp - target / known
+           : c->method == XSM_CALIBRATION_TEMPERATURE ? log_sum_exp - c->scale * (target / known)
+                                                      : log_sum_exp - (c->scale * target + c->shift * known);
+}
+
 /* Adds row i of a job of the round, which was scored. */
 static void add_row(const evaluate_job *job, size_t index, size_t i, const scratch *here)
 {
@@ -211,10 +224,15 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
     }
     if (known > 0) {
         p->known_rows++;
-        p->log_loss += log_sum_exp - target / (double)known;
+        p->log_loss += loss_of(&m->calibration, log_sum_exp, target, (double)known);
     }
     const uint32_t *top_class = here->top_class + i * job->top;
-    p->wrong += !is_label(labels, count, top_class[0]);
+    const bool right = is_label(labels, count, top_class[0]);
+    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], log_sum_exp);
+    const size_t bin = XSMI_MIN((size_t)(sure * BINS), BINS - 1);
+    p->sure[bin] += sure;
+    p->right[bin] += right;
+    p->wrong += !right;
     if (job->ranked) {
         add_measures(job, index, labels, count, top_class, here->best);
     }
@@ -289,6 +307,10 @@ static void add_round(const evaluate_job *job, size_t jobs, total *sum)
         all->unseen_labels += p->unseen_labels;
         all->wrong += p->wrong;
         all->log_loss += p->log_loss;
+        for (size_t b = 0; b < BINS; b++) {
+            all->sure[b] += p->sure[b];
+            all->right[b] += p->right[b];
+        }
         all->failed = XSMI_MIN(p->failed, all->failed);
         for (size_t j = 0; job->ranked && j < MEASURES * (size_t)job->top; j++) {
             sum->measures[j] += job->measures[i * MEASURES * job->top + j];
@@ -340,6 +362,10 @@ static xsm_status finish(const evaluate_job *job, const total *sum, xsm_metrics 
     m->unseen_labels = all->unseen_labels;
     m->log_loss = all->known_rows ? all->log_loss / (double)all->known_rows : (double)NAN;
     m->error = (double)all->wrong / (double)all->rows;
+    m->calibration_error = 0;
+    for (size_t b = 0; b < BINS; b++) {
+        m->calibration_error += fabs((double)all->right[b] - all->sure[b]) / (double)all->rows;
+    }
     return XSM_OK;
 }
 

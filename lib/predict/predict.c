@@ -291,12 +291,17 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     return XSM_OK;
 }
 
-static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, xsm_error *err)
+static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                             double *probabilities, xsm_error *err)
 {
     for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
+        float *found = scores ? scores + first * p->top : p->top_score;
         XSMI_TRY(xsmi_go_on(p->context, err));
-        XSMI_TRY(search_rows(p, batch, first, classes + first * p->top, scores ? scores + first * p->top : p->top_score,
-                             err));
+        XSMI_TRY(search_rows(p, batch, first, classes + first * p->top, found, err));
+        const size_t rows = (size_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
+        for (size_t i = 0; probabilities && i < rows * p->top; i++) { /* of each class by itself */
+            probabilities[first * p->top + i] = xsmi_probability(&p->model->calibration, found[i], 0);
+        }
         xsmi_advance(p->context, XSM_INDEX_QUERIES);
     }
     return XSM_OK;
@@ -341,7 +346,7 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
         return xsmi_beam_run(p, batch, classes, scores, probabilities, err);
     }
     if (p->index) {
-        return run_search(p, batch, classes, scores, err);
+        return run_search(p, batch, classes, scores, probabilities, err);
     }
     if (searches_hierarchy(p->model, p->top)) {
         return run_best_first(p, batch, classes, scores, probabilities, err);
@@ -364,7 +369,7 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
                     scores[to] = p->top_score[from];
                 }
                 if (probabilities) {
-                    probabilities[to] = exp((double)p->top_score[from] - p->log_sum_exp[i]);
+                    probabilities[to] = xsmi_probability(&p->model->calibration, p->top_score[from], p->log_sum_exp[i]);
                 }
             }
         }
@@ -393,9 +398,11 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     XSMI_TRY(check_model(p, err));
-    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities) {
+    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities &&
+        p->model->calibration.method != XSM_CALIBRATION_LABELS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "probabilities need the scores of all classes, which a search is there to avoid");
+                         "probabilities need the scores of all classes, which a search is there to avoid, unless the "
+                         "model is calibrated for several labels");
     }
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);

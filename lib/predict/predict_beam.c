@@ -121,7 +121,8 @@ xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *cla
                              (unsigned long long)xsmi_batch_row(batch, i));
         }
         for (uint32_t j = 0; probabilities && j < p->top; j++) {
-            probabilities[i * p->top + j] = exp((double)list.score[j]);
+            probabilities[i * p->top + j] =
+                p->tree_alone ? exp((double)list.score[j]) : xsmi_probability(&p->model->calibration, list.score[j], 0);
         }
         xsmi_advance(p->context, 1);
     }

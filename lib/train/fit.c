@@ -413,6 +413,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
     XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_parameters(model, &parameters, err)); /* the model's own memory, scales of 1 */
+    xsmi_model_drop_calibration(model);
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.best.f = t.best.loss = t.best.gradient_norm = t.first_norm = (double)NAN;
     t.time.started = t.time.last_call = xsmi_seconds();

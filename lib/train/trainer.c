@@ -471,6 +471,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
+    xsmi_model_drop_calibration(t->model);
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));
     return xsmi_end(&activity, run(t, &activity, err), err);

@@ -414,6 +414,33 @@ says stdout 'correction             tree'
 run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
+# A calibrated model has other probabilities, and the same best classes.
+run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --model m0
+run 0 calibrate --model m0 --data test.txt --output c0
+says stdout 'softmax    temperature '
+says stdout 'ECE        '
+run 0 info c0
+says stdout 'calibration            temperature '
+run 0 evaluate --model c0 --data test.txt
+says stdout 'ECE        '
+run 0 calibrate --model m0 --data test.txt --rows 50 --json --output c1
+says stdout '"rows":50,'
+run 0 calibrate --model m0 --data many.txt --labels all --output c1
+says stdout 'classes    each by itself: scale '
+run 0 info c1
+says stdout 'calibration            each class by itself, scale '
+run 0 predict --model m0 --data test.txt
+mv stdout best
+run 0 predict --model c0 --data test.txt
+expect 'the same best classes' cmp -s stdout best
+run 2 calibrate --model m0 --data test.txt --output m0
+says stderr 'would replace a file that is read'
+run 2 calibrate --model m0 --data test.txt
+says stderr 'calibrate needs --output FILE'
+run 1 calibrate --model m0 --data unlabelled.txt --output c2
+expect 'nothing is written' test ! -e c2
+rm -f m0 c0 c1 best
+
 # Pairs are counted after training, with whatever estimator, and are the model's.
 run 0 train --data train.txt --test test.txt --hidden 4 --epochs 2 --eta 0.1 --pairs 2.5 --model p0
 run 0 info p0
@@ -678,7 +705,7 @@ expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
-\"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks}}\$" stdout
+\"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model unseen --no-evaluate
 expect 'without evaluation' grep -q '"train":{"log_loss":null,"error":null,"rows":null},"test":null}$' stdout

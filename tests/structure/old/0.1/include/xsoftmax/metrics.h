@@ -30,6 +30,9 @@
  * the best possible ranking (the labels, largest 1/p first), as in the usual evaluation programs of extreme
  * classification.
  *
+ * Probabilities are those of the model's calibration (@ref calibrate). Calibrated for several labels, a row's log-loss
+ * is the sum over all classes of -log p for its labels and -log(1 - p) for the others.
+ *
  * Every class is scored, in tiles; the memory needed does not grow with N*K. Rows whose labels do not occur in training
  * count as wrong in `error` and `precision`, and are left out of the log-loss.
  *  @{ */
@@ -77,8 +80,8 @@ typedef struct xsm_metrics {
     uint64_t unseen_rows;   /**< rows - known_rows. */
     uint64_t unlabelled;    /**< Rows without any label, left out. */
     uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
-    double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels. NaN
-                                 if there are no such rows. */
+    double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels
+                                 (#XSM_CALIBRATION_LABELS: see above). NaN if there are no such rows. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved;      /**< Zero. */
@@ -87,12 +90,15 @@ typedef struct xsm_metrics {
     double *ndcg;      /**< [top] or NULL. ndcg[k-1]: nDCG\@k, mean over rows. */
     double *psp;       /**< [top] or NULL. psp[k-1]; NaN if the model has no class counts. */
     double *psndcg;    /**< [top] or NULL. psndcg[k-1]; NaN if the model has no class counts. */
+    /** Expected calibration error: over 15 bins of equal width of the probability of each row's best class, the mean
+     *  over the rows of | share of rows of the bin whose best class is a label - mean probability of the bin |. */
+    double calibration_error;
 } xsm_metrics;
 
 /** Starting value of an #xsm_metrics. */
 #define XSM_METRICS_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL                                         \
+        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0                                      \
     }
 
 /** Settings of xsm_evaluate_ranks(). Start with #XSM_RANKS_OPTIONS_INIT. */

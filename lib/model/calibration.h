@@ -1,0 +1,59 @@
+/*
+ * A model's calibration: what turns its scores (logits) into probabilities. Scores stay as they are; the factor is
+ * applied where probabilities are made, once: in the log-partition of score_all.c, and in xsmi_probability().
+ */
+#ifndef XSMI_CALIBRATION_H
+#define XSMI_CALIBRATION_H
+
+#include "kernels/kernels.h"
+#include "model/tile.h"
+
+#include <xsoftmax/calibrate.h>
+
+#include <math.h>
+
+/* Factors of the scores beyond these limits are not accepted: float32 could not hold the products. */
+#define XSMI_CALIBRATION_LEAST 0x1p-20
+#define XSMI_CALIBRATION_MOST 0x1p20
+
+typedef struct xsmi_calibration {
+    int32_t method;      /* XSM_CALIBRATION_* */
+    double scale, shift; /* float32 values, as which tiles use them */
+} xsmi_calibration;
+
+#define XSMI_CALIBRATION_NONE ((xsmi_calibration){XSM_CALIBRATION_NONE, 1, 0})
+
+/* Whether numbers are accepted. */
+static inline bool xsmi_calibration_is_valid(const xsmi_calibration *c)
+{
+    return c->scale >= XSMI_CALIBRATION_LEAST && c->scale <= XSMI_CALIBRATION_MOST && isfinite(c->shift) &&
+           (c->method == XSM_CALIBRATION_LABELS || (c->method == XSM_CALIBRATION_TEMPERATURE && c->shift == 0));
+}
+
+/* A class's probability by its score and the row's log-partition (xsmi_score_all). */
+static inline double xsmi_probability(const xsmi_calibration *c, float score, double log_partition)
+{
+    return c->method == XSM_CALIBRATION_NONE          ? exp((double)score - log_partition)
+           : c->method == XSM_CALIBRATION_TEMPERATURE ? exp(c->scale * (double)score - log_partition)
+                                                      : 1 / (1 + exp(-(c->scale * (double)score + c->shift)));
+}
+
+/* Floats of a tile. */
+#define XSMI_TILE_FLOATS ((size_t)XSMI_CLASS_TILE * XSMI_LANES)
+
+/* Adds the exponentials of `scale` times a tile's scores to the sums of its rows; max and sum are those of the tile's
+ * block, [XSMI_LANES], as in an xsmi_reduction. `scratch` has XSMI_TILE_FLOATS. */
+void xsmi_add_exponentials(const xsmi_kernels *kernels, const xsmi_tile *tile, size_t rows, float scale, float *max,
+                           double *sum, float *scratch);
+/* Adds log(1 + exp(scale z + shift)) of a tile's scores to the sums of its block's rows, [XSMI_LANES]. `scratch` has
+ * four times XSMI_TILE_FLOATS. */
+void xsmi_add_branches(const xsmi_kernels *kernels, const xsmi_tile *tile, size_t rows, const xsmi_calibration *c,
+                       double *sum, float *scratch);
+
+/* The text of the file's metadata "calibration", such as "temperature 0.8" or "labels 1.1 -2": the scale, then the
+ * shift. And reading it; false if it is no such text. */
+#define XSMI_CALIBRATION_TEXT 96
+void xsmi_calibration_describe(const xsmi_calibration *c, char *text, size_t size);
+bool xsmi_calibration_parse(const char *text, xsmi_calibration *c);
+
+#endif

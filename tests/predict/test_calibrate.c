@@ -1,0 +1,636 @@
+/*
+ * Calibration: probabilities and log-losses against a naive computation in double, fitted numbers against optima that
+ * are known in closed form and against central differences, and what keeps and what drops a calibration.
+ */
+#include "training.h"
+
+#include <xsoftmax/calibrate.h>
+#include <xsoftmax/fit.h>
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BINS = 15 };
+
+static void set(xsm_model *m, int32_t method, double scale, double shift)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_calibration c = XSM_CALIBRATION_INIT;
+    c.method = method;
+    c.scale = scale;
+    c.shift = shift;
+    assert_ok(xsm_model_set_calibration(m, &c, &err), err);
+}
+
+static xsm_calibration get(const xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_calibration c = XSM_CALIBRATION_INIT;
+    assert_ok(xsm_model_get_calibration(m, &c, &err), err);
+    return c;
+}
+
+static xsm_metrics evaluate(const xsm_model *m, const xsm_dataset *data)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    assert_ok(xsm_evaluate(NULL, m, data, NULL, &metrics, &err), err);
+    return metrics;
+}
+
+/* -- what a calibration means -------------------------------------------------------------------------------------- */
+
+static double softplus(double z)
+{
+    return (z > 0 ? z : 0) + log1p(exp(-fabs(z)));
+}
+
+/* Log-loss and calibration error of a model, and each row's probabilities, p[rows][classes], in double. */
+static void judge_naively(const xsm_model *m, const test_problem *p, const xsm_dataset *data, double *probabilities,
+                          double *log_loss, double *error)
+{
+    const xsm_calibration c = get(m);
+    double sure[BINS] = {0}, right[BINS] = {0}, loss = 0;
+    double *z = calloc(m->classes, sizeof *z);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        double *row = probabilities + i * m->classes, most = -INFINITY, sum = 0, branches = 0, target = 0;
+        uint32_t best = 0;
+        for (uint32_t k = 0; k < m->classes; k++) {
+            z[k] = c.scale * test_score(m, k, p->x + i * p->features) + c.shift;
+            most = fmax(most, z[k]);
+            best = z[k] > z[best] ? k : best;
+            branches += softplus(z[k]);
+        }
+        for (uint32_t k = 0; k < m->classes; k++) {
+            sum += exp(z[k] - most);
+        }
+        for (uint32_t k = 0; k < m->classes; k++) {
+            row[k] = c.method == XSM_CALIBRATION_LABELS ? 1 / (1 + exp(-z[k])) : exp(z[k] - most) / sum;
+        }
+        xsm_row labels = XSM_ROW_INIT;
+        assert_int_equal(xsm_dataset_get_row(data, i, &labels, NULL), XSM_OK);
+        const size_t bin = row[best] < 1 ? (size_t)(row[best] * BINS) : BINS - 1;
+        sure[bin] += row[best];
+        for (uint64_t j = 0; j < labels.label_count; j++) {
+            target += z[labels.labels[j]];
+            right[bin] += labels.labels[j] == best;
+        }
+        loss += c.method == XSM_CALIBRATION_LABELS ? branches - target
+                                                   : most + log(sum) - target / (double)labels.label_count;
+    }
+    *log_loss = loss / (double)p->rows;
+    *error = 0;
+    for (size_t b = 0; b < BINS; b++) {
+        *error += fabs(right[b] - sure[b]) / (double)p->rows;
+    }
+    free(z);
+}
+
+/* One label a row, or a second one for every third row. */
+static xsm_dataset *labelled(const test_problem *p, bool sparse, bool several)
+{
+    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
+    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        uint64_t at = offsets[i];
+        labels[at++] = p->labels[i];
+        if (several && i % 3 == 0) {
+            labels[at++] = (p->labels[i] + 1) % p->classes;
+        }
+        offsets[i + 1] = at;
+    }
+    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
+static void compare_predictions(const xsm_model *m, const test_problem *p, const xsm_dataset *data, const double *want)
+{
+    enum { TOP = 3 };
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = TOP;
+    xsm_predictor *predictor;
+    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    uint32_t *classes = calloc(p->rows * TOP, sizeof *classes);
+    double *probabilities = calloc(p->rows * TOP, sizeof *probabilities);
+    xsm_batch batch = xsm_batch_range(data, 0, p->rows);
+    assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
+    for (uint64_t i = 0; i < p->rows * TOP; i++) {
+        assert_true(fabs(probabilities[i] - want[i / TOP * m->classes + classes[i]]) < 1e-5);
+    }
+    free(classes);
+    free(probabilities);
+    xsm_predictor_free(predictor);
+}
+
+/* Against the naive way, for dense and sparse rows, both layouts, few rows and many, more than one class run. */
+static void test_meaning(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t rows;
+        uint32_t features, classes;
+        bool sparse;
+        int32_t layout;
+    } cases[] = {{300, 6, 37, false, XSM_LAYOUT_CLASS_MAJOR},    {3, 6, 200, false, XSM_LAYOUT_CLASS_MAJOR},
+                 {60, 30, 200, true, XSM_LAYOUT_CLASS_MAJOR},    {60, 30, 37, true, XSM_LAYOUT_FEATURE_MAJOR},
+                 {40, 5, 4400, false, XSM_LAYOUT_FEATURE_MAJOR}, {40, 5, 4400, false, XSM_LAYOUT_CLASS_MAJOR},
+                 {20, 20, 4400, true, XSM_LAYOUT_CLASS_MAJOR}};
+    static const xsm_calibration calibrations[] = {{0, XSM_CALIBRATION_NONE, 0, 1, 0},
+                                                   {0, XSM_CALIBRATION_TEMPERATURE, 0, 0.375, 0},
+                                                   {0, XSM_CALIBRATION_TEMPERATURE, 0, 3.5, 0},
+                                                   {0, XSM_CALIBRATION_LABELS, 0, 2.25, -1.5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t j = 0; j < 2 * sizeof calibrations / sizeof *calibrations; j++) {
+            const xsm_calibration *c = &calibrations[j / 2];
+            test_problem p =
+                test_problem_new(cases[i].rows, cases[i].features, cases[i].classes, cases[i].sparse, 7 + i);
+            xsm_dataset *data = labelled(&p, cases[i].sparse, j % 2 == 1);
+            xsm_model *m = test_model(NULL, &p, true, cases[i].layout, 2, 3);
+            double *probabilities = calloc(p.rows * p.classes, sizeof *probabilities), log_loss, error;
+            float *before = calloc(p.rows * p.classes, sizeof *before),
+                  *after = calloc(p.rows * p.classes, sizeof *after);
+            test_all_scores(m, data, before);
+            set(m, c->method, c->scale, c->shift);
+            test_all_scores(m, data, after);
+            assert_memory_equal(before, after, p.rows * p.classes * sizeof *before);
+            judge_naively(m, &p, data, probabilities, &log_loss, &error);
+            const xsm_metrics have = evaluate(m, data);
+            assert_true(fabs(have.log_loss - log_loss) < 2e-6 * fmax(1, log_loss));
+            assert_true(fabs(have.calibration_error - error) < 1e-5);
+            compare_predictions(m, &p, data, probabilities);
+            free(probabilities);
+            free(before);
+            free(after);
+            xsm_dataset_free(data);
+            xsm_model_free(m);
+            test_problem_free(&p);
+        }
+    }
+}
+
+/* -- fitting ------------------------------------------------------------------------------------------------------- */
+
+static xsm_calibrate_result calibrate(xsm_context *ctx, xsm_model *m, const xsm_dataset *data, int32_t method)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
+    xsm_calibrate_result result = XSM_CALIBRATE_RESULT_INIT;
+    options.method = method;
+    assert_ok(xsm_model_calibrate(ctx, m, data, &options, &result, &err), err);
+    return result;
+}
+
+/* The log-loss at other numbers, and then the same numbers again. */
+static double loss_at(xsm_model *m, const xsm_dataset *data, double scale, double shift)
+{
+    const xsm_calibration c = get(m);
+    set(m, c.method, scale, shift);
+    const double loss = evaluate(m, data).log_loss;
+    set(m, c.method, c.scale, c.shift);
+    return loss;
+}
+
+/* At the optimum the log-loss is least, and its central differences are zero; both methods, on rows of any kind. */
+static void test_optimum(void **state)
+{
+    (void)state;
+    for (int j = 0; j < 8; j++) {
+        const bool sparse = j % 2 == 1, several = j % 4 >= 2;
+        const int32_t method = j < 4 ? XSM_CALIBRATION_TEMPERATURE : XSM_CALIBRATION_LABELS;
+        test_problem p = test_problem_new(700, 12, 23, sparse, 5);
+        xsm_dataset *data = labelled(&p, sparse, several);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        /* Better than by chance: the bias of classes follows their counts. */
+        xsm_parameters weights = XSM_PARAMETERS_INIT;
+        assert_int_equal(xsm_model_parameters(m, &weights, NULL), XSM_OK);
+        for (uint64_t i = 0; i < p.rows; i++) {
+            for (uint32_t f = 0; f < p.features; f++) {
+                weights.weight[p.labels[i] * weights.class_step + f] += 0.1f * p.x[i * p.features + f];
+            }
+        }
+        const xsm_metrics before = evaluate(m, data);
+        const xsm_calibrate_result r = calibrate(NULL, m, data, method);
+        const xsm_metrics after = evaluate(m, data);
+        const xsm_calibration c = get(m);
+        assert_int_equal(r.method, method);
+        assert_int_equal(c.method, method);
+        assert_true(c.scale == r.scale && c.shift == r.shift);
+        assert_int_equal(r.rows, p.rows);
+        assert_true(fabs(after.log_loss - r.log_loss) < 3e-6 * r.log_loss);
+        assert_true(after.error == before.error);
+        assert_true(r.log_loss < r.log_loss_before);
+        if (method == XSM_CALIBRATION_TEMPERATURE) {
+            assert_true(fabs(before.log_loss - r.log_loss_before) < 2e-6 * before.log_loss);
+        }
+        const double h = 0.02, up = loss_at(m, data, c.scale * (1 + h), c.shift),
+                     down = loss_at(m, data, c.scale * (1 - h), c.shift);
+        assert_true(up > r.log_loss && down > r.log_loss);
+        /* The minimum is h/40 away at most, the third derivative and rounding included. */
+        assert_true(fabs(up - down) < 0.05 * (up + down - 2 * r.log_loss));
+        if (method == XSM_CALIBRATION_LABELS) {
+            const double above = loss_at(m, data, c.scale, c.shift + h), below = loss_at(m, data, c.scale, c.shift - h);
+            assert_true(fabs(above - below) < 0.05 * (above + below - 2 * r.log_loss));
+        }
+        xsm_dataset_free(data);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* Rows of one feature that is 0 or 1, and a model of two classes: how many of each kind have which labels. */
+static xsm_dataset *two_kinds(const uint32_t count[2][2])
+{
+    float x[200];
+    uint64_t offsets[201] = {0};
+    uint32_t labels[200], rows = 0;
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        for (uint32_t k = 0; k < 2; k++) {
+            for (uint32_t i = 0; i < count[kind][k]; i++, rows++) {
+                x[rows] = (float)kind;
+                labels[rows] = k;
+                offsets[rows + 1] = rows + 1;
+            }
+        }
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_labels of = XSM_LABELS_INIT;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    of.offsets = offsets;
+    of.labels = labels;
+    of.classes = 2;
+    dense.values = x;
+    dense.rows = rows;
+    dense.features = 1;
+    dense.labels = &of;
+    xsm_dataset *data;
+    assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    return data;
+}
+
+static xsm_model *two_classes(float w0, float b0, float w1, float b1)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.bias = 1;
+    xsm_model *m;
+    xsm_parameters weights = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_new_linear(NULL, 1, 2, &options, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &weights, &err), err);
+    weights.weight[0] = w0;
+    weights.weight[weights.class_step] = w1;
+    weights.bias[0] = b0;
+    weights.bias[1] = b1;
+    return m;
+}
+
+/* Optima that are known: shares of labels are the probabilities that a model of two kinds of rows can reach. */
+static void test_known(void **state)
+{
+    (void)state;
+    /* All rows are alike, z = (0, c): e^{scale c} = 3, whatever c. */
+    static const uint32_t alike[2][2] = {{25, 75}, {0, 0}};
+    xsm_dataset *data = two_kinds(alike);
+    for (int j = -6; j <= 6; j++) {
+        const double c = exp2(j);
+        xsm_model *m = two_classes(0, 0, 0, (float)c);
+        const xsm_calibrate_result r = calibrate(NULL, m, data, XSM_CALIBRATION_NONE);
+        assert_int_equal(r.method, XSM_CALIBRATION_TEMPERATURE);
+        assert_true(fabs(r.scale * c / log(3) - 1) < 1e-4);
+        assert_true(fabs(r.log_loss - (-0.25 * log(0.25) - 0.75 * log(0.75))) < 1e-6);
+        assert_true(evaluate(m, data).calibration_error < 1e-4);
+        xsm_model_free(m);
+    }
+    xsm_dataset_free(data);
+    /* z = 2 x - 1 for the one class and its negative for the other; 30 of 50 rows with x = 1 have class 0, and 10 of 50
+     * with x = 0: the scaled scores are the logits of their shares in both kinds, of which the two numbers are a fit
+     * with logit(p) at z = 1 and at z = -1. Pairs (z, share): (1, (30 + 40) / 100), (-1, (10 + 20) / 100). */
+    static const uint32_t kinds[2][2] = {{10, 40}, {30, 20}};
+    data = two_kinds(kinds);
+    xsm_model *m = two_classes(2, -1, -2, 1);
+    const xsm_calibrate_result r = calibrate(NULL, m, data, XSM_CALIBRATION_LABELS);
+    const double up = log(0.7 / 0.3), down = log(0.3 / 0.7);
+    assert_true(fabs(r.scale - (up - down) / 2) < 1e-5);
+    assert_true(fabs(r.shift - (up + down) / 2) < 1e-5);
+    xsm_model_free(m);
+    /* The same with z = 3 x + 5 for both classes: shares 1/2 at either. */
+    m = two_classes(3, 5, 3, 5);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
+    options.method = XSM_CALIBRATION_LABELS;
+    assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_DATA, err);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+}
+
+/* No minimum, no rows, rows of another shape. */
+static void test_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const uint32_t right[2][2] = {{50, 0}, {0, 50}};
+    xsm_dataset *data = two_kinds(right);
+    xsm_model *m = two_classes(-2, 1, 2, -1);
+    assert_fails(xsm_model_calibrate(NULL, m, data, NULL, NULL, &err), XSM_ERROR_DATA, err);
+    xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
+    options.method = XSM_CALIBRATION_LABELS;
+    assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_DATA, err);
+    options.method = 3;
+    assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_calibrate(NULL, NULL, data, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_calibrate(NULL, m, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    test_problem p = test_problem_new(20, 3, 4, false, 1);
+    assert_fails(xsm_model_calibrate(NULL, m, p.data, NULL, NULL, &err), XSM_ERROR_SHAPE, err);
+    test_problem_free(&p);
+    static const struct {
+        int32_t method;
+        double scale, shift;
+    } wrong[] = {{3, 1, 0},
+                 {-1, 1, 0},
+                 {XSM_CALIBRATION_NONE, 2, 0},
+                 {XSM_CALIBRATION_NONE, 1, 1},
+                 {XSM_CALIBRATION_TEMPERATURE, 0, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, -1, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, (double)NAN, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, 0x1p21, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, 1, 1},
+                 {XSM_CALIBRATION_LABELS, 1, (double)INFINITY}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        xsm_calibration c = XSM_CALIBRATION_INIT;
+        c.method = wrong[i].method;
+        c.scale = wrong[i].scale;
+        c.shift = wrong[i].shift;
+        assert_fails(xsm_model_set_calibration(m, &c, &err), XSM_ERROR_RANGE, err);
+        assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    }
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+}
+
+/* The same bits for any number of threads; a sample of the rows. */
+static void test_threads(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(1500, 12, 23, true, 5);
+    xsm_calibrate_result first[2];
+    for (uint32_t threads = 1; threads <= 4; threads += 3) {
+        for (int32_t method = XSM_CALIBRATION_TEMPERATURE; method <= XSM_CALIBRATION_LABELS; method++) {
+            xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+            xsm_parameters weights = XSM_PARAMETERS_INIT;
+            assert_int_equal(xsm_model_parameters(m, &weights, NULL), XSM_OK);
+            for (uint64_t i = 0; i < p.rows; i++) {
+                weights.bias[p.labels[i]] += 0.05f;
+                for (uint32_t f = 0; f < p.features; f++) {
+                    weights.weight[p.labels[i] * weights.class_step + f] += 0.1f * p.x[i * p.features + f];
+                }
+            }
+            const xsm_calibrate_result r = calibrate(ctx, m, p.data, method);
+            xsm_calibrate_result *one = &first[method - XSM_CALIBRATION_TEMPERATURE];
+            *one = threads == 1 ? r : *one;
+            assert_true(r.scale == one->scale && r.shift == one->shift && r.log_loss == one->log_loss);
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
+            xsm_calibrate_result some = XSM_CALIBRATE_RESULT_INIT;
+            options.method = method;
+            options.rows = 400;
+            assert_ok(xsm_model_calibrate(ctx, m, p.data, &options, &some, &err), err);
+            assert_int_equal(some.rows, 400);
+            assert_true(fabs(some.scale / r.scale - 1) < 0.3);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* -- a model that has one ------------------------------------------------------------------------------------------ */
+
+static void test_saved(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(50, 6, 9, false, 2);
+    static const xsm_calibration calibrations[] = {{0, XSM_CALIBRATION_NONE, 0, 1, 0},
+                                                   {0, XSM_CALIBRATION_TEMPERATURE, 0, 0.7, 0},
+                                                   {0, XSM_CALIBRATION_LABELS, 0, 1e-5, -123.456}};
+    for (size_t i = 0; i < sizeof calibrations / sizeof *calibrations; i++) {
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3), *loaded;
+        set(m, calibrations[i].method, calibrations[i].scale, calibrations[i].shift);
+        const char *path = test_path("model");
+        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        const xsm_calibration a = get(m), b = get(loaded);
+        assert_true(a.method == b.method && a.scale == b.scale && a.shift == b.shift);
+        assert_true(evaluate(m, p.data).log_loss == evaluate(loaded, p.data).log_loss);
+        assert_fails(xsm_model_set_metadata(m, "calibration", "temperature 2", &err), XSM_ERROR_ARGUMENT, err);
+        xsm_model_free(loaded);
+        xsm_model_free(m);
+    }
+    static const char *const wrong[] = {
+        "",           "temperature",     "temperature 0",  "temperature 1 0", "labels 1",
+        "labels 1 x", "labels 1 inf",    "temperature -1", "none 1",          "labels 1 1 1",
+        "heat 1",     "temperature 1e9", "temperature  1", "labels nan 0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char bytes[512];
+        int length = snprintf(bytes + 8, sizeof bytes - 8,
+                              "{\"__metadata__\":{\"calibration\":\"%s\"},"
+                              "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}}",
+                              wrong[i]);
+        while (length % 8 != 0) {
+            bytes[8 + length++] = ' ';
+        }
+        uint64_t size = (uint64_t)length;
+        memcpy(bytes, &size, 8);
+        memset(bytes + 8 + length, 0, 8);
+        xsm_model *m;
+        const char *path = test_file("wrong", bytes, 16 + (size_t)length);
+        assert_fails(xsm_model_load(NULL, path, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        if (!strstr(err.message, "calibration")) {
+            fail_msg("'%s': %s", wrong[i], err.message);
+        }
+    }
+    test_problem_free(&p);
+}
+
+/* What changes the scores drops a calibration; growth and another layout keep it. */
+static void test_dropped(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(50, 6, 9, true, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
+    assert_ok(xsm_model_grow(m, 8, NULL, &err), err);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_TEMPERATURE);
+    xsm_model_free(m);
+
+    m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    assert_ok(xsm_model_add_pairs(m, p.data, 1, &err), err);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    xsm_model_clear_correction(m);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    xsm_estimator *e = test_estimator(NULL, "softmax", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    xsm_gradient *g = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 4);
+    test_take_step(e, o, g, &batch, 0.1);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    xsm_trainer *t;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    xsm_trainer_free(t);
+    if (test_has_lbfgs()) {
+        set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+        assert_ok(xsm_fit_full_batch(NULL, m, p.data, e, NULL, NULL, &err), err);
+        assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    }
+    set(m, XSM_CALIBRATION_TEMPERATURE, 2, 0);
+    assert_ok(xsm_model_set_calibration(m, NULL, &err), err);
+    assert_int_equal(get(m).method, XSM_CALIBRATION_NONE);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* A model of `hierarchical` has probabilities by its tree. */
+static void test_hierarchy(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(50, 6, 9, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 3);
+    xsm_estimator *e = test_estimator(NULL, "hierarchical", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_trainer *t;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, NULL, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_calibration c = XSM_CALIBRATION_INIT;
+    assert_ok(xsm_model_set_calibration(m, &c, &err), err);
+    c.method = XSM_CALIBRATION_TEMPERATURE;
+    assert_fails(xsm_model_set_calibration(m, &c, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_calibrate(NULL, m, p.data, NULL, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Probabilities of a search: available for a calibration of each class by itself. */
+static void test_search(void **state)
+{
+    (void)state;
+    enum { TOP = 3 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 6, 60, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+    xsm_index *index;
+    assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
+    assert_ok(xsm_index_build_model(index, m, &err), err);
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = TOP;
+    options.index = index;
+    xsm_predictor *predictor;
+    assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+    uint32_t classes[40 * TOP];
+    float scores[40 * TOP];
+    double probabilities[40 * TOP];
+    xsm_batch batch = xsm_batch_range(p.data, 0, p.rows);
+    set(m, XSM_CALIBRATION_TEMPERATURE, 1.5, 0);
+    assert_fails(test_predict(predictor, &batch, classes, NULL, probabilities, &err), XSM_ERROR_UNSUPPORTED, err);
+    set(m, XSM_CALIBRATION_LABELS, 1.5, -1);
+    for (int given = 0; given < 2; given++) {
+        memset(probabilities, 0, sizeof probabilities);
+        assert_ok(test_predict(predictor, &batch, classes, given ? scores : NULL, probabilities, &err), err);
+        for (uint64_t i = 0; i < p.rows * TOP; i++) {
+            const double z = test_score(m, classes[i], p.x + i / TOP * p.features);
+            assert_true(fabs(probabilities[i] - 1 / (1 + exp(1 - 1.5 * z))) < 1e-5);
+        }
+    }
+    xsm_predictor_free(predictor);
+    xsm_index_free(index);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* -- memory and cancelling ----------------------------------------------------------------------------------------- */
+
+static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const test_problem *p = state;
+    xsm_model *m = NULL;
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    o.bias = 1;
+    xsm_status status = xsm_model_new_linear(ctx, p->features, p->classes, &o, &m, err);
+    for (int32_t method = XSM_CALIBRATION_TEMPERATURE; status == XSM_OK && method <= XSM_CALIBRATION_LABELS; method++) {
+        xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
+        xsm_parameters weights = XSM_PARAMETERS_INIT;
+        options.method = method;
+        status = xsm_model_parameters(m, &weights, err);
+        for (uint32_t k = 0; status == XSM_OK && k < p->classes; k++) {
+            weights.bias[k] = 0.125f * (float)(k % 3);
+        }
+        status = status == XSM_OK ? xsm_model_calibrate(ctx, m, p->data, &options, NULL, err) : status;
+        if (status != XSM_OK && status != XSM_ERROR_DATA) {
+            assert_int_equal(get(m).method, method - 1); /* as before */
+        }
+        status = status == XSM_ERROR_DATA ? XSM_OK : status;
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_memory_and_cancelling(void **state)
+{
+    (void)state;
+    /* Classes 1 and 2 of three are more frequent, as the biases say. */
+    uint64_t offsets[301] = {0};
+    uint32_t labels[300];
+    test_problem p = test_problem_new(300, 4, 3, false, 3);
+    for (uint64_t i = 0; i < p.rows; i++) {
+        offsets[i + 1] = i + 1;
+        labels[i] = i % 6 == 0 ? 0 : i % 2 ? 2 : 1;
+    }
+    xsm_dataset *all = p.data;
+    p.data = test_relabel(&p, false, 3, offsets, labels);
+    assert_true(test_every_allocation(calibrate_both, &p) > 3);
+    test_every_poll(calibrate_both, &p, 1, 2, "calibrating");
+    xsm_dataset_free(p.data);
+    p.data = all;
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_meaning), cmocka_unit_test(test_optimum),
+        cmocka_unit_test(test_known),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_threads), cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_dropped), cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_search),  cmocka_unit_test(test_memory_and_cancelling),
+    };
+    return cmocka_run_group_tests_name("calibrate", tests, NULL, test_files_teardown);
+}

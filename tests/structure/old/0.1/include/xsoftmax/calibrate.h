@@ -1,0 +1,121 @@
+/**
+ * @file calibrate.h
+ * @brief Calibration: what turns a model's scores (logits) into honest probabilities.
+ */
+#ifndef XSOFTMAX_CALIBRATE_H
+#define XSOFTMAX_CALIBRATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/model.h>
+
+/** @defgroup calibrate Calibration
+ *
+ * A model that ranks classes well may still be too sure, or not sure enough. Calibration fits one or two numbers to
+ * rows that training has not seen, so that of the classes that get a probability of 0.8 about 80 % are right. Scores,
+ * and so ranks, stay as they are; probabilities and log-losses change. The numbers are part of the model: they are
+ * saved and loaded with it. What changes the scores removes them: training, xsm_fit_full_batch() and a correction
+ * (xsm_model_add_pairs(), xsm_model_clear_correction()). So calibrate last.
+ *  @{ */
+
+/** How scores become probabilities. */
+enum {
+    /** The softmax of the scores. */
+    XSM_CALIBRATION_NONE = 0,
+    /** The softmax of `scale` times the scores, for one label a row; 1/scale is the temperature (Guo et al., On
+     *  calibration of modern neural networks, 2017). */
+    XSM_CALIBRATION_TEMPERATURE = 1,
+    /** 1/(1 + exp(-(scale z + shift))), each class by itself, for several labels a row (Platt, Probabilistic outputs
+     *  for support vector machines, 1999, with one pair of numbers for all classes). */
+    XSM_CALIBRATION_LABELS = 2
+};
+
+/** The calibration of a model. Start with #XSM_CALIBRATION_INIT. */
+typedef struct xsm_calibration {
+    size_t size;       /**< sizeof(xsm_calibration). */
+    int32_t method;    /**< An XSM_CALIBRATION_* value. */
+    uint32_t reserved; /**< Zero. */
+    double scale;      /**< Factor of the scores, 2^-20 to 2^20, rounded to float32. 1 for #XSM_CALIBRATION_NONE. */
+    double shift;      /**< Added to the scaled scores, finite, rounded to float32; 0 unless the method is
+                            #XSM_CALIBRATION_LABELS. */
+} xsm_calibration;
+
+/** Starting value of an #xsm_calibration: none. */
+#define XSM_CALIBRATION_INIT                                                                                           \
+    {                                                                                                                  \
+        sizeof(xsm_calibration), 0, 0, 1, 0                                                                            \
+    }
+
+/** Settings of xsm_model_calibrate(). Start with #XSM_CALIBRATE_OPTIONS_INIT. */
+typedef struct xsm_calibrate_options {
+    size_t size;       /**< sizeof(xsm_calibrate_options). */
+    int32_t method;    /**< An XSM_CALIBRATION_* value; #XSM_CALIBRATION_NONE = by the rows: #XSM_CALIBRATION_LABELS if
+                            any has several labels, else #XSM_CALIBRATION_TEMPERATURE. */
+    uint32_t reserved; /**< Zero. */
+    uint64_t rows;     /**< At most so many of the rows, at equal distances; 0 = all. */
+} xsm_calibrate_options;
+
+/** Starting value of an #xsm_calibrate_options. */
+#define XSM_CALIBRATE_OPTIONS_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(xsm_calibrate_options), 0, 0, 0                                                                         \
+    }
+
+/** Result of xsm_model_calibrate(). Start with #XSM_CALIBRATE_RESULT_INIT. */
+typedef struct xsm_calibrate_result {
+    size_t size;            /**< sizeof(xsm_calibrate_result). */
+    int32_t method;         /**< The XSM_CALIBRATION_* value that was fitted. */
+    uint32_t passes;        /**< Times that the rows were scored. */
+    uint64_t rows;          /**< Rows with a label of the model, which were used. */
+    double scale;           /**< As in #xsm_calibration. */
+    double shift;           /**< As in #xsm_calibration. */
+    double log_loss_before; /**< Log-loss of these rows with the same method, a scale of 1 and a shift of 0. */
+    double log_loss;        /**< Log-loss of these rows (xsm_metrics::log_loss) after calibration. */
+} xsm_calibrate_result;
+
+/** Starting value of an #xsm_calibrate_result. */
+#define XSM_CALIBRATE_RESULT_INIT                                                                                      \
+    {                                                                                                                  \
+        sizeof(xsm_calibrate_result), 0, 0, 0, 0, 0, 0, 0                                                              \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Fits a model's calibration to rows that it was not trained on, by the least log-loss over the scores of all classes.
+ *  The temperature is found by bracketing and parabolic interpolation, three passes over the rows as a rule; the
+ *  numbers of #XSM_CALIBRATION_LABELS by Newton's method, about eight passes. A calibration that the model has is
+ *  replaced.
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model; no trainer may be at work on it
+ *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are
+ *                 enough, as one or two numbers are fitted. The rows of training would make the model too sure
+ *  @param options settings, or NULL
+ *  @param[out] result what was found, or NULL
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label of the
+ *          model, or if the log-loss has no minimum, as when every row is right by a margin; #XSM_ERROR_DIVERGED if a
+ *          score is not finite; #XSM_ERROR_UNSUPPORTED for a model of `hierarchical`, whose scores are
+ * log-probabilities of its tree; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_CANCELLED. The model is unchanged on
+ * failure. O(N K nnz) a pass; the same bits for any number of threads. */
+XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
+                                       const xsm_calibrate_options *options, xsm_calibrate_result *result,
+                                       xsm_error *err);
+/** Sets a model's calibration; NULL removes it.
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a method, scale or shift that is not accepted; #XSM_ERROR_UNSUPPORTED for a
+ *          model of `hierarchical`; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_set_calibration(xsm_model *model, const xsm_calibration *calibration, xsm_error *err);
+/** Fills `calibration` (start it with #XSM_CALIBRATION_INIT) with that of a model.
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+XSM_API xsm_status xsm_model_get_calibration(const xsm_model *model, xsm_calibration *calibration, xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif
