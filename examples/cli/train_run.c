@@ -78,9 +78,12 @@ static xsm_status run_steps(cli_run *r, xsm_error *err)
     if (status == XSM_OK) {
         status = cli_checkpoint_resume(r, err);
     }
-    if (status == XSM_OK) {
-        status = xsm_trainer_run(r->trainer, err);
+    if (status != XSM_OK) { /* stopped before the first step: there is nothing to keep */
+        xsm_trainer_free(r->trainer);
+        r->trainer = NULL;
+        return status;
     }
+    status = xsm_trainer_run(r->trainer, err);
     if (status == XSM_OK || status == XSM_CANCELLED) {
         r->end.size = sizeof r->end;
         xsm_status asked = xsm_trainer_get_progress(r->trainer, &r->end, err);
@@ -176,6 +179,9 @@ int cli_train_run(cli_run *r)
         }
         status = run_steps(r, &err);
         cli_note_clear();
+    }
+    if (status == XSM_CANCELLED && !r->full && !r->trainer) {
+        return cli_library_failed(&err);
     }
     if (status != XSM_OK && status != XSM_CANCELLED) {
         return cli_train_refused(r, &err);
