@@ -18,9 +18,9 @@
 #define XSMI_LAST_xsm_context_options progress_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
-#define XSMI_LAST_xsm_csr_rows reserved
+#define XSMI_LAST_xsm_csr_rows release_user
 #define XSMI_LAST_xsm_dataset_info format
-#define XSMI_LAST_xsm_dense_rows reserved
+#define XSMI_LAST_xsm_dense_rows release_user
 #define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved
 #define XSMI_LAST_xsm_embedding_options reserved2

@@ -44,6 +44,26 @@ static void release_rows(xsm_dataset *d)
     d->capacity.values = d->capacity.index = d->capacity.offsets = d->capacity.labels = d->capacity.label_offsets = 0;
 }
 
+static void tell_lender(xsmi_lender lender)
+{
+    if (lender.release) {
+        XSMI_ENTER();
+        lender.release(lender.user);
+    }
+}
+
+void xsmi_dataset_let_go(xsm_dataset *d)
+{
+    const bool values = d->features > 0 && d->capacity.values == 0;
+    const bool index = d->sparse && (d->capacity.index == 0 || d->capacity.offsets == 0);
+    const bool labels = d->capacity.labels == 0 || d->capacity.label_offsets == 0;
+    if (!values && !index && !labels) {
+        const xsmi_lender lender = d->lender;
+        d->lender.release = NULL;
+        tell_lender(lender);
+    }
+}
+
 static void release_classes(xsm_context *ctx, const xsmi_dataset_map *map, uint32_t classes)
 {
     xsmi_release(ctx, map->labels, classes, sizeof *map->labels);
@@ -58,6 +78,7 @@ void xsm_dataset_free(xsm_dataset *d)
         return;
     }
     xsm_context *ctx = d->context;
+    const xsmi_lender lender = d->lender;
     release_rows(d);
     release_classes(ctx, &d->map, d->classes);
     xsmi_vocabulary_release(d->map.vocabulary);
@@ -65,6 +86,7 @@ void xsm_dataset_free(xsm_dataset *d)
         xsmi_unmap_file(&d->mapped.files[i]);
     }
     xsmi_release(ctx, d, 1, sizeof *d);
+    tell_lender(lender);
     xsm_context_free(ctx);
 }
 
@@ -255,6 +277,9 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
     if (status == XSM_OK && own_values && arrays[0].wanted && !d->sparse) {
         d->stride = stride;
     }
+    if (status == XSM_OK) {
+        xsmi_dataset_let_go(d);
+    }
     return status;
 }
 
@@ -343,6 +368,7 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
     from->capacity.values = from->capacity.index = from->capacity.offsets = 0;
     from->capacity.labels = from->capacity.label_offsets = 0;
     from->rows = 0;
+    xsmi_dataset_let_go(d);
 }
 
 /* -- counts ------------------------------------------------------------------------------------------------------- */

@@ -25,6 +25,12 @@ typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
 
+/* Who is told when no array is the caller's any more; release is NULL if nobody is, or was already. */
+typedef struct xsmi_lender {
+    xsm_release_hook release;
+    void *user;
+} xsmi_lender;
+
 struct xsm_dataset {
     xsmi_holders holders;
     xsm_context *context;
@@ -53,6 +59,7 @@ struct xsm_dataset {
     struct {
         size_t values, index, offsets, labels, label_offsets;
     } capacity;
+    xsmi_lender lender;
     xsmi_dataset_counts counted;
 };
 
@@ -147,6 +154,8 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
+/* Tells the lender if no array is borrowed any more. */
+void xsmi_dataset_let_go(xsm_dataset *d);
 /* Counts again what xsm_dataset_info returns. */
 void xsmi_dataset_count_features(xsm_dataset *d);
 void xsmi_dataset_count_labels(xsm_dataset *d);

@@ -41,6 +41,15 @@ static xsm_status check_common(const char *function, uint64_t rows, uint32_t fea
     return XSM_OK;
 }
 
+static xsm_status check_release(const char *function, int32_t ownership, xsm_release_hook release, xsm_error *err)
+{
+    if (release && ownership != XSM_BORROW) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: release() is of XSM_BORROW; a copy needs the arrays for the call only", function);
+    }
+    return XSM_OK;
+}
+
 static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const char *what, xsm_error *err)
 {
     if (offsets[0] != 0) {
@@ -130,9 +139,11 @@ static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, int32_t owner
     return XSM_OK;
 }
 
-static xsm_status hand_out(xsm_status status, xsm_dataset *d, xsm_dataset **out)
+static xsm_status hand_out(xsm_status status, xsm_dataset *d, xsm_release_hook release, void *user, xsm_dataset **out)
 {
     if (status == XSM_OK) {
+        d->lender = (xsmi_lender){release, user};
+        xsmi_dataset_let_go(d); /* if there was nothing to borrow */
         *out = d;
     } else {
         xsm_dataset_free(d);
@@ -201,6 +212,7 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
     xsm_dense_rows r = XSM_DENSE_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_dense_rows), rows, "xsm_dense_rows", err));
     XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, r.dtype == XSM_DTYPE_FLOAT32, err));
+    XSMI_TRY(check_release(function, r.ownership, r.release, err));
     if (!r.values && r.features > 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: values is NULL", function);
     }
@@ -216,7 +228,7 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
     XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
     d->rows = r.rows;
     d->features = r.features;
-    return hand_out(fill_dense(d, &r, err), d, out);
+    return hand_out(fill_dense(d, &r, err), d, r.release, r.release_user, out);
 }
 
 /* -- sparse rows --------------------------------------------------------------------------------------------------- */
@@ -331,6 +343,7 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
     }
     const bool borrowable = r.dtype == XSM_DTYPE_FLOAT32 && r.offset_bits == 64 && r.index_bits == 32;
     XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, borrowable, err));
+    XSMI_TRY(check_release(function, r.ownership, r.release, err));
     if (!r.offsets) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: offsets is NULL", function);
     }
@@ -339,5 +352,5 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
     d->rows = r.rows;
     d->features = r.features;
     d->sparse = true;
-    return hand_out(fill_csr(d, &r, function, err), d, out);
+    return hand_out(fill_csr(d, &r, function, err), d, r.release, r.release_user, out);
 }

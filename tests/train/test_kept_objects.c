@@ -13,6 +13,7 @@
 #include <xsoftmax/trainer.h>
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { ROWS = 200, FEATURES = 6, CLASSES = 30, TOP = 3 };
@@ -358,13 +359,208 @@ static void threads_share(void **state)
     end(&w);
 }
 
+/* -- arrays that are lent ------------------------------------------------------------------------------------------ */
+
+/* Arrays of the test's, which are released when the library says so. */
+typedef struct lent {
+    float *x;
+    uint32_t *labels;
+    int released;
+    pthread_t by;
+} lent;
+
+static void take_back(void *lender)
+{
+    lent *l = lender;
+    free(l->x);
+    free(l->labels);
+    l->x = NULL;
+    l->labels = NULL;
+    l->released++;
+    l->by = pthread_self();
+}
+
+/* Dense rows over arrays that are lent. */
+static xsm_status lend(const world *w, lent *l, xsm_dense_rows *rows, xsm_dataset **out, xsm_error *err)
+{
+    xsm_labels labels = XSM_LABELS_INIT;
+    *l = (lent){.x = malloc(sizeof(float) * ROWS * FEATURES), .labels = malloc(sizeof(uint32_t) * ROWS)};
+    assert_non_null(l->x);
+    assert_non_null(l->labels);
+    memcpy(l->x, w->p.x, sizeof(float) * ROWS * FEATURES);
+    memcpy(l->labels, w->p.labels, sizeof(uint32_t) * ROWS);
+    labels.classes = CLASSES;
+    labels.labels = l->labels;
+    rows->values = l->x;
+    rows->rows = ROWS;
+    rows->features = FEATURES;
+    rows->labels = &labels;
+    rows->release = take_back;
+    rows->release_user = l;
+    return xsm_dataset_from_dense(w->ctx, rows, out, err);
+}
+
+static xsm_dataset *lend_rows(const world *w, lent *l)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    xsm_dataset *d = NULL;
+    rows.ownership = XSM_BORROW;
+    assert_ok(lend(w, l, &rows, &d, &err), err);
+    assert_int_equal(l->released, 0);
+    return d;
+}
+
+static void lent_to_nobody_else(void **state)
+{
+    (void)state;
+    world w = begin();
+    lent l;
+    xsm_dataset *d = lend_rows(&w, &l);
+    xsm_dataset_free(d);
+    assert_int_equal(l.released, 1);
+    /* A constructor that fails leaves the arrays to the caller; a copy borrows none. */
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    rows.ownership = XSM_BORROW;
+    rows.dtype = XSM_DTYPE_FLOAT64;
+    d = NULL;
+    assert_fails(lend(&w, &l, &rows, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_int_equal(l.released, 0);
+    take_back(&l);
+    rows.dtype = XSM_DTYPE_FLOAT32;
+    rows.ownership = XSM_COPY;
+    assert_fails(lend(&w, &l, &rows, &d, &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(l.released, 0);
+    assert_null(d);
+    take_back(&l);
+    end(&w);
+}
+
+static void lent_as_csr(void **state)
+{
+    (void)state;
+    static const uint64_t offsets[] = {0, 1, 3};
+    static const uint32_t index[] = {2, 0, 4};
+    static const float values[] = {1, 2, 3};
+    world w = begin();
+    lent l = {.released = 0};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_csr_rows rows = XSM_CSR_ROWS_INIT;
+    xsm_dataset *d = NULL;
+    xsm_transform *unit = NULL;
+    rows.offsets = offsets;
+    rows.index = index;
+    rows.values = values;
+    rows.rows = 2;
+    rows.features = 5;
+    rows.ownership = XSM_BORROW;
+    rows.release = take_back;
+    rows.release_user = &l;
+    assert_ok(xsm_dataset_from_csr(w.ctx, &rows, &d, &err), err);
+    assert_ok(xsm_transform_new(w.ctx, "unit", &unit, &err), err);
+    assert_ok(xsm_transform_fit(unit, d, &err), err);
+    assert_ok(xsm_transform_apply(unit, d, &err), err);
+    assert_int_equal(l.released, 0); /* offsets and index are still needed */
+    xsm_transform_free(unit);
+    xsm_dataset_free(d);
+    assert_int_equal(l.released, 1);
+    end(&w);
+}
+
+/* What changes all of the arrays copies them, and needs them no longer. */
+static void lent_until_copied(void **state)
+{
+    (void)state;
+    world w = begin();
+    lent l;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_transform *unit = NULL;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_dataset *d = lend_rows(&w, &l);
+    assert_ok(xsm_transform_new(w.ctx, "unit", &unit, &err), err);
+    assert_ok(xsm_transform_fit(unit, d, &err), err);
+    assert_ok(xsm_transform_apply(unit, d, &err), err);
+    assert_int_equal(l.released, 0); /* the labels are still needed */
+    assert_ok(xsm_dataset_shuffle(d, 3, &err), err);
+    assert_int_equal(l.released, 1);
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    assert_int_equal(info.rows, ROWS);
+    xsm_transform_free(unit);
+    xsm_dataset_free(d);
+    assert_int_equal(l.released, 1);
+    end(&w);
+}
+
+static uint64_t train_lent(world *w, xsm_dataset *rows, lent *l)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(w->ctx, "implicit", "");
+    xsm_optimizer *o = test_optimizer(w->ctx, w->model);
+    xsm_model *m = w->model;
+    xsm_trainer *t = NULL;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = 2;
+    run.eta = 0.1;
+    assert_ok(xsm_trainer_new(w->ctx, m, rows, e, o, &run, &t, &err), err);
+    if (l) { /* the host's handle goes first, and the estimator's binding last */
+        xsm_dataset_free(rows);
+        assert_int_equal(l->released, 0);
+    }
+    assert_ok(xsm_trainer_run(t, &err), err);
+    const uint64_t hash = test_hash(m);
+    xsm_trainer_free(t);
+    if (l) {
+        assert_int_equal(l->released, 0);
+    }
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    if (l) {
+        assert_int_equal(l->released, 1);
+    }
+    return hash;
+}
+
+static void lent_to_a_trainer(void **state)
+{
+    (void)state;
+    world kept = begin(), w = begin();
+    lent l;
+    const uint64_t hash = train_lent(&kept, kept.data, NULL);
+    assert_true(train_lent(&w, lend_rows(&w, &l), &l) == hash);
+    end(&kept);
+    end(&w);
+}
+
+static void *free_rows(void *rows)
+{
+    xsm_dataset_free(rows);
+    return NULL;
+}
+
+static void lent_to_another_thread(void **state)
+{
+    (void)state;
+    world w = begin();
+    lent l;
+    pthread_t thread;
+    xsm_dataset *d = lend_rows(&w, &l);
+    assert_int_equal(pthread_create(&thread, NULL, free_rows, d), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(l.released, 1);
+    assert_false(pthread_equal(l.by, pthread_self()));
+    end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trainers_keep_all),   cmocka_unit_test(bindings_keep_model_and_sampler),
         cmocka_unit_test(bindings_give_up),    cmocka_unit_test(predictors_keep_model_and_index),
         cmocka_unit_test(indexes_keep_models), cmocka_unit_test(grown_models_stay_kept),
-        cmocka_unit_test(threads_share),
+        cmocka_unit_test(threads_share),       cmocka_unit_test(lent_to_nobody_else),
+        cmocka_unit_test(lent_as_csr),         cmocka_unit_test(lent_until_copied),
+        cmocka_unit_test(lent_to_a_trainer),   cmocka_unit_test(lent_to_another_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -221,9 +221,20 @@ typedef struct xsm_labels {
 enum {
     XSM_COPY = 0,  /**< The dataset makes a copy. */
     XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it, also
-                        where an estimator or a trainer keeps it, and stay unchanged. Features
-                        and labels are copied only when a function has to change them. */
+                        where an estimator or a trainer keeps it, and stay unchanged: an
+                        #xsm_release_hook says when they are no longer needed. Features and
+                        labels are copied only when a function has to change them. */
 };
+
+/** Called once, when the library no longer needs the arrays of a dataset that borrows them (#XSM_BORROW): after the
+ * last reference to the dataset has been given up, also by an estimator or a trainer that kept it, or after all of the
+ * arrays have been copied because a function had to change them. Never called if the constructor fails: the arrays are
+ * then still the caller's alone. So a dataset can own memory of another language, such as a NumPy array.
+ *
+ *  Called on the thread whose call gave up the last reference, or changed the dataset. It may call the library, but not
+ *  use the dataset.
+ *  @param user `release_user` */
+typedef void (*xsm_release_hook)(void *user);
 
 /** Dense rows in the caller's memory. Start with #XSM_DENSE_ROWS_INIT. */
 typedef struct xsm_dense_rows {
@@ -236,12 +247,15 @@ typedef struct xsm_dense_rows {
     const xsm_labels *labels; /**< Labels of the rows, or NULL for rows to predict. */
     int32_t ownership;        /**< #XSM_COPY or, for float32, #XSM_BORROW. */
     int32_t reserved;         /**< Zero. */
+    xsm_release_hook release; /**< With #XSM_BORROW: called when these arrays, and those of the labels, are no longer
+                                   needed. NULL = the caller knows. */
+    void *release_user;       /**< Argument of release(). */
 } xsm_dense_rows;
 
 /** Starting value of an #xsm_dense_rows: float32, copied, without labels. */
 #define XSM_DENSE_ROWS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0                                                           \
+        sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL                                               \
     }
 
 /** Sparse rows (CSR) in the caller's memory. Offsets and indexes are integers of 32 or 64 bits, not negative, so arrays
@@ -261,12 +275,14 @@ typedef struct xsm_csr_rows {
     const xsm_labels *labels; /**< Labels of the rows, or NULL for rows to predict. */
     int32_t ownership;        /**< #XSM_COPY or, for float32, offsets of 64 bits and indexes of 32, #XSM_BORROW. */
     int32_t reserved;         /**< Zero. */
+    xsm_release_hook release; /**< As in xsm_dense_rows. */
+    void *release_user;       /**< Argument of release(). */
 } xsm_csr_rows;
 
 /** Starting value of an #xsm_csr_rows: float32, offsets of 64 bits, indexes of 32, copied, without labels. */
 #define XSM_CSR_ROWS_INIT                                                                                              \
     {                                                                                                                  \
-        sizeof(xsm_csr_rows), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0                                              \
+        sizeof(xsm_csr_rows), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL                                  \
     }
 
 /** Facts about a dataset. Start with #XSM_DATASET_INFO_INIT. */
