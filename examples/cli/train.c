@@ -116,6 +116,7 @@ static int train(cli_run *r)
     char *json = NULL;
     int code = cli_train_prepare(r);
     code = code == CLI_GO_ON ? cli_train_read(r) : code;
+    code = code == CLI_GO_ON && r->dry ? cli_dry_run(r) : code;
     code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
     code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
     code = code == CLI_GO_ON ? cli_train_run(r) : code;
@@ -242,6 +243,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "training rows to evaluate on: no, all, or a sample in a tenth of the run's time (sample)", cli_evaluate_words,
          0, 0, 0, 0},
         {"no-evaluate", CLI_SWITCH, &r.unevaluated, NULL, "skip every evaluation", NULL, 0, 0, 0, 0},
+        {"dry-run", CLI_SWITCH, &r.dry, NULL,
+         "read the rows, say what each way of training would need in memory, and train nothing", NULL, 0, 0, 0, 0},
         {"json", CLI_SWITCH, &r.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

@@ -62,6 +62,7 @@ typedef struct cli_run {
     int bias;                     /* -1 until the flags are read */
     int order, json;
     int score;          /* an XSM_GEOMETRY_* value, -1 = not given */
+    int dry;            /* --dry-run */
     int unevaluated;    /* --no-evaluate */
     int evaluate_train; /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
@@ -139,6 +140,9 @@ int cli_train_refused(const cli_run *run, const xsm_error *err);
 int cli_train_run(cli_run *run);
 /* Evaluates the present model, unless the trainer has just done so. */
 int cli_train_evaluate(cli_run *run);
+
+/* --dry-run (dry_run.c): says what the rows are that were read, and what each way of training would need in memory. */
+int cli_dry_run(const cli_run *run);
 
 /* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
  * error. */

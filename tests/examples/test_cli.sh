@@ -713,6 +713,27 @@ expect 'the size of the file' grep -q "\"model_bytes\":$(wc -c <unseen)," stdout
 expect 'the same model without evaluation' cmp -s seen unseen
 run 0 train --estimator implicit --data train.txt --epochs 1 --no-evaluate
 expect 'no figures' test "$(grep -c 'log-loss' stdout)" -eq 0
+# --dry-run: the shape of the rows, and what each way needs, from the sizes alone; it writes nothing.
+awk 'BEGIN { print 4000, 2000, 3000; for (i = 0; i < 4000; i++) print i % 3000 " " i % 1000 ":1 " 1000 + i % 7 ":2" }' >wide.txt
+run 0 train --data wide.txt --dry-run --json --model never.model --hidden 16
+expect 'the shape' grep -q '^{"examples":4000,"features":2000,"classes":3000,"values":8000,"labels":4000,"rows_bytes":[0-9]*,' stdout
+# Numbers: 3000 x 2001 of the linear model, 16 x (3000 + 2000) + 3000 of the other.
+expect 'a linear model' grep -q '{"model":"linear","hidden":0,"optimizer":"sgd","model_bytes":24012000,' stdout
+expect 'an embedding model' grep -q '{"model":"embedding","hidden":16,"optimizer":"adagrad","model_bytes":332000,' stdout
+# A class has its feature below 1000, and one above in every row but the first 1000's, which have two: 3000 + 3000 + 1000.
+expect 'a label tree' grep -q '{"model":"label tree","hidden":0,"optimizer":null,"model_bytes":112000,' stdout
+expect 'no model' test ! -e never.model
+needed=$(sed 's/.*"linear","hidden":0,"optimizer":"adagrad","model_bytes":[0-9]*,"train_bytes":\([0-9]*\),.*/\1/' stdout)
+run 0 train --data wide.txt --estimator sampled-softmax --optimizer adagrad --eta 1 --epochs 1 --evaluate-train no --json
+peak=$(sed 's/.*"peak_bytes":\([0-9]*\),.*/\1/' stdout)
+expect "no more is said to be needed ($needed) than is ($peak)" test "$needed" -le "$peak" -a "$needed" -gt 48000000
+run 0 train --data wide.txt --dry-run
+says stdout 'data       wide.txt: 4,000 rows, 2,000 features, 3,000 classes'
+expect 'in words' grep -q 'linear, --optimizer adagrad  *22[.]9 MiB  *46[.]0 MiB$' stdout
+says stdout 'embedding, --hidden 256 --optimizer sgd'
+run 1 train --data never.txt --dry-run
+says stderr never.txt
+
 # Training rows: a sample by default, whose size the report says; all; none.
 { echo '40000 20 60' && make_rows 40000 7; } >large.txt
 run 0 train --estimator implicit --data large.txt --epochs 1 --eta 1 --json
