@@ -99,17 +99,17 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label of the
  *          model, or if the log-loss has no minimum, as when every row is right by a margin; #XSM_ERROR_DIVERGED if a
  *          score is not finite; #XSM_ERROR_UNSUPPORTED for a model of `hierarchical`, whose scores are
- * log-probabilities of its tree; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_CANCELLED. The model is unchanged on
- * failure. O(N K nnz) a pass; the same bits for any number of threads. */
+ *          log-probabilities of its tree; #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is unchanged on failure. O(N K
+ *          nnz) a pass; the same bits for any number of threads. */
 XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
                                        const xsm_calibrate_options *options, xsm_calibrate_result *result,
                                        xsm_error *err);
 /** Sets a model's calibration; NULL removes it.
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a method, scale or shift that is not accepted; #XSM_ERROR_UNSUPPORTED for a
- *          model of `hierarchical`; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *          model of `hierarchical` */
 XSM_API xsm_status xsm_model_set_calibration(xsm_model *model, const xsm_calibration *calibration, xsm_error *err);
 /** Fills `calibration` (start it with #XSM_CALIBRATION_INIT) with that of a model.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK */
 XSM_API xsm_status xsm_model_get_calibration(const xsm_model *model, xsm_calibration *calibration, xsm_error *err);
 
 #ifdef __cplusplus

@@ -193,7 +193,7 @@ XSM_API xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, co
 /** Releases a choice and the estimator that it made; NULL is allowed. */
 XSM_API void xsm_choice_free(xsm_choice *choice);
 /** Fills `info` (start it with #XSM_CHOICE_INFO_INIT).
- *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
 /** The estimator, not bound, with all its options set: borrowed from the choice, which keeps it. It is the
  *  caller's own if xsm_choose_options::estimator was set. */

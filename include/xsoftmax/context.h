@@ -140,14 +140,13 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads or unknown `cpu_disable` bits; #XSM_ERROR_ARGUMENT for an
  *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
- *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl); #XSM_ERROR_MEMORY; #XSM_ERROR_STRUCT_OLD,
- *          #XSM_ERROR_STRUCT_NEW */
+ *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
 /** Releases the caller's reference to a context; NULL is allowed. The allocator and the runner stay in use until the
  *  last object made with the context is released. */
 XSM_API void xsm_context_free(xsm_context *context);
 /** Fills `info` (start it with #XSM_CONTEXT_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_context_get_info(const xsm_context *context, xsm_context_info *info, xsm_error *err);
 
 #ifdef __cplusplus

@@ -345,7 +345,7 @@ extern "C" {
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a value that is not finite as a float32 (the message names row and feature),
  *          or a label that is not below K or occurs twice in a row; #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with a type
- *          other than float32; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N D). */
+ *          other than float32; #XSM_ERROR_LIMIT. O(N D). */
 XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const xsm_dense_rows *rows, xsm_dataset **out,
                                           xsm_error *err);
 /** Makes a dataset of sparse rows (CSR).
@@ -364,11 +364,11 @@ XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const xsm_csr_rows
  *  @param options how to read it, or NULL
  *  @param[out] out the dataset, the caller's
  *  @param err     what went wrong, with line and column
- *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_UNSUPPORTED for gzip in a build without
- *          zlib, and for a cache on a big-endian machine; #XSM_ERROR_CHECKSUM and #XSM_ERROR_FILE_VERSION for a cache;
- *          #XSM_ERROR_DATA for a file without rows, or a file without features if xsm_read_options::features is not
- *          set. O(bytes). */
+ *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_DATA for a file without rows,
+ *          or a file without features if xsm_read_options::features is not set; #XSM_ERROR_CHECKSUM and
+ *          #XSM_ERROR_FILE_VERSION for a cache; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib, and for a
+ *          cache on a big-endian machine; #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_LIMIT.
+ *          O(bytes). */
 XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
                                     xsm_dataset **out, xsm_error *err);
 /** As xsm_dataset_read(), from the host's own source of bytes, such as standard input or a buffer. Error messages
@@ -397,8 +397,7 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *  @param options how to write it
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED if the format cannot represent the dataset; #XSM_ERROR_IO; #XSM_ERROR_RANGE
- *          for the options; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. The memory needed does not depend on the number of
- *          rows. O(values). */
+ *          for the options. The memory needed does not depend on the number of rows. O(values). */
 XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
                                      xsm_error *err);
 /** Gives up the caller's reference to a dataset; NULL is allowed. The dataset is released with the last one: the
@@ -406,20 +405,20 @@ XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *pat
 XSM_API void xsm_dataset_free(xsm_dataset *dataset);
 
 /** Fills `info` (start it with #XSM_DATASET_INFO_INIT). O(1).
- *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_dataset_get_info(const xsm_dataset *dataset, xsm_dataset_info *info, xsm_error *err);
 /** Fills `row` (start it with #XSM_ROW_INIT) with a view of row `index`, valid until the dataset changes. O(1).
  *  @return as xsm_dataset_get_info(), and #XSM_ERROR_RANGE for a row that does not exist */
 XSM_API xsm_status xsm_dataset_get_row(const xsm_dataset *dataset, uint64_t index, xsm_row *row, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map, valid until the dataset changes;
  *  its counts are those of the dataset's rows. O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_class_map *map, xsm_error *err);
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
  *  name of the data file's label i.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not UTF-8 or an empty line; #XSM_ERROR_SHAPE if a
- *          label of the class map has no line; #XSM_ERROR_MEMORY. The dataset is unchanged on failure. */
+ *          label of the class map has no line. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
 
 /** Removes rows, or classes that no row has.
@@ -427,12 +426,12 @@ XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path
  *  @param which   sum of XSM_DROP_* values; with rows and classes it works as two calls, the rows first
  *  @param[out] dropped number of rows removed, or NULL
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain; #XSM_ERROR_ARGUMENT for other values of `which`;
- *          #XSM_ERROR_MEMORY. O(N + values) for rows, O(K + labels) for classes. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain; #XSM_ERROR_ARGUMENT for other values of `which`. O(N +
+ *          values) for rows, O(K + labels) for classes. */
 XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
 /** Keeps one label a row: `which` is an XSM_LABELS_* value. #XSM_LABELS_SMALLEST compares the labels of the file, and
  *  uses an unseen label only if the row has no other. The classes do not change.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY. O(labels). */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another `which`. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
  *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
@@ -441,15 +440,16 @@ XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, 
  *  @param dataset the dataset; its labels are renumbered
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels that
- *          do not increase; #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels
+ *          that do not increase; #XSM_ERROR_LIMIT. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
- *  @return #XSM_OK; #XSM_ERROR_MEMORY (the dataset is unchanged); #XSM_ERROR_ARGUMENT. O(N + values). */
+ *  @return #XSM_OK, or what any function may return (@ref error). The dataset is unchanged on failure. O(N +
+ *          values). */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
 /** Makes a dataset of copies of rows, in the given order; a row may be repeated. Features and classes are the same.
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_ARGUMENT for no rows; #XSM_ERROR_MEMORY.
- *          O(values copied). */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_ARGUMENT for no rows. O(values
+ *          copied). */
 XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
                                       xsm_dataset **out, xsm_error *err);
 /** Splits a dataset into two at random: `part` gets floor(fraction*N + 1/2) rows, `rest` the other rows, both in the
@@ -460,7 +460,7 @@ XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t
  *  @param[out] part the chosen rows, the caller's
  *  @param[out] rest the other rows, the caller's
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(N + values). */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction. O(N + values). */
 XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
                                      xsm_dataset **rest, xsm_error *err);
 
@@ -474,17 +474,16 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *
  *  An empty description makes a transform that does nothing. `tfidf` may occur once.
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists the known steps); #XSM_ERROR_RANGE for the
- *          value of a step or a second `tfidf`; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+ *          value of a step or a second `tfidf` */
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
                                      xsm_error *err);
 /** Fits the transform to training rows: computes the idf weights and stores D. Each step gets the rows as the previous
  *  steps transformed them. The dataset does not change.
- *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(values) with `tfidf`, else O(1). */
+ *  @return #XSM_OK, or what any function may return (@ref error). O(values) with `tfidf`, else O(1). */
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
 /** Transforms a dataset in place. A dataset with borrowed arrays copies them first.
- *  @return #XSM_OK; #XSM_ERROR_STATE before xsm_transform_fit(); #XSM_ERROR_SHAPE if D differs from the fitted D;
- *          #XSM_ERROR_RANGE if a value times its idf weight overflows float32; #XSM_ERROR_MEMORY. The dataset is
- *          unchanged on failure. */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit();
+ *          #XSM_ERROR_RANGE if a value times its idf weight overflows float32. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
 /** Releases a transform; NULL is allowed. */
 XSM_API void xsm_transform_free(xsm_transform *transform);

@@ -25,7 +25,7 @@
  * (ridge) mu the whole objective is f = sum_i loss_i + (mu/2) ||W||^2 (the bias is not penalised), so the penalty of
  * the mean is mu/N. This is the same for every estimator.
  *
- * Built in:
+ * Built in, with options that @ref method_options lists:
  *
  * | name | a step scores | converges to |
  * |---|---|---|
@@ -140,14 +140,14 @@ extern "C" {
  *  @param name    a name of the table above
  *  @param[out] out the estimator, the caller's to release with xsm_estimator_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one) */
 XSM_API xsm_status xsm_estimator_new(xsm_context *context, const char *name, xsm_estimator **out, xsm_error *err);
 /** Gives up the caller's reference to an estimator; NULL is allowed. Trainers keep theirs. With the last reference the
  *  estimator gives up the model, the rows and the sampler. */
 XSM_API void xsm_estimator_free(xsm_estimator *estimator);
 
 /** Fills `info` (start it with #XSM_ESTIMATOR_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_estimator_get_info(const xsm_estimator *estimator, xsm_estimator_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the estimator is bound. Estimators that use a sampler have the
@@ -170,18 +170,18 @@ XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *nam
  *  estimator. NULL: use the estimator's own sampler again
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that uses no sampler; #XSM_ERROR_STATE if the estimator is
- *          bound; #XSM_ERROR_ARGUMENT */
+ *          bound */
 XSM_API xsm_status xsm_estimator_set_sampler(xsm_estimator *estimator, xsm_sampler *sampler, xsm_error *err);
 
 /** Prepares an estimator for a model and its training data: checks that they match and allocates its state. It
  *  keeps both until it is bound again or released. Binding again resets the estimator.
- *  @return #XSM_OK; #XSM_ERROR_SHAPE if D or K of model and data differ; #XSM_ERROR_DATA for rows without a label, with
- *          more labels than the estimator accepts, or with a label that is not in the class map; #XSM_ERROR_RANGE for
- *          an option that does not fit the data (more negatives than there are other classes); #XSM_ERROR_UNSUPPORTED
- *          for a model that the estimator cannot train: a correction of another estimator (xsm_model_info::correction),
- *          scores that are distances with an L2 penalty, a proximal step or a maximum row norm, tied vectors with a
- *          search or a hierarchy; the errors of xsm_sampler_bind() and of a host's table; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_RUNNER. O(N + values), plus the cost of binding the sampler. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA for rows without a label, with more labels than the estimator accepts, or with a
+ *          label that is not in the class map; #XSM_ERROR_SHAPE if D or K of model and data differ;
+ *          #XSM_ERROR_UNSUPPORTED for a model that the estimator cannot train: a correction of another estimator
+ *          (xsm_model_info::correction), scores that are distances with an L2 penalty, a proximal step or a maximum
+ *          row norm, tied vectors with a search or a hierarchy; #XSM_ERROR_RANGE for an option that does not fit the
+ *          data (more negatives than there are other classes); the errors of xsm_sampler_bind() and of a host's
+ *          table. O(N + values), plus the cost of binding the sampler. */
 XSM_API xsm_status xsm_estimator_bind(xsm_estimator *estimator, const xsm_model *model, const xsm_dataset *train,
                                       xsm_error *err);
 /** As xsm_estimator_bind(), for rows whose features are passed with each batch (xsm_batch_values()), such as the output
@@ -206,7 +206,7 @@ XSM_API xsm_status xsm_estimator_bind_labels(xsm_estimator *estimator, const xsm
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DATA for several labels a row if the estimator accepts one; #XSM_ERROR_UNSUPPORTED for a
  *          host's table that stores something for each row but has no xsm_estimator_ops::state_tensor; #XSM_ERROR_RANGE
- *          for an option; the errors of xsm_estimator_bind(); #XSM_ERROR_MEMORY. O(K). */
+ *          for an option; the errors of xsm_estimator_bind(). O(K). */
 XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm_model *model,
                                              const xsm_stream_options *options, xsm_error *err);
 
@@ -220,9 +220,8 @@ XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if scores or coefficients are not finite or too large for a step;
  *          #XSM_ERROR_STATE if not bound, or if the classes of the model or the data have changed since;
  *          #XSM_ERROR_ARGUMENT, #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE or #XSM_ERROR_UNSUPPORTED for the batch;
- *          #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(n m nnz), m the number of classes that a step scores; a search has
- *          the cost of its index. */
+ *          #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed. O(n m nnz), m
+ *          the number of classes that a step scores; a search has the cost of its index. */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                           xsm_gradient *gradient, xsm_error *err);
 
@@ -252,12 +251,12 @@ XSM_API xsm_status xsm_estimator_gradient_input(xsm_estimator *estimator, const 
  *  @param context context, or NULL
  *  @param[out] out the gradient, the caller's to release with xsm_gradient_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err);
 /** Releases a gradient; NULL is allowed. */
 XSM_API void xsm_gradient_free(xsm_gradient *gradient);
 /** Fills `view` (start it with #XSM_GRADIENT_VIEW_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_gradient_get(const xsm_gradient *gradient, xsm_gradient_view *view, xsm_error *err);
 
 #ifdef __cplusplus

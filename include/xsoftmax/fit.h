@@ -102,8 +102,8 @@ extern "C" {
  *          model has the best weights so far); #XSM_ERROR_UNSUPPORTED for an estimator that samples (the message names
  *          the accepted ones), for an embedding model, for scores that are distances, and in a build without libLBFGS
  *          (always); #XSM_ERROR_LIMIT for more than 2^31 - 17 weights; #XSM_ERROR_SHAPE for test rows whose number of
- *          features is not D; #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind(); #XSM_CANCELLED;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. An evaluation of f is O(N nnz K), an iteration O(m K D). */
+ *          features is not D; #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind(); #XSM_CANCELLED. An
+ *          evaluation of f is O(N nnz K), an iteration O(m K D). */
 XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                       xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
                                       xsm_error *err);

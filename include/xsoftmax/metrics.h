@@ -147,11 +147,11 @@ extern "C" {
  *  @param options settings, or NULL
  *  @param[in,out] metrics the result, with the arrays that are wanted, see #xsm_metrics
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
- *          #XSM_ERROR_DIVERGED if a score is not finite (the message names the row); #XSM_ERROR_RANGE;
- *          #XSM_ERROR_MEMORY. O(N K nnz), and O(N K top) at worst with arrays, where N are the rows evaluated. Needs
- *          2 KiB times `top` for each thread, and up to 64 MiB for sums of measures. The result is bit-identical for
- * any number of threads, unless `seconds` are given. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label; #XSM_ERROR_DIVERGED if a score is not finite (the message
+ *          names the row); #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_RANGE. O(N K nnz), and
+ *          O(N K top) at worst with arrays, where N are the rows evaluated. Needs 2 KiB times `top` for each thread,
+ *          and up to 64 MiB for sums of measures. The result is bit-identical for any number of threads, unless
+ *          `seconds` are given. */
 XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err);
 
@@ -165,9 +165,9 @@ XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, co
  *  @param options settings, or NULL
  *  @param[in,out] ranks the result, see #xsm_ranks
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label;
- *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. Scores every class
- *          twice: O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label; #XSM_ERROR_DIVERGED if a score is not finite;
+ *          #XSM_ERROR_SHAPE if the rows do not match the model. Scores every class twice: O(N K (nnz + labels a
+ *          row)). The result is bit-identical for any number of threads. */
 XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                       const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 

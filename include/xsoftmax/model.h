@@ -197,8 +197,7 @@ extern "C" {
  *  @param options  settings, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT if K*D floats cannot be addressed; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK; #XSM_ERROR_LIMIT if K*D floats cannot be addressed; #XSM_ERROR_RANGE */
 XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                                         const xsm_model_options *options, xsm_model **out, xsm_error *err);
 /** Makes an embedding model.
@@ -209,9 +208,8 @@ XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features,
  *  @param options  settings, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE; #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_LIMIT if F*H
- *          or K*H floats cannot be addressed; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_STRUCT_OLD,
- *          #XSM_ERROR_STRUCT_NEW. O((F + K) H) */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_LIMIT if F*H or K*H floats
+ *          cannot be addressed; #XSM_ERROR_RANGE. O((F + K) H) */
 XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                            const xsm_embedding_options *options, xsm_model **out, xsm_error *err);
 /** Gives up the caller's reference to a model; NULL is allowed. The model is released with the last one: estimators,
@@ -219,7 +217,7 @@ XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t featur
 XSM_API void xsm_model_free(xsm_model *model);
 
 /** Fills `info` (start it with #XSM_MODEL_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_get_info(const xsm_model *model, xsm_model_info *info, xsm_error *err);
 /** K. */
 XSM_API uint32_t xsm_model_class_count(const xsm_model *model);
@@ -245,8 +243,7 @@ XSM_API uint32_t xsm_model_features(const xsm_model *model);
  *  @param geometry an XSM_GEOMETRY_* value
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for distances in a model without features, with tied vectors, or trained by
- *          `hierarchical`; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. On failure the
- *          scores do not change. O(K D) */
+ *          `hierarchical`; #XSM_ERROR_RANGE. On failure the scores do not change. O(K D) */
 XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
 
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
@@ -265,27 +262,28 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
  *                  xsm_dataset_extend(), which also defines which classes are the same. The model gets the labels and
  *                  names of the map, and adds the map's counts to its own. NULL = no new classes
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
- *          number of a class with tied vectors; #XSM_ERROR_RANGE for fewer features or labels that do not increase;
- *          #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_UNSUPPORTED for new features if features
- *          are words of a vocabulary or a transform was fitted for the existing features, and for a model with a
- *          correction (xsm_model_clear_correction()); #XSM_ERROR_LIMIT; #XSM_ERROR_MEMORY. The model is unchanged on
- *          failure. O(K D), or O((K + D) H) for an embedding model; old and new model are in memory during the call. */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for new features if features are words of a vocabulary or a transform was
+ *          fitted for the existing features, and for a model with a correction (xsm_model_clear_correction());
+ *          #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
+ *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
+ *          #XSM_ERROR_RANGE for fewer features or labels that do not increase; #XSM_ERROR_LIMIT. The model is
+ *          unchanged on failure. O(K D), or O((K + D) H) for an embedding model; old and new model are in memory
+ *          during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the map does not have K classes; #XSM_ERROR_RANGE for labels that do not
  *          increase, counts above the number of rows, or an unknown index base; #XSM_ERROR_FORMAT for a name with a
- *          line end or that is not UTF-8; #XSM_ERROR_MEMORY. The model is unchanged on failure. O(K). */
+ *          line end or that is not UTF-8. The model is unchanged on failure. O(K). */
 XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map *map, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with a view of the class map; its `features` is
  *  xsm_model_info::input_features. Valid until the model changes. O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
  *  to new rows. NULL removes the model's transform.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
- *          fitted; #XSM_ERROR_MEMORY */
+ *          fitted */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);
 /** Applies the model's transform, if it has one, to a dataset of untransformed rows.
  *  @return as xsm_transform_apply() */
@@ -293,8 +291,7 @@ XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *data
 /** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
  *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
  *  `score_function`, `calibration` and `library`. A `value` of NULL removes the entry.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8;
- *          #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8 */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */
 XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *key);
@@ -303,8 +300,7 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
  *  write until the model is next trained or freed. If scores are distances, call xsm_model_set_geometry() after
  *  writing. The function first applies pending scale factors to the weights and copies a mapped file to memory;
  *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
- *  @return #XSM_OK; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
- *          #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
 /** Computes the hidden vectors phi of the rows of a batch.
  *  @param model  an embedding model
@@ -312,8 +308,8 @@ XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parame
  *  @param[out] out H floats for row i, starting at out[i*stride]
  *  @param stride floats from one row to the next, >= H
  *  @param err    what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_SHAPE or #XSM_ERROR_RANGE for the batch;
- *          #XSM_ERROR_ARGUMENT. O(nnz H) */
+ *  @return #XSM_OK; #XSM_ERROR_STATE for a linear model; #XSM_ERROR_SHAPE or #XSM_ERROR_RANGE for the batch. O(nnz
+ *          H) */
 XSM_API xsm_status xsm_model_hidden_vectors(const xsm_model *model, const xsm_batch *batch, float *out, size_t stride,
                                             xsm_error *err);
 
@@ -325,8 +321,8 @@ XSM_API xsm_status xsm_model_hidden_vectors(const xsm_model *model, const xsm_ba
  *  @param[out] scores [n][count]
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features; #XSM_ERROR_RANGE for a class that is not below
- *          K or a row that does not exist; #XSM_ERROR_ARGUMENT. A score is bit-identical whatever other classes and
- *          rows are in the call. O(n count nnz). */
+ *          K or a row that does not exist. A score is bit-identical whatever other classes and rows are in the call.
+ *          O(n count nnz). */
 XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *batch, const uint32_t *classes,
                                     size_t count, float *scores, xsm_error *err);
 /** Computes the scores of the classes [first, first+count) for the rows of a batch, in tiles.
@@ -338,11 +334,11 @@ XSM_API xsm_status xsm_model_scores(const xsm_model *model, const xsm_batch *bat
  *  @param stride floats from one row to the next, >= count
  *  @param err    what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not have D features or `stride` is below `count`; #XSM_ERROR_RANGE
- *          for classes or rows that do not exist; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. A score is bit-identical
- *          whatever other classes and rows are in the call, but may differ in the last bits from that of
- *          xsm_model_scores(), which adds in another order. O(n count nnz), limited by arithmetic, not by memory. Each
- *          call allocates scratch memory from the context, because threads share the model: score many rows in a call.
- *          A predictor (predict.h) reuses its own scratch memory. */
+ *          for classes or rows that do not exist. A score is bit-identical whatever other classes and rows are in the
+ *          call, but may differ in the last bits from that of xsm_model_scores(), which adds in another order. O(n
+ *          count nnz), limited by arithmetic, not by memory. Each call allocates scratch memory from the context,
+ *          because threads share the model: score many rows in a call. A predictor (predict.h) reuses its own scratch
+ *          memory. */
 XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch *batch, uint32_t first, uint32_t count,
                                          float *scores, size_t stride, xsm_error *err);
 
@@ -350,8 +346,8 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
  *  complete new one. The same model gives the same bytes, whatever its layout and pending scale factors. The weights
  *  are streamed; no second copy of them is made.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DIVERGED if a weight is not finite (the message names its class and
- *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. On failure an existing file is unchanged. O(K D). */
+ *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine.
+ *          On failure an existing file is unchanged. O(K D). */
 XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
 /** Loads a saved model by mapping its file. The file must not be modified in place while the model exists. Replacing
  *  the file, as xsm_model_save() does, is allowed.
@@ -362,8 +358,7 @@ XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT (the message says what is wrong); #XSM_ERROR_CHECKSUM;
  *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header over 16 MiB; #XSM_ERROR_RANGE for the options;
- *          #XSM_ERROR_UNSUPPORTED on a big-endian machine; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT;
- *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *          #XSM_ERROR_UNSUPPORTED on a big-endian machine */
 XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
                                   xsm_model **out, xsm_error *err);
 

@@ -22,7 +22,7 @@
  *
  * eta is the learning rate. In `adagrad`, t is the sum of the gradients of a batch's examples, not their mean, so one
  * learning rate suits batches of any size. s is stored for every weight and bias; it starts at the value of the option
- * `initial` (0.01), the only option of `adagrad`.
+ * `initial` (0.01). @ref method_options lists all options.
  *
  * Both support embedding models. `adagrad` supports only gradients without `shrinks`, `decay` and `row_bound`, and
  * models whose scores are not distances (xsm_model_set_geometry()). A host can bring an optimizer of its own: a rule in
@@ -58,13 +58,13 @@ extern "C" {
  *  @param name    name of a built-in optimizer
  *  @param[out] out the optimizer, the caller's to release with xsm_optimizer_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message lists the names) */
 XSM_API xsm_status xsm_optimizer_new(xsm_context *context, const char *name, xsm_optimizer **out, xsm_error *err);
 /** Gives up the caller's reference to an optimizer; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_optimizer_free(xsm_optimizer *optimizer);
 
 /** Fills `info` (start it with #XSM_OPTIMIZER_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_optimizer_get_info(const xsm_optimizer *optimizer, xsm_optimizer_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the optimizer is bound.
@@ -81,8 +81,7 @@ XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *nam
 /** Prepares an optimizer for a model, which it keeps until it is bound again or released. A mapped model is copied to
  *  memory. Every call resets the state of the optimizer; xsm_trainer_new() calls this function. `adagrad` allocates as
  *  much memory as the model, in this call or in the first steps: O(K D), or O((F + K) H) for an embedding model.
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `adagrad` on a model whose scores are distances */
 XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model, xsm_error *err);
 /** Takes one step on the bound model.
  *  @param optimizer a bound optimizer
@@ -93,8 +92,7 @@ XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if the step would not be finite (the model is unchanged); #XSM_ERROR_STATE if
  *          not bound; #XSM_ERROR_RANGE for eta, or for rows that do not exist; #XSM_ERROR_SHAPE if n of batch and
  *          gradient or K of gradient and model differ; #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer does
- *          not support; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. O(nnz) for each coefficient, plus O(1) for an L2
- *          penalty. */
+ *          not support. O(nnz) for each coefficient, plus O(1) for an L2 penalty. */
 XSM_API xsm_status xsm_optimizer_apply(xsm_optimizer *optimizer, const xsm_batch *batch, const xsm_gradient *gradient,
                                        double eta, xsm_error *err);
 

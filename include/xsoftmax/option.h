@@ -14,6 +14,7 @@
  *
  * An estimator, sampler, index or optimizer lists its options in a table of #xsm_option. This table defines the
  * accepted values, the text of the command line and the manual, and the suggestions in error messages.
+ * @ref method_options lists those of all built-in methods.
  *  @{ */
 
 /** Type of an option's value and of the struct member that stores it. */

@@ -115,16 +115,15 @@ extern "C" {
  *  @param options settings, or NULL
  *  @param[out] out the predictor, the caller's to release with xsm_predictor_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an option, also for a beam that is narrower than `top`; #XSM_ERROR_STATE for
- *          an index that is not built for this model in its present state; #XSM_ERROR_UNSUPPORTED for a beam in a model
- *          without a tree; #XSM_ERROR_ARGUMENT for an index and a beam together; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK; #XSM_ERROR_STATE for an index that is not built for this model in its present state;
+ *          #XSM_ERROR_UNSUPPORTED for a beam in a model without a tree; #XSM_ERROR_RANGE for an option, also for a
+ *          beam that is narrower than `top`; #XSM_ERROR_ARGUMENT for an index and a beam together */
 XSM_API xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                                      xsm_error *err);
 /** Releases a predictor; NULL is allowed. */
 XSM_API void xsm_predictor_free(xsm_predictor *predictor);
 /** Fills `info` (start it with #XSM_PREDICTOR_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_predictor_info *info, xsm_error *err);
 /** Finds the classes with the highest scores of each row of a batch, on the calling thread only.
  *  @param predictor the predictor
@@ -133,9 +132,9 @@ XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_pr
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score is not finite (earlier rows may already be filled in);
  *          #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE if the model has grown or has another correction since
  *          the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
- *          probabilities with a search; #XSM_ERROR_MEMORY. O(n K nnz), or n searches; a search with a beam of width W
- *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
- *          model's layout has changed (xsm_model_set_layout()) or the index has been built again. */
+ *          probabilities with a search. O(n K nnz), or n searches; a search with a beam of width W costs O(W nnz) and
+ *          O(W c log K) for a tree on c components. Allocates no memory, except once after the model's layout has
+ *          changed (xsm_model_set_layout()) or the index has been built again. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
 /** Compares the result of a search with that of scoring all classes.
@@ -145,9 +144,9 @@ XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_predict
  *  @param options options of the predictor to evaluate; `top` at least xsm_search_metrics::top, which is the default
  *  @param[in,out] metrics the result, see #xsm_search_metrics
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
- *          #XSM_ERROR_ARGUMENT. Every class of every row is scored once, and O(top^2) classes of a row are compared.
- *          The result is the same for any number of threads. */
+ *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE.
+ *          Every class of every row is scored once, and O(top^2) classes of a row are compared. The result is the same
+ *          for any number of threads. */
 XSM_API xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                        const xsm_predictor_options *options, xsm_search_metrics *metrics,
                                        xsm_error *err);

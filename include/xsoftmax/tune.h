@@ -166,7 +166,7 @@ XSM_API xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xs
 /** Releases the result of xsm_tune_eta(); NULL is allowed. */
 XSM_API void xsm_tuning_free(xsm_tuning *tuning);
 /** Fills `info` (start it with #XSM_TUNING_INFO_INIT).
- *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_tuning_get_info(const xsm_tuning *tuning, xsm_tuning_info *info, xsm_error *err);
 /** Fills `trial` (start it with #XSM_TUNE_TRIAL_INIT) with trial number `index`; trials are sorted by round, then by
  *  rate.

@@ -29,7 +29,7 @@ extern "C" {
  *  @param size bytes of the struct in the program; becomes its `size`
  *  @param err  what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW for a size that
- *          no release has; #XSM_ERROR_ARGUMENT. Any thread. O(number of structs + size). */
+ *          no release has. Any thread. O(number of structs + size). */
 XSM_API xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err);
 
 /** Meaning of a status in a few words; NULL for an unknown number. Static string, any thread. */
@@ -37,7 +37,7 @@ XSM_API const char *xsm_status_text(xsm_status status);
 
 /** As xsm_batch_range(), for languages that cannot call functions of a header: sets every member of the caller's batch
  *  except `size`, which the caller has set to its own (xsm_struct_init() does).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for no batch; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O(1). */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for no batch. O(1). */
 XSM_API xsm_status xsm_batch_set_range(xsm_batch *batch, const xsm_dataset *dataset, uint64_t first, uint64_t count,
                                        xsm_error *err);
 
@@ -54,8 +54,8 @@ XSM_API xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t 
                                                const float *values, uint64_t count, uint32_t features, xsm_error *err);
 
 /** Sets a list of classes, without duplicates; it is copied. As text, a list is numbers separated by commas.
- *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT if the option is not a list; #XSM_ERROR_RANGE; #XSM_ERROR_STATE;
- *          #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_FORMAT if the option is not a list; #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_STATE */
 XSM_API xsm_status xsm_estimator_set_classes(xsm_estimator *estimator, const char *name, const uint32_t *classes,
                                              uint32_t count, xsm_error *err);
 

@@ -151,7 +151,7 @@ XSM_API xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops 
  *  @param like      an index that is not built. NULL: use the options of the estimator again
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if the estimator is
- *          bound or `like` is built; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+ *          bound or `like` is built */
 XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_index *like, xsm_error *err);
 
 /** Facts about an index of an estimator that searches; there is one index for each block of coordinates.
@@ -160,7 +160,7 @@ XSM_API xsm_status xsm_estimator_set_index(xsm_estimator *estimator, const xsm_i
  *  @param[out] info start it with #XSM_INDEX_INFO_INIT; `rows` is 0 until the search begins
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an estimator that does not search; #XSM_ERROR_STATE if it is not bound;
- *          #XSM_ERROR_RANGE for a block that does not exist; #XSM_ERROR_ARGUMENT */
+ *          #XSM_ERROR_RANGE for a block that does not exist */
 XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint32_t block, xsm_index_info *info,
                                             xsm_error *err);
 

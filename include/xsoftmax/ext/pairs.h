@@ -37,9 +37,8 @@ extern "C" {
  *  @param strength above 0; xsm_choose() finds a value (xsm_choice_info::pairs). Existing pairs are replaced
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for dense rows, and for a model with another correction; #XSM_ERROR_SHAPE if
- *          features or classes of rows and model differ; #XSM_ERROR_RANGE; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. The
- *          model is unchanged on failure. O(non-zeros times labels), which also bounds the number of pairs; each pair
- *          needs 8 bytes */
+ *          features or classes of rows and model differ; #XSM_ERROR_RANGE. The model is unchanged on failure.
+ *          O(non-zeros times labels), which also bounds the number of pairs; each pair needs 8 bytes */
 XSM_API xsm_status xsm_model_add_pairs(xsm_model *model, const xsm_dataset *train, double strength, xsm_error *err);
 
 #ifdef __cplusplus

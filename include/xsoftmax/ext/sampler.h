@@ -200,7 +200,7 @@ XSM_API xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops
 
 /** Writes an array of the state. Name and numbers are not copied: they must stay unchanged until the sampler is
  *  changed, bound again or freed.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for an invalid array or a name that is already written; #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for an invalid array or a name that is already written */
 XSM_API xsm_status xsm_array_write(xsm_array_writer *writer, const xsm_array *array, xsm_error *err);
 /** Finds an array by name.
  *  @param reader the reader that load() got
@@ -210,7 +210,7 @@ XSM_API xsm_status xsm_array_write(xsm_array_writer *writer, const xsm_array *ar
  *  @param[out] array start it with #XSM_ARRAY_INIT; its numbers are aligned to their size and valid until load()
  *                returns
  *  @param err    what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_FORMAT if there is no array with this name, type and rank; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK; #XSM_ERROR_FORMAT if there is no array with this name, type and rank */
 XSM_API xsm_status xsm_array_read(const xsm_array_reader *reader, const char *name, int32_t type, uint32_t rank,
                                   xsm_array *array, xsm_error *err);
 

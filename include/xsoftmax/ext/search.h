@@ -40,8 +40,7 @@ extern "C" {
 /** Builds the index of rows in the caller's memory. If the index is already built, it is built again from scratch.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
  *          for a stride below the width; #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that
- *          does not fit them; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. After a failure the index is
- *          not built. O(K D) for `exact`; O(K C D) for `spherical`. */
+ *          does not fit them. After a failure the index is not built. O(K D) for `exact`; O(K C D) for `spherical`. */
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 
 /** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index

@@ -63,7 +63,8 @@ typedef struct xsm_embedding_view {
 typedef struct xsm_parameters_view {
     size_t size;                /**< sizeof(xsm_parameters_view). */
     const float *weight;        /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
-                                     class-major nor feature-major: then read `data`, or let the library compute scores. */
+                                     class-major nor feature-major: then read `data`, or let the library compute
+                                     scores. */
     const void *data;           /**< The stored weights, of type `dtype`. */
     uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows. */
     const float *bias;          /**< [K], without factors, or NULL. */
@@ -90,7 +91,7 @@ extern "C" {
 /** Fills `view` (start it with #XSM_PARAMETERS_VIEW_INIT) with pointers to the weights as they are stored, valid until
  *  the model changes. Copies nothing and changes nothing: a mapped model stays mapped, and scale factors stay pending.
  *  O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_view(const xsm_model *model, xsm_parameters_view *view, xsm_error *err);
 
 /** As xsm_model_parameters(), for the vectors of the features of an embedding model. xsm_model_parameters() gives its W
@@ -106,8 +107,8 @@ XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embeddin
 
 /** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
  *  copy during the call, and copies a mapped file to memory. O(K D).
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. The scores of the model do not change, whatever the result. */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors; #XSM_ERROR_RANGE for an unknown layout.
+ *          The scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 #ifdef __cplusplus

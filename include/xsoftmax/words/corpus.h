@@ -72,18 +72,17 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT, with line and column, for a word that is not UTF-8 or is longer
  *          than 65535 bytes; #XSM_ERROR_DATA if no word occurs `min_count` times; #XSM_ERROR_RANGE for the options;
- *          #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT;
- *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. O(bytes of the file). */
+ *          #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib. O(bytes of the file). */
 XSM_API xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_corpus_options *options,
                                    xsm_corpus **out, xsm_error *err);
 /** Gives up the caller's reference to a corpus; NULL is allowed. Trainers keep theirs. */
 XSM_API void xsm_corpus_free(xsm_corpus *corpus);
 /** Fills `info` (start it with #XSM_CORPUS_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_corpus_get_info(const xsm_corpus *corpus, xsm_corpus_info *info, xsm_error *err);
 /** Fills `map` (start it with #XSM_CLASS_MAP_INIT) with the words as names of classes 0..V-1 and their counts; D is 0.
  *  Valid as long as the corpus.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_corpus_get_class_map(const xsm_corpus *corpus, xsm_class_map *map, xsm_error *err);
 /** The number of a word, #XSM_CLASS_UNSEEN if it is not in the vocabulary or an argument is NULL. O(length). */
 XSM_API uint32_t xsm_corpus_find(const xsm_corpus *corpus, const char *word);

@@ -16,6 +16,8 @@
  * An index contains K rows of D numbers, such as the rows of weights of a model. It finds the rows with the highest
  * score for a query: the inner product of row and query, plus the row's bias if there is one.
  *
+ * Built in, with options that @ref method_options lists:
+ *
  * | name | what it does | cost of a query |
  * |---|---|---|
  * | `exact` | scores every row, in tiles | K D |
@@ -85,7 +87,7 @@ extern "C" {
  *  @param name    name of a built-in index
  *  @param[out] out the index, the caller's to release with xsm_index_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one) */
 XSM_API xsm_status xsm_index_new(xsm_context *context, const char *name, xsm_index **out, xsm_error *err);
 /** Gives up the caller's reference to an index; NULL is allowed. Predictors keep theirs. */
 XSM_API void xsm_index_free(xsm_index *index);
@@ -111,17 +113,17 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
  *  @param classes [count] the rows that changed, without duplicates
  *  @param count   number of these rows
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_DIVERGED
- *          for a number that is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER. After a failure the index may contain
- *          old values of some rows. O(count C D) for `spherical`. */
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite; #XSM_ERROR_STATE if not built;
+ *          #XSM_ERROR_RANGE for a row that does not exist. After a failure the index may contain old values of some
+ *          rows. O(count C D) for `spherical`. */
 XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
 /** Searches, on the context's threads.
  *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
- *          #XSM_ERROR_DATA if a host's table returns invalid lists; the errors of a host's table; #XSM_ERROR_MEMORY;
- *          #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
+ *          #XSM_ERROR_DATA if a host's table returns invalid lists; the errors of a host's table. O(n K D) for `exact`,
+ *          O(n (C + probe) D) for `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
 /** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all but the name is zero if the index is not built. O(C).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_index_get_info(const xsm_index *index, xsm_index_info *info, xsm_error *err);
 
 #ifdef __cplusplus

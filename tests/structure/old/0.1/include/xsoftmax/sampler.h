@@ -16,7 +16,8 @@
  *
  * A sampler is a distribution q(k|x) over the K classes, which may depend on the features x of an example. It draws
  * classes at low cost and computes the probability of each drawn class. Estimators that compute the scores (logits) of
- * sampled classes correct for these probabilities. Built in:
+ * sampled classes correct for these probabilities. Built in, with options that
+ * @ref method_options lists:
  *
  * | name | q(k given x) | cost of a draw |
  * |---|---|---|
@@ -61,13 +62,13 @@ extern "C" {
  *  @param name    name of a built-in sampler
  *  @param[out] out the sampler, the caller's to release with xsm_sampler_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one); #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown name (the message suggests a similar one) */
 XSM_API xsm_status xsm_sampler_new(xsm_context *context, const char *name, xsm_sampler **out, xsm_error *err);
 /** Gives up the caller's reference to a sampler; NULL is allowed. Estimators that it was set for keep it. */
 XSM_API void xsm_sampler_free(xsm_sampler *sampler);
 
 /** Fills `info` (start it with #XSM_SAMPLER_INFO_INIT). O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_sampler_get_info(const xsm_sampler *sampler, xsm_sampler_info *info, xsm_error *err);
 
 /** Sets an option from text. Options can be set until the sampler is bound.
@@ -85,8 +86,8 @@ XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, cha
  *  scratch.
  *  @return #XSM_OK; #XSM_ERROR_DATA if no class has a positive probability; #XSM_ERROR_RANGE for an option that does
  *          not fit the data; #XSM_ERROR_UNSUPPORTED for `tree` with rows without features; the errors of a host's
- *          table; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT. O(1) for `uniform`, O(K) for `frequency`,
- *          O(N c^2 log K) for `tree`, plus the cost of the principal components. */
+ *          table. O(1) for `uniform`, O(K) for `frequency`, O(N c^2 log K) for `tree`, plus the cost of the principal
+ *          components. */
 XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *train, xsm_error *err);
 
 /** Saves the options and the distribution of a bound sampler in a safetensors file, so that a tree need not be fitted
@@ -95,7 +96,7 @@ XSM_API xsm_status xsm_sampler_bind(xsm_sampler *sampler, const xsm_dataset *tra
  *  @param path    the file
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not bound; #XSM_ERROR_UNSUPPORTED for a host's table
- *          without save(); the errors of the table's save(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+ *          without save(); the errors of the table's save() */
 XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path, xsm_error *err);
 /** Loads a sampler. It is bound, and its draws are bit-identical to those of the saved sampler.
  *  @param context context, or NULL
@@ -105,7 +106,7 @@ XSM_API xsm_status xsm_sampler_save(const xsm_sampler *sampler, const char *path
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for a file that is damaged or contains no sampler; #XSM_ERROR_NAME
  *          for a sampler that is not built in, or whose name is not that of `ops`; #XSM_ERROR_UNSUPPORTED for a table
- *          without load(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT */
+ *          without load() */
 XSM_API xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops,
                                     xsm_sampler **out, xsm_error *err);
 

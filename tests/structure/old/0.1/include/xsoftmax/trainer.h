@@ -112,10 +112,10 @@ extern "C" {
  *  @param options   settings, or NULL
  *  @param[out] out  the trainer, the caller's to release with xsm_trainer_free()
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE if training or test rows do not match the model;
- *          #XSM_ERROR_UNSUPPORTED for a batch size that the estimator does not support, or an estimator that the
- *          optimizer does not support; the errors of xsm_estimator_bind() and xsm_optimizer_bind();
- *          #XSM_ERROR_MEMORY */
+ *  @return #XSM_OK; #XSM_ERROR_DATA for rows that the estimator cannot learn from, and the other errors of
+ *          xsm_estimator_bind() and xsm_optimizer_bind(); #XSM_ERROR_SHAPE if training or test rows do not match the
+ *          model; #XSM_ERROR_UNSUPPORTED for a batch size that the estimator does not support, or an estimator that the
+ *          optimizer does not support; #XSM_ERROR_RANGE for an option */
 XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                    xsm_estimator *estimator, xsm_optimizer *optimizer,
                                    const xsm_trainer_options *options, xsm_trainer **out, xsm_error *err);
@@ -126,7 +126,7 @@ XSM_API void xsm_trainer_free(xsm_trainer *trainer);
  *          and finite; with several threads, some later steps on other classes may have been taken); #XSM_CANCELLED if
  *          the callback returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
  *          something else, or the estimator has been bound again with options that make it score all classes (in the
- *          callback, too); #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *          callback, too) */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves the complete state of the run in one file: the model, the state of estimator and optimizer, the positions in
  *  the epoch and in the random streams, the settings, and a fingerprint of the data. A run that xsm_trainer_resume()
@@ -140,7 +140,7 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_UNSUPPORTED for a host's estimator that stores something for each row but
  *          has no xsm_estimator_ops::state_tensor, for a host's index without save(), and on a big-endian machine;
  *          #XSM_ERROR_DIVERGED if a number is not finite; #XSM_ERROR_ARGUMENT for a host's estimator with two tensors
- *          of the same name; #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY */
+ *          of the same name; #XSM_ERROR_STATE as xsm_trainer_run() */
 XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Restores the state of a run from a checkpoint. The model, the estimator and the optimizer of the trainer change
  *  accordingly. xsm_trainer_run() then gives results that are bit-identical to those of a run without interruption, for
@@ -152,14 +152,14 @@ XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path
  *  @param trainer the trainer, new or not
  *  @param path    a file of xsm_trainer_checkpoint()
  *  @param err     what went wrong, or NULL; the message names the first setting that differs
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for a different setting; #XSM_ERROR_DATA for different rows, or a sampler that
- *          draws different classes; #XSM_ERROR_IO, #XSM_ERROR_FORMAT, #XSM_ERROR_CHECKSUM and #XSM_ERROR_FILE_VERSION
- *          for the file; #XSM_ERROR_SHAPE if only one of the models has a bias; #XSM_ERROR_RANGE if the checkpoint is
- *          past the number of epochs; #XSM_ERROR_STATE as xsm_trainer_run(); #XSM_ERROR_MEMORY. On failure nothing
- *          changes. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA for different rows, or a sampler that draws different classes;
+ *          #XSM_ERROR_ARGUMENT for a different setting; #XSM_ERROR_IO, #XSM_ERROR_FORMAT, #XSM_ERROR_CHECKSUM and
+ *          #XSM_ERROR_FILE_VERSION for the file; #XSM_ERROR_SHAPE if only one of the models has a bias;
+ *          #XSM_ERROR_RANGE if the checkpoint is past the number of epochs; #XSM_ERROR_STATE as xsm_trainer_run().
+ *          On failure nothing changes. */
 XSM_API xsm_status xsm_trainer_resume(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Fills `progress` (start it with #XSM_PROGRESS_INIT) with the progress of the run. O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_trainer_get_progress(const xsm_trainer *trainer, xsm_progress *progress, xsm_error *err);
 
 #ifdef __cplusplus

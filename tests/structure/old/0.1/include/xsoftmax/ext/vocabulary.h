@@ -28,7 +28,7 @@ XSM_API const char *xsm_vocabulary_word(const xsm_vocabulary *vocabulary, uint32
 
 /** Fills `options` (start it with #XSM_TEXT_OPTIONS_INIT) with the options that the vocabulary was made with, defaults
  *  filled in; the prefix is borrowed.
- *  @return #XSM_OK, #XSM_ERROR_ARGUMENT, #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *vocabulary, xsm_text_options *options,
                                               xsm_error *err);
 

@@ -111,7 +111,7 @@ extern "C" {
  *  @param seed      seed of the random stream
  *  @param[out] out  the model, the caller's to release with xsm_model_free()
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE; the errors of xsm_model_new_linear(); #XSM_ERROR_ARGUMENT. O(V D). */
+ *  @return #XSM_OK; the errors of xsm_model_new_linear(); #XSM_ERROR_RANGE. O(V D). */
 XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
                                       uint64_t seed, xsm_model **out, xsm_error *err);
 
@@ -136,8 +136,7 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for models that do not match the corpus or each other; #XSM_ERROR_DATA for a
  *          vocabulary of one word or models of zeros; #XSM_ERROR_UNSUPPORTED for an estimator that scores every class
  *          or searches, or has an L2 penalty or a maximum row norm, and for models with a bias or a correction;
- *          #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind(); #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT;
- *          #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *          #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind() */
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                                     xsm_error *err);
@@ -145,12 +144,12 @@ XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corp
 XSM_API void xsm_skipgram_free(xsm_skipgram *trainer);
 /** Trains to the end of the last epoch; after a cancelled run, continues it. O((negatives + 1) D) for each pair.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if scores are not finite (the models are those before this batch);
- *          #XSM_CANCELLED if the callback returned non-zero; #XSM_ERROR_IO and #XSM_ERROR_FORMAT for a text that can no
- *          longer be read; #XSM_ERROR_STATE if the text has changed, or the estimator has been bound to something else;
- *          #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER */
+ *          #XSM_CANCELLED if the callback returned non-zero; #XSM_ERROR_IO and #XSM_ERROR_FORMAT for a text that can
+ *          no longer be read; #XSM_ERROR_STATE if the text has changed, or the estimator has been bound to something
+ *          else */
 XSM_API xsm_status xsm_skipgram_run(xsm_skipgram *trainer, xsm_error *err);
 /** Fills `progress` (start it with #XSM_PROGRESS_INIT) with the progress of the run. O(1).
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_progress *progress, xsm_error *err);
 
 /** Minimises the collapsed objective of a skip-gram model with full gradients (Yen et al., Loss decomposition for fast
@@ -186,7 +185,7 @@ XSM_API xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corp
 /** Writes word vectors as text in the format of word2vec and fastText (`.vec`): a line "V D", then a line for each word
  *  with its name and D numbers, which read back as the same float32. An existing file is replaced atomically.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DATA for a model whose classes have no names, or a name with white space;
- *          #XSM_ERROR_DIVERGED for a weight that is not finite; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(V D). */
+ *          #XSM_ERROR_DIVERGED for a weight that is not finite. O(V D). */
 XSM_API xsm_status xsm_word_model_write(const xsm_model *model, const char *path, xsm_error *err);
 /** Reads a text file of word vectors, plain or gzip, into a model. The words are the names of its classes.
  *  @param context context, or NULL
@@ -194,7 +193,7 @@ XSM_API xsm_status xsm_word_model_write(const xsm_model *model, const char *path
  *  @param[out] out the model, the caller's
  *  @param err     what went wrong, with line and column
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_LIMIT; #XSM_ERROR_UNSUPPORTED for
- *          gzip in a build without zlib; #XSM_ERROR_MEMORY; #XSM_ERROR_ARGUMENT. O(V D). */
+ *          gzip in a build without zlib. O(V D). */
 XSM_API xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model **out, xsm_error *err);
 
 #ifdef __cplusplus
