@@ -18,8 +18,7 @@
 /* A kind of methods. */
 typedef struct kind {
     const char *title, *intro;
-    size_t (*count)(void);
-    const char *(*name)(size_t method);
+    const char *(*name)(size_t method); /* NULL past the last */
     const char *(*summary)(size_t method);
     const xsm_option *(*option)(size_t method, size_t option);
 } kind;
@@ -27,11 +26,11 @@ typedef struct kind {
 #define KIND(type)                                                                                                     \
     static const char *type##_name(size_t method)                                                                      \
     {                                                                                                                  \
-        return xsm_##type##_ops_name(xsm_##type##_at(method));                                                         \
+        return xsm_##type##_at(method) ? xsm_##type##_at(method)->name : NULL;                                         \
     }                                                                                                                  \
     static const char *type##_summary(size_t method)                                                                   \
     {                                                                                                                  \
-        return xsm_##type##_ops_summary(xsm_##type##_at(method));                                                      \
+        return xsm_##type##_at(method)->summary;                                                                       \
     }                                                                                                                  \
     static const xsm_option *type##_option(size_t method, size_t option)                                               \
     {                                                                                                                  \
@@ -43,7 +42,7 @@ KIND(sampler)
 KIND(index)
 KIND(optimizer)
 
-#define CALLS(type) xsm_##type##_count, type##_name, type##_summary, type##_option
+#define CALLS(type) type##_name, type##_summary, type##_option
 
 static const kind kinds[] = {
     {"Estimators",
@@ -124,14 +123,14 @@ static void put_option(const xsm_option *o)
 static bool is_common(const kind *k, size_t place)
 {
     const xsm_option *first = k->option(0, place);
-    for (size_t i = 1; first && i < k->count(); i++) {
+    for (size_t i = 1; first && k->name(i); i++) {
         const xsm_option *other = k->option(i, place);
         if (!other || strcmp(other->name, first->name) != 0 || strcmp(other->help, first->help) != 0 ||
             strcmp(other->initial, first->initial) != 0) {
             return false;
         }
     }
-    return first && k->count() > 1;
+    return first && k->name(1);
 }
 
 static void put_table(const kind *k, size_t method, size_t first, size_t end)
@@ -154,7 +153,7 @@ static void put_kind(const kind *k)
         printf("All of them have:\n\n");
         put_table(k, 0, 0, common);
     }
-    for (size_t i = 0; i < k->count(); i++) {
+    for (size_t i = 0; k->name(i); i++) {
         size_t end = common;
         while (k->option(i, end)) {
             end++;

@@ -236,8 +236,8 @@ static double compare(const xsm_estimator_ops *ops, const char *negatives, doubl
     metrics.top = 5;
     metrics.precision = precision;
     check(xsm_evaluate(context, model, test, NULL, &metrics, &err), &err);
-    printf("%-9s %9s %10.1f %% %10.1f %% %10.2f s\n", xsm_estimator_ops_name(ops), negatives, 100 * precision[0],
-           500 * precision[4], seconds);
+    printf("%-9s %9s %10.1f %% %10.1f %% %10.2f s\n", ops->name, negatives, 100 * precision[0], 500 * precision[4],
+           seconds);
     fflush(stdout);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);

@@ -150,7 +150,7 @@ static double compare(const xsm_optimizer_ops *ops, double eta, const xsm_datase
     check(xsm_trainer_new(NULL, model, train, estimator, optimizer, &how, &trainer, &err), &err);
     check(xsm_trainer_run(trainer, &err), &err);
     check(xsm_evaluate(NULL, model, test, NULL, &metrics, &err), &err);
-    printf("%-9s %6g %12.3f %10.1f %%\n", xsm_optimizer_ops_name(ops), eta, metrics.log_loss, 100 * precision);
+    printf("%-9s %6g %12.3f %10.1f %%\n", ops->name, eta, metrics.log_loss, 100 * precision);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);

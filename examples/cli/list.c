@@ -47,10 +47,9 @@ static char *accepted(const xsm_option *option)
 
 /* A kind of methods, each with a name, a one-line description and options. */
 typedef struct kind {
-    const char *prefix; /* prefix of its options in --set */
-    const char *use;    /* how to select one, with %s for its name, or NULL */
-    size_t (*count)(void);
-    const char *(*name)(size_t index);
+    const char *prefix;                /* prefix of its options in --set */
+    const char *use;                   /* how to select one, with %s for its name, or NULL */
+    const char *(*name)(size_t index); /* NULL past the last */
     const char *(*summary)(size_t index);
     const xsm_option *(*option)(size_t index, size_t option);
     void (*missing)(const char *name, xsm_error *err); /* the library's message for an unknown name */
@@ -59,11 +58,11 @@ typedef struct kind {
 #define DEFINE_KIND(type, prefix_, use_)                                                                               \
     static const char *type##_name(size_t index)                                                                       \
     {                                                                                                                  \
-        return xsm_##type##_ops_name(xsm_##type##_at(index));                                                          \
+        return xsm_##type##_at(index) ? xsm_##type##_at(index)->name : NULL;                                           \
     }                                                                                                                  \
     static const char *type##_summary(size_t index)                                                                    \
     {                                                                                                                  \
-        return xsm_##type##_ops_summary(xsm_##type##_at(index));                                                       \
+        return xsm_##type##_at(index)->summary;                                                                        \
     }                                                                                                                  \
     static const xsm_option *type##_option(size_t index, size_t option)                                                \
     {                                                                                                                  \
@@ -76,8 +75,7 @@ typedef struct kind {
             xsm_##type##_free(made);                                                                                   \
         }                                                                                                              \
     }                                                                                                                  \
-    static const kind type##_kind = {prefix_,        use_,          xsm_##type##_count, type##_name,                   \
-                                     type##_summary, type##_option, type##_missing};
+    static const kind type##_kind = {prefix_, use_, type##_name, type##_summary, type##_option, type##_missing};
 
 DEFINE_KIND(estimator, "", NULL)
 DEFINE_KIND(sampler, "sampler.", "For estimators that take a sampler: --set sampler=")
@@ -102,7 +100,7 @@ static void show_options(const kind *k, size_t index)
 /* The options of every sampler or index that an estimator accepts. */
 static void show_parts(const kind *part, const char *option)
 {
-    for (size_t i = 0; i < part->count(); i++) {
+    for (size_t i = 0; part->name(i); i++) {
         printf("\nWith %s=%s:\n", option, part->name(i));
         show_options(part, i);
     }
@@ -111,10 +109,10 @@ static void show_parts(const kind *part, const char *option)
 static int show(const kind *k, const char *name)
 {
     size_t index = 0;
-    while (index < k->count() && strcmp(k->name(index), name) != 0) {
+    while (k->name(index) && strcmp(k->name(index), name) != 0) {
         index++;
     }
-    if (index == k->count()) {
+    if (!k->name(index)) {
         xsm_error err = XSM_ERROR_INIT;
         k->missing(name, &err);
         return cli_misuse("%s", err.message);
@@ -147,11 +145,11 @@ static int list(const kind *k, const cli_command *command, int argc, char **argv
         return show(k, name);
     }
     int width = 0;
-    for (size_t i = 0; i < k->count(); i++) {
+    for (size_t i = 0; k->name(i); i++) {
         int length = (int)strlen(k->name(i));
         width = length > width ? length : width;
     }
-    for (size_t i = 0; i < k->count(); i++) {
+    for (size_t i = 0; k->name(i); i++) {
         printf("%-*s  %s\n", width, k->name(i), k->summary(i));
     }
     return CLI_DONE;

@@ -109,7 +109,7 @@ XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, c
  *          model of `hierarchical` */
 XSM_API xsm_status xsm_model_set_calibration(xsm_model *model, const xsm_calibration *calibration, xsm_error *err);
 /** Fills `calibration` (start it with #XSM_CALIBRATION_INIT) with that of a model.
- *  @return #XSM_OK */
+ *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_get_calibration(const xsm_model *model, xsm_calibration *calibration, xsm_error *err);
 
 #ifdef __cplusplus

@@ -87,19 +87,8 @@ bool xsmi_parse_double(const char *text, double *value);
 size_t xsmi_print_double(double value, int digits, char *buffer, size_t size);
 bool xsmi_parse_int(const char *text, int64_t *value);
 
-/* Defines xsm_KIND_ops_name(), _ops_summary() and _ops_option() by a function options_of(ops, common, state) that
- * returns the group of options. */
+/* Defines xsm_KIND_ops_option() by a function options_of(ops, common, state) that returns the group of options. */
 #define XSMI_DESCRIBE_OPS(kind)                                                                                        \
-    const char *xsm_##kind##_ops_name(const xsm_##kind##_ops *ops)                                                     \
-    {                                                                                                                  \
-        return ops ? ops->name : NULL;                                                                                 \
-    }                                                                                                                  \
-                                                                                                                       \
-    const char *xsm_##kind##_ops_summary(const xsm_##kind##_ops *ops)                                                  \
-    {                                                                                                                  \
-        return ops ? ops->summary : NULL;                                                                              \
-    }                                                                                                                  \
-                                                                                                                       \
     const xsm_option *xsm_##kind##_ops_option(const xsm_##kind##_ops *ops, size_t index)                               \
     {                                                                                                                  \
         if (!ops) {                                                                                                    \
@@ -109,7 +98,7 @@ bool xsmi_parse_int(const char *text, int64_t *value);
         return xsmi_group_at(&group, index);                                                                           \
     }
 
-/* Defines xsm_KIND_name(), _set(), _set_number() and _get() of an object with the members ops and state,
+/* Defines xsm_KIND_set(), _set_number() and _get() of an object with the members ops and state,
  * and the values of common options at `common`, an expression with `object`. Options may be set while closed(object) is
  * NULL, and must otherwise have been set when it says: "before the index is built". */
 #define XSMI_OBJECT_OPTIONS(kind, closed, common)                                                                      \

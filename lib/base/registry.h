@@ -18,23 +18,18 @@
 /* The names of a list, ended by NULL, as options with choices take them: the inside of an array's braces. */
 #define XSMI_REGISTRY_NAMES(list) list(XSMI_REGISTRY_NAME) NULL
 
-/* Defines xsm_KIND_count(), xsm_KIND_at(), xsm_KIND_find() and xsm_KIND_new() over the tables of a list. */
+/* Defines xsm_KIND_at(), xsm_KIND_find() and xsm_KIND_new() over the tables of a list. */
 #define XSMI_REGISTRY(kind, tables)                                                                                    \
     static const xsm_##kind##_ops *const registry[] = {tables};                                                        \
                                                                                                                        \
-    size_t xsm_##kind##_count(void)                                                                                    \
-    {                                                                                                                  \
-        return sizeof registry / sizeof registry[0];                                                                   \
-    }                                                                                                                  \
-                                                                                                                       \
     const xsm_##kind##_ops *xsm_##kind##_at(size_t index)                                                              \
     {                                                                                                                  \
-        return index < xsm_##kind##_count() ? registry[index] : NULL;                                                  \
+        return index < sizeof registry / sizeof registry[0] ? registry[index] : NULL;                                  \
     }                                                                                                                  \
                                                                                                                        \
     const xsm_##kind##_ops *xsm_##kind##_find(const char *name)                                                        \
     {                                                                                                                  \
-        for (size_t i = 0; name && i < xsm_##kind##_count(); i++) {                                                    \
+        for (size_t i = 0; name && xsm_##kind##_at(i); i++) {                                                          \
             if (strcmp(registry[i]->name, name) == 0) {                                                                \
                 return registry[i];                                                                                    \
             }                                                                                                          \
@@ -53,7 +48,7 @@
         XSMI_ENTER();                                                                                                  \
         const xsm_##kind##_ops *ops = xsm_##kind##_find(name);                                                         \
         return ops ? xsm_##kind##_new_from(context, ops, out, err)                                                     \
-                   : xsmi_fail_name(err, #kind, name, xsm_##kind##_count(), name_at);                                  \
+                   : xsmi_fail_name(err, #kind, name, sizeof registry / sizeof registry[0], name_at);                  \
     }
 
 #endif

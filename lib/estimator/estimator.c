@@ -92,7 +92,7 @@ static xsmi_option_group options_of(const xsm_estimator_ops *ops, void *common, 
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-/* xsm_estimator_ops_name(), _ops_summary(), _ops_option() */
+/* xsm_estimator_ops_option() */
 XSMI_DESCRIBE_OPS(estimator)
 
 static uint32_t functions_of(const xsm_estimator_ops *ops)

@@ -26,7 +26,7 @@ static xsmi_option_group options_of(const xsm_index_ops *ops, void *common, void
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-/* xsm_index_ops_name(), _ops_summary(), _ops_option() */
+/* xsm_index_ops_option() */
 XSMI_DESCRIBE_OPS(index)
 
 static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_error *err)

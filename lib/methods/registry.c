@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* xsm_estimator_count(), _at(), _find(), _new() */
+/* xsm_estimator_at(), _find(), _new() */
 XSMI_REGISTRY(estimator, XSMI_ESTIMATORS(XSMI_REGISTRY_TABLE))
 
 xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
@@ -16,7 +16,7 @@ xsm_status xsmi_estimator_check_full(const xsm_estimator *e, xsm_error *err)
     char accepted[256];
     size_t used = 0;
     accepted[0] = '\0';
-    for (size_t i = 0; i < xsm_estimator_count() && used < sizeof accepted; i++) {
+    for (size_t i = 0; xsm_estimator_at(i) && used < sizeof accepted; i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         bool exact = (ops->kind == XSM_ESTIMATOR_EXACT) != 0;
         if (exact || ops->exact) {

@@ -21,7 +21,7 @@ static xsmi_option_group options_of(const xsm_optimizer_ops *ops, const void *co
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-/* xsm_optimizer_ops_name(), _ops_summary(), _ops_option() */
+/* xsm_optimizer_ops_option() */
 XSMI_DESCRIBE_OPS(optimizer)
 
 /* Longest name of an accumulator: a checkpoint adds words to it. */

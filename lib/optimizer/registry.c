@@ -2,5 +2,5 @@
 #include "base/registry.h"
 #include "optimizer/optimizer.h"
 
-/* xsm_optimizer_count(), _at(), _find(), _new() */
+/* xsm_optimizer_at(), _find(), _new() */
 XSMI_REGISTRY(optimizer, XSMI_OPTIMIZERS(XSMI_REGISTRY_TABLE))

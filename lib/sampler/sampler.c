@@ -27,7 +27,7 @@ static xsmi_option_group options_of(const xsm_sampler_ops *ops, void *common, vo
 
 /* -- tables -------------------------------------------------------------------------------------------------------- */
 
-/* xsm_sampler_ops_name(), _ops_summary(), _ops_option() */
+/* xsm_sampler_ops_option() */
 XSMI_DESCRIBE_OPS(sampler)
 
 static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, xsm_error *err)

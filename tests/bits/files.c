@@ -208,9 +208,9 @@ void bits_of_files(void)
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)); i++) {
         for (int form = BITS_DENSE; form <= BITS_SPARSE; form++) {
-            files_of(xsm_estimator_ops_name(ops), form);
+            files_of(ops->name, form);
         }
-        checkpoints_of(xsm_estimator_ops_name(ops));
+        checkpoints_of(ops->name);
     }
     datasets();
 }

@@ -135,7 +135,7 @@ static void loops_of(const char *name, int form)
     l.only_gradients = false;
     for (l.source = FROM_DATASET; l.source <= STREAM; l.source++) {
         for (size_t o = 0; xsm_optimizer_at(o); o++) {
-            l.t.optimizer = xsm_optimizer_ops_name(xsm_optimizer_at(o));
+            l.t.optimizer = xsm_optimizer_at(o)->name;
             bits_record(run_loop, &l, "loop %s, %s, %s%s", name, bits_forms[form], l.t.optimizer, sources[l.source]);
         }
     }
@@ -171,9 +171,9 @@ void bits_of_loops(void)
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)); i++) {
         for (int form = 0; form < BITS_FORMS; form++) {
-            loops_of(xsm_estimator_ops_name(ops), form);
+            loops_of(ops->name, form);
         }
-        wide_inputs_of(xsm_estimator_ops_name(ops));
+        wide_inputs_of(ops->name);
     }
     for (const bits_sum *sum = bits_sums; sum->name; sum++) {
         long_inputs_of(sum, BITS_DENSE);

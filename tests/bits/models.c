@@ -34,7 +34,7 @@ static void fits_of(const xsm_estimator_ops *ops)
         for (int several = 0; several < 2; several++) {
             for (int ridge = 0; ridge < 2; ridge++) {
                 bool all = bits_has_option(ops, "negatives", "all");
-                bits_training t = bits_training_of(xsm_estimator_ops_name(ops), form);
+                bits_training t = bits_training_of(ops->name, form);
                 t.several = several;
                 t.bias = !ridge;
                 t.epochs = 6;

@@ -126,7 +126,7 @@ static void samplers(void)
     const xsm_sampler_ops *ops;
     for (size_t i = 0; (ops = xsm_sampler_at(i)); i++) {
         const xsm_option *o;
-        part p = {.name = xsm_sampler_ops_name(ops)};
+        part p = {.name = ops->name};
         sampler_runs(p);
         for (size_t j = 0; (o = xsm_sampler_ops_option(ops, j)); j++) {
             char value[32];
@@ -293,7 +293,7 @@ static void indexes(void)
     const xsm_index_ops *ops;
     for (size_t i = 0; (ops = xsm_index_at(i)); i++) {
         const xsm_option *o;
-        part p = {.name = xsm_index_ops_name(ops)};
+        part p = {.name = ops->name};
         index_runs(p);
         for (size_t j = 0; (o = xsm_index_ops_option(ops, j)); j++) {
             char value[32];

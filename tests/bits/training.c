@@ -196,7 +196,7 @@ end:
 static const char *estimator_at(size_t i)
 {
     const xsm_estimator_ops *ops = xsm_estimator_at(i);
-    return ops ? xsm_estimator_ops_name(ops) : NULL;
+    return ops ? ops->name : NULL;
 }
 
 static void labels_of(const char *name, int form)
@@ -223,7 +223,7 @@ static void steps_of(const char *name, int form)
     bits_training t = bits_training_of(name, form);
     for (size_t o = 0; xsm_optimizer_at(o); o++) {
         for (int b = 0; b < 2; b++) {
-            t.optimizer = xsm_optimizer_ops_name(xsm_optimizer_at(o));
+            t.optimizer = xsm_optimizer_at(o)->name;
             t.batch = batches[b];
             t.schedule = XSM_SCHEDULE_INVERSE;
             bits_record(weights, &t, "steps %s, %s, %s, batches of %d", name, bits_forms[form], t.optimizer,
@@ -298,7 +298,7 @@ static void optimizer_options_of(const char *name)
                 snprintf(setting, sizeof setting, "%s=%s", option->name, value);
                 for (int form = 0; form < BITS_FORMS; form++) {
                     bits_training t = bits_training_of(name, form);
-                    t.optimizer = xsm_optimizer_ops_name(xsm_optimizer_at(o));
+                    t.optimizer = xsm_optimizer_at(o)->name;
                     t.optimizer_settings = setting;
                     bits_record(weights, &t, "steps %s, %s, %s, %s", name, bits_forms[form], t.optimizer, setting);
                 }

@@ -108,7 +108,7 @@ static void estimators(void)
 {
     const xsm_estimator_ops *ops;
     for (size_t i = 0; (ops = xsm_estimator_at(i)); i++) {
-        word_run r = {.estimator = xsm_estimator_ops_name(ops), .subsample = 1, .window = 3};
+        word_run r = {.estimator = ops->name, .subsample = 1, .window = 3};
         bool loss = bits_has_option(ops, "loss", "cross-entropy");
         bits_record(vectors, &r, "words %s", r.estimator);
         if (bits_has_option(ops, "sampler", "frequency")) {

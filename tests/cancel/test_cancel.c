@@ -227,8 +227,8 @@ static xsm_status search_index(void *state, xsm_context *ctx, xsm_error *err)
 static void indexes(void **state)
 {
     things *t = *state;
-    for (size_t i = 0; i < xsm_index_count(); i++) {
-        t->name = xsm_index_ops_name(xsm_index_at(i));
+    for (size_t i = 0; xsm_index_at(i); i++) {
+        t->name = xsm_index_at(i)->name;
         for (uint32_t threads = 1; threads <= 3; threads += 2) {
             test_every_poll(build_index, t, threads, 5, "building an index");
             test_every_poll(update_index, t, threads, 5, "building an index, updating an index");
@@ -513,12 +513,12 @@ static void suites(void **state)
     things *t = *state;
     t->name = "ove";
     test_every_poll(check_estimator, t, 1, 10, "trying an estimator");
-    for (size_t i = 0; i < xsm_sampler_count(); i++) {
-        t->name = xsm_sampler_ops_name(xsm_sampler_at(i));
+    for (size_t i = 0; xsm_sampler_at(i); i++) {
+        t->name = xsm_sampler_at(i)->name;
         test_every_poll(check_sampler, t, 1, 10, "trying a sampler");
     }
-    for (size_t i = 0; i < xsm_index_count(); i++) {
-        t->name = xsm_index_ops_name(xsm_index_at(i));
+    for (size_t i = 0; xsm_index_at(i); i++) {
+        t->name = xsm_index_at(i)->name;
         test_every_poll(check_index, t, 2, 10, "trying an index");
     }
     t->name = "adagrad";
@@ -643,8 +643,8 @@ static xsm_status train(void *state, xsm_context *ctx, xsm_error *err)
 static void trainings(void **state)
 {
     things *t = *state;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
-        t->name = xsm_estimator_ops_name(xsm_estimator_at(i));
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
+        t->name = xsm_estimator_at(i)->name;
         const uint64_t limit = xsm_estimator_at(i)->batch_limit;
         for (t->batch = 1; t->batch <= 16 && (limit == 0 || t->batch <= limit); t->batch += 15) {
             for (uint32_t threads = 1; threads <= 3; threads += 2) {

@@ -36,7 +36,7 @@ static void built_in_samplers_pass(void **state)
         {"scaling=covariance", "whiten=no", NULL},
     };
     static const char *const of[] = {NULL, "frequency", "tree", "tree"};
-    for (size_t i = 0; i < xsm_sampler_count(); i++) {
+    for (size_t i = 0; xsm_sampler_at(i); i++) {
         const xsm_sampler_ops *ops = xsm_sampler_at(i);
         for (size_t set = 0; set < sizeof sets / sizeof *sets; set++) {
             if (of[set] && strcmp(of[set], ops->name) != 0) {

@@ -152,7 +152,7 @@ static void check_differences(fixture *f, const char *name, const char *options,
 static void every_estimator_gives_the_gradient_of_its_loss(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         for (int kind = 0; kind < 4; kind++) {
             fixture f = start(kind & 1, XSM_LAYOUT_CLASS_MAJOR, NULL);
@@ -228,7 +228,7 @@ static uint64_t train(const char *name, const char *options, uint64_t n, bool ow
 static void values_train_as_rows_of_a_dataset_do(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         uint64_t n = ops->joint ? 1 : BATCH;
         uint64_t want = train(ops->name, "ridge=0.5", n, false, 1, NULL);

@@ -151,8 +151,8 @@ static void every_estimator_trains(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
-        const char *name = xsm_estimator_ops_name(xsm_estimator_at(i));
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
+        const char *name = xsm_estimator_at(i)->name;
         for (int kind = 0; kind < 4; kind++) {
             test_problem p = counted(some_counts, 7, kind & 1);
             xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);

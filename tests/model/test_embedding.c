@@ -281,7 +281,7 @@ static void check_step(const char *name, const kind *k, uint64_t n, double alpha
 static void every_estimator_steps_the_vectors_down_their_slope(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         if (ops->flags & XSM_ESTIMATOR_PROXIMAL) {
             continue; /* see the next test */
@@ -308,7 +308,7 @@ static void the_first_layer_is_a_network_as_a_host_would_have_it(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    for (size_t i = 0; i < xsm_estimator_count(); i++) {
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
         const xsm_estimator_ops *ops = xsm_estimator_at(i);
         const uint64_t n = ops->joint ? 1 : 6;
         const double eta = 0x1p-4;

@@ -273,7 +273,7 @@ static void every_optimizer_resumes_to_the_same_bits(void **state)
     const xsm_optimizer_ops *ops;
     for (size_t i = 0; (ops = xsm_optimizer_at(i)) != NULL; i++) {
         for (int bits = 0; bits < 12; bits++) {
-            setting s = {estimators[bits / 4], "", xsm_optimizer_ops_name(ops), bits & 1 ? 7 : 1, bits & 2, true, 0};
+            setting s = {estimators[bits / 4], "", ops->name, bits & 1 ? 7 : 1, bits & 2, true, 0};
             check(&s);
         }
     }

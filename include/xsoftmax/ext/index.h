@@ -128,16 +128,10 @@ typedef struct xsm_index_check_options {
 extern "C" {
 #endif
 
-/** Number of built-in indexes. */
-XSM_API size_t xsm_index_count(void);
-/** Table of built-in index number `index`, NULL past the last. Static. */
+/** Table of built-in index number `index`, NULL past the last. Static, with name and summary. */
 XSM_API const xsm_index_ops *xsm_index_at(size_t index);
 /** Table of a built-in index by name; NULL if there is none. Static. */
 XSM_API const xsm_index_ops *xsm_index_find(const char *name);
-/** Name of an index's table. */
-XSM_API const char *xsm_index_ops_name(const xsm_index_ops *ops);
-/** What an index does, in one line. */
-XSM_API const char *xsm_index_ops_summary(const xsm_index_ops *ops);
 /** Option number `index` of an index; the option that all indexes have (`seed`) is first. NULL past the last. */
 XSM_API const xsm_option *xsm_index_ops_option(const xsm_index_ops *ops, size_t index);
 /** As xsm_index_new(), from a table of the library or the host. The table must outlive the index.

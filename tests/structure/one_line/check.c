@@ -17,8 +17,8 @@ static xsm_error err = XSM_ERROR_INIT;
 #define LISTED(kind)                                                                                                   \
     static const xsm_##kind##_ops *listed_##kind(const char *name)                                                     \
     {                                                                                                                  \
-        for (size_t i = 0; i < xsm_##kind##_count(); i++) {                                                            \
-            if (strcmp(xsm_##kind##_ops_name(xsm_##kind##_at(i)), name) == 0) {                                        \
+        for (size_t i = 0; xsm_##kind##_at(i); i++) {                                                                  \
+            if (strcmp(xsm_##kind##_at(i)->name, name) == 0) {                                                         \
                 return xsm_##kind##_find(name);                                                                        \
             }                                                                                                          \
         }                                                                                                              \

@@ -326,16 +326,10 @@ typedef struct xsm_estimator_check_options {
 extern "C" {
 #endif
 
-/** Number of built-in estimators. */
-XSM_API size_t xsm_estimator_count(void);
-/** Table of built-in estimator number `index`, NULL past the last. Static. */
+/** Table of built-in estimator number `index`, NULL past the last. Static, with name and summary. */
 XSM_API const xsm_estimator_ops *xsm_estimator_at(size_t index);
 /** Table of a built-in estimator by name; NULL if there is none. Static. */
 XSM_API const xsm_estimator_ops *xsm_estimator_find(const char *name);
-/** Name of an estimator's table. */
-XSM_API const char *xsm_estimator_ops_name(const xsm_estimator_ops *ops);
-/** What an estimator does, in one line. */
-XSM_API const char *xsm_estimator_ops_summary(const xsm_estimator_ops *ops);
 /** Option number `index` of an estimator; the options that all estimators have (`ridge`, `seed`) are first. NULL past
  *  the last. */
 XSM_API const xsm_option *xsm_estimator_ops_option(const xsm_estimator_ops *ops, size_t index);

@@ -120,16 +120,10 @@ typedef struct xsm_optimizer_check_options {
 extern "C" {
 #endif
 
-/** Number of built-in optimizers. */
-XSM_API size_t xsm_optimizer_count(void);
-/** Table of built-in optimizer number `index`, NULL past the last. Static. */
+/** Table of built-in optimizer number `index`, NULL past the last. Static, with name and summary. */
 XSM_API const xsm_optimizer_ops *xsm_optimizer_at(size_t index);
 /** Table of a built-in optimizer by name; NULL if there is none. Static. */
 XSM_API const xsm_optimizer_ops *xsm_optimizer_find(const char *name);
-/** Name of an optimizer's table. */
-XSM_API const char *xsm_optimizer_ops_name(const xsm_optimizer_ops *ops);
-/** What an optimizer does, in one line. */
-XSM_API const char *xsm_optimizer_ops_summary(const xsm_optimizer_ops *ops);
 /** Option number `index` of an optimizer; NULL past the last. */
 XSM_API const xsm_option *xsm_optimizer_ops_option(const xsm_optimizer_ops *ops, size_t index);
 /** As xsm_optimizer_new(), from a table of the library or the host. The table must outlive the optimizer.

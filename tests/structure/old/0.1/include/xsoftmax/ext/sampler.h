@@ -163,16 +163,10 @@ typedef struct xsm_sampler_check_options {
 extern "C" {
 #endif
 
-/** Number of built-in samplers. */
-XSM_API size_t xsm_sampler_count(void);
-/** Table of built-in sampler number `index`, NULL past the last. Static. */
+/** Table of built-in sampler number `index`, NULL past the last. Static, with name and summary. */
 XSM_API const xsm_sampler_ops *xsm_sampler_at(size_t index);
 /** Table of a built-in sampler by name; NULL if there is none. Static. */
 XSM_API const xsm_sampler_ops *xsm_sampler_find(const char *name);
-/** Name of a sampler's table. */
-XSM_API const char *xsm_sampler_ops_name(const xsm_sampler_ops *ops);
-/** What a sampler draws, in one line. */
-XSM_API const char *xsm_sampler_ops_summary(const xsm_sampler_ops *ops);
 /** Option number `index` of a sampler; the option that all samplers have (`seed`) is first. NULL past the last. */
 XSM_API const xsm_option *xsm_sampler_ops_option(const xsm_sampler_ops *ops, size_t index);
 /** As xsm_sampler_new(), from a table of the library or the host. The table must outlive the sampler.
