@@ -153,6 +153,18 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     return _mm256_i32gather_ps((const float *)((uintptr_t)p + half * sizeof(float)), at, sizeof(float));
 }
 
+typedef __m128 vq;
+
+V_INLINE vq q_load(const float *p)
+{
+    return _mm_loadu_ps(p);
+}
+
+V_INLINE vq q_fma(vq a, vq b, vq c)
+{
+    return _mm_fmadd_ps(a, b, c);
+}
+
 V_INLINE vf v_load_quads(const float *const *rows)
 {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(rows[0])), _mm_loadu_ps(rows[4]), 1);

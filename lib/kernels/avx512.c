@@ -144,6 +144,18 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     return _mm512_i32gather_ps(at, (const void *)((uintptr_t)p + half * sizeof(float)), sizeof(float));
 }
 
+typedef __m128 vq;
+
+V_INLINE vq q_load(const float *p)
+{
+    return _mm_loadu_ps(p);
+}
+
+V_INLINE vq q_fma(vq a, vq b, vq c)
+{
+    return _mm_fmadd_ps(a, b, c);
+}
+
 V_INLINE vf v_load_quads(const float *const *rows)
 {
     vf a = _mm512_castps128_ps512(_mm_loadu_ps(rows[0]));

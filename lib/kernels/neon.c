@@ -161,6 +161,18 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     return vld1q_lane_f32(p + index[3], a, 3);
 }
 
+typedef float32x4_t vq;
+
+V_INLINE vq q_load(const float *p)
+{
+    return vld1q_f32(p);
+}
+
+V_INLINE vq q_fma(vq a, vq b, vq c)
+{
+    return vfmaq_f32(c, a, b);
+}
+
 V_INLINE vf v_load_quads(const float *const *rows)
 {
     return vld1q_f32(rows[0]);

@@ -11,6 +11,7 @@
  *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
  *   v_join                     joins 16/VW vectors as xsmi_join_16() does
  *   v_gather                   p[index[0..VW)]
+ *   q_load, q_fma              of four floats in a vector vq
  * and ROWS, the number of dot products for which x is read once.
  */
 #ifndef XSMI_VECTOR_ROWS_H
@@ -320,48 +321,83 @@ static void sparse_adagrad(float *y, float *s, const uint32_t *index, const floa
     }
 }
 
-/* A sparse dot product's 16 partial sums fill QUARTER vectors; SPARSE_ROWS rows hide one another's latency. */
-#define SPARSE_ROWS 4
+/* -- sparse dot products: their 16 partial sums are four quads ----------------------------------------------------- */
+
+/* Rows for which a feature is read once. Two, three, four and six are as fast. */
+#define SPARSE_ROWS 2
+
+typedef int32_t lanes __attribute__((vector_size(16)));
+
+/* Four features, numbers and values. A load for each weight is faster than the gathering instruction. */
+typedef struct sparse_four {
+    size_t at[4];
+    vq value;
+} sparse_four;
+
+XSMI_INLINE vq gather_four(const float *row, const sparse_four *x)
+{
+    return (vq){row[x->at[0]], row[x->at[1]], row[x->at[2]], row[x->at[3]]};
+}
+
+XSMI_INLINE void add_four(size_t some, const float *const *row, const uint32_t *index, const float *value, vq acc[][4],
+                          size_t quad)
+{
+    const sparse_four x = {{index[0], index[1], index[2], index[3]}, q_load(value)};
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; j++) {
+        acc[j][quad] = q_fma(gather_four(row[j], &x), x.value, acc[j][quad]);
+    }
+}
+
+/* The last features, one to three: the sums of the other lanes stay as they are. */
+XSMI_INLINE void add_rest(size_t some, const float *const *row, const uint32_t *index, const float *value, size_t rest,
+                          vq acc[][4], size_t quad)
+{
+    const size_t second = rest > 1, third = second + (rest > 2);
+    const sparse_four x = {{index[0], index[second], index[third], index[0]},
+                           {value[0], value[second], value[third], 0}};
+    const lanes there = {-1, rest > 1 ? -1 : 0, rest > 2 ? -1 : 0, 0};
+    XSMI_UNROLL
+    for (size_t j = 0; j < some; j++) {
+        const lanes sum = (lanes)q_fma(gather_four(row[j], &x), x.value, acc[j][quad]);
+        acc[j][quad] = (vq)((sum & there) | ((lanes)acc[j][quad] & ~there));
+    }
+}
 
 XSMI_INLINE void sparse_dots(size_t some, const float *w, size_t stride, const uint32_t *rows, const uint32_t *index,
                              const float *value, size_t nnz, float *out)
 {
     const float *row[SPARSE_ROWS];
-    vf acc[SPARSE_ROWS][QUARTER];
+    vq acc[SPARSE_ROWS][4];
     XSMI_UNROLL
     for (size_t j = 0; j < some; j++) {
         row[j] = w + rows[j] * stride;
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; k++) {
-            acc[j][k] = v_set(0.0f);
+        for (size_t k = 0; k < 4; k++) {
+            acc[j][k] = (vq){0};
         }
     }
     size_t i = 0;
     for (; i + 16 <= nnz; i += 16) {
         XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; k++) {
-            vf v = v_load(value + i + k * VW);
-            XSMI_UNROLL
-            for (size_t j = 0; j < some; j++) {
-                acc[j][k] = v_fma(v_gather(row[j], index + i + k * VW), v, acc[j][k]);
-            }
+        for (size_t k = 0; k < 4; k++) {
+            add_four(some, row, index + i + 4 * k, value + i + 4 * k, acc, k);
+        }
+    }
+    XSMI_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        if (nnz - i >= 4) {
+            add_four(some, row, index + i, value + i, acc, k);
+            i += 4;
+        } else if (nnz - i > 0) {
+            add_rest(some, row, index + i, value + i, nnz - i, acc, k);
+            i = nnz;
         }
     }
     XSMI_UNROLL
     for (size_t j = 0; j < some; j++) {
-        float partial[16];
-        XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; k++) {
-            v_store(partial + k * VW, acc[j][k]);
-        }
-        for (size_t l = 0; i + l < nnz; l++) {
-            partial[l] = __builtin_fmaf(row[j][index[i + l]], value[i + l], partial[l]);
-        }
-        XSMI_UNROLL
-        for (size_t k = 0; k < QUARTER; k++) {
-            acc[j][k] = v_load(partial + k * VW);
-        }
-        out[j] = v_join(acc[j]);
+        const vq b = (acc[j][0] + acc[j][2]) + (acc[j][1] + acc[j][3]);
+        out[j] = (b[0] + b[2]) + (b[1] + b[3]);
     }
 }
 
