@@ -6,7 +6,8 @@
 #
 # DATA is a folder with NAME_train.txt[.gz] and NAME_test.txt[.gz] (or train.txt and test.txt), the name of one in
 # $XSM_DATA or ../shared/data, or debian-maintainers, which examples/debian-packages.sh makes from this machine's package
-# lists. SECONDS are processor time. On a fresh Debian it first installs missing packages, including the other programs.
+# lists. SECONDS are processor time. Where $PECOS names a working checkout of PECOS, its XR-Linear is among the
+# programs. On a fresh Debian it first installs missing packages, including the other programs.
 # See doc/measurements/other_programs.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
@@ -15,6 +16,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 
 need python3-numpy:numpy.py
 want fasttext:fasttext liblinear-tools:liblinear-train python3-sklearn:sklearn.py
+[ -z "${PECOS-}" ] || need python3-sklearn:sklearn.py python3-tqdm:tqdm.py
 build_program xsoftmax
 
 exec "$python" "$root/bench/compare/compare.py" --program "$program" "$@"

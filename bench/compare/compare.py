@@ -10,7 +10,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from defaults import DEBIAN, debian  # noqa: E402
-from peers import PEERS, Skip, Work, run  # noqa: E402
+from peers import PEERS, QUERIES, Skip, Work, query_ms, run, xc  # noqa: E402
 from rows import Rows  # noqa: E402
 
 PROGRAMS = {"fasttext": "fasttext", "liblinear": "liblinear-train"}
@@ -45,15 +45,24 @@ def ours(work, method, paths, options):
                                 str(options.threads), "--json"], stdout=subprocess.PIPE, text=True, check=True).stdout
         metrics = json.loads(found)["test"]
         parts[part] = {"log_loss": metrics["log_loss"], **{f"p{k}": metrics["precision"].get(str(k)) for k in (1, 5)}}
+    size, test = os.path.getsize(model), work.test
+    lines = [xc(test, i, [l]) for i, l in zip(work.test_keep[:QUERIES], work.test_labels)]
+    query = query_ms(lambda path: [options.program, "predict", "--model", model, "--data", path, "--threads", "1"], model,
+                     lines, lambda count: f"{count} {test.features} {1 + max(work.test_labels)}\n")
     os.unlink(model)
     chosen = {"chosen": said["choice"]["why"][0].split(":")[0]} if method == DEFAULT else {}
     choice = (said["choice"] or {}).get("seconds") or 0
     return {"seconds": said["train_seconds"] + (said["tune_seconds"] or 0) + choice, "processor_seconds": spent,
-            **chosen, **parts}
+            "bytes": size, "query_ms": query, **chosen, **parts}
 
 
 def number(value, digits):
     return "-" if value is None else f"{value:.{digits}f}"
+
+
+def mebibytes(result):
+    size = result.get("bytes")
+    return number(size and size / 2 ** 20, 1)
 
 
 def show(result, name, data, options):
@@ -62,13 +71,15 @@ def show(result, name, data, options):
         print(json.dumps({"data": data, "method": name, "train_log_loss": train.get("log_loss"),
                           "test_log_loss": test.get("log_loss"), "p1": test.get("p1"), "p5": test.get("p5"),
                           "seconds": result.get("seconds"), "processor_seconds": result.get("processor_seconds"),
+                          "bytes": result.get("bytes"), "query_ms": result.get("query_ms"),
                           "chosen": result.get("chosen"), "skipped": result.get("skipped")}), flush=True)
     elif "skipped" in result:
         print(f"{name:26} {result['skipped']}", flush=True)
     else:
         print(f"{name:26} {number(train.get('log_loss'), 4):>9} {number(test.get('log_loss'), 4):>9} "
               f"{number(test.get('p1'), 4):>8} {number(test.get('p5'), 4):>8} {number(result['seconds'], 2):>9} "
-              f"{number(result['processor_seconds'], 2):>9}  {result.get('chosen', '')}".rstrip(), flush=True)
+              f"{number(result['processor_seconds'], 2):>9} {mebibytes(result):>8} {number(result.get('query_ms'), 3):>8}  "
+              f"{result.get('chosen', '')}".rstrip(), flush=True)
 
 
 def attempt(method, work, paths, options):
@@ -107,8 +118,8 @@ def compare_files(data, paths, options):
         if not options.json:
             print(f"\n{name}: {len(work.keep)} training rows, {len(work.test_keep)} test rows, {train.features} "
                   f"features, {len(work.known)} classes; {options.threads} threads, first label, unit rows")
-            print(f"{'method':26} {'train ll':>9} {'test ll':>9} {'P@1':>8} {'P@5':>8} {'seconds':>9} {'processor':>9}",
-                  flush=True)
+            print(f"{'method':26} {'train ll':>9} {'test ll':>9} {'P@1':>8} {'P@5':>8} {'seconds':>9} {'processor':>9} "
+                  f"{'MiB':>8} {'ms/query':>8}", flush=True)
         for method in wanted:
             show(attempt(method, work, paths, options), method, name, options)
 
@@ -121,7 +132,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="a line of JSON a method, nothing else")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--only", type=lambda text: text.split(","), help="methods, or groups: xsoftmax, fasttext, "
-                        "liblinear, scikit-learn")
+                        "liblinear, scikit-learn, pecos")
     parser.add_argument("--limit", type=int, default=240, help="processor seconds that training may take (240)")
     parser.add_argument("--epochs", type=int, help="of the library's estimators (its default)")
     options = parser.parse_args()

@@ -3,7 +3,9 @@
 Every method's settings are chosen on held-back training rows, or on those of a ..valid.txt[.gz] where there is one with
 labels, by P@1 + P@3 + P@5, in time that is not told; then each trains once on all training rows. The default command of
 `train` chooses for itself, in time that counts. Seconds are processor time, which other work on the machine does not add
-to: of the process that reads, trains and saves, for LIBLINEAR of its solver alone.
+to: of the process that reads, trains and saves, for LIBLINEAR and XR-Linear of their solvers alone. Of the last training
+the table also has the size of the model's file, and milliseconds of processor time for a query on one thread, the reading of
+its text included, but for XR-Linear.
 """
 import argparse
 import ctypes
@@ -19,8 +21,8 @@ import time
 import numpy
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from compare import find  # noqa: E402
-from peers import Late, Skip, run, shuffled, tokens  # noqa: E402
+from compare import find, mebibytes, number  # noqa: E402
+from peers import Late, QUERIES, Skip, query_ms, run, run_xr_linear, shuffled, tokens, xc  # noqa: E402
 from rows import Rows  # noqa: E402
 
 DATA = ["bibtex", "delicious", "corel5k", "hmc-cellcycle-go", "kg-fb15k237", "debian-depends"]
@@ -89,6 +91,7 @@ class Problem:
     def __init__(self, folder, train, keep, test, test_keep, limit, threads):
         self.folder, self.train, self.test, self.test_keep = folder, train, test, test_keep
         self.limit, self.threads, self.made = limit, threads, {}
+        self.measures = False  # also the time of a query
         self.keep = shuffled(keep)  # files may be in the order of their labels, and fastText takes rows as they come
         self.classes = 1 + max(max(r.labels[i]) for r, k in ((train, keep), (test, test_keep)) for i in k)
         self.weights = propensity_weights(train, keep, self.classes)
@@ -127,25 +130,27 @@ def part_of(whole, step):
 
 # -- the methods: (problem, settings) -> result -----------------------------------------------------------------------
 
-def xc(rows, i):
-    values = " ".join(f"{index}:{value:.9g}" for index, value in rows.pairs(i, raw=True))
-    return f"{','.join(map(str, rows.labels[i]))} {values}\n"
-
-
 def ours(program):
     def train_and_test(problem, settings):
-        train, test = problem.write("xc", lambda rows, keep: f"{len(keep)} {rows.features} {problem.classes}\n", xc)
+        def head(count):
+            return f"{count} {problem.train.features} {problem.classes}\n"
+        train, test = problem.write("xc", lambda rows, keep: head(len(keep)), lambda rows, i: xc(rows, i, rows.labels[i]))
         model = problem.path("model.safetensors")
         # Two processes, so that the seconds of the first have no test rows in them.
         seconds, said = problem.command([program, "train", "--data", train, "--labels", "all", "--threads",
                                          str(problem.threads), "--model", model, "--no-evaluate", "--json",
                                          *settings.split()])
         _, found = problem.command([program, "evaluate", "--model", model, "--data", test, "--json"])
+        size, query = os.path.getsize(model), None
+        if problem.measures:
+            lines = [xc(problem.test, i, problem.test.labels[i]) for i in problem.test_keep[:QUERIES]]
+            query = query_ms(lambda path: [program, "predict", "--model", model, "--data", path, "--threads", "1"], model,
+                             lines, head)
         os.unlink(model)
         test_metrics = json.loads(found)["test"]
         said = json.loads(said)
         chosen = {} if settings else {"settings": said["choice"]["why"][0].split(":")[0]}
-        return {"seconds": seconds, "train_seconds": said["train_seconds"], **chosen,
+        return {"seconds": seconds, "train_seconds": said["train_seconds"], "bytes": size, "query_ms": query, **chosen,
                 **{name: [test_metrics[name][str(k)] for k in KS] for name in ("precision", "ndcg", "psp")}}
     return train_and_test
 
@@ -168,7 +173,20 @@ def fasttext(problem, settings):
         tally.add(problem.test.labels[i], [int(w[len("__label__"):]) for w in words.split()])
     if printed.wait() or tally.rows != len(problem.test_keep):
         raise Skip("its predictions could not be read")
-    return {"seconds": seconds, **tally.result()}
+    query = None
+    if problem.measures:
+        with open(test) as lines:
+            query = query_ms(lambda path: ["fasttext", "predict", model + ".bin", path, "5"], model, list(lines))
+    return {"seconds": seconds, "bytes": os.path.getsize(model + ".bin"), "query_ms": query, **tally.result()}
+
+
+def xr_linear(problem, settings):
+    spent, best = run_xr_linear(problem.folder, problem.train, problem.keep, [problem.train.labels[i] for i in problem.keep],
+                                problem.test, problem.test_keep, problem.limit, problem.threads, "tfidf" in settings)
+    tally = problem.tally()
+    for ranked, i in zip(best, problem.test_keep):
+        tally.add(problem.test.labels[i], ranked)
+    return {**spent, "seconds": spent["processor_seconds"], **tally.result()}
 
 
 def liblinear(problem, settings):
@@ -243,13 +261,15 @@ def choose(attempt, settings, folds, halve):
 def show(result, name, data, options):
     if options.json:
         print(json.dumps({"data": data, "method": name, **{k: result.get(k) for k in (
-            "precision", "ndcg", "psp", "seconds", "train_seconds", "settings", "skipped")}}), flush=True)
+            "precision", "ndcg", "psp", "seconds", "train_seconds", "bytes", "query_ms", "settings", "skipped")}}),
+              flush=True)
     elif "skipped" in result:
         print(f"{name:22} {result['skipped']}", flush=True)
     else:
         def cells(key):
             return " ".join(f"{v:.3f}"[1:] if v < 1 else "1.00" for v in result[key]) if key in result else "-"
-        print(f"{name:22} {cells('precision'):>14} {cells('ndcg'):>14} {cells('psp'):>14} {result['seconds']:9.2f}  "
+        print(f"{name:22} {cells('precision'):>14} {cells('ndcg'):>14} {cells('psp'):>14} {result['seconds']:9.2f} "
+              f"{mebibytes(result):>8} {number(result.get('query_ms'), 3):>8}  "
               f"{result.get('settings', '')}", flush=True)
 
 
@@ -288,13 +308,15 @@ def compare(data, options):
         print(f"\n{name}: {len(keep)} training rows, {len(test_keep)} test rows, {train.features} features, {classes} "
               f"classes, all labels; {options.threads} thread{'s' if options.threads > 1 else ''}; settings chosen on "
               f"{held}{', by halves' if many else ''}")
-        print(f"{'method':22} {'P@1/3/5':>14} {'nDCG@1/3/5':>14} {'PSP@1/3/5':>14} {'seconds':>9}  settings",
+        print(f"{'method':22} {'P@1/3/5':>14} {'nDCG@1/3/5':>14} {'PSP@1/3/5':>14} {'seconds':>9} "
+              f"{'MiB':>8} {'ms/query':>8}  settings",
               flush=True)
     methods = {"xsoftmax": (ours(options.program), OURS_MANY if many else OURS_FEW, count),
                "xsoftmax default": (ours(options.program), [""], 0),
                "fasttext ova": (fasttext, FASTTEXT, 1),
                **({"fasttext ns/hs": (fasttext, FASTTEXT_SOME, 1)} if many else {}),
-               "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1)}
+               "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1),
+               "pecos xr-linear": (xr_linear, ["unit", "tfidf,unit"], 1)}
     with tempfile.TemporaryDirectory(prefix="xsoftmax-multilabel.") as folder:
         folds = []
         for part in range(count):
@@ -303,6 +325,7 @@ def compare(data, options):
             folds.append(Problem(place, train, keep, valid, thinned(valid_keep), options.limit, options.threads)
                          if valid_keep else fold(place, train, keep, part, parts, options.limit, options.threads))
         whole = Problem(folder, train, keep, test, test_keep, options.limit, options.threads)
+        whole.measures = True
         for method, (attempt, settings, most) in methods.items():
             if options.only and not any(method.startswith(w) for w in options.only):
                 continue
@@ -327,7 +350,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="a line of JSON a method, nothing else")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", type=lambda text: text.split(","),
-                        help="methods whose names begin so: xsoftmax, fasttext, liblinear")
+                        help="methods whose names begin so: xsoftmax, fasttext, liblinear, pecos")
     parser.add_argument("--limit", type=int, default=300, help="processor seconds that a training run may take (300)")
     options = parser.parse_args()
     for data in options.data:

@@ -1,8 +1,8 @@
 """The programs of other people, each trained on the same rows with one label a row.
 
 A peer is a function (work) -> dict with "seconds" (training alone), "processor_seconds" (of the program that trains),
-"train" and "test" (see rows.Tally.result). It raises Skip with the reason when it cannot take the problem, and Late when
-it takes too long.
+"train" and "test" (see rows.Tally.result), and where it is known "bytes" of the model's file and "query_ms". It raises Skip
+with the reason when it cannot take the problem, and Late when it takes too long.
 """
 import os
 import random
@@ -84,6 +84,30 @@ class Work:
         return {"seconds": time.monotonic() - start, "processor_seconds": spent}
 
 
+def xc(rows, i, labels):
+    """A row of Extreme Classification text."""
+    values = " ".join(f"{index}:{value:.9g}" for index, value in rows.pairs(i, raw=True))
+    return f"{','.join(map(str, labels))} {values}\n"
+
+
+QUERIES = 1000  # rows that the time of a query is measured on
+
+
+def query_ms(command, stem, lines, head=lambda count: ""):
+    """Processor milliseconds of a query on one thread, reading its text included: what a program takes for many rows,
+    less what it takes for one, which is mostly loading. `command` makes the program's command of a file's name."""
+    lines = lines[:QUERIES]
+    if len(lines) < 2:
+        return None
+    seconds = []
+    for count in (1, len(lines)):
+        with open(f"{stem}.queries", "w") as out:
+            out.write(head(count))
+            out.writelines(lines[:count])
+        seconds.append(run(command(f"{stem}.queries"), 600)[0])
+    return 1e3 * max(0, seconds[1] - seconds[0]) / (len(lines) - 1)
+
+
 # -- fastText ---------------------------------------------------------------------------------------------------------
 
 def tokens(rows, i, label):
@@ -115,10 +139,13 @@ def fasttext(loss):
             tally.add(truth, ranked, probability)
         if printed.wait() or tally.rows != len(work.test_labels):
             raise Skip("its predictions could not be read")
+        size = os.path.getsize(model + ".bin")
+        with open(test) as lines:
+            spent["query_ms"] = query_ms(lambda path: ["fasttext", "predict", model + ".bin", path, "5"], model, list(lines))
         for end in (".bin", ".vec"):
             if os.path.exists(model + end):
                 os.unlink(model + end)
-        return {**spent, "train": None, "test": tally.result()}
+        return {**spent, "bytes": size, "train": None, "test": tally.result()}
     return train_and_test
 
 
@@ -151,8 +178,11 @@ def liblinear(solver, cost):
         result = tally.result()
         if not probabilities:
             result["p5"] = None
+        size = os.path.getsize(model)
+        with open(test) as lines:
+            spent["query_ms"] = query_ms(lambda path: ["liblinear-predict", path, model, out], model, list(lines))
         os.unlink(model)
-        return {**spent, "train": None, "test": result}
+        return {**spent, "bytes": size, "train": None, "test": result}
     return train_and_test
 
 
@@ -208,6 +238,36 @@ def scikit_learn(cost):
     return train_and_test
 
 
+# -- XR-Linear --------------------------------------------------------------------------------------------------------
+
+def run_xr_linear(folder, train, keep, labels, test, test_keep, limit, threads, tfidf):
+    """Trains on rows of `train` with a list of labels each; what xr_linear.py stores, for rows of `test`."""
+    import numpy
+    if not os.environ.get("PECOS"):
+        raise Skip("$PECOS names no checkout")
+    x, t = train.matrix(keep, raw=True), test.matrix(test_keep, raw=True)
+    index = [l for some in labels for l in some]
+    rows, out = os.path.join(folder, "rows.npz"), os.path.join(folder, "xr-linear.npz")
+    numpy.savez(rows, features=train.features, train_value=x.data, train_index=x.indices, train_starts=x.indptr,
+                test_value=t.data, test_index=t.indices, test_starts=t.indptr, label_index=index,
+                label_value=numpy.ones(len(index)), label_starts=numpy.cumsum([0] + [len(some) for some in labels]))
+    script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "xr_linear.py")
+    run([sys.executable, script, rows, out, str(threads)] + (["tfidf"] if tfidf else []), limit,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)})
+    found = numpy.load(out)
+    return ({name: float(found[name]) for name in ("seconds", "processor_seconds", "query_ms")}
+            | {"bytes": int(found["bytes"])}), [[int(l) for l in row if l >= 0] for row in found["best"]]
+
+
+def xr_linear(work):
+    spent, best = run_xr_linear(work.folder, work.train, work.keep, [[l] for l in work.labels], work.test, work.test_keep,
+                                work.limit, work.threads, False)
+    tally = Tally(work.known)
+    for ranked, truth in zip(best, work.test_labels):
+        tally.add(truth, ranked, None)
+    return {**spent, "train": None, "test": tally.result()}
+
+
 PEERS = {
     "fasttext/softmax": fasttext("softmax"),
     "fasttext/hs": fasttext("hs"),
@@ -215,4 +275,5 @@ PEERS = {
     "liblinear/logistic": liblinear("0", "10"),
     "liblinear/crammer-singer": liblinear("4", "1"),
     "scikit-learn/softmax": scikit_learn(10),
+    "pecos/xr-linear": xr_linear,
 }

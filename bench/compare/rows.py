@@ -49,9 +49,10 @@ class Rows:
         a, b = self.starts[i], self.starts[i + 1]
         return zip(self.index[a:b], (self.raw if raw else self.value)[a:b])
 
-    def matrix(self, keep):
+    def matrix(self, keep, raw=False):
         from scipy import sparse
-        whole = sparse.csr_matrix((self.value, self.index, self.starts), shape=(len(self.labels), self.features))
+        values = self.raw if raw else self.value
+        whole = sparse.csr_matrix((values, self.index, self.starts), shape=(len(self.labels), self.features))
         return whole[keep]
 
 

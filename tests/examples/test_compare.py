@@ -101,6 +101,7 @@ def several_run(folder):
         if s["skipped"] is None:  # of the best, the one with the largest weight need not be first
             assert s["seconds"] >= 0 and close(s["precision"][0], 1) and close(s["precision"][2], mean / 5), s
             assert all(map(close, s["ndcg"] + s["psp"][1:], [1] * 5)), s
+            assert s["method"].startswith("liblinear") or (s["bytes"] > 4 * 4 * 6 and s["query_ms"] >= 0), s
     # Validation rows are what is chosen by.
     write(os.path.join(folder, "s_valid.txt"), rows[:20])
     done = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "multilabel.py"), "--program", program,
@@ -184,10 +185,17 @@ def run(folder):
         assert s["skipped"] is None and close(s["p1"], 30 / 40) and s["processor_seconds"] > 0, s
         assert 0 < s["train_log_loss"] < 0.5 and 0 < s["test_log_loss"] < 0.5 and s["seconds"] >= 0, s
         assert (s["chosen"] is None) == (s["method"] != "xsoftmax/default"), s
+        assert s["bytes"] > 4 * 3 * 6 and s["query_ms"] >= 0, s
     # Peers get the training rows in another order than the file's, each with its own label.
-    work = peers.Work(folder, read, read, 1, 1)
+    work = peers.Work(folder, read, read, 600, 1)
     assert sorted(work.keep) == list(range(len(rows))) != work.keep, work.keep
     assert work.labels == [rows[i][0] for i in work.keep] and work.test_keep == sorted(work.keep)
+    # XR-Linear where there is a checkout.
+    try:
+        result = peers.PEERS["pecos/xr-linear"](work)
+        assert result["test"]["p1"] == 1 and result["bytes"] > 0 and result["query_ms"] >= 0, result
+    except peers.Skip as reason:
+        assert "PECOS" not in os.environ and str(reason) == "$PECOS names no checkout", reason
     failed = subprocess.run([sys.executable, os.path.join(root, "bench", "compare", "compare.py"), "--program", program,
                              os.path.join(folder, "none")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert failed.returncode and not failed.stdout and "is no folder" in failed.stderr, failed
