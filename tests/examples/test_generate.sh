@@ -6,7 +6,11 @@
 set -u
 LC_ALL=C
 export LC_ALL
-generate=$1 failed=0
+case $1 in
+/*) generate=$1 ;;
+*) generate=$PWD/$1 ;;
+esac
+failed=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-generate.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
