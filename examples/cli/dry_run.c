@@ -3,17 +3,19 @@
  * has.
  *
  * Weights are float32: K (D + 1) of a linear model, H (K + D) + K of an embedding model. adagrad keeps a sum for each
- * of them; lbfgs 2 m + 4 vectors of doubles with m = 10 pairs (xsoftmax/fit.h). A label tree stores the weights of a
- * class that are left after pruning, which are about as many as the features that occur in the class's rows: their
- * files had 7 to 38 bytes for each pair of a class and a feature that occur together, 16 as the mean of nine data sets.
+ * of them; lbfgs 2 m + 4 vectors of doubles with m = 10 pairs (xsoftmax/fit.h). A label tree stores the weights that
+ * are left after pruning, about as many as there are pairs of a class and a feature that occur together: PECOS's files
+ * had 7 to 38 bytes for each, 16 as the mean of nine data sets. Its training keeps a vector for each label, the rows of
+ * each label and, for each thread, rows and features of the node at work.
  */
 #include "train.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { LBFGS_VECTORS = 24, TREE_BYTES_A_PAIR = 16, VECTOR_BYTES_A_PAIR = 8 };
+enum { LBFGS_VECTORS = 24, TREE_BYTES_A_PAIR = 16, VECTOR_BYTES_A_PAIR = 8, NODE_BYTES = 64 };
 
 /* A way of training. */
 typedef struct way {
@@ -141,8 +143,11 @@ static void add_ways(plan *p, const cli_run *r)
         add(p, r, "embedding", "--optimizer adagrad", hidden, 4 * numbers, 4 * numbers);
     }
     if (p->pairs > 0) {
-        const double model = TREE_BYTES_A_PAIR * (double)p->pairs;
-        add(p, r, "label tree", "about", 0, model, model + VECTOR_BYTES_A_PAIR * (double)p->pairs);
+        const double model = TREE_BYTES_A_PAIR * (double)p->pairs, rows = (double)r->train_info.rows;
+        const double thread = p->rows / 2 + NODE_BYTES * (features + rows);
+        add(p, r, "label tree", "about", 0, model,
+            VECTOR_BYTES_A_PAIR * (double)p->pairs + 4 * (double)r->train_info.labels * log2(fmax(classes, 2)) +
+                xsm_context_threads(r->context) * thread);
     }
 }
 
