@@ -147,7 +147,7 @@ static void add_ways(plan *p, const cli_run *r)
         const double thread = p->rows / 2 + NODE_BYTES * (features + rows);
         add(p, r, "label tree", "about", 0, model,
             VECTOR_BYTES_A_PAIR * (double)p->pairs + 4 * (double)r->train_info.labels * log2(fmax(classes, 2)) +
-                xsm_context_threads(r->context) * thread);
+                cli_threads(r->context) * thread);
     }
 }
 
