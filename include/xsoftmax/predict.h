@@ -19,7 +19,8 @@
  * A predictor scores every class, or only the classes that a search finds: in an index or, for models with a tree
  * (xsm_model_info::correction), in this tree. The classes that a search finds are scored again as xsm_model_scores()
  * does, so a search affects only which classes are scored. xsm_evaluate_search() measures how many classes a search
- * misses. The tree is also a classifier by itself, which uses no weights and costs O(log K).
+ * misses. A label tree is always searched, and one of several trees that misses a class gives it a probability of 0.
+ * The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
  * do not change.
@@ -37,7 +38,9 @@ typedef struct xsm_predictor_options {
                                  scoring every class. NULL = none. The predictor keeps it; any number may share one. */
     uint32_t beam;          /**< Above 0, without an index: width of a beam search in the model's tree (Bamler and Mandt
                                  2020), at least `top`. The search keeps this many nodes on each level of the tree and
-                                 scores the classes that it ends with. K or more scores every class. */
+                                 scores the classes that it ends with. K or more scores every class. In a label tree,
+                                 which is always searched: the width, any number; 0 = 10. It is doubled for a row where
+                                 it finds fewer than `top` classes. */
     int32_t tree_alone;     /**< 1: use the tree alone, without the model's weights, to find the most probable classes:
                                  scores are log p_n(k|x), probabilities p_n(k|x). `beam` is the width, up to K; 0 = the
                                  larger of `top` and 10. */
@@ -60,7 +63,7 @@ typedef struct xsm_prediction {
                                without one are exp(score) divided by the sum over all K classes; or NULL. Not available
                                with an index or a beam of less than K, which do not score all classes; available with
                                them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose probabilities sum to
-                               one. */
+                               one. A label tree has a probability for each class by itself, exp(score). */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */

@@ -21,6 +21,7 @@
 /* The dtypes of the format that the library uses. */
 typedef enum xsmi_dtype {
     XSMI_DTYPE_U8,
+    XSMI_DTYPE_U16,
     XSMI_DTYPE_I32,
     XSMI_DTYPE_U32,
     XSMI_DTYPE_F32,

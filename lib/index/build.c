@@ -201,6 +201,7 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
     const xsmi_correction *correction = model->correction;
+    XSMI_TRY(xsmi_model_need_dense(model, "an index", err));
     if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "

@@ -136,6 +136,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     if (!(strength > 0) || isinf(strength)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }
+    XSMI_TRY(xsmi_model_need_dense(m, "adding pairs", err));
     if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "rows of %u features and %u classes for a model of %u features and %u classes",

@@ -49,6 +49,7 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
 
 static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_dense(m, "a score that is a distance", err));
     if (m->features < 1) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no distances");
     }

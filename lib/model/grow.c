@@ -218,6 +218,7 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
     }
     xsm_class_map map = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsmi_model_need_dense(m, "growing", err));
     XSMI_TRY(check_features(m, features, err));
     if (given) {
         XSMI_TRY(xsmi_class_map_read(given, &map, err));

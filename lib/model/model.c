@@ -132,6 +132,16 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     return XSM_OK;
 }
 
+xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err)
+{
+    if (!m->sparse && !m->trees) {
+        return XSM_OK;
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s needs dense weights, and %s", what,
+                     m->trees ? "the model is a label tree"
+                              : "those of the model are sparse; xsm_model_set_layout() makes them dense");
+}
+
 /* Releases weights and bias, or their mapping. */
 static void release_weights(xsm_model *m)
 {
@@ -141,6 +151,10 @@ static void release_weights(xsm_model *m)
     if (m->bias_owned) {
         xsmi_release(m->context, m->bias, m->classes, sizeof *m->bias);
     }
+    xsmi_sparse_release(m->sparse);
+    xsmi_label_trees_free(m->context, m->trees);
+    m->sparse = NULL;
+    m->trees = NULL;
     xsmi_unmap_file(&m->mapping);
     xsmi_model_drop_row_lengths(m);
     m->weight = NULL;
@@ -225,6 +239,15 @@ uint32_t xsm_model_features(const xsm_model *m)
     return m ? xsmi_model_input(m) : 0;
 }
 
+uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
+{
+    const uint64_t dense = (uint64_t)m->classes * m->features;
+    *bytes = m->trees    ? xsmi_label_bytes(m->trees)
+             : m->sparse ? xsmi_sparse_bytes(m->sparse)
+                         : dense * sizeof *m->weight;
+    return m->trees ? xsmi_label_entries(m->trees) : m->sparse ? xsmi_sparse_entries(m->sparse) : dense;
+}
+
 xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
 {
     XSMI_ENTER();
@@ -242,6 +265,8 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
     known.metadata_keys = (const char *const *)m->metadata.keys;
     known.metadata_count = m->metadata.count;
+    known.weights = xsmi_model_stored(m, &known.bytes);
+    known.trees = m->trees ? m->trees->count : 0;
     if (m->layer) {
         const xsm_embedding_options *made = &m->layer->made;
         known.hidden = m->features;
@@ -330,7 +355,10 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
                     .target_stride = stride};
     matrix_shape(m, m->layout, &job.rows, &job.columns);
     xsm_status status;
-    if (layout == m->layout) {
+    if (m->sparse) {
+        const bool class_major = layout == XSM_LAYOUT_CLASS_MAJOR;
+        status = xsmi_sparse_spread(m->sparse, weight, class_major ? stride : 1, class_major ? 1 : stride, err);
+    } else if (layout == m->layout) {
         job.each = rows_of_pass(job.columns);
         status = xsmi_run(m->context, copy_rows, &job, (job.rows + job.each - 1) / job.each, err);
     } else {
@@ -358,11 +386,20 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
     }
-    if (layout != XSM_LAYOUT_CLASS_MAJOR && layout != XSM_LAYOUT_FEATURE_MAJOR) {
+    if (layout != XSM_LAYOUT_CLASS_MAJOR && layout != XSM_LAYOUT_FEATURE_MAJOR && layout != XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "layout %d is no XSM_LAYOUT_* value", layout);
     }
     if (layout == m->layout) {
         return XSM_OK;
+    }
+    if (layout == XSM_LAYOUT_SPARSE_ROWS) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
+            "a new model");
+    }
+    if (m->trees) {
+        return xsmi_model_need_dense(m, "another layout", err);
     }
     if (m->layer && m->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "tied vectors are class-major");
@@ -386,9 +423,24 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_dense(m, "changing weights", err));
     XSMI_TRY(xsmi_layer_own(m, err)); /* first, as the last copy releases the mapping */
     m->untouched = false;
     return m->weight_count > 0 ? XSM_OK : rebuild(m, m->layout, err);
+}
+
+xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err)
+{
+    if (m->bias && !m->bias_owned) {
+        float *bias = xsmi_allocate(m->context, m->classes, sizeof *bias);
+        if (!bias) {
+            return xsmi_fail_memory(err, m->classes * sizeof *bias, "a copy of the bias");
+        }
+        memcpy(bias, m->bias, m->classes * sizeof *bias);
+        m->bias = bias;
+        m->bias_owned = true;
+    }
+    return XSM_OK;
 }
 
 /* -- scales -------------------------------------------------------------------------------------------------------- */

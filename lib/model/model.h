@@ -14,6 +14,7 @@
 #include "model/calibration.h"
 #include "model/correction.h"
 #include "model/hierarchy.h"
+#include "model/label_trees.h"
 #include "model/layer.h"
 
 #include <xsoftmax/model.h>
@@ -72,6 +73,11 @@ struct xsm_model {
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
 
+    /* With XSM_LAYOUT_SPARSE_ROWS one of these holds the weights, and `weight` is NULL: those of the classes, or label
+     * trees, whose scores are those of the classes. */
+    xsmi_sparse *sparse;
+    xsmi_label_trees *trees;
+
     /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
      * weights belong to. */
     xsmi_correction *correction;
@@ -85,8 +91,12 @@ struct xsm_model {
 
 XSMI_COUNTED(model)
 
-/* Copies a mapped model to memory of its own. Call it before changing weights. */
+/* Refuses a model whose weights are sparse; the message begins with `what`. */
+xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err);
+/* Copies a mapped model to memory of its own. Refuses one whose weights are sparse. Call it before changing weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
+/* The same for the bias alone, of any model. */
+xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
 /* Makes row_scale, all ones, if there is none. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
 /* Computes row_length, in parallel, if there is none. */
@@ -118,6 +128,9 @@ void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
+
+/* Weights that are stored, and their bytes. */
+uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);
 
 /* D of the rows that a model accepts. */
 static inline uint32_t xsmi_model_input(const xsm_model *m)
@@ -173,6 +186,12 @@ static inline bool xsmi_model_is_plain(const xsm_model *m)
 /* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
+
+/* A linear model without bias over sparse weights, one row a class; and one of label trees, whose parts fit each other
+ * and which have the same features and classes. They take references. (sparse_model.c) */
+xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_model **out, xsm_error *err);
+xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_label_tree *trees, uint32_t count,
+                                     xsm_model **out, xsm_error *err);
 
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);

@@ -3,6 +3,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "model/sparse_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
@@ -55,18 +56,51 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         /* "state.*" is for checkpoints only */
         bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
                      xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
-        found |= xsmi_correction_has_tensor(t->name);
+        found |= xsmi_correction_has_tensor(t->name) || xsmi_sparse_has_tensor(t->name);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
             return xsmi_fail(err, XSM_ERROR_FORMAT,
                              "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree or "
-                             "of pairs are known",
+                             "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree, "
+                             "of pairs or of sparse weights are known",
                              s->name, t->name);
         }
     }
+    return XSM_OK;
+}
+
+/* A model without weights of its own: sparse ones, whose bias is read like that of others, or trees. */
+static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi_tensor *bias, xsm_model **out,
+                                   xsm_error *err)
+{
+    xsm_model *m;
+    if (xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) ||
+        xsmi_container_metadata(s->container, XSMI_KEY_FIRST_LAYER) ||
+        xsmi_container_tensor(s->container, "embedding")) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has sparse weights, which %s cannot have", s->name,
+                         xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) ? "a checkpoint"
+                                                                                    : "an embedding model");
+    }
+    XSMI_TRY(xsmi_sparse_model_read(ctx, s->container, s->name, &m, err));
+    xsm_status status = XSM_OK;
+    if (m->classes > XSM_CLASSES_MAX || (m->features < 1 && !bias && m->sparse)) {
+        status = xsmi_fail(err, XSM_ERROR_FORMAT,
+                           "%s: sparse weights of %u classes and %u features; 1 to %u classes are accepted, and no "
+                           "features with a bias",
+                           s->name, m->classes, m->features, XSM_CLASSES_MAX);
+    } else if (bias && m->trees) {
+        status = xsmi_fail(err, XSM_ERROR_FORMAT, "%s: label trees have no tensor 'bias'", s->name);
+    } else if (bias) {
+        status = check_count(s, bias, m->classes, err);
+        m->bias = (float *)(uintptr_t)bias->data;
+    }
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    *out = m;
     return XSM_OK;
 }
 
@@ -77,6 +111,10 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     XSMI_TRY(check_names_known(s, err));
     XSMI_TRY(find_tensor(s, "weight", XSMI_DTYPE_F32, 2, &weight, err));
     XSMI_TRY(find_tensor(s, "bias", XSMI_DTYPE_F32, 1, &bias, err));
+    if (xsmi_sparse_in_file(s->container)) {
+        return weight ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a tensor 'weight' and sparse weights", s->name)
+                      : new_sparse_model(s, ctx, bias, out, err);
+    }
     if (!weight) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: not a model: it has no tensor 'weight'", s->name);
     }
@@ -240,9 +278,9 @@ static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
     xsmi_tensor_source tensors = {m->context, s->name, m->classes, xsmi_model_input(m), {NULL}};
     XSMI_TRY(xsmi_hierarchy_read(m->context, s->container, s->name, m->classes, &m->hierarchy, err));
     XSMI_TRY(xsmi_correction_read(s->container, &tensors, &m->correction, err));
-    if (m->hierarchy && m->correction) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a hierarchy and a correction; one is accepted at most",
-                         s->name);
+    if ((m->hierarchy && m->correction) || (m->trees && (m->hierarchy || m->correction))) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has %s; one is accepted at most", s->name,
+                         m->trees ? "label trees and a hierarchy or a correction" : "a hierarchy and a correction");
     }
     return XSM_OK;
 }
@@ -259,7 +297,8 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
                          "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
                          score);
     }
-    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy) {
+    if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy ||
+        m->layout == XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(
             err, XSM_ERROR_FORMAT,
             "%s: scores that are distances need a tensor 'bias' and features, and neither tied vectors nor "

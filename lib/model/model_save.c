@@ -10,6 +10,7 @@
  *     correction, tree_* or     a correction, if there is one (correction_*.c)
  *     pair_*
  *     hierarchy    U32 [K-1, 2] if the weights are those of its nodes (hierarchy.h)
+ *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
  *     label_names  U8 [bytes]   one name per line, if the classes have names
  *     vocabulary   U8 [bytes]   one word per line, if rows are text (vocabulary_file.c)
  *
@@ -24,6 +25,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "model/sparse_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
@@ -136,6 +138,7 @@ typedef struct contents {
     const float *idf;
     uint32_t idf_count;
     const xsmi_model_extras *extras; /* NULL: the model alone */
+    xsmi_sparse_tensors sparse;      /* of a model whose weights are sparse */
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
@@ -146,12 +149,17 @@ static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t
     c->tensors[c->count++] = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
 }
 
-/* Adds the extras whose elements have that many bytes. */
+/* Adds the extras and the tensors of sparse weights whose elements have that many bytes. */
 static void add_extras(contents *c, size_t bytes)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
         if (xsmi_dtype_size(c->extras->tensors[i].dtype) == bytes) {
             c->tensors[c->count++] = c->extras->tensors[i];
+        }
+    }
+    for (size_t i = 0; i < c->sparse.count; i++) {
+        if (xsmi_dtype_size(c->sparse.tensors[i].dtype) == bytes) {
+            c->tensors[c->count++] = c->sparse.tensors[i];
         }
     }
 }
@@ -174,10 +182,12 @@ static void list_contents(const xsm_model *m, contents *c)
             add_tensor(c, XSMI_STATE_ROW_LENGTH, XSMI_DTYPE_F64, 1, m->classes, 0);
             add_tensor(c, XSMI_STATE_ROW_AGE, XSMI_DTYPE_U64, 1, m->classes, 0);
         }
-        add_extras(c, 8);
     }
+    add_extras(c, 8);
     c->weight = c->count;
-    add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
+    if (m->layout != XSM_LAYOUT_SPARSE_ROWS) {
+        add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
+    }
     if (m->bias) {
         add_tensor(c, "bias", XSMI_DTYPE_F32, 1, m->classes, 0);
     }
@@ -195,6 +205,8 @@ static void list_contents(const xsm_model *m, contents *c)
         c->tensors[c->count++] = xsmi_hierarchy_tensor(m->hierarchy);
     }
     add_extras(c, 4);
+    add_extras(c, 2);
+    add_extras(c, 1);
     if (m->map.names) {
         uint64_t bytes = 0;
         for (size_t k = 0; k < m->classes; k++) {
@@ -205,12 +217,19 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->map.vocabulary) {
         xsmi_vocabulary_tensor(m->map.vocabulary, &c->tensors[c->count++]);
     }
+    for (size_t i = 0; i < c->count && m->layout == XSM_LAYOUT_SPARSE_ROWS; i++) {
+        if (c->tensors[i].dtype == XSMI_DTYPE_F32 && c->tensors[i].data) { /* the first are the largest: the values */
+            c->weight = i;
+            break;
+        }
+    }
 }
 
-static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_sized(const xsmi_tensor *tensors, size_t count, size_t bytes, xsmi_container_writer *w,
+                              xsm_error *err)
 {
-    for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
-        const xsmi_tensor *t = &c->extras->tensors[i];
+    for (size_t i = 0; i < count; i++) {
+        const xsmi_tensor *t = &tensors[i];
         if (xsmi_dtype_size(t->dtype) == bytes) {
             size_t size = 0;
             (void)xsmi_tensor_bytes(t, &size); /* it was computed when the file was begun */
@@ -218,6 +237,14 @@ static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_w
         }
     }
     return XSM_OK;
+}
+
+static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
+{
+    if (c->extras) {
+        XSMI_TRY(write_sized(c->extras->tensors, c->extras->tensor_count, bytes, w, err));
+    }
+    return write_sized(c->sparse.tensors, c->sparse.count, bytes, w, err);
 }
 
 /* One member of each row's norm. */
@@ -262,9 +289,11 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
     }
     if (c->extras) {
         XSMI_TRY(write_scales(m, w, err));
-        XSMI_TRY(write_extras(c, 8, w, err));
     }
-    XSMI_TRY(write_weights(m, c->extras != NULL, w, err));
+    XSMI_TRY(write_extras(c, 8, w, err));
+    if (m->layout != XSM_LAYOUT_SPARSE_ROWS) {
+        XSMI_TRY(write_weights(m, c->extras != NULL, w, err));
+    }
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
     }
@@ -282,6 +311,8 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
         XSMI_TRY(xsmi_container_write(w, tensor.data, tensor.size, err));
     }
     XSMI_TRY(write_extras(c, 4, w, err));
+    XSMI_TRY(write_extras(c, 2, w, err));
+    XSMI_TRY(write_extras(c, 1, w, err));
     if (m->map.names) {
         XSMI_TRY(write_names(m, w, err));
     }
@@ -294,7 +325,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
 {
     list_contents(m, c);
     size_t count = m->metadata.count;
-    size_t capacity = count + 8 + (c->extras ? c->extras->metadata_count : 0);
+    size_t capacity = count + 10 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -314,6 +345,7 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
     }
     char features[16], rows[32], layer[XSMI_LAYER_TEXT], calibration[XSMI_CALIBRATION_TEXT];
+    char width[16], trees[XSMI_LABEL_TREES_TEXT];
     if (m->map.counts) {
         snprintf(rows, sizeof rows, "%" PRIu64, m->map.rows);
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRAINING_ROWS, rows};
@@ -322,6 +354,14 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         snprintf(features, sizeof features, "%" PRIu32, xsmi_transform_features(m->transform));
         metadata[count++] = (xsmi_entry){XSMI_KEY_TRANSFORM, xsmi_transform_description(m->transform)};
         metadata[count++] = (xsmi_entry){XSMI_KEY_INPUT_FEATURES, features};
+    }
+    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+        snprintf(width, sizeof width, "%" PRIu32, m->features);
+        metadata[count++] = (xsmi_entry){XSMI_KEY_SPARSE_FEATURES, width};
+    }
+    if (m->trees) {
+        xsmi_label_trees_describe(m->trees, trees);
+        metadata[count++] = (xsmi_entry){XSMI_KEY_LABEL_TREES, trees};
     }
     if (m->layer) {
         xsmi_layer_describe(m->layer, layer, sizeof layer);
@@ -355,15 +395,16 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
             "accepted",
             path, m->correction->kind->described);
     }
-    contents c = {.extras = extras, .capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0)};
+    contents c = {.extras = extras};
+    XSMI_TRY(xsmi_sparse_list(m, &c.sparse, err));
+    c.capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0) + c.sparse.count;
     c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
-    if (!c.tensors) {
-        return xsmi_fail_memory(err, c.capacity * sizeof *c.tensors, "a list of tensors");
-    }
     xsmi_container_writer *w = NULL;
-    xsm_status status = begin_file(m, path, &c, &w, err);
+    xsm_status status = c.tensors ? begin_file(m, path, &c, &w, err)
+                                  : xsmi_fail_memory(err, c.capacity * sizeof *c.tensors, "a list of tensors");
     xsmi_release(m->context, c.tensors, c.capacity, sizeof *c.tensors);
     if (status != XSM_OK) {
+        xsmi_sparse_list_free(&c.sparse);
         return status;
     }
     xsmi_activity activity;
@@ -374,6 +415,7 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
     } else {
         xsmi_container_abandon(w);
     }
+    xsmi_sparse_list_free(&c.sparse);
     return xsmi_end(&activity, status, err);
 }
 

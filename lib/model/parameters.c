@@ -19,14 +19,15 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
-    XSMI_TRY(xsmi_model_own(m, err));
+    XSMI_TRY(m->layout == XSM_LAYOUT_SPARSE_ROWS ? xsmi_model_own_bias(m, err) : xsmi_model_own(m, err));
     xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
     XSMI_TRY(xsmi_model_fold(m, err));
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     p.weight = m->weight;
     p.bias = m->bias;
-    p.class_step = class_major ? m->stride : 1;
-    p.feature_step = class_major ? 1 : m->stride;
+    const bool sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
+    p.class_step = sparse ? 0 : class_major ? m->stride : 1;
+    p.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
     p.classes = m->classes;
     p.features = m->features;
     p.dtype = XSM_DTYPE_FLOAT32;
@@ -70,16 +71,20 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
     }
-    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     v.weight = m->weight;
-    v.data = m->weight;
-    v.bytes = stored_bytes(class_major ? m->classes : m->features, m->stride, class_major ? m->features : m->classes);
+    v.data = m->sparse ? m->sparse->values : m->weight;
+    v.nonzeros = xsmi_model_stored(m, &v.bytes);
+    if (!sparse) {
+        v.bytes =
+            stored_bytes(class_major ? m->classes : m->features, m->stride, class_major ? m->features : m->classes);
+    }
     v.bias = m->bias;
     v.scale = m->alpha;
     v.class_scales = m->row_scale;
-    v.class_step = class_major ? m->stride : 1;
-    v.feature_step = class_major ? 1 : m->stride;
+    v.class_step = sparse ? 0 : class_major ? m->stride : 1;
+    v.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
     v.classes = m->classes;
     v.features = m->features;
     v.dtype = XSM_DTYPE_FLOAT32;

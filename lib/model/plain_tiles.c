@@ -13,12 +13,15 @@
  * their weights are gathered into a compact feature-major matrix, which all rows use as above. Gathering for each row
  * (kernels->sparse_gather_scores) would read each weight once for every row that uses it.
  *
- * In the last two a score is the sum, in rising order of features, by fused multiply-adds from 0: they give the same
- * bits.
+ * Sparse weights: sparse_tiles.c.
+ *
+ * In the last two of these a score is the sum, in rising order of features, by fused multiply-adds from 0: they give
+ * the same bits.
  */
 #include "model/plain_tiles.h"
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/sparse_tiles.h"
 
 #include <string.h>
 
@@ -48,6 +51,10 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
 {
     size_t d = m->features;
     s->scales = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scales);
+    if (m->sparse) {
+        s->scores = xsmi_arena_take(arena, XSMI_MAX(xsmi_sparse_tiles_scratch(m), XSMI_ROW_TILE), sizeof *s->scores);
+        return;
+    }
     if (xsmi_tiles_packed(m, sparse)) {
         for (size_t b = 0; b < blocks; b++) {
             s->packed[b] = xsmi_arena_take(arena, d * XSMI_LANES, sizeof **s->packed);
@@ -356,7 +363,9 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 
 static void score_input(const xsmi_tile_call *call, xsmi_plain_scratch *s)
 {
-    if (xsmi_tiles_packed(call->model, call->rows->sparse)) {
+    if (call->model->sparse) {
+        xsmi_sparse_tiles(call, s->scores);
+    } else if (xsmi_tiles_packed(call->model, call->rows->sparse)) {
         score_packed(call, s);
     } else if (call->model->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         score_feature_major(call, s);

@@ -20,7 +20,11 @@
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_upcoming *upcoming)
 {
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (m->sparse) {
+        for (size_t j = 0; j < count; j++) {
+            scores[j] = xsmi_sparse_score(m->sparse, classes[j], x);
+        }
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < count; j++) {
             /* A column, whose sum has the same order, and so the same bits, as in a tile. */
             scores[j] = 0.0f;
@@ -73,6 +77,10 @@ static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_
 void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                               float *scores, float *scratch)
 {
+    if (m->trees) {
+        xsmi_label_chosen(m->trees, &row->x, classes, count, scores, scratch);
+        return;
+    }
     if (m->hierarchy) {
         score_paths(m, m->hierarchy, &row->input, classes, count, scores);
         return;
@@ -136,7 +144,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
         }
     }
     const size_t threads = xsmi_context_threads(m->context), hidden = m->layer ? m->features : 0;
-    const size_t code = xsmi_correction_code(m->correction), each = code + hidden;
+    const size_t code = xsmi_model_chosen_scratch(m), each = code + hidden;
     scores_job job = {m, &batch, classes, count, scores, NULL, code, each};
     if (each > 0) {
         job.scratch = xsmi_allocate(m->context, threads, each * sizeof *job.scratch);
@@ -235,7 +243,8 @@ void xsmi_score_scratch_free(xsm_context *ctx, xsmi_score_scratch *scratch)
 xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                   xsmi_score_scratch *scratch, xsm_error *err)
 {
-    const bool sparse = xsmi_batch_sparse(range->batch), plain = xsmi_model_is_plain(m) && !m->layer;
+    const bool sparse = xsmi_batch_sparse(range->batch),
+               plain = xsmi_model_is_plain(m) && !m->layer && m->layout != XSM_LAYOUT_SPARSE_ROWS;
     if (sparse && plain && m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         bool done;
         xsm_status status = xsmi_columns_score(m, range, ctx, scratch, &done, err);

@@ -49,7 +49,11 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
                               double alpha, float *scores, const xsmi_upcoming *upcoming);
 
 /* The same with the model's correction, or log-probabilities in a hierarchy. It takes the row itself, and the output
- * layer's input of it. `scratch` has xsmi_correction_code() floats. */
+ * layer's input of it. `scratch` has xsmi_model_chosen_scratch() floats. */
+static inline size_t xsmi_model_chosen_scratch(const xsm_model *m)
+{
+    return m->trees ? m->trees->widest : xsmi_correction_code(m->correction);
+}
 typedef struct xsmi_model_row {
     xsmi_features x, input;
 } xsmi_model_row;

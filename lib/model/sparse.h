@@ -125,6 +125,9 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
 void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z);
 /* The score of one row, with the same bits. */
 float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x);
+/* Writes the weights that are stored to weight[row * row_step + feature * feature_step], in parallel. */
+xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step,
+                              xsm_error *err);
 /* The chunk of a row. O(log chunks) */
 uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
 

@@ -159,3 +159,37 @@ float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features 
     }
     return s->bias ? z + s->bias[row] : z;
 }
+
+/* -- all weights --------------------------------------------------------------------------------------------------- */
+
+typedef struct spread_job {
+    const xsmi_sparse *s;
+    float *weight;
+    size_t row_step, feature_step;
+} spread_job;
+
+static void spread_chunk(void *state, size_t chunk, uint32_t thread)
+{
+    const spread_job *job = state;
+    const xsmi_sparse *s = job->s;
+    const xsmi_sparse_place *at = &s->places[chunk];
+    const xsmi_sparse_block *block = s->blocks + at->block;
+    uint64_t entry = at->entry;
+    (void)thread;
+    for (size_t b = 0; b < xsmi_sparse_blocks(s, (uint32_t)chunk); b++) {
+        for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
+            const xsmi_sparse_column column = s->columns[at->column + c];
+            float *weight = job->weight + ((b << at->shift) + column.low) * job->feature_step;
+            for (uint32_t i = 0; i < column.count; i++, entry++) {
+                const size_t row = at->row + (s->row8 ? s->row8[entry] : s->row16[entry]);
+                weight[row * job->row_step] = s->values[entry];
+            }
+        }
+    }
+}
+
+xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step, xsm_error *err)
+{
+    spread_job job = {s, weight, row_step, feature_step};
+    return xsmi_run(s->context, spread_chunk, &job, s->chunks, err);
+}

@@ -3,6 +3,7 @@
  */
 #include "model/tiles.h"
 #include "model/plain_tiles.h"
+#include "model/sparse_tiles.h"
 #include "base/activity.h"
 #include "base/order.h"
 
@@ -16,9 +17,10 @@ typedef struct scratch {
     xsmi_plain_scratch plain;
     void *prepared; /* by a correction for one block */
     /* with a hierarchy, for each of several blocks */
-    float *log_p; /* [classes][XSMI_LANES] */
-    float *stack; /* stack of its sweep */
-    float *nodes; /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
+    float *log_p;  /* [classes][XSMI_LANES] */
+    float *stack;  /* stack of its sweep */
+    float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
+    float *labels; /* for label trees */
 } scratch;
 
 /* Blocks whose log-probabilities in a hierarchy are kept at once. */
@@ -31,6 +33,10 @@ static size_t swept_together(const xsmi_hierarchy *h, size_t blocks)
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
 {
     const xsmi_hierarchy *h = m->hierarchy;
+    if (m->trees) {
+        s->labels = xsmi_arena_take(arena, xsmi_label_tiles_scratch(m, blocks), sizeof *s->labels);
+        return;
+    }
     xsmi_plain_divide(m, sparse, blocks, arena, &s->plain);
     if (h) {
         size_t together = swept_together(h, blocks);
@@ -170,7 +176,9 @@ void xsmi_tiles_score(const xsmi_tile_call *call, void *memory)
     xsmi_arena arena = {memory, 0};
     scratch s;
     divide_scratch(m, call->rows->sparse, call->rows->blocks, &arena, &s);
-    if (m->hierarchy) {
+    if (m->trees) {
+        xsmi_label_tiles(call, s.labels);
+    } else if (m->hierarchy) {
         score_hierarchy(call, &s);
     } else if (m->correction) {
         score_corrected(call, &s);

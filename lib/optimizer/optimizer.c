@@ -173,6 +173,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
+    XSMI_TRY(xsmi_model_need_dense(model, "an optimizer", err));
     if (model->score != XSM_GEOMETRY_LINEAR && !o->linear) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "optimizer '%s' takes models with linear scores, and this one's are distances; 'sgd' takes "

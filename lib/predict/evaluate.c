@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/hash.h"
 #include "base/order.h"
+#include "model/label_beam.h"
 
 #include <math.h>
 #include <string.h>
@@ -46,6 +47,8 @@ typedef struct evaluate_job {
     uint32_t top;           /* at least 1 */
     bool ranked;            /* measures are wanted */
     uint64_t rows;          /* to evaluate, of the dataset's */
+    uint32_t beam;          /* width of searches in label trees; 0 = all classes are scored */
+    bool lossless;          /* there is no log-loss: by a search, where probabilities do not sum to one */
     uint64_t most;          /* rows with scratch, at most those of a job */
     size_t jobs, round;     /* all jobs; the most in a round */
     size_t first;           /* first job of the round */
@@ -69,12 +72,13 @@ typedef struct job_rows {
 /* One thread's scratch. */
 typedef struct scratch {
     job_rows *rows;
-    float *top_score;    /* [JOB_ROWS][top] */
-    uint32_t *top_class; /* [JOB_ROWS][top] */
-    double *best;        /* [top] the largest weights of a row's labels, falling */
-    float *code;         /* for the model's correction */
-    float *hidden;       /* for the model's first layer */
-    void *model;         /* of the model */
+    float *top_score;     /* [JOB_ROWS][top] */
+    uint32_t *top_class;  /* [JOB_ROWS][top] */
+    double *best;         /* [top] the largest weights of a row's labels, falling */
+    float *code;          /* for the model's correction */
+    float *hidden;        /* for the model's first layer */
+    void *model;          /* of the model */
+    xsmi_label_beam beam; /* where label trees are searched */
 } scratch;
 
 static scratch divide_scratch(const evaluate_job *job, xsmi_arena *arena)
@@ -84,8 +88,14 @@ static scratch divide_scratch(const evaluate_job *job, xsmi_arena *arena)
     p.top_score = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_score);
     p.top_class = xsmi_arena_take(arena, (uint64_t)JOB_ROWS * job->top, sizeof *p.top_class);
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
-    p.code = xsmi_arena_take(arena, xsmi_correction_code(job->model->correction), sizeof *p.code);
+    p.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(job->model), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
+    p.model = NULL;
+    if (job->beam > 0) {
+        const uint32_t top = XSMI_MIN(job->top, job->model->classes);
+        xsmi_label_beam_divide(job->model->trees, job->model->classes, XSMI_MAX(job->beam, top), arena, &p.beam);
+        return p;
+    }
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
     blocks = XSMI_MIN(blocks, XSMI_TILE_BLOCKS);
     size_t bytes = xsmi_model_score_all_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
@@ -211,8 +221,8 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
             p->unseen_labels++;
             continue;
         }
-        float score = here->rows->target_scores[i];
-        if (count > 1) {
+        float score = job->lossless ? 0 : here->rows->target_scores[i];
+        if (count > 1 && !job->lossless) {
             xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
         }
         target += score;
@@ -228,13 +238,58 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
     }
     const uint32_t *top_class = here->top_class + i * job->top;
     const bool right = is_label(labels, count, top_class[0]);
-    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], log_sum_exp);
+    /* Label trees have a probability for each class by itself. */
+    const bool alone = m->trees && m->calibration.method == XSM_CALIBRATION_NONE;
+    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], alone ? 0 : log_sum_exp);
     const size_t bin = XSMI_MIN((size_t)(sure * BINS), BINS - 1);
     p->sure[bin] += sure;
     p->right[bin] += right;
     p->wrong += !right;
     if (job->ranked) {
         add_measures(job, index, labels, count, top_class, here->best);
+    }
+}
+
+/* Scores all classes of a job's rows. */
+static void score_rows(const evaluate_job *job, size_t rows, const scratch *here)
+{
+    job_rows *r = here->rows;
+    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
+    size_t count = 0;
+    for (size_t i = 0; i < rows; i += XSMI_LANES) {
+        xsmi_score_all *b = &blocks[count++];
+        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
+        b->features = r->features + i;
+        b->sparse = job->dataset->sparse;
+        b->target = r->targets + i;
+        b->top = job->top;
+        b->log_sum_exp = r->log_sum_exp + i;
+        b->target_score = r->target_scores + i;
+        b->top_score = here->top_score + i * job->top;
+        b->top_class = here->top_class + i * job->top;
+    }
+    xsmi_model_score_all(job->model, blocks, count, here->model, job->context);
+}
+
+/* Searches the best classes of a job's rows in label trees. The log-loss of one label a row needs no sum over classes,
+ * where probabilities sum to one; otherwise there is none. */
+static void search_rows(const evaluate_job *job, size_t rows, const scratch *here)
+{
+    const xsm_model *m = job->model;
+    job_rows *r = here->rows;
+    const uint32_t top = XSMI_MIN(job->top, m->classes);
+    xsmi_label_beam_start(&here->beam, m->classes);
+    for (size_t i = 0; i < rows && !xsmi_poll(job->context); i++) {
+        const xsmi_top list = {here->top_score + i * job->top, here->top_class + i * job->top, top};
+        const bool good = xsmi_label_beam_search(&here->beam, &r->features[i], job->beam, &list) > 0;
+        for (uint32_t k = top; k < job->top; k++) {
+            list.class_of[k] = XSMI_NO_CLASS;
+        }
+        r->log_sum_exp[i] = good ? 0 : (double)NAN;
+        r->target_scores[i] = 0;
+        if (r->targets[i] != XSMI_NO_CLASS && !job->lossless) {
+            xsmi_label_chosen(m->trees, &r->features[i], &r->targets[i], 1, &r->target_scores[i], here->code);
+        }
     }
 }
 
@@ -246,8 +301,6 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job_rows *r = here.rows;
     uint64_t first = (uint64_t)(job->first + index) * JOB_ROWS;
     size_t rows = (size_t)XSMI_MIN(job->rows - first, JOB_ROWS);
-    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
-    size_t count = 0;
     for (size_t i = 0; i < JOB_ROWS; i++) {
         r->targets[i] = XSMI_NO_CLASS;
         if (i < rows) {
@@ -260,19 +313,11 @@ static void run_rows(void *state, size_t index, uint32_t thread)
             }
         }
     }
-    for (size_t i = 0; i < rows; i += XSMI_LANES) {
-        xsmi_score_all *b = &blocks[count++];
-        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
-        b->features = r->features + i;
-        b->sparse = job->dataset->sparse;
-        b->target = r->targets + i;
-        b->top = job->top;
-        b->log_sum_exp = r->log_sum_exp + i;
-        b->target_score = r->target_scores + i;
-        b->top_score = here.top_score + i * job->top;
-        b->top_class = here.top_class + i * job->top;
+    if (job->beam > 0) {
+        search_rows(job, rows, &here);
+    } else {
+        score_rows(job, rows, &here);
     }
-    xsmi_model_score_all(job->model, blocks, count, here.model, job->context);
     if (xsmi_is_cancelled(job->context)) {
         return;
     }
@@ -360,7 +405,8 @@ static xsm_status finish(const evaluate_job *job, const total *sum, xsm_metrics 
     m->unseen_rows = all->rows - all->known_rows;
     m->unlabelled = all->unlabelled;
     m->unseen_labels = all->unseen_labels;
-    m->log_loss = all->known_rows ? all->log_loss / (double)all->known_rows : (double)NAN;
+    m->beam = job->beam;
+    m->log_loss = all->known_rows && !job->lossless ? all->log_loss / (double)all->known_rows : (double)NAN;
     m->error = (double)all->wrong / (double)all->rows;
     m->calibration_error = 0;
     for (size_t b = 0; b < BINS; b++) {
@@ -428,6 +474,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                     : "metrics");
     }
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
+    if (o->reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.reserved is %u; accepted is 0", o->reserved);
+    }
     XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
     const bool ranked = is_ranked(m);
     if (m->top > XSM_TOP_MAX || (ranked && m->top == 0)) {
@@ -553,6 +602,15 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
     const bool ranked = is_ranked(&m);
     evaluate_job job = {
         .context = kept->context, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
+    if (model->trees) {
+        const uint32_t beam = o.beam ? o.beam : XSMI_LABEL_BEAM;
+        job.beam = beam < model->classes ? beam : 0;
+        job.lossless = job.beam > 0 &&
+                       (model->trees->link != XSMI_LINK_SOFTMAX || model->calibration.method != XSM_CALIBRATION_NONE);
+    } else if (o.beam > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);
+    }
     const uint64_t rows = o.rows ? XSMI_MIN(o.rows, dataset->rows) : dataset->rows;
     const double end = xsmi_seconds() + o.seconds;
     job.rows = o.seconds > 0 ? XSMI_MIN(rows, FIRST_SAMPLE) : rows;

@@ -57,7 +57,7 @@ static size_t scratch_needed(const xsm_predictor *p)
         return arena.used;
     }
     if (p->beam > 0) {
-        return xsmi_beam_scratch(p);
+        return m->trees ? xsmi_labels_scratch(p) : xsmi_beam_scratch(p);
     }
     size_t sparse = xsmi_model_score_all_scratch(m, true, XSMI_TILE_BLOCKS, p->top);
     size_t dense = xsmi_model_score_all_scratch(m, false, XSMI_TILE_BLOCKS, p->top);
@@ -342,6 +342,9 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
 static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, double *probabilities,
                       xsm_error *err)
 {
+    if (p->beam > 0 && p->model->trees) {
+        return xsmi_labels_run(p, batch, classes, scores, probabilities, err);
+    }
     if (p->beam > 0) {
         return xsmi_beam_run(p, batch, classes, scores, probabilities, err);
     }
@@ -369,7 +372,10 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
                     scores[to] = p->top_score[from];
                 }
                 if (probabilities) {
-                    probabilities[to] = xsmi_probability(&p->model->calibration, p->top_score[from], p->log_sum_exp[i]);
+                    /* Label trees have a probability for each class by itself; those of other models sum to one. */
+                    const bool alone = p->model->trees && p->model->calibration.method == XSM_CALIBRATION_NONE;
+                    const double log_partition = alone ? 0 : p->log_sum_exp[i];
+                    probabilities[to] = xsmi_probability(&p->model->calibration, p->top_score[from], log_partition);
                 }
             }
         }
@@ -398,8 +404,9 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     XSMI_TRY(check_model(p, err));
-    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities &&
-        p->model->calibration.method != XSM_CALIBRATION_LABELS) {
+    const int32_t calibrated = p->model->calibration.method;
+    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities && calibrated != XSM_CALIBRATION_LABELS &&
+        !(p->model->trees && calibrated == XSM_CALIBRATION_NONE)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
                          "model is calibrated for several labels");

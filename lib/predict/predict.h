@@ -42,6 +42,10 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
                            xsm_error *err);
 /* Bytes of scratch for a beam, SIZE_MAX = too many. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
+/* The same for a search in label trees (predict_labels.c). */
+size_t xsmi_labels_scratch(const xsm_predictor *p);
+xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                           double *probabilities, xsm_error *err);
 /* Predicts the rows of a batch; scores and probabilities may be NULL. */
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                          double *probabilities, xsm_error *err);

@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "model/beam.h"
+#include "model/label_beam.h"
 #include "base/top.h"
 
 #include <math.h>
@@ -49,6 +50,11 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     if (o->tree_alone != 0 && o->tree_alone != 1) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "tree_alone is %d; accepted is 0 or 1", o->tree_alone);
     }
+    if (m->trees && !o->tree_alone) {
+        const uint32_t beam = o->beam ? o->beam : XSMI_LABEL_BEAM;
+        *width = beam < m->classes ? beam : 0;
+        return XSM_OK;
+    }
     if (o->beam == 0 && !o->tree_alone) {
         return XSM_OK;
     }
@@ -56,8 +62,9 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor searches an index or a tree, not both");
     }
     if (!m->correction || !m->correction->tree) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "the model has no tree to search; one trained by negative-sampling with sampler=tree has");
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s; one trained by negative-sampling with sampler=tree has",
+                         m->trees ? "a label tree has no other tree that is searched alone"
+                                  : "the model has no tree to search");
     }
     uint32_t beam = o->beam ? o->beam : XSMI_MAX(top, BEAM_ALONE);
     if (beam < top) {

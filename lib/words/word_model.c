@@ -137,6 +137,7 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
+    XSMI_TRY(xsmi_model_need_dense(m, "writing word vectors", err));
     XSMI_TRY(check_names(m, err));
     const size_t size = ((size_t)m->features + 2) * NUMBER_SIZE;
     char *line = xsmi_allocate(m->context, size, 1);

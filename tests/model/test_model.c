@@ -151,7 +151,8 @@ static void layouts_hold_the_same(void **state)
     }
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = new_model(3, 4, 0, 0);
-    assert_int_equal(xsm_model_set_layout(m, 2, &err), XSM_ERROR_RANGE);
+    assert_int_equal(xsm_model_set_layout(m, 3, &err), XSM_ERROR_RANGE);
+    assert_int_equal(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), XSM_ERROR_UNSUPPORTED);
     assert_int_equal(xsm_model_set_layout(m, -1, &err), XSM_ERROR_RANGE);
     assert_int_equal(xsm_model_set_layout(NULL, 0, &err), XSM_ERROR_ARGUMENT);
     xsm_model_free(m);

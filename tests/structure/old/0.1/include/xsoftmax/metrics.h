@@ -33,7 +33,8 @@
  * Probabilities are those of the model's calibration (@ref calibrate). Calibrated for several labels, a row's log-loss
  * is the sum over all classes of -log p for its labels and -log(1 - p) for the others.
  *
- * Every class is scored, in tiles; the memory needed does not grow with N*K. Rows whose labels do not occur in training
+ * Every class is scored, in tiles (a label tree finds the best classes by a beam search, see
+ * xsm_evaluate_options::beam); the memory needed does not grow with N*K. Rows whose labels do not occur in training
  * count as wrong in `error` and `precision`, and are left out of the log-loss.
  *  @{ */
 
@@ -54,12 +55,15 @@ typedef struct xsm_evaluate_options {
      *  at least one of 128 rows; the result is that of the largest, which are all rows where time suffices. So it
      *  depends on the machine. 0 = no limit. */
     double seconds;
+    uint32_t beam;     /**< Of a label tree: width of the beam search that ranks the classes; 0 = 10. K or more scores
+                            every class, which takes long for many classes. Other models: 0. */
+    uint32_t reserved; /**< Zero. */
 } xsm_evaluate_options;
 
 /** Starting value of an #xsm_evaluate_options. */
 #define XSM_EVALUATE_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_evaluate_options), XSM_DEFAULT, XSM_DEFAULT, 0, 0                                                   \
+        sizeof(xsm_evaluate_options), XSM_DEFAULT, XSM_DEFAULT, 0, 0, 0, 0                                             \
     }
 
 /** Which training rows a trainer or a fit evaluates. */
@@ -81,10 +85,12 @@ typedef struct xsm_metrics {
     uint64_t unlabelled;    /**< Rows without any label, left out. */
     uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
     double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels
-                                 (#XSM_CALIBRATION_LABELS: see above). NaN if there are no such rows. */
+                                 (#XSM_CALIBRATION_LABELS: see above). NaN if there are no such rows, and for a label
+                                 tree that was searched (`beam` above 0), unless its probabilities of all classes sum to
+                                 one and are not calibrated. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
-    uint32_t reserved;      /**< Zero. */
+    uint32_t beam;          /**< Width of the beam by which a label tree ranked the classes; 0: every class was scored. */
     double *precision; /**< [top], or NULL if not wanted. precision[k-1]: mean over rows of (labels among the k classes
                             with the highest scores) / k. */
     double *ndcg;      /**< [top] or NULL. ndcg[k-1]: nDCG\@k, mean over rows. */

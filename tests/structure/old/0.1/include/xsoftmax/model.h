@@ -48,8 +48,9 @@ enum {
                                        features. */
     XSM_LAYOUT_FEATURE_MAJOR = 1, /**< The weights of a feature are contiguous: best for full scoring of sparse
                                        features. */
-    XSM_LAYOUT_SPARSE_ROWS = 2    /**< Reserved: for each class, the features with non-zero weights, and these weights
-                                       (CSR). */
+    XSM_LAYOUT_SPARSE_ROWS = 2    /**< Only weights that are not zero: of models that xsm_model_prune() makes, of label
+                                       trees, and of their files. Such models score, predict and are evaluated, and
+                                       cannot be trained. */
 };
 
 /** Settings of a new model. Start with #XSM_MODEL_OPTIONS_INIT. */
@@ -63,6 +64,21 @@ typedef struct xsm_model_options {
 #define XSM_MODEL_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
         sizeof(xsm_model_options), 0, 0                                                                                \
+    }
+
+/** Which weights xsm_model_prune() keeps. Start with #XSM_PRUNE_OPTIONS_INIT. */
+typedef struct xsm_prune_options {
+    size_t size;       /**< sizeof(xsm_prune_options). */
+    double below;      /**< Weights with a smaller absolute value are left out; 0 = only zeros are. */
+    uint32_t keep;     /**< Weights of each class to keep at most: those of the largest absolute values, of equal ones
+                            those of the smaller features; 0 = any number. */
+    uint32_t reserved; /**< Zero. */
+} xsm_prune_options;
+
+/** Starting value of an #xsm_prune_options. */
+#define XSM_PRUNE_OPTIONS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_prune_options), 0, 0, 0                                                                             \
     }
 
 /** Geometry of a model: the definition of a class's score. */
@@ -178,12 +194,16 @@ typedef struct xsm_model_info {
     int32_t tied;       /**< 1 = the vectors of features and classes are the same. */
     uint64_t seed;      /**< Seed of the random initial values. */
     double scale;       /**< Bound of the random initial values. */
+    uint64_t weights;   /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
+    uint64_t bytes;     /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
+    uint32_t trees;     /**< Trees of a label tree; 0 for other models. */
+    uint32_t reserved;  /**< Zero. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */
 #define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0                                \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
     }
 
 #ifdef __cplusplus
@@ -249,6 +269,23 @@ XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xs
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
  *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
+
+/** Makes a linear model that has the weights of another except for small ones, as #XSM_LAYOUT_SPARSE_ROWS: a model of
+ *  many classes over sparse features becomes a hundredth of its size, and often loses nothing. Bias, class map,
+ *  transform, correction, calibration and metadata are copied. Such a model takes some 6 bytes for each weight that is kept; a score
+ *  adds in the order of the features, so that it may differ in the last bits from that of the dense model. Scoring all
+ *  classes of a row costs O(K + weights of the row's features). It cannot be trained, grown, searched by an index or
+ *  given pairs or distances: these functions return #XSM_ERROR_UNSUPPORTED. xsm_model_set_layout() makes a sparse model
+ *  dense.
+ *  @param model   a linear model with dense weights
+ *  @param options which weights are kept, or NULL: all that are not zero
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for an embedding model, scores that are distances, and sparse weights;
+ *          #XSM_ERROR_DIVERGED for a weight that is not finite; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), with `keep`
+ *          O(K D log keep) */
+XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_options *options, xsm_model **out,
+                                   xsm_error *err);
 
 /** Adds classes, features, or both to a model. Existing classes keep their weights, even if their numbers change. The
  *  weights of new classes and features are zero, so scores of existing classes stay bit-identical. New features of an

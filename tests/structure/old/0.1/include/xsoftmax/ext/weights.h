@@ -66,7 +66,9 @@ typedef struct xsm_parameters_view {
                                      class-major nor feature-major: then read `data`, or let the library compute
                                      scores. */
     const void *data;           /**< The stored weights, of type `dtype`. */
-    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows. */
+    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows; of #XSM_LAYOUT_SPARSE_ROWS bytes of all
+                                     that is stored, where `data` are `nonzeros` numbers in an order of the library's,
+                                     or NULL in a label tree. */
     const float *bias;          /**< [K], without factors, or NULL. */
     double scale;               /**< Factor of every weight. */
     const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
@@ -76,12 +78,13 @@ typedef struct xsm_parameters_view {
     uint32_t features;          /**< D; H of an embedding model. */
     int32_t dtype;              /**< An XSM_DTYPE_* value. */
     int32_t layout;             /**< An XSM_LAYOUT_* value. */
+    uint64_t nonzeros;          /**< Weights that are stored; K D, if they are dense. */
 } xsm_parameters_view;
 
 /** Starting value of an #xsm_parameters_view. */
 #define XSM_PARAMETERS_VIEW_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(xsm_parameters_view), NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0                                    \
+        sizeof(xsm_parameters_view), NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, 0, 0, 0, 0                                 \
     }
 
 #ifdef __cplusplus
@@ -106,9 +109,10 @@ XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embeddin
 XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
 
 /** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
- *  copy during the call, and copies a mapped file to memory. O(K D).
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors; #XSM_ERROR_RANGE for an unknown layout.
- *          The scores of the model do not change, whatever the result. */
+ *  copy during the call, and copies a mapped file to memory. Sparse weights become dense, with room for all K D. O(K D).
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors, for #XSM_LAYOUT_SPARSE_ROWS, which
+ *          xsm_model_prune() makes, and for a label tree; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_LIMIT. The
+ *          scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
 
 #ifdef __cplusplus

@@ -1,0 +1,156 @@
+/* Beam search in label trees. */
+#include "model/label_beam.h"
+
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
+                            xsmi_label_beam *b)
+{
+    const uint32_t many = l->count > 1 ? classes : 0;
+    b->trees = l;
+    b->width = width;
+    b->z = xsmi_arena_take(arena, l->widest, sizeof *b->z);
+    b->now_score = xsmi_arena_take(arena, width, sizeof *b->now_score);
+    b->now = xsmi_arena_take(arena, width, sizeof *b->now);
+    b->next_score = xsmi_arena_take(arena, width, sizeof *b->next_score);
+    b->next = xsmi_arena_take(arena, width, sizeof *b->next);
+    b->slot = xsmi_arena_take(arena, many, sizeof *b->slot);
+    b->found = xsmi_arena_take(arena, many, sizeof *b->found);
+    b->found_p = xsmi_arena_take(arena, many, l->count * sizeof *b->found_p);
+}
+
+void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
+{
+    if (b->trees->count > 1) {
+        memset(b->slot, 0, classes * sizeof *b->slot);
+    }
+}
+
+/* A search in one tree. */
+typedef struct search {
+    const xsmi_label_beam *b;
+    uint32_t tree;
+    const xsmi_top *list; /* of classes, where there is one tree; NULL = classes are not wanted */
+    uint32_t *found;      /* number of classes with a slot */
+    uint32_t scored;
+    bool finite;
+} search;
+
+static void take_class(search *s, uint32_t class, float score)
+{
+    const xsmi_label_beam *b = s->b;
+    const uint32_t trees = b->trees->count;
+    s->scored++;
+    if (trees == 1) {
+        xsmi_top_offer_any(s->list, score, class);
+        return;
+    }
+    if (b->slot[class] == 0) {
+        b->found[*s->found] = class;
+        for (uint32_t t = 0; t < trees; t++) {
+            b->found_p[(size_t)*s->found * trees + t] = -INFINITY;
+        }
+        b->slot[class] = ++*s->found;
+    }
+    b->found_p[((size_t)b->slot[class] - 1) * trees + s->tree] = score;
+}
+
+/* Scores the children of a node: inner ones are offered to `next`, classes taken where they are wanted. */
+static void open_node(search *s, uint32_t node, float before, const xsmi_features *x, const xsmi_top *next)
+{
+    const xsmi_label_trees *l = s->b->trees;
+    const xsmi_class_tree *t = l->tree[s->tree].tree;
+    const uint32_t first = t->first_child[node], end = t->first_child[node + 1];
+    float *z = s->b->z, sum = 0;
+    xsmi_label_children(l, s->tree, node, x, z);
+    for (uint32_t v = first; v < end; v++) {
+        const float score = before + z[v - first];
+        sum += score;
+        if (!xsmi_class_tree_is_leaf(t, v)) {
+            xsmi_top_offer_any(next, score, v);
+        } else if (s->found) {
+            take_class(s, xsmi_class_tree_class(t, v), score);
+        }
+    }
+    s->finite = s->finite && sum == sum; /* scores are at most 0: their sum is a number if each is one */
+}
+
+/* The nodes of a list that hold one. */
+static uint32_t kept(const xsmi_top *list, uint32_t *nodes, float *scores)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->size; i++) {
+        if (list->class_of[i] != XSMI_NO_CLASS) {
+            nodes[count] = list->class_of[i];
+            scores[count++] = list->score[i];
+        }
+    }
+    return count;
+}
+
+/* Lists the nodes that are opened in `opened`, if that is not NULL; returns their number without the root. */
+static uint32_t search_tree(search *s, const xsmi_features *x, uint32_t width, uint32_t *opened)
+{
+    const xsmi_label_beam *b = s->b;
+    const xsmi_top next = {b->next_score, b->next, width};
+    uint32_t count = 1, all = 0;
+    b->now[0] = 0;
+    b->now_score[0] = 0;
+    while (count > 0 && s->finite) {
+        xsmi_top_start(&next);
+        for (uint32_t i = 0; i < count; i++) {
+            open_node(s, b->now[i], b->now_score[i], x, &next);
+        }
+        count = kept(&next, b->now, b->now_score);
+        for (uint32_t i = 0; opened && i < count; i++) {
+            opened[all + i] = b->now[i];
+        }
+        all += count;
+    }
+    return all;
+}
+
+/* One search of that width; false when a score is not a number. */
+static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list,
+                         uint32_t *scored)
+{
+    const xsmi_label_trees *l = b->trees;
+    uint32_t found = 0;
+    bool finite = true;
+    xsmi_top_start(list);
+    for (uint32_t t = 0; t < l->count && finite; t++) {
+        search s = {.b = b, .tree = t, .list = list, .found = &found, .finite = true};
+        (void)search_tree(&s, x, width, NULL);
+        finite = s.finite;
+        *scored += s.scored;
+    }
+    for (uint32_t i = 0; i < found; i++) {
+        xsmi_top_offer_any(list, xsmi_label_mean(b->found_p + (size_t)i * l->count, l->count), b->found[i]);
+        b->slot[b->found[i]] = 0;
+    }
+    xsmi_top_sort(list);
+    return finite;
+}
+
+uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list)
+{
+    uint32_t scored = 0;
+    for (;; width = width < b->width / 2 ? 2 * width : b->width) {
+        if (!search_trees(b, x, width, list, &scored)) {
+            return 0;
+        }
+        if (width >= b->width || list->class_of[list->size - 1] != XSMI_NO_CLASS) {
+            return scored;
+        }
+    }
+}
+
+uint32_t xsmi_label_beam_nodes(const xsmi_label_beam *b, uint32_t tree, const xsmi_features *x, uint32_t width,
+                               uint32_t *nodes)
+{
+    search s = {.b = b, .tree = tree, .finite = true};
+    return search_tree(&s, x, width, nodes);
+}

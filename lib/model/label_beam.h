@@ -1,0 +1,47 @@
+/*
+ * Beam search in label trees: on each level it goes on with the most probable inner nodes, and it scores every class
+ * that is a child of one of them.
+ */
+#ifndef XSMI_LABEL_BEAM_H
+#define XSMI_LABEL_BEAM_H
+
+#include "base/arena.h"
+#include "base/top.h"
+#include "model/label_trees.h"
+
+/* Nodes of a level that a search goes on with, where nobody says. */
+#define XSMI_LABEL_BEAM 10
+
+/* The scratch of searches of up to `width` nodes a level; see xsmi_label_beam_divide(). */
+typedef struct xsmi_label_beam {
+    const xsmi_label_trees *trees;
+    uint32_t width;
+    float *z;          /* [widest] */
+    float *now_score;  /* [width] */
+    uint32_t *now;     /* [width] */
+    float *next_score; /* [width] */
+    uint32_t *next;    /* [width] */
+    /* With several trees: */
+    uint32_t *slot;  /* [classes] 1 + the slot of a class that was found, else 0 */
+    uint32_t *found; /* [classes] */
+    float *found_p;  /* [classes][trees] its log-probabilities, -INFINITY where a tree's beam missed it */
+} xsmi_label_beam;
+
+/* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
+void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
+                            xsmi_label_beam *b);
+void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes);
+
+/* Finds the best classes of a row, with their scores, and fills the list, best first. A class that the beam in one of
+ * several trees misses has probability 0 there; a score that is found in all trees is to the bit that of
+ * xsmi_label_chosen(). Where fewer classes are found than the list takes, the search starts again with twice the width,
+ * up to that of the scratch: that of the list finds enough. Returns how many classes were scored, 0 when a score is not
+ * a number. */
+uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list);
+
+/* The inner nodes of a tree whose children a search would score on the way, for training: those of each level that are
+ * in the beam, without the root. `nodes` has room for width * depth. Returns their number. */
+uint32_t xsmi_label_beam_nodes(const xsmi_label_beam *b, uint32_t tree, const xsmi_features *x, uint32_t width,
+                               uint32_t *nodes);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * Label trees: one or more trees over the classes with sparse weights for every node below the root. A node's score
+ * becomes the logarithm of a probability given its parent, by the link; that of a class in a tree is the sum over its
+ * path, and its score in the model the logarithm of the mean of its probabilities in the trees (Prabhu, Kag, Harsola,
+ * Agrawal and Varma, Parabel: partitioned label trees for extreme classification with application to dynamic search
+ * advertising, 2018).
+ */
+#ifndef XSMI_LABEL_TREES_H
+#define XSMI_LABEL_TREES_H
+
+#include "base/arena.h"
+#include "model/class_tree.h"
+#include "model/sparse.h"
+
+/* Log-probability of a node with the score z, given its parent. */
+enum {
+    XSMI_LINK_LOG_SIGMOID,   /* log sigma(z): any number of children is right */
+    XSMI_LINK_SQUARED_HINGE, /* -max(0, 1 - z)^2: the same, after the squared hinge loss */
+    XSMI_LINK_SOFTMAX /* z minus the log of the siblings' sum of e^z: one child is right, and probabilities of all
+                         classes sum to one */
+};
+/* Their names in files; NULL at the end. */
+extern const char *const xsmi_link_names[];
+
+/* Most trees of a model. */
+#define XSMI_LABEL_TREES 64
+
+typedef struct xsmi_label_tree {
+    xsmi_class_tree *tree;
+    xsmi_sparse *weights; /* chunk i has the children of the i-th inner node */
+} xsmi_label_tree;
+
+/* The trees of a model, which own one reference to the parts of each. */
+typedef struct xsmi_label_trees {
+    const xsmi_kernels *kernels;
+    int32_t link;
+    uint32_t count;
+    uint32_t widest; /* most children of a node */
+    size_t nodes;    /* of all trees */
+    xsmi_label_tree tree[XSMI_LABEL_TREES];
+} xsmi_label_trees;
+
+/* Gives up the references of trees, and releases them; NULL is allowed. */
+void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l);
+
+/* Log-probabilities of the children of an inner node given it, z[children], for a row of data. */
+void xsmi_label_children(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, float *z);
+
+/* The log of the mean of probabilities, from their logarithms p[count]. */
+float xsmi_label_mean(const float *p, uint32_t count);
+
+/* Scores of chosen classes, O(depth) nodes each; `scratch` has l->widest floats. */
+void xsmi_label_chosen(const xsmi_label_trees *l, const xsmi_features *x, const uint32_t *classes, size_t count,
+                       float *scores, float *scratch);
+
+/* Whether the chunks of the weights are the children of the tree's inner nodes. */
+bool xsmi_label_tree_fits(const xsmi_label_tree *t);
+
+/* Weights that are stored, and bytes of weights and trees. */
+uint64_t xsmi_label_entries(const xsmi_label_trees *l);
+uint64_t xsmi_label_bytes(const xsmi_label_trees *l);
+
+#endif

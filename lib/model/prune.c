@@ -1,0 +1,253 @@
+/*
+ * Pruning: a new linear model that keeps the weights of another that are not small, as sparse rows. It takes the dense
+ * rows one after another; those of a chunk are then turned round, from rows to columns.
+ */
+#include "model/model.h"
+
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/grow.h"
+#include "base/heap_sort.h"
+#include "base/order.h"
+#include "base/top.h"
+
+#include <math.h>
+
+/* Classes of a chunk: a row of data looks its features up once for all of them, and their scores fit the second
+ * cache. */
+#define CHUNK_CLASSES 32768
+/* Weights after which a chunk ends early, so that they can be counted in 32 bits. */
+#define CHUNK_ENTRIES ((size_t)1 << 30)
+
+typedef struct pruning {
+    const xsm_model *model;
+    xsm_prune_options options;
+    xsmi_sparse_builder *builder;
+    float *row;  /* [D] */
+    float *best; /* [keep] absolute values of the largest weights, and their features */
+    uint32_t *best_feature;
+    uint32_t keep; /* 0 = all */
+    /* Rows of a chunk: weights in the order of the rows. */
+    uint32_t rows;
+    size_t entries;
+    uint32_t *features;
+    size_t feature_capacity;
+    float *values;
+    size_t value_capacity;
+    uint32_t *row_end; /* [CHUNK_CLASSES] */
+    /* The same by columns. */
+    uint32_t *starts; /* [D+2] */
+    uint32_t *used;   /* [D] */
+    uint16_t *entry_rows;
+    size_t row_capacity;
+    float *sorted;
+    size_t sorted_capacity;
+} pruning;
+
+/* A class's weights, scales multiplied in. */
+static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
+{
+    const xsm_model *m = p->model;
+    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    const float *from = m->weight + (class_major ? (size_t)k * m->stride : k);
+    const size_t step = class_major ? 1 : m->stride;
+    const float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[k] : 1.0));
+    for (size_t j = 0; j < m->features; j++) {
+        p->row[j] = from[j * step] * scale;
+        if (!isfinite(p->row[j])) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Sets all but the `keep` largest weights of the row to zero; of equal ones those of the first features are kept. */
+static void keep_largest(const pruning *p)
+{
+    const xsmi_top list = {p->best, p->best_feature, p->keep};
+    xsmi_top_start(&list);
+    for (uint32_t j = 0; j < p->model->features; j++) {
+        xsmi_top_offer(&list, fabsf(p->row[j]), j);
+    }
+    for (uint32_t i = 0; i < p->keep; i++) { /* marked by their features, which are at most D: `used` is free */
+        p->used[i] = list.class_of[i];
+    }
+    xsmi_heap_sort(p->used, p->keep, sizeof *p->used, xsmi_compare_u32);
+    uint32_t next = 0;
+    for (uint32_t j = 0; j < p->model->features; j++) {
+        const bool kept = next < p->keep && p->used[next] == j;
+        next += kept;
+        p->row[j] = kept ? p->row[j] : 0;
+    }
+}
+
+/* Appends what is left of the row to the chunk. */
+static xsm_status append_row(pruning *p, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const uint32_t d = p->model->features;
+    XSMI_TRY(XSMI_GROW(p->model->context, p->features, p->feature_capacity, p->entries + d, what, err));
+    XSMI_TRY(XSMI_GROW(p->model->context, p->values, p->value_capacity, p->entries + d, what, err));
+    for (uint32_t j = 0; j < d; j++) {
+        if (p->row[j] != 0 && (double)fabsf(p->row[j]) >= p->options.below) {
+            p->features[p->entries] = j;
+            p->values[p->entries++] = p->row[j];
+        }
+    }
+    p->row_end[p->rows++] = (uint32_t)p->entries;
+    return XSM_OK;
+}
+
+/* Turns the chunk round and gives it to the builder. */
+static xsm_status end_chunk(pruning *p, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const uint32_t d = p->model->features;
+    uint32_t columns = 0, sum = 0;
+    XSMI_TRY(XSMI_GROW(p->model->context, p->entry_rows, p->row_capacity, p->entries, what, err));
+    XSMI_TRY(XSMI_GROW(p->model->context, p->sorted, p->sorted_capacity, p->entries, what, err));
+    for (uint32_t j = 0; j < d + 1; j++) {
+        p->starts[j] = 0;
+    }
+    for (size_t i = 0; i < p->entries; i++) {
+        p->starts[p->features[i]]++;
+    }
+    for (uint32_t j = 0; j < d; j++) { /* where each feature's entries begin */
+        const uint32_t count = p->starts[j];
+        p->starts[j] = sum;
+        sum += count;
+    }
+    for (uint32_t r = 0, i = 0; r < p->rows; r++) {
+        for (; i < p->row_end[r]; i++) {
+            const uint32_t to = p->starts[p->features[i]]++;
+            p->entry_rows[to] = (uint16_t)r;
+            p->sorted[to] = p->values[i];
+        }
+    }
+    for (uint32_t j = 0, end = 0; j < d; j++) { /* now they are where each ends: only those of used features stay */
+        const uint32_t start = end;
+        end = p->starts[j];
+        if (end > start) {
+            p->used[columns] = j;
+            p->starts[columns++] = start;
+        }
+    }
+    p->starts[columns] = sum;
+    const xsmi_sparse_chunk chunk = {p->rows, columns, p->used, p->starts, p->entry_rows, p->sorted, NULL};
+    XSMI_TRY(xsmi_sparse_builder_add(p->builder, &chunk, err));
+    p->rows = 0;
+    p->entries = 0;
+    return XSM_OK;
+}
+
+static xsm_status prune_rows(pruning *p, xsm_error *err)
+{
+    for (uint32_t k = 0; k < p->model->classes; k++) {
+        XSMI_TRY(xsmi_go_on(p->model->context, err));
+        XSMI_TRY(read_row(p, k, err));
+        if (p->keep > 0) {
+            keep_largest(p);
+        }
+        XSMI_TRY(append_row(p, err));
+        if (p->rows == CHUNK_CLASSES || p->entries >= CHUNK_ENTRIES) {
+            XSMI_TRY(end_chunk(p, err));
+        }
+        xsmi_advance(p->model->context, 1);
+    }
+    return p->rows > 0 ? end_chunk(p, err) : XSM_OK;
+}
+
+static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
+{
+    xsm_context *ctx = p->model->context;
+    const size_t d = p->model->features;
+    XSMI_TRY(xsmi_sparse_builder_new(ctx, p->model->features, false, &p->builder, err));
+    p->keep = p->options.keep < d ? p->options.keep : 0;
+    p->row = xsmi_allocate(ctx, d, sizeof *p->row);
+    p->best = xsmi_allocate(ctx, p->keep, sizeof *p->best);
+    p->best_feature = xsmi_allocate(ctx, p->keep, sizeof *p->best_feature);
+    p->row_end = xsmi_allocate(ctx, CHUNK_CLASSES, sizeof *p->row_end);
+    p->starts = xsmi_allocate(ctx, d + 1, sizeof *p->starts);
+    p->used = xsmi_allocate(ctx, d, sizeof *p->used);
+    xsm_status status = XSM_OK;
+    if (!p->row || !p->best || !p->best_feature || !p->row_end || !p->starts || !p->used) {
+        status = xsmi_fail_memory(err, 4 * d * sizeof *p->row, "pruning");
+    }
+    status = status == XSM_OK ? prune_rows(p, err) : status;
+    status = status == XSM_OK ? xsmi_sparse_builder_finish(p->builder, out, err) : status;
+    xsmi_sparse_builder_free(p->builder);
+    xsmi_release(ctx, p->row, d, sizeof *p->row);
+    xsmi_release(ctx, p->best, p->keep, sizeof *p->best);
+    xsmi_release(ctx, p->best_feature, p->keep, sizeof *p->best_feature);
+    xsmi_release(ctx, p->row_end, CHUNK_CLASSES, sizeof *p->row_end);
+    xsmi_release(ctx, p->starts, d + 1, sizeof *p->starts);
+    xsmi_release(ctx, p->used, d, sizeof *p->used);
+    xsmi_release(ctx, p->features, p->feature_capacity, sizeof *p->features);
+    xsmi_release(ctx, p->values, p->value_capacity, sizeof *p->values);
+    xsmi_release(ctx, p->entry_rows, p->row_capacity, sizeof *p->entry_rows);
+    xsmi_release(ctx, p->sorted, p->sorted_capacity, sizeof *p->sorted);
+    return status;
+}
+
+/* Copies all but the weights to a model of the same shape. */
+static xsm_status copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsm_model_get_class_map(from, &map, err));
+    XSMI_TRY(xsm_model_set_class_map(to, &map, err));
+    XSMI_TRY(xsm_model_set_transform(to, from->transform, err));
+    for (size_t i = 0; i < from->metadata.count; i++) {
+        XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
+    }
+    xsmi_model_set_scoring(to, from->correction, from->hierarchy);
+    to->calibration = from->calibration;
+    if (from->bias) {
+        to->bias = (float *)(uintptr_t)from->bias; /* to be copied */
+        xsm_status status = xsmi_model_own_bias(to, err);
+        to->bias = to->bias_owned ? to->bias : NULL;
+        return status;
+    }
+    return XSM_OK;
+}
+
+static xsm_status prune(const xsm_model *m, const xsm_prune_options *o, xsm_model **out, xsm_error *err)
+{
+    pruning p = {.model = m, .options = *o};
+    xsmi_sparse *weights;
+    XSMI_TRY(make_weights(&p, &weights, err));
+    xsm_model *pruned;
+    xsm_status status = xsmi_model_of_sparse(m->context, weights, &pruned, err);
+    xsmi_sparse_release(weights);
+    XSMI_TRY(status);
+    status = copy_rest(m, pruned, err);
+    if (status != XSM_OK) {
+        xsm_model_free(pruned);
+        return status;
+    }
+    *out = pruned;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER();
+    if (!m || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_prune: %s is NULL", m ? "out" : "the model");
+    }
+    xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_prune_options), options, "xsm_prune_options", err));
+    if (!(o.below >= 0 && o.below <= (double)INFINITY) || isinf(o.below) || o.reserved != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.%s is %g; accepted is 0%s",
+                         o.reserved ? "reserved" : "below", o.reserved ? (double)o.reserved : o.below,
+                         o.reserved ? "" : " and above");
+    }
+    XSMI_TRY(xsmi_model_need_dense(m, "pruning", err));
+    if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "pruning takes linear models, and %s",
+                         m->layer ? "this one has a first layer, whose hidden vectors use all of the weights"
+                                  : "the scores of this one are distances");
+    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "pruning", "classes", m->classes);
+    return xsmi_end(&activity, prune(m, &o, out, err), err);
+}

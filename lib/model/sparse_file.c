@@ -1,0 +1,278 @@
+/* Sparse weights and label trees in a model's file. */
+#include "model/sparse_file.h"
+
+#include "base/option.h"
+#include "base/order.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The tensors of sparse weights: their names, and the most that a tree has. */
+static const char *const names[] = {"indptr", "values", "bias", "blocks", "nodes", "columns", "indices"};
+enum { INDPTR, VALUES, BIAS, BLOCKS, NODES, COLUMNS, INDICES, NAMES };
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+/* Adds a tensor of tree `tree`, or of a linear model if that is below 0. */
+static void add(xsmi_sparse_tensors *l, int tree, int which, xsmi_dtype dtype, uint64_t rows, uint64_t columns,
+                const void *data)
+{
+    char *name = l->names[l->count];
+    if (tree < 0) {
+        snprintf(name, sizeof *l->names, "%s", names[which]);
+    } else {
+        snprintf(name, sizeof *l->names, "tree%d.%s", tree, names[which]);
+    }
+    xsmi_tensor *t = &l->tensors[l->count++];
+    *t = (xsmi_tensor){.name = name,
+                       .dtype = dtype,
+                       .rank = columns > 1 ? 2 : 1,
+                       .shape = {rows, columns > 1 ? columns : 0},
+                       .size = (size_t)(rows * columns) * xsmi_dtype_size(dtype),
+                       .data = data};
+}
+
+/* Adds the tensors whose elements have that many bytes. */
+static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, const xsmi_class_tree *t, size_t bytes)
+{
+    const xsmi_sparse_place *end = &s->places[s->chunks];
+    if (bytes == 8) {
+        add(l, tree, INDPTR, XSMI_DTYPE_U64, (uint64_t)s->chunks + 1, 4, s->places);
+    } else if (bytes == 4) {
+        add(l, tree, VALUES, XSMI_DTYPE_F32, end->entry, 1, s->values);
+        if (s->bias) {
+            add(l, tree, BIAS, XSMI_DTYPE_F32, s->rows, 1, s->bias);
+        }
+        add(l, tree, BLOCKS, XSMI_DTYPE_U32, end->block, 2, s->blocks);
+        if (t) {
+            add(l, tree, NODES, XSMI_DTYPE_U32, t->nodes, 1, t->made);
+        }
+    } else if (bytes == 2) {
+        add(l, tree, COLUMNS, XSMI_DTYPE_U16, end->column, 2, s->columns);
+        if (s->row16) {
+            add(l, tree, INDICES, XSMI_DTYPE_U16, end->entry, 1, s->row16);
+        }
+    } else if (s->row8) {
+        add(l, tree, INDICES, XSMI_DTYPE_U8, end->entry, 1, s->row8);
+    }
+}
+
+xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
+{
+    const uint32_t trees = m->trees ? m->trees->count : 0;
+    *list = (xsmi_sparse_tensors){.context = m->context, .capacity = NAMES * ((size_t)trees + (m->sparse != NULL))};
+    list->tensors = xsmi_allocate(m->context, list->capacity, sizeof *list->tensors);
+    list->names = xsmi_allocate(m->context, list->capacity, sizeof *list->names);
+    if (!list->tensors || !list->names) {
+        xsmi_sparse_list_free(list);
+        return xsmi_fail_memory(err, list->capacity * sizeof *list->tensors, "a list of tensors");
+    }
+    for (size_t bytes = 8; bytes > 0; bytes /= 2) {
+        if (m->sparse) {
+            add_sized(list, -1, m->sparse, NULL, bytes);
+        }
+        for (uint32_t t = 0; t < trees; t++) {
+            add_sized(list, (int)t, m->trees->tree[t].weights, m->trees->tree[t].tree, bytes);
+        }
+    }
+    return XSM_OK;
+}
+
+void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
+{
+    xsmi_release(list->context, list->tensors, list->capacity, sizeof *list->tensors);
+    xsmi_release(list->context, list->names, list->capacity, sizeof *list->names);
+}
+
+void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_TREES_TEXT])
+{
+    snprintf(text, XSMI_LABEL_TREES_TEXT, "%u %s", l->count, xsmi_link_names[l->link]);
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+bool xsmi_sparse_has_tensor(const char *name)
+{
+    const bool of_tree = strncmp(name, "tree", 4) == 0 && name[4] >= '0' && name[4] <= '9';
+    for (name += of_tree ? 5 : 0; of_tree && *name >= '0' && *name <= '9'; name++) {
+    }
+    if (of_tree && *name++ != '.') {
+        return false;
+    }
+    for (int i = 0; i < NAMES; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return of_tree || i != NODES;
+        }
+    }
+    return false;
+}
+
+bool xsmi_sparse_in_file(const xsmi_container *file)
+{
+    return xsmi_container_tensor(file, names[INDPTR]) || xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
+}
+
+typedef struct source {
+    xsm_context *context;
+    const xsmi_container *file;
+    const char *name;
+    uint32_t features;
+} source;
+
+static const xsmi_tensor *find(const source *s, int tree, int which)
+{
+    char name[24];
+    if (tree < 0) {
+        return xsmi_container_tensor(s->file, names[which]);
+    }
+    snprintf(name, sizeof name, "tree%d.%s", tree, names[which]);
+    return xsmi_container_tensor(s->file, name);
+}
+
+static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
+{
+    char which[24] = "";
+    if (tree >= 0) {
+        snprintf(which, sizeof which, " of tree %d", tree);
+    }
+    return xsmi_fail(err, XSM_ERROR_FORMAT,
+                     "%s: the tensors 'indptr', 'values', 'blocks', 'columns' and 'indices'%s must hold sparse weights "
+                     "over %u features: chunks of rows, with rising features in each and rising rows for each feature",
+                     s->name, which, s->features);
+}
+
+/* Whether the tensor is there, of that dtype and rank, rank 2 with so many columns. */
+static bool is_list(const xsmi_tensor *t, xsmi_dtype dtype, uint64_t columns)
+{
+    return t && t->dtype == dtype && (columns > 1 ? t->rank == 2 && t->shape[1] == columns : t->rank == 1);
+}
+
+/* Sparse weights over the file; `rows` 0 = as many as they have. */
+static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sparse **out, xsm_error *err)
+{
+    const xsmi_tensor *indptr = find(s, tree, INDPTR), *values = find(s, tree, VALUES), *blocks = find(s, tree, BLOCKS);
+    const xsmi_tensor *columns = find(s, tree, COLUMNS), *indices = find(s, tree, INDICES);
+    const xsmi_tensor *bias = tree < 0 ? NULL : find(s, tree, BIAS);
+    *out = NULL;
+    const bool bytes = is_list(indices, XSMI_DTYPE_U8, 1);
+    if (is_list(indptr, XSMI_DTYPE_U64, 4) && indptr->shape[0] >= 2 && is_list(values, XSMI_DTYPE_F32, 1) &&
+        is_list(blocks, XSMI_DTYPE_U32, 2) && is_list(columns, XSMI_DTYPE_U16, 2) &&
+        (bytes || is_list(indices, XSMI_DTYPE_U16, 1)) && indices->shape[0] == values->shape[0]) {
+        const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)indptr->data;
+        const xsmi_sparse_arrays a = {
+            .rows = rows ? rows : places[indptr->shape[0] - 1].row,
+            .features = s->features,
+            .places = places,
+            .place_count = (size_t)indptr->shape[0],
+            .blocks = (const xsmi_sparse_block *)(const void *)blocks->data,
+            .block_count = (size_t)blocks->shape[0],
+            .columns = (const xsmi_sparse_column *)(const void *)columns->data,
+            .column_count = (size_t)columns->shape[0],
+            .row8 = bytes ? indices->data : NULL,
+            .row16 = bytes ? NULL : (const uint16_t *)(const void *)indices->data,
+            .values = (const float *)(const void *)values->data,
+            .entries = (size_t)values->shape[0],
+            .bias = bias ? (const float *)(const void *)bias->data : NULL,
+        };
+        if (!bias || xsmi_tensor_is(bias, XSMI_DTYPE_F32, 1, a.rows, 0)) {
+            XSMI_TRY(xsmi_sparse_over(s->context, &a, out, err));
+        }
+    }
+    return *out ? XSM_OK : bad_weights(s, tree, err);
+}
+
+/* Classes of a tree: its leaves. */
+static uint32_t count_leaves(const xsmi_tensor *nodes)
+{
+    const uint32_t *made = (const uint32_t *)(const void *)nodes->data;
+    uint64_t count = 0;
+    for (uint64_t v = 0; v < nodes->shape[0]; v++) {
+        count += made[v] >> 31;
+    }
+    return (uint32_t)XSMI_MIN(count, UINT32_MAX);
+}
+
+/* Reads tree `tree`; the first one says how many classes there are. */
+static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
+{
+    const xsmi_tensor *nodes = find(s, tree, NODES);
+    if (is_list(nodes, XSMI_DTYPE_U32, 1)) {
+        *classes = tree == 0 ? count_leaves(nodes) : *classes;
+        XSMI_TRY(xsmi_class_tree_new(s->context, (const uint32_t *)(const void *)nodes->data, (size_t)nodes->shape[0],
+                                     *classes, &out->tree, err));
+    }
+    if (!out->tree) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: tensor 'tree%d.nodes' must hold a tree in which each class is one leaf, the same in "
+                         "every tree",
+                         s->name, tree);
+    }
+    XSMI_TRY(read_weights(s, tree, out->tree->nodes - 1, &out->weights, err));
+    return xsmi_label_tree_fits(out) ? XSM_OK : bad_weights(s, tree, err);
+}
+
+static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree *trees, int *count, int32_t *link,
+                             uint32_t *classes, xsm_error *err)
+{
+    char number[XSMI_LABEL_TREES_TEXT] = "";
+    const char *blank = strchr(text, ' ');
+    int64_t wanted = 0;
+    if (blank && (size_t)(blank - text) < sizeof number) {
+        memcpy(number, text, (size_t)(blank - text));
+        (void)xsmi_parse_int(number, &wanted);
+    }
+    for (*link = 0; blank && xsmi_link_names[*link] && strcmp(xsmi_link_names[*link], blank + 1) != 0; ++*link) {
+    }
+    if (wanted < 1 || wanted > XSMI_LABEL_TREES || !xsmi_link_names[*link]) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata '" XSMI_KEY_LABEL_TREES "' is '%.100s'; accepted is a number of trees, 1 to "
+                         "%d, and log-sigmoid, squared-hinge or softmax",
+                         s->name, text, XSMI_LABEL_TREES);
+    }
+    for (int t = 0; t < wanted; t++) {
+        *count = t + 1;
+        XSMI_TRY(read_tree(s, t, classes, &trees[t], err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_features(source *s, xsm_error *err)
+{
+    const char *text = xsmi_container_metadata(s->file, XSMI_KEY_SPARSE_FEATURES);
+    int64_t features = -1;
+    if (!text || !xsmi_parse_int(text, &features) || features < 0 || features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: sparse weights need the metadata '" XSMI_KEY_SPARSE_FEATURES "', 0 to %u", s->name,
+                         XSM_FEATURES_MAX);
+    }
+    s->features = (uint32_t)features;
+    return XSM_OK;
+}
+
+xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_model **out,
+                                  xsm_error *err)
+{
+    source s = {ctx, file, name, 0};
+    const char *text = xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
+    XSMI_TRY(read_features(&s, err));
+    if (!text) {
+        xsmi_sparse *weights;
+        XSMI_TRY(read_weights(&s, -1, 0, &weights, err));
+        const xsm_status status = xsmi_model_of_sparse(ctx, weights, out, err);
+        xsmi_sparse_release(weights);
+        return status;
+    }
+    xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
+    int count = 0;
+    int32_t link;
+    uint32_t classes = 0;
+    xsm_status status = read_trees(&s, text, trees, &count, &link, &classes, err);
+    if (status == XSM_OK) {
+        status = xsmi_model_of_label_trees(ctx, link, trees, (uint32_t)count, out, err);
+    }
+    for (int t = 0; t < count; t++) {
+        xsmi_class_tree_release(trees[t].tree);
+        xsmi_sparse_release(trees[t].weights);
+    }
+    return status;
+}

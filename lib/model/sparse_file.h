@@ -1,0 +1,40 @@
+/*
+ * Sparse weights in a model's file. Of a linear model: `indptr` U64 [chunks+1, 4], where each chunk's entries, columns,
+ * blocks and rows begin, with 2^32 times its shift added to the row; `values` F32 [entries]; `blocks` U32 [blocks, 2];
+ * `columns` U16 [columns, 2]; `indices` U8 or U16 [entries] (sparse.h). Of tree t of a label tree model the names begin
+ * with "tree<t>.", and there are `bias` F32 [nodes-1], if there is one, and `nodes` U32 [nodes] (class_tree.h).
+ */
+#ifndef XSMI_SPARSE_FILE_H
+#define XSMI_SPARSE_FILE_H
+
+#include "base/safetensors.h"
+#include "model/model.h"
+
+/* Tensors with their data and names, those of larger elements first. */
+typedef struct xsmi_sparse_tensors {
+    xsm_context *context;
+    xsmi_tensor *tensors; /* [capacity] */
+    char (*names)[24];    /* [capacity] */
+    size_t count, capacity;
+} xsmi_sparse_tensors;
+
+/* Those of a model; none if its weights are dense. */
+xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err);
+void xsmi_sparse_list_free(xsmi_sparse_tensors *list);
+/* Whether a tensor belongs to sparse weights. */
+bool xsmi_sparse_has_tensor(const char *name);
+/* Whether a file has sparse weights. */
+bool xsmi_sparse_in_file(const xsmi_container *file);
+
+/* Metadata: D; the trees of a label tree model and their link, "3 softmax". */
+#define XSMI_KEY_SPARSE_FEATURES "sparse_features"
+#define XSMI_KEY_LABEL_TREES "label_trees"
+#define XSMI_LABEL_TREES_TEXT 32
+void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_TREES_TEXT]);
+
+/* A model whose weights are in the container's memory, with its features, its classes, and its sparse weights or
+ * trees. */
+xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_model **out,
+                                  xsm_error *err);
+
+#endif

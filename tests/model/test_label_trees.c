@@ -1,0 +1,732 @@
+/*
+ * Tests of label trees: scores of all and of chosen classes, and beam searches, against the sums over paths in double
+ * precision here; their files; evaluation; what they refuse.
+ */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "model/model_file.h"
+
+#include <xsoftmax.h>
+#include <xsoftmax/ext/weights.h>
+
+#define FEATURES 300
+#define CLASSES 260
+#define ROWS 40
+#define NONZEROS 15
+#define TREES 3
+#define NODES_MOST 600
+
+/* Numbers that look random, the same everywhere. */
+static uint32_t noise(uint32_t i)
+{
+    uint64_t z = (i + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    return (uint32_t)((z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB) >> 32);
+}
+
+/* A quarter of the weights. */
+static float weight_of(uint32_t tree, uint32_t node, uint32_t j)
+{
+    const uint32_t n = noise((tree * NODES_MOST + node) * FEATURES + j);
+    return n % 4 == 0 ? ((float)(n / 16 % 2001) - 1000) / 500 : 0;
+}
+
+static float bias_of(uint32_t tree, uint32_t node)
+{
+    return (float)(noise(tree * NODES_MOST + node + 7777777) % 100) / 50 - 1;
+}
+
+/* A tree as the test knows it. */
+typedef struct plan {
+    uint32_t made[NODES_MOST], parent[NODES_MOST], first[NODES_MOST], count; /* nodes */
+    uint32_t leaf[CLASSES];
+} plan;
+
+/* Divides the classes, in an order of its own for each tree, into 2 to 7 parts of uneven size, again and again: leaves
+ * lie on many levels. */
+static void make_plan(uint32_t tree, plan *p)
+{
+    uint32_t order[CLASSES], begin[NODES_MOST], size[NODES_MOST];
+    memset(p, 0, sizeof *p);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        const uint32_t at = noise(k * 31 + tree) % (k + 1);
+        order[k] = order[at];
+        order[at] = k;
+    }
+    begin[0] = 0;
+    size[0] = CLASSES;
+    p->count = 1;
+    for (uint32_t v = 0; v < p->count; v++) {
+        if (size[v] == 1) {
+            p->made[v] = XSMI_TREE_LEAF | order[begin[v]];
+            p->leaf[order[begin[v]]] = v;
+            continue;
+        }
+        uint32_t parts = 2 + noise(v + tree * 1000) % 6, left = size[v], from = begin[v];
+        parts = parts < size[v] ? parts : size[v];
+        p->made[v] = parts;
+        p->first[v] = p->count;
+        for (uint32_t c = 0; c < parts; c++) {
+            const uint32_t most = left - (parts - c - 1), some = c + 1 == parts ? left : 1 + noise(v * 8 + c) % most;
+            begin[p->count] = from;
+            size[p->count] = some;
+            p->parent[p->count++] = v;
+            from += some;
+            left -= some;
+        }
+    }
+}
+
+static xsmi_label_tree make_tree(xsm_context *ctx, uint32_t tree)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    plan p;
+    xsmi_label_tree t = {NULL, NULL};
+    xsmi_sparse_builder *b = NULL;
+    make_plan(tree, &p);
+    assert_ok(xsmi_class_tree_new(ctx, p.made, p.count, CLASSES, &t.tree, &err), err);
+    assert_non_null(t.tree);
+    assert_ok(xsmi_sparse_builder_new(ctx, FEATURES, true, &b, &err), err);
+    for (uint32_t v = 0; v < p.count; v++) {
+        uint32_t features[FEATURES], starts[FEATURES + 1], columns = 0, n = 0;
+        uint16_t rows[8 * FEATURES];
+        float values[8 * FEATURES], bias[8];
+        if (p.made[v] & XSMI_TREE_LEAF) {
+            continue;
+        }
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            starts[columns] = n;
+            for (uint32_t c = 0; c < p.made[v]; c++) {
+                const float w = weight_of(tree, p.first[v] + c, j);
+                bias[c] = bias_of(tree, p.first[v] + c);
+                if (w != 0) {
+                    rows[n] = (uint16_t)c;
+                    values[n++] = w;
+                }
+            }
+            features[columns] = j;
+            columns += n > starts[columns];
+        }
+        starts[columns] = n;
+        const xsmi_sparse_chunk chunk = {p.made[v], columns, features, starts, rows, values, bias};
+        assert_ok(xsmi_sparse_builder_add(b, &chunk, &err), err);
+    }
+    assert_ok(xsmi_sparse_builder_finish(b, &t.weights, &err), err);
+    xsmi_sparse_builder_free(b);
+    return t;
+}
+
+static xsm_model *make_model(xsm_context *ctx, int32_t link, uint32_t trees)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsmi_label_tree t[TREES];
+    xsm_model *m = NULL;
+    xsm_context *own = NULL;
+    if (!ctx) {
+        assert_ok(xsm_context_new(NULL, &own, &err), err);
+        ctx = own;
+    }
+    for (uint32_t i = 0; i < trees; i++) {
+        t[i] = make_tree(ctx, i);
+    }
+    assert_ok(xsmi_model_of_label_trees(ctx, link, t, trees, &m, &err), err);
+    for (uint32_t i = 0; i < trees; i++) {
+        xsmi_class_tree_release(t[i].tree);
+        xsmi_sparse_release(t[i].weights);
+    }
+    xsm_context_free(own);
+    return m;
+}
+
+typedef struct rows {
+    uint64_t offsets[ROWS + 1], label_offsets[ROWS + 1];
+    uint32_t index[ROWS * NONZEROS], labels[2 * ROWS];
+    float values[ROWS * NONZEROS], dense[ROWS * FEATURES];
+    xsm_dataset *sparse, *full;
+} rows;
+
+/* Sparse rows, and the same as dense ones; one of them has no features. A third have two labels, where `several`. */
+static rows *make_rows(xsm_context *ctx, bool several)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    rows *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    uint32_t n = 0, labels = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t j = noise(i) % 7;
+        for (uint32_t c = 0; c < NONZEROS && i != 3 && j < FEATURES; c++) {
+            r->index[n] = j;
+            r->values[n] = (float)(noise(i * 100 + c) % 400) / 200 - 1;
+            r->dense[i * FEATURES + j] = r->values[n++];
+            j += 1 + noise(i * 51 + c) % 35;
+        }
+        r->offsets[i + 1] = n;
+        r->labels[labels++] = noise(i + 99) % (CLASSES / 2);
+        if (several && i % 3 == 0) {
+            r->labels[labels++] = CLASSES / 2 + noise(i + 999) % (CLASSES / 2);
+        }
+        r->label_offsets[i + 1] = labels;
+    }
+    const xsm_labels given = {sizeof given, CLASSES, 0, r->label_offsets, r->labels};
+    xsm_csr_rows sparse = XSM_CSR_ROWS_INIT;
+    sparse.offsets = r->offsets;
+    sparse.index = r->index;
+    sparse.values = r->values;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = r->dense;
+    sparse.rows = dense.rows = ROWS;
+    sparse.features = dense.features = FEATURES;
+    sparse.labels = dense.labels = &given;
+    assert_ok(xsm_dataset_from_csr(ctx, &sparse, &r->sparse, &err), err);
+    assert_ok(xsm_dataset_from_dense(ctx, &dense, &r->full, &err), err);
+    return r;
+}
+
+static void end_rows(rows *r)
+{
+    xsm_dataset_free(r->sparse);
+    xsm_dataset_free(r->full);
+    free(r);
+}
+
+/* Log-probabilities of all nodes of a tree. */
+static void sweep(const rows *r, uint32_t i, int32_t link, uint32_t tree, const plan *p, double *log_p)
+{
+    log_p[0] = 0;
+    for (uint32_t v = 0; v < p->count; v++) {
+        double z[8], sum = 0;
+        const uint32_t children = p->made[v] & XSMI_TREE_LEAF ? 0 : p->made[v];
+        for (uint32_t c = 0; c < children; c++) {
+            z[c] = bias_of(tree, p->first[v] + c);
+            for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
+                z[c] += (double)weight_of(tree, p->first[v] + c, r->index[e]) * r->values[e];
+            }
+            sum += exp(z[c]);
+        }
+        for (uint32_t c = 0; c < children; c++) {
+            const double lacking = z[c] < 1 ? 1 - z[c] : 0;
+            log_p[p->first[v] + c] = log_p[v] + (link == XSMI_LINK_SOFTMAX       ? z[c] - log(sum)
+                                                 : link == XSMI_LINK_LOG_SIGMOID ? -log1p(exp(-z[c]))
+                                                                                 : -lacking * lacking);
+        }
+    }
+}
+
+/* The scores of all classes: the log of the mean of their probabilities. */
+static void scores_of(const rows *r, uint32_t i, int32_t link, uint32_t trees, double *scores)
+{
+    static double log_p[TREES][NODES_MOST];
+    static plan p[TREES];
+    for (uint32_t t = 0; t < trees; t++) {
+        make_plan(t, &p[t]);
+        sweep(r, i, link, t, &p[t], log_p[t]);
+    }
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        double most = -INFINITY, sum = 0;
+        for (uint32_t t = 0; t < trees; t++) {
+            most = fmax(most, log_p[t][p[t].leaf[k]]);
+        }
+        for (uint32_t t = 0; t < trees; t++) {
+            sum += exp(log_p[t][p[t].leaf[k]] - most);
+        }
+        scores[k] = most + log(sum / trees);
+    }
+}
+
+static bool near(double have, double want)
+{
+    return fabs(have - want) <= 2e-5 * (1 + fabs(want));
+}
+
+static void scores_are_sums_over_paths(void **state)
+{
+    (void)state;
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        for (uint32_t trees = 1; trees <= TREES; trees++) {
+            xsm_error err = XSM_ERROR_INIT;
+            test_memory *memory;
+            xsm_context *ctx = test_memory_context(&memory, trees > 1 ? 2 : 1);
+            xsm_model *m = make_model(ctx, link, trees);
+            rows *r = make_rows(ctx, true);
+            float *range = calloc(ROWS * CLASSES, sizeof *range), *other = calloc(ROWS * CLASSES, sizeof *range);
+            uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+            xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS), full = xsm_batch_range(r->full, 0, ROWS);
+            assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, range, CLASSES, &err), err);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                double want[CLASSES], sum = 0;
+                scores_of(r, i, link, trees, want);
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    classes[i * CLASSES + k] = k;
+                    assert_true(near((double)range[i * CLASSES + k], want[k]));
+                    sum += exp((double)range[i * CLASSES + k]);
+                }
+                assert_true(link != XSMI_LINK_SOFTMAX || fabs(sum - 1) < 1e-5);
+            }
+            assert_ok(xsm_model_score_range(m, &full, 0, CLASSES, other, CLASSES, &err), err);
+            assert_memory_equal(range, other, ROWS * CLASSES * sizeof *range);
+            assert_ok(xsm_model_scores(m, &batch, classes, CLASSES, other, &err), err);
+            assert_memory_equal(range, other, ROWS * CLASSES * sizeof *range);
+            assert_ok(xsm_model_score_range(m, &batch, 33, 100, other, 100, &err), err);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                assert_memory_equal(other + i * 100, range + i * CLASSES + 33, 100 * sizeof *range);
+            }
+            free(range);
+            free(other);
+            free(classes);
+            end_rows(r);
+            xsm_model_free(m);
+            test_memory_end(memory, ctx);
+        }
+    }
+}
+
+/* -- beams --------------------------------------------------------------------------------------------------------- */
+
+#define TOP 6
+
+typedef struct predicted {
+    uint32_t classes[ROWS * TOP];
+    float scores[ROWS * TOP];
+    double probabilities[ROWS * TOP];
+    uint64_t probed;
+} predicted;
+
+static void predict(const xsm_model *m, const rows *r, uint32_t beam, uint32_t top, predicted *out)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor *p = NULL;
+    o.beam = beam;
+    o.top = top;
+    assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+    xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+    xsm_prediction prediction = XSM_PREDICTION_INIT;
+    prediction.batch = &batch;
+    prediction.classes = out->classes;
+    prediction.scores = out->scores;
+    prediction.probabilities = out->probabilities;
+    assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+    xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
+    assert_ok(xsm_predictor_get_info(p, &info, &err), err);
+    out->probed = info.probed;
+    xsm_predictor_free(p);
+}
+
+/* A beam that keeps every node finds what scoring all classes does, to the bit. */
+static void a_wide_beam_is_exact(void **state)
+{
+    (void)state;
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        for (uint32_t trees = 1; trees <= TREES; trees++) {
+            static predicted wide, exact;
+            xsm_model *m = make_model(NULL, link, trees);
+            rows *r = make_rows(NULL, true);
+            predict(m, r, CLASSES - 1, TOP, &wide);
+            predict(m, r, CLASSES, TOP, &exact);
+            assert_int_equal(wide.probed, (uint64_t)ROWS * CLASSES * trees);
+            assert_int_equal(exact.probed, 0);
+            assert_memory_equal(wide.classes, exact.classes, sizeof wide.classes);
+            assert_memory_equal(wide.scores, exact.scores, sizeof wide.scores);
+            assert_memory_equal(wide.probabilities, exact.probabilities, sizeof wide.probabilities);
+            for (uint32_t i = 0; i < ROWS * TOP; i++) {
+                assert_true(fabs(wide.probabilities[i] - exp((double)wide.scores[i])) < 1e-15);
+            }
+            end_rows(r);
+            xsm_model_free(m);
+        }
+    }
+}
+
+typedef struct candidate {
+    double score;
+    uint32_t number;
+} candidate;
+
+static int by_score(const void *a, const void *b)
+{
+    const candidate *x = a, *y = b;
+    const int order = (x->score < y->score) - (x->score > y->score);
+    return order ? order : (x->number > y->number) - (x->number < y->number);
+}
+
+/* The classes below the nodes that a beam of that width keeps: level by level, by sorting all candidates. */
+static uint32_t enumerate(const plan *p, const double *log_p, uint32_t width, candidate *classes)
+{
+    static candidate now[NODES_MOST], next[NODES_MOST];
+    uint32_t count = 1, found = 0;
+    now[0] = (candidate){0, 0};
+    while (count > 0) {
+        uint32_t all = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t v = now[i].number;
+            for (uint32_t c = p->first[v]; c < p->first[v] + p->made[v]; c++) {
+                if (p->made[c] & XSMI_TREE_LEAF) {
+                    classes[found++] = (candidate){log_p[c], p->made[c] & ~XSMI_TREE_LEAF};
+                } else {
+                    next[all++] = (candidate){log_p[c], c};
+                }
+            }
+        }
+        qsort(next, all, sizeof *next, by_score);
+        count = all < width ? all : width;
+        memcpy(now, next, count * sizeof *now);
+    }
+    return found;
+}
+
+static void a_narrow_beam_keeps_the_best_nodes(void **state)
+{
+    (void)state;
+    const uint32_t width = 3;
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        for (uint32_t trees = 1; trees <= TREES; trees++) {
+            static predicted have;
+            static candidate found[CLASSES];
+            xsm_model *m = make_model(NULL, link, trees);
+            rows *r = make_rows(NULL, true);
+            predict(m, r, width, 2, &have);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                double sum[CLASSES] = {0};
+                candidate best = {-1, 0};
+                for (uint32_t t = 0; t < trees; t++) {
+                    static plan p;
+                    static double log_p[NODES_MOST];
+                    make_plan(t, &p);
+                    sweep(r, i, link, t, &p, log_p);
+                    const uint32_t count = enumerate(&p, log_p, width, found);
+                    for (uint32_t c = 0; c < count; c++) {
+                        sum[found[c].number] += exp(found[c].score) / trees;
+                    }
+                }
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    best = sum[k] > best.score ? (candidate){sum[k], k} : best;
+                }
+                /* Of classes that differ by less than a float shows, either may be first. */
+                assert_true(sum[have.classes[2 * i]] > best.score * (1 - 1e-6));
+                assert_true(fabs(have.probabilities[2 * i] - best.score) < 1e-5);
+            }
+            end_rows(r);
+            xsm_model_free(m);
+        }
+    }
+}
+
+/* More classes than a beam of one node finds: it is widened. */
+static void a_beam_finds_as_many_classes_as_wanted(void **state)
+{
+    (void)state;
+    enum { WANTED = 200 };
+    xsm_error err = XSM_ERROR_INIT;
+    for (uint32_t trees = 1; trees <= 2; trees++) {
+        xsm_model *m = make_model(NULL, XSMI_LINK_SOFTMAX, trees);
+        rows *r = make_rows(NULL, true);
+        xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+        xsm_predictor *p = NULL;
+        uint32_t *classes = calloc(ROWS * WANTED, sizeof *classes);
+        o.beam = 1;
+        o.top = WANTED;
+        assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+        xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+        xsm_prediction prediction = XSM_PREDICTION_INIT;
+        prediction.batch = &batch;
+        prediction.classes = classes;
+        assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            bool seen[CLASSES] = {false};
+            for (uint32_t j = 0; j < WANTED; j++) {
+                const uint32_t class = classes[i * WANTED + j];
+                assert_true(class < CLASSES && !seen[class]);
+                seen[class] = true;
+            }
+        }
+        xsm_predictor_free(p);
+        free(classes);
+        end_rows(r);
+        xsm_model_free(m);
+    }
+}
+
+/* -- evaluation ---------------------------------------------------------------------------------------------------- */
+
+static void evaluation_says_what_it_can(void **state)
+{
+    (void)state;
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        double first[2] = {0, 0};
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            static predicted have;
+            xsm_error err = XSM_ERROR_INIT;
+            test_memory *memory;
+            xsm_context *ctx = test_memory_context(&memory, threads);
+            xsm_model *m = make_model(ctx, link, 2);
+            rows *r = make_rows(ctx, true);
+            double right = 0, loss = 0, exact_loss = 0;
+            predict(m, r, 0, 1, &have);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                double scores[CLASSES], target = 0, sum = 0;
+                scores_of(r, i, link, 2, scores);
+                const uint64_t begin = r->label_offsets[i], end = r->label_offsets[i + 1];
+                for (uint64_t j = begin; j < end; j++) {
+                    right += have.classes[i] == r->labels[j];
+                    target += scores[r->labels[j]] / (double)(end - begin);
+                }
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    sum += exp(scores[k]);
+                }
+                loss -= target / ROWS;
+                exact_loss += (log(sum) - target) / ROWS;
+            }
+            TEST_METRICS(metrics, 1);
+            assert_ok(xsm_evaluate(NULL, m, r->sparse, NULL, &metrics, &err), err);
+            assert_int_equal(metrics.beam, 10);
+            assert_true(metrics.precision[0] == right / ROWS);
+            assert_true(link == XSMI_LINK_SOFTMAX ? near(metrics.log_loss, loss) : isnan(metrics.log_loss));
+            assert_true(threads == 1 || link != XSMI_LINK_SOFTMAX || metrics.log_loss == first[0]);
+            first[0] = metrics.log_loss;
+            xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT;
+            all.beam = CLASSES;
+            assert_ok(xsm_evaluate(NULL, m, r->sparse, &all, &metrics, &err), err);
+            assert_int_equal(metrics.beam, 0);
+            assert_true(near(metrics.log_loss, exact_loss));
+            assert_true(threads == 1 || metrics.log_loss == first[1]);
+            first[1] = metrics.log_loss;
+            xsm_search_metrics found = XSM_SEARCH_METRICS_INIT;
+            double recall[2];
+            found.top = 2;
+            found.recall = recall;
+            xsm_predictor_options wide = XSM_PREDICTOR_OPTIONS_INIT;
+            wide.beam = CLASSES - 1;
+            wide.top = 2;
+            assert_ok(xsm_evaluate_search(NULL, m, r->sparse, &wide, &found, &err), err);
+            assert_true(recall[0] == 1 && recall[1] == 1);
+            xsm_ranks ranks = XSM_RANKS_INIT;
+            double hits[1];
+            ranks.top = 1;
+            ranks.hits = hits;
+            assert_ok(xsm_evaluate_ranks(NULL, m, r->sparse, NULL, &ranks, &err), err);
+            end_rows(r);
+            xsm_model_free(m);
+            test_memory_end(memory, ctx);
+        }
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *dense = NULL;
+    rows *r = make_rows(NULL, false);
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    o.beam = 10;
+    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &dense, &err), err);
+    assert_fails(xsm_evaluate(NULL, dense, r->sparse, &o, &metrics, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_model_free(dense);
+    end_rows(r);
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static unsigned char *read_all(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void files_hold_trees(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        static predicted a, b;
+        xsm_model *m = make_model(ctx, link, (uint32_t)link + 1), *loaded = NULL;
+        rows *r = make_rows(ctx, true);
+        assert_ok(xsm_model_save(m, first, &err), err);
+        assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_save(loaded, second, &err), err);
+        size_t size, other;
+        unsigned char *bytes = read_all(first, &size), *again = read_all(second, &other);
+        assert_int_equal(size, other);
+        assert_memory_equal(bytes, again, size);
+        predict(m, r, 0, TOP, &a);
+        predict(loaded, r, 0, TOP, &b);
+        assert_memory_equal(a.classes, b.classes, sizeof a.classes);
+        assert_memory_equal(a.scores, b.scores, sizeof a.scores);
+        xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
+        assert_ok(xsm_model_view(loaded, &v, &err), err);
+        uint64_t nonzeros = 0;
+        for (uint32_t t = 0; t <= (uint32_t)link; t++) {
+            static plan p;
+            make_plan(t, &p);
+            for (uint32_t n = 1; n < p.count; n++) {
+                for (uint32_t j = 0; j < FEATURES; j++) {
+                    nonzeros += weight_of(t, n, j) != 0;
+                }
+            }
+        }
+        assert_true(!v.weight && !v.data && v.nonzeros == nonzeros);
+        assert_true(v.bytes > 5 * nonzeros && v.bytes < size);
+        xsm_model_info info = XSM_MODEL_INFO_INIT;
+        assert_ok(xsm_model_get_info(loaded, &info, &err), err);
+        assert_true(info.trees == (uint32_t)link + 1 && info.weights == nonzeros && info.bytes == v.bytes &&
+                    !info.bias);
+        const unsigned char *values = (const unsigned char *)loaded->trees->tree[0].weights->values;
+        assert_true(values > loaded->mapping.data && values < loaded->mapping.data + loaded->mapping.size);
+        assert_true((uintptr_t)values % 64 == 0);
+        free(bytes);
+        free(again);
+        end_rows(r);
+        xsm_model_free(loaded);
+        xsm_model_free(m);
+    }
+    free(first);
+    free(second);
+    test_memory_end(memory, ctx);
+}
+
+/* Every 7th byte is changed; what is still accepted must be usable. */
+static void damage_is_found_or_harmless(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    xsm_model *m = make_model(ctx, XSMI_LINK_SOFTMAX, 2);
+    const char *path = test_path("damaged");
+    size_t size, refused = 0, accepted = 0;
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_model_free(m);
+    unsigned char *bytes = read_all(path, &size);
+    rows *r = make_rows(ctx, true);
+    const size_t before = test_memory_blocks(memory);
+    for (size_t i = 0; i < size; i += i < 5000 ? 1 : 47) {
+        const unsigned char change = (unsigned char)(1 + noise((uint32_t)i) % 255);
+        xsmi_container *c = NULL;
+        bytes[i] ^= change;
+        if (xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", false, &c, &err) == XSM_OK) {
+            m = NULL;
+            if (xsmi_model_from_container(ctx, c, "bytes", &m, &err) == XSM_OK) {
+                float scores[2];
+                xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
+                if (xsm_model_features(m) == FEATURES) {
+                    assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
+                }
+                accepted++;
+                xsm_model_free(m);
+            } else {
+                assert_true(err.status == XSM_ERROR_FORMAT && err.message[0] != '\0');
+                refused++;
+            }
+            xsmi_container_close(c);
+        }
+        bytes[i] ^= change;
+        assert_int_equal(test_memory_blocks(memory), before);
+    }
+    assert_true(refused > 500 && accepted > 500);
+    free(bytes);
+    end_rows(r);
+    test_memory_end(memory, ctx);
+}
+
+static void other_shapes_are_no_trees(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    const uint32_t leaf = XSMI_TREE_LEAF;
+    const struct {
+        uint32_t nodes[6];
+        size_t count;
+        uint32_t classes;
+        bool good;
+    } cases[] = {
+        {{2, leaf, leaf | 1}, 3, 2, true},
+        {{1, leaf}, 2, 1, true},
+        {{2, 2, leaf | 2, leaf, leaf | 1}, 5, 3, true},
+        {{leaf}, 1, 1, false},                 /* no root */
+        {{2, leaf, leaf}, 3, 2, false},        /* a class twice */
+        {{2, leaf, leaf | 2}, 3, 2, false},    /* no such class */
+        {{2, leaf, leaf | 1}, 3, 3, false},    /* a class without a leaf */
+        {{3, leaf, leaf | 1}, 3, 2, false},    /* a child too many */
+        {{1, leaf, leaf | 1}, 3, 2, false},    /* nobody's child */
+        {{2, 0, leaf, leaf | 1}, 4, 2, false}, /* an inner node without children */
+        {{2, 2, leaf | 1, leaf, 1, leaf | 2}, 6, 3, true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsmi_class_tree *t = NULL;
+        assert_ok(xsmi_class_tree_new(ctx, cases[i].nodes, cases[i].count, cases[i].classes, &t, &err), err);
+        assert_true((t != NULL) == cases[i].good);
+        xsmi_class_tree_release(t);
+    }
+    xsm_context_free(ctx);
+}
+
+static void what_needs_dense_weights_is_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = make_model(NULL, XSMI_LINK_SOFTMAX, 1), *other = NULL;
+    rows *r = make_rows(NULL, false);
+    xsm_estimator *e = NULL;
+    xsm_predictor *p = NULL;
+    xsm_predictor_options alone = XSM_PREDICTOR_OPTIONS_INIT;
+    alone.tree_alone = 1;
+    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
+    assert_fails(xsm_estimator_bind(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "label tree"));
+    assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_prune(m, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_predictor_new(m, &alone, &p, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_null(p);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    end_rows(r);
+}
+
+static xsm_status load_and_predict(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_model *m = NULL;
+    xsm_predictor *p = NULL;
+    xsm_status status = xsm_model_load(ctx, state, NULL, &m, err);
+    status = status == XSM_OK ? xsm_predictor_new(m, NULL, &p, err) : status;
+    xsm_predictor_free(p);
+    xsm_model_free(m);
+    return status;
+}
+
+static void missing_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    char *path = strdup(test_path("memory"));
+    xsm_model *m = make_model(NULL, XSMI_LINK_LOG_SIGMOID, 2);
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_model_free(m);
+    assert_true(test_every_allocation(load_and_predict, path) > 15);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_sums_over_paths),          cmocka_unit_test(a_wide_beam_is_exact),
+        cmocka_unit_test(a_narrow_beam_keeps_the_best_nodes),  cmocka_unit_test(a_beam_finds_as_many_classes_as_wanted),
+        cmocka_unit_test(evaluation_says_what_it_can),         cmocka_unit_test(files_hold_trees),
+        cmocka_unit_test(damage_is_found_or_harmless),         cmocka_unit_test(other_shapes_are_no_trees),
+        cmocka_unit_test(what_needs_dense_weights_is_refused), cmocka_unit_test(missing_memory_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}

@@ -1,0 +1,568 @@
+/*
+ * Tests of sparse weights: models that xsm_model_prune() makes against the same sums in double precision here, their
+ * files, and what they refuse.
+ */
+#include "support.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/model.h"
+#include "model/model_file.h"
+#include "model/score.h"
+
+#include <xsoftmax.h>
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/ext/weights.h>
+
+#define FEATURES 700
+#define CLASSES 900
+#define ROWS 45
+#define NONZEROS 20
+
+/* Numbers that look random, the same everywhere. */
+static uint32_t noise(uint32_t i)
+{
+    uint64_t z = (i + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
+    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
+    return (uint32_t)((z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB) >> 32);
+}
+
+/* A tenth of the weights are not small. Some classes have none at all, some features too. */
+static float weight_of(uint32_t k, uint32_t j)
+{
+    const uint32_t n = noise(k * FEATURES + j);
+    const float size = n % 10 == 0 ? 1.0f : 0.01f;
+    return k % 97 == 5 || j % 83 == 7 ? 0 : size * ((float)(n / 16 % 2001) - 1000) / 1000;
+}
+
+static float bias_of(uint32_t k)
+{
+    return (float)(noise(k + 7777777) % 100) / 50 - 1;
+}
+
+static xsm_model *make_dense(xsm_context *ctx, int32_t layout, uint32_t features)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    xsm_model *m = NULL;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    o.bias = 1;
+    o.layout = layout;
+    assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t j = 0; j < features; j++) {
+            p.weight[k * p.class_step + j * p.feature_step] = weight_of(k, j);
+        }
+        p.bias[k] = bias_of(k);
+    }
+    assert_ok(xsm_model_set_metadata(m, "maker", "test", &err), err);
+    return m;
+}
+
+typedef struct rows {
+    uint64_t offsets[ROWS + 1], label_offsets[ROWS + 1];
+    uint32_t index[ROWS * NONZEROS], labels[2 * ROWS];
+    float values[ROWS * NONZEROS], dense[ROWS * FEATURES];
+    xsm_dataset *sparse, *full;
+} rows;
+
+/* Sparse rows, and the same as dense ones. One has no features. */
+static rows *make_rows(xsm_context *ctx, uint32_t features)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    rows *r = calloc(1, sizeof *r);
+    assert_non_null(r);
+    uint32_t n = 0, labels = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        uint32_t j = noise(i) % 7;
+        for (uint32_t c = 0; c < NONZEROS && i != 3 && j < features; c++) {
+            r->index[n] = j;
+            r->values[n] = (float)(noise(i * 100 + c) % 400) / 200 - 1;
+            r->dense[i * features + j] = r->values[n++];
+            j += 1 + noise(i * 51 + c) % 60;
+        }
+        r->offsets[i + 1] = n;
+        r->labels[labels++] = noise(i + 99) % (CLASSES / 2);
+        if (i % 3 == 0) {
+            r->labels[labels++] = CLASSES / 2 + noise(i + 999) % (CLASSES / 2);
+        }
+        r->label_offsets[i + 1] = labels;
+    }
+    const xsm_labels given = {
+        .size = sizeof given, .offsets = r->label_offsets, .labels = r->labels, .classes = CLASSES};
+    xsm_csr_rows sparse = XSM_CSR_ROWS_INIT;
+    sparse.offsets = r->offsets;
+    sparse.index = r->index;
+    sparse.values = r->values;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = r->dense;
+    sparse.rows = dense.rows = ROWS;
+    sparse.features = dense.features = features;
+    sparse.labels = dense.labels = &given;
+    assert_ok(xsm_dataset_from_csr(ctx, &sparse, &r->sparse, &err), err);
+    assert_ok(xsm_dataset_from_dense(ctx, &dense, &r->full, &err), err);
+    return r;
+}
+
+static void end_rows(rows *r)
+{
+    xsm_dataset_free(r->sparse);
+    xsm_dataset_free(r->full);
+    free(r);
+}
+
+/* A score in double precision over the weights that pruning keeps. */
+static double score_of(const rows *r, uint32_t i, uint32_t k, double below)
+{
+    double z = bias_of(k);
+    for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
+        const double w = weight_of(k, r->index[e]);
+        z += fabs(w) >= below ? w * r->values[e] : 0;
+    }
+    return z;
+}
+
+static uint64_t nonzeros_of(double below)
+{
+    uint64_t count = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            const double w = fabs((double)weight_of(k, j));
+            count += w > 0 && w >= below;
+        }
+    }
+    return count;
+}
+
+static xsm_model *prune(const xsm_model *m, double below, uint32_t keep)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
+    xsm_model *pruned = NULL;
+    o.below = below;
+    o.keep = keep;
+    assert_ok(xsm_model_prune(m, &o, &pruned, &err), err);
+    return pruned;
+}
+
+#define BELOW 0.02
+
+static void scores_are_those_of_the_weights_kept(void **state)
+{
+    (void)state;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_memory *memory;
+        xsm_context *ctx = test_memory_context(&memory, threads);
+        rows *r = make_rows(ctx, FEATURES);
+        xsm_model *dense = make_dense(ctx, threads - 1 ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+        xsm_model *m = prune(dense, BELOW, 0);
+        assert_int_equal(m->layout, XSM_LAYOUT_SPARSE_ROWS);
+        assert_string_equal(xsm_model_get_metadata(m, "maker"), "test");
+        xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
+        assert_ok(xsm_model_view(m, &v, &err), err);
+        assert_null(v.weight);
+        assert_non_null(v.bias);
+        assert_int_equal(v.nonzeros, nonzeros_of(BELOW));
+        assert_true(v.bytes > 5 * v.nonzeros && v.bytes < 8 * v.nonzeros);
+        assert_int_equal(v.layout, XSM_LAYOUT_SPARSE_ROWS);
+        float *range = calloc(2 * ROWS * CLASSES, sizeof *range), *part = calloc(ROWS * CLASSES, sizeof *part);
+        xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS), full = xsm_batch_range(r->full, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, range, CLASSES, &err), err);
+        assert_ok(xsm_model_score_range(m, &full, 0, CLASSES, range + ROWS * CLASSES, CLASSES, &err), err);
+        assert_memory_equal(range, range + ROWS * CLASSES, ROWS * CLASSES * sizeof *range);
+        assert_ok(xsm_model_score_range(m, &batch, 301, 500, part, 500, &err), err);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            assert_memory_equal(part + i * 500, range + i * CLASSES + 301, 500 * sizeof *part);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                const double want = score_of(r, i, k, BELOW);
+                assert_true(fabs((double)range[i * CLASSES + k] - want) < 1e-5);
+            }
+        }
+        for (uint32_t form = 0; form < 2; form++) { /* chosen classes have the same bits */
+            uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+            for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+                classes[i] = i % CLASSES;
+            }
+            assert_ok(xsm_model_scores(m, form ? &full : &batch, classes, CLASSES, part, &err), err);
+            assert_memory_equal(part, range, ROWS * CLASSES * sizeof *range);
+            free(classes);
+        }
+        free(range);
+        free(part);
+        xsm_model_free(m);
+        xsm_model_free(dense);
+        end_rows(r);
+        test_memory_end(memory, ctx);
+    }
+}
+
+/* The best classes and the log-loss, by the sums in double precision. */
+static void evaluation_and_prediction_agree_with_the_sums(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    double first_loss = 0;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        test_memory *memory;
+        xsm_context *ctx = test_memory_context(&memory, threads);
+        rows *r = make_rows(ctx, FEATURES);
+        xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
+        double loss = 0;
+        uint32_t best[ROWS];
+        for (uint32_t i = 0; i < ROWS; i++) {
+            double sum = 0, target = 0;
+            const uint64_t first = r->label_offsets[i], end = r->label_offsets[i + 1];
+            best[i] = 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                sum += exp(score_of(r, i, k, BELOW));
+                best[i] = score_of(r, i, k, BELOW) > score_of(r, i, best[i], BELOW) ? k : best[i];
+            }
+            for (uint64_t j = first; j < end; j++) {
+                target += score_of(r, i, r->labels[j], BELOW) / (double)(end - first);
+            }
+            loss += (log(sum) - target) / ROWS;
+        }
+        TEST_METRICS(metrics, 3);
+        assert_ok(xsm_evaluate(NULL, m, r->sparse, NULL, &metrics, &err), err);
+        assert_true(fabs(metrics.log_loss - loss) < 1e-5);
+        assert_int_equal(metrics.beam, 0);
+        assert_true(threads == 1 || metrics.log_loss == first_loss);
+        first_loss = metrics.log_loss;
+        xsm_predictor *p = NULL;
+        assert_ok(xsm_predictor_new(m, NULL, &p, &err), err);
+        uint32_t classes[ROWS * 5];
+        xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+        xsm_prediction prediction = XSM_PREDICTION_INIT;
+        prediction.batch = &batch;
+        prediction.classes = classes;
+        assert_ok(xsm_predictor_run(p, &prediction, &err), err);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            assert_int_equal(classes[i * 5], best[i]);
+        }
+        xsm_predictor_free(p);
+        xsm_model_free(m);
+        xsm_model_free(dense);
+        end_rows(r);
+        test_memory_end(memory, ctx);
+    }
+}
+
+/* Whether a class's weight is among the largest, counted one by one. */
+static bool is_kept(uint32_t k, uint32_t j, uint32_t keep)
+{
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < FEATURES; i++) {
+        const float a = fabsf(weight_of(k, i)), b = fabsf(weight_of(k, j));
+        before += a > b || (a == b && i < j);
+    }
+    return before < keep;
+}
+
+static void the_largest_of_each_class_are_kept(void **state)
+{
+    (void)state;
+    enum { KEEP = 9, FEW = 60 };
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_FEATURE_MAJOR, FEATURES), *m = prune(dense, 0.004, KEEP);
+    assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, &err), err);
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    for (uint32_t k = 0; k < FEW; k++) {
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            const float w = weight_of(k, j);
+            const bool kept = is_kept(k, j, KEEP) && fabs((double)w) >= 0.004;
+            assert_true(p.weight[k * p.class_step + j * p.feature_step] == (kept ? w : 0));
+        }
+    }
+    xsm_model_free(m);
+    xsm_model_free(dense);
+}
+
+static void layouts_change_back(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+    for (int32_t layout = XSM_LAYOUT_CLASS_MAJOR; layout <= XSM_LAYOUT_FEATURE_MAJOR; layout++) {
+        xsm_model *m = prune(dense, 0, 0);
+        assert_ok(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), err);
+        assert_ok(xsm_model_set_layout(m, layout, &err), err);
+        assert_fails(xsm_model_set_layout(m, XSM_LAYOUT_SPARSE_ROWS, &err), XSM_ERROR_UNSUPPORTED, err);
+        xsm_parameters p = XSM_PARAMETERS_INIT;
+        assert_ok(xsm_model_parameters(m, &p, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            assert_true(p.bias[k] == bias_of(k));
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                assert_true(p.weight[k * p.class_step + j * p.feature_step] == weight_of(k, j));
+            }
+        }
+        xsm_model_free(m);
+    }
+    xsm_model_free(dense);
+}
+
+/* Chunks end early where the weights are many: the same model is made from several, with more than 256 rows, and
+ * fewer. */
+static void chunks_of_any_size_give_the_same_scores(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    rows *r = make_rows(ctx, FEATURES);
+    float *first = NULL;
+    for (uint32_t each = 1; each <= 900; each = each * 7 + 1) {
+        xsmi_sparse_builder *b = NULL;
+        xsmi_sparse *s = NULL;
+        xsm_model *m = NULL;
+        assert_ok(xsmi_sparse_builder_new(ctx, FEATURES, true, &b, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k += each) {
+            const uint32_t count = CLASSES - k < each ? CLASSES - k : each;
+            uint32_t features[FEATURES], starts[FEATURES + 1], columns = 0, n = 0;
+            uint16_t *entry = calloc(FEATURES * CLASSES, sizeof *entry);
+            float *values = calloc(FEATURES * CLASSES, sizeof *values), bias[CLASSES];
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                starts[columns] = n;
+                for (uint32_t c = 0; c < count; c++) {
+                    const float w = weight_of(k + c, j);
+                    if (fabs((double)w) >= BELOW) {
+                        entry[n] = (uint16_t)c;
+                        values[n++] = w;
+                    }
+                }
+                features[columns] = j;
+                columns += n > starts[columns];
+            }
+            starts[columns] = n;
+            for (uint32_t c = 0; c < count; c++) {
+                bias[c] = bias_of(k + c);
+            }
+            const xsmi_sparse_chunk chunk = {count, columns, features, starts, entry, values, bias};
+            assert_ok(xsmi_sparse_builder_add(b, &chunk, &err), err);
+            free(entry);
+            free(values);
+        }
+        assert_ok(xsmi_sparse_builder_finish(b, &s, &err), err);
+        xsmi_sparse_builder_free(b);
+        assert_int_equal(s->chunks, (CLASSES + each - 1) / each);
+        assert_true((s->row8 != NULL) == (each <= 256));
+        assert_int_equal(xsmi_sparse_entries(s), nonzeros_of(BELOW));
+        assert_ok(xsmi_model_of_sparse(ctx, s, &m, &err), err);
+        xsmi_sparse_release(s);
+        float *range = calloc(ROWS * CLASSES, sizeof *range);
+        xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, range, CLASSES, &err), err);
+        if (first) {
+            assert_memory_equal(first, range, ROWS * CLASSES * sizeof *range);
+            free(range);
+        } else {
+            first = range;
+        }
+        xsm_model_free(m);
+    }
+    free(first);
+    end_rows(r);
+    xsm_context_free(ctx);
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static unsigned char *read_all(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    *size = (size_t)ftell(file);
+    rewind(file);
+    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void files_are_mapped_and_saved_alike(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    rows *r = make_rows(ctx, FEATURES);
+    xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *loaded = NULL;
+    char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
+    assert_ok(xsm_model_save(m, first, &err), err);
+    assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_save(loaded, second, &err), err);
+    size_t size, other;
+    unsigned char *bytes = read_all(first, &size), *again = read_all(second, &other);
+    assert_int_equal(size, other);
+    assert_memory_equal(bytes, again, size);
+    assert_true(size < 8 * nonzeros_of(BELOW));
+    xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
+    assert_ok(xsm_model_view(loaded, &v, &err), err);
+    const unsigned char *values = v.data;
+    assert_true(values > loaded->mapping.data &&
+                values + 4 * v.nonzeros <= loaded->mapping.data + loaded->mapping.size);
+    assert_true((uintptr_t)values % 64 == 0);
+    float *a = calloc(ROWS * CLASSES, sizeof *a), *b = calloc(ROWS * CLASSES, sizeof *b);
+    xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+    assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, a, CLASSES, &err), err);
+    assert_ok(xsm_model_score_range(loaded, &batch, 0, CLASSES, b, CLASSES, &err), err);
+    assert_memory_equal(a, b, ROWS * CLASSES * sizeof *a);
+    free(a);
+    free(b);
+    free(bytes);
+    free(again);
+    free(first);
+    free(second);
+    xsm_model_free(loaded);
+    xsm_model_free(m);
+    xsm_model_free(dense);
+    end_rows(r);
+    test_memory_end(memory, ctx);
+}
+
+/* Every byte of the numbers that say where weights are is changed; what is still accepted must be usable. Values may be
+ * any numbers. */
+static void damage_is_found_or_harmless(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_memory *memory;
+    xsm_context *ctx = test_memory_context(&memory, 1);
+    xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, 40), *m = prune(dense, 0.9, 0);
+    const char *path = test_path("damaged");
+    size_t size, refused = 0, accepted = 0;
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_model_free(m);
+    xsm_model_free(dense);
+    unsigned char *bytes = read_all(path, &size);
+    rows *r = make_rows(ctx, 40);
+    const size_t before = test_memory_blocks(memory);
+    for (size_t i = 0; i < size; i++) {
+        for (uint32_t change = 1; change < 256; change = change * 5 + 2) {
+            xsmi_container *c = NULL;
+            bytes[i] ^= (unsigned char)change;
+            if (xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", false, &c, &err) == XSM_OK) {
+                m = NULL;
+                if (xsmi_model_from_container(ctx, c, "bytes", &m, &err) == XSM_OK) {
+                    float scores[2];
+                    xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
+                    if (xsm_model_features(m) == 40) {
+                        assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
+                    }
+                    accepted++;
+                    xsm_model_free(m);
+                } else {
+                    assert_true(err.status == XSM_ERROR_FORMAT && err.message[0] != '\0');
+                    refused++;
+                }
+                xsmi_container_close(c);
+            }
+            bytes[i] ^= (unsigned char)change;
+            assert_int_equal(test_memory_blocks(memory), before);
+        }
+    }
+    assert_true(refused > 1000 && accepted > 1000);
+    free(bytes);
+    end_rows(r);
+    test_memory_end(memory, ctx);
+}
+
+/* -- what cannot be done ------------------------------------------------------------------------------------------- */
+
+static void what_needs_dense_weights_is_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    rows *r = make_rows(NULL, FEATURES);
+    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *other = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_index *x = NULL;
+    xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_estimator_new(NULL, "one-vs-all", &e, &err), err);
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
+    assert_fails(xsm_estimator_bind(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "training by an estimator needs dense weights"));
+    assert_fails(xsm_estimator_bind_labels(e, m, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_optimizer_bind(o, m, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_index_build_model(x, m, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_grow(m, FEATURES + 1, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_add_pairs(m, r->sparse, 1, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_fails(xsm_model_prune(m, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
+    if (test_has_lbfgs()) {
+        assert_fails(xsm_fit_full_batch(NULL, m, r->sparse, e, &fit, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    }
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_null(p.weight);
+    assert_true(p.bias && p.bias[3] == bias_of(3));
+    xsm_prune_options wrong = XSM_PRUNE_OPTIONS_INIT;
+    wrong.below = -1;
+    assert_fails(xsm_model_prune(dense, &wrong, &other, &err), XSM_ERROR_RANGE, err);
+    xsm_model *embedding = NULL;
+    assert_ok(xsm_model_new_embedding(NULL, 5, 3, 4, NULL, &embedding, &err), err);
+    assert_fails(xsm_model_prune(embedding, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_null(other);
+    xsm_model_free(embedding);
+    xsm_index_free(x);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_model_free(dense);
+    end_rows(r);
+}
+
+static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const char *path = state;
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    xsm_model *dense = NULL, *m = NULL, *loaded = NULL;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    o.bias = 1;
+    xsm_status status = xsm_model_new_linear(ctx, 30, 20, &o, &dense, err);
+    status = status == XSM_OK ? xsm_model_parameters(dense, &p, err) : status;
+    for (uint32_t i = 0; status == XSM_OK && i < 20 * 30; i++) {
+        p.weight[i / 30 * p.class_step + i % 30 * p.feature_step] = weight_of(i / 30, i % 30);
+    }
+    const xsm_prune_options prune = {sizeof prune, 0.001, 5, 0};
+    status = status == XSM_OK ? xsm_model_prune(dense, &prune, &m, err) : status;
+    status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &loaded, err) : status;
+    status = status == XSM_OK ? xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, err) : status;
+    xsm_model_free(loaded);
+    xsm_model_free(m);
+    xsm_model_free(dense);
+    return status;
+}
+
+static void missing_memory_leaves_nothing(void **state)
+{
+    (void)state;
+    char *path = strdup(test_path("memory"));
+    assert_true(test_every_allocation(prune_save_load, path) > 20);
+    free(path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_those_of_the_weights_kept),
+        cmocka_unit_test(evaluation_and_prediction_agree_with_the_sums),
+        cmocka_unit_test(the_largest_of_each_class_are_kept),
+        cmocka_unit_test(layouts_change_back),
+        cmocka_unit_test(chunks_of_any_size_give_the_same_scores),
+        cmocka_unit_test(files_are_mapped_and_saved_alike),
+        cmocka_unit_test(damage_is_found_or_harmless),
+        cmocka_unit_test(what_needs_dense_weights_is_refused),
+        cmocka_unit_test(missing_memory_leaves_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
