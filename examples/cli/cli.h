@@ -347,8 +347,8 @@ void cli_json_null(cli_json *json, const char *key);
 void cli_json_real(cli_json *json, const char *key, double value);
 /* One member for each of cli_measure_ranks; `count` of the values are known. */
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
-/* {"log_loss", "error", "rows"} and, if requested, the measures of the k best classes and "calibration_error". `metrics`
- * may be NULL: all are null. */
+/* {"log_loss", "error", "rows"} and, if requested, the measures of the k best classes and "calibration_error".
+ * `metrics` may be NULL: all are null. */
 void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
 
 /* --- progress.c: the bar ------------------------------------------------------------------------------------------ */
@@ -446,6 +446,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv);
 int cli_calibrate(const cli_command *command, int argc, char **argv);
 int cli_predict(const cli_command *command, int argc, char **argv);
 int cli_convert(const cli_command *command, int argc, char **argv);
+int cli_prune(const cli_command *command, int argc, char **argv);
 int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);

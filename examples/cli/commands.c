@@ -25,6 +25,10 @@ static const cli_command commands[] = {
      "What the other format cannot hold is an error. With --to cache the result is mapped\n"
      "when it is read, and may be larger than memory, as may be what is converted.",
      cli_convert},
+    {"prune", "MODEL OUT", "Writes a linear model without its small weights.",
+     "What is left takes some 6 bytes a weight. Such a model predicts and is evaluated, and\n"
+     "cannot be trained. With --test it says what is lost.",
+     cli_prune},
     {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},

@@ -9,7 +9,7 @@ typedef struct evaluation {
     cli_data format;
     cli_index index;
     uint64_t threads, beam;
-    int tree_alone;
+    int tree_alone, label_tree; /* label_tree: of the model, which is always searched */
     double propensity_a, propensity_b;
     int json, ranked;
     cli_list known_paths;
@@ -64,7 +64,7 @@ static int rank(evaluation *e)
 /* Whether a search is evaluated too. */
 static int is_searching(const evaluation *e)
 {
-    return e->index.name || e->beam > 0 || e->tree_alone;
+    return e->index.name || (e->beam > 0 && !e->label_tree) || e->tree_alone;
 }
 
 static void print_json(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
@@ -93,6 +93,9 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
         cli_json_ranks(&json, "recall", search->recall, search->top);
         cli_json_ranks(&json, "precision", search->precision, search->labelled ? search->top : 0);
         cli_json_close(&json);
+    }
+    if (e->label_tree) {
+        cli_json_whole(&json, "label_tree_beam", metrics->beam);
     }
     cli_json_metrics(&json, "test", metrics, 1);
     if (e->ranked) {
@@ -155,8 +158,13 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     if (metrics->unlabelled > 0) {
         printf("; %s without a label left out", cli_grouped(metrics->unlabelled, &c));
     }
-    printf("\nlog-loss   %.4f", metrics->log_loss);
-    if (metrics->unseen_rows > 0) {
+    if (metrics->beam > 0) {
+        printf("\nbeam       of %u: the classes that it finds are ranked", metrics->beam);
+    }
+    if (!isnan(metrics->log_loss)) {
+        printf("\nlog-loss   %.4f", metrics->log_loss);
+    }
+    if (metrics->unseen_rows > 0 && !isnan(metrics->log_loss)) {
         printf(" over the %s rows of known classes", cli_grouped(metrics->known_rows, &a));
     }
     printf("\nerror      %.2f %%\n", 100 * metrics->error);
@@ -221,6 +229,8 @@ static int evaluate(evaluation *e)
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(e->context, e->model_path, e->data, &e->model) : code;
     code = code == CLI_GO_ON ? read_rows(e) : code;
+    e->label_tree = code == CLI_GO_ON && cli_model_info(e->model).trees > 0;
+    options.beam = e->label_tree ? (uint32_t)e->beam : 0;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -269,8 +279,9 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 0, 0},
         CLI_INDEX_FLAGS(e.index, "report what a search in an index (spherical) finds too"),
-        {"beam", CLI_WHOLE, &e.beam, "W", "report what a beam search of that width in the model's tree finds too", NULL,
-         1, XSM_CLASSES_MAX, 0, 0},
+        {"beam", CLI_WHOLE, &e.beam, "W",
+         "report what a beam of that width in the model's tree finds too; of label trees its width (10)", NULL, 1,
+         XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &e.tree_alone, NULL, "report what the model's tree finds without its weights too",
          NULL, 0, 0, 0, 0},
         {"ranks", CLI_SWITCH, &e.ranked, NULL,

@@ -2,6 +2,7 @@
  * make. */
 #include "train.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 const char *const cli_activation_words[] = {"identity", "relu", "tanh", NULL}; /* XSM_ACTIVATION_* */
@@ -77,6 +78,16 @@ char *cli_model_shape(const xsm_model *model)
     const xsm_model_info about = cli_model_info(model);
     const uint32_t classes = about.classes, features = about.features, hidden = about.hidden;
     const char *bias = about.geometry == XSM_GEOMETRY_EUCLIDEAN ? " by distance" : about.bias ? " with bias" : "";
+    if (about.layout == XSM_LAYOUT_SPARSE_ROWS) {
+        char *kind = about.trees == 0   ? cli_format("linear")
+                     : about.trees == 1 ? cli_format("label tree")
+                                        : cli_format("%u label trees", about.trees);
+        char *shape = cli_format("%s, %s classes x %s features%s, %s weights (%s)", kind, cli_grouped(classes, &a),
+                                 cli_grouped(features, &b), bias, cli_grouped(about.weights, &c),
+                                 cli_bytes((double)about.bytes, &d));
+        free(kind);
+        return shape;
+    }
     if (!hidden) {
         return cli_format("linear, %s classes x %s features%s (%s)", cli_grouped(classes, &a),
                           cli_grouped(features, &b), bias, cli_bytes(4.0 * classes * features, &c));

@@ -144,9 +144,6 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
 /* Checks the search flags, before anything is read. */
 static int make_index(prediction *p)
 {
-    if (p->probabilities && p->beam && !p->tree_alone) {
-        return cli_misuse("--probabilities need the scores of all classes; not with --beam");
-    }
     if (p->probabilities && p->index.name) {
         return cli_misuse("--probabilities need the scores of all classes; not with --index");
     }
@@ -261,14 +258,18 @@ static int predict(prediction *p)
     if (code != CLI_GO_ON) {
         return code;
     }
+    const int label_tree = cli_model_info(p->model).trees > 0;
+    if (p->probabilities && p->beam && !p->tree_alone && !label_tree) {
+        return cli_misuse("--probabilities need the scores of all classes; not with --beam, but for label trees");
+    }
     if (xsm_model_get_class_map(p->model, &map, &err) != XSM_OK ||
         xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     tell_unknown(p, &info);
-    code = p->index.index                  ? build_index(p, info.rows)
-           : p->beam > 0 && !p->tree_alone ? tell_beam(p, info.rows)
-                                           : CLI_GO_ON;
+    code = p->index.index                                 ? build_index(p, info.rows)
+           : p->beam > 0 && !p->tree_alone && !label_tree ? tell_beam(p, info.rows)
+                                                          : CLI_GO_ON;
     code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
@@ -320,7 +321,8 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
          0},
         CLI_INDEX_FLAGS(p.index, "search the classes by an index (spherical) in place of scoring all"),
-        {"beam", CLI_WHOLE, &p.beam, "W", "score the W classes that a beam search in the model's tree finds", NULL, 1,
+        {"beam", CLI_WHOLE, &p.beam, "W",
+         "score the W classes that a beam in the model's tree finds; of label trees its width (10)", NULL, 1,
          XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &p.tree_alone, NULL, "predict by the model's tree, without its weights", NULL, 0, 0,
          0, 0},

@@ -28,7 +28,9 @@
  * (the data file's label of each class, or its number). Optional tensors are `class_counts` [K] int64 (training rows of
  * each class), `bias` [K], `embedding` [F,H] (the vectors of an embedding model; its `weight` is [K,H]), `idf` float32
  * (the tf-idf weight of each feature), `label_names` (UTF-8 bytes, one name a line), `vocabulary` (UTF-8 bytes, one
- * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`). The
+ * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`); sparse
+ * weights are `indptr`, `values`, `blocks`, `columns` and `indices` in place of `weight`, and those of a label tree the
+ * same with names that begin with `tree0.` and so on. The
  * metadata contains the format version, the estimator and its options, the transform for new rows, and a checksum: the
  * XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the file atomically;
  * loading maps it instead of reading it. A safetensors file of another program with a float32 `weight` and an optional
@@ -145,8 +147,8 @@ typedef struct xsm_parameters {
     size_t size;   /**< sizeof(xsm_parameters). */
     float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither class-major nor
                         feature-major. Such weights cannot be written; xsm_model_view() shows them, and
-                        xsm_model_score_range() scores with them. Models of this release all have float32 weights,
-                        but a program should check for NULL, because a later release may load others. */
+                        xsm_model_score_range() scores with them. A program should check for NULL, as a model may
+                        be sparse, and a later release may load other types. */
     float *bias;   /**< [K], or NULL. */
     size_t class_step;   /**< Numbers from one class to the next. */
     size_t feature_step; /**< Numbers from one feature to the next. */
@@ -327,7 +329,7 @@ XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
  *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
- *  `score_function`, `calibration` and `library`. A `value` of NULL removes the entry.
+ *  `score_function`, `calibration`, `sparse_features`, `label_trees` and `library`. A `value` of NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8 */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */

@@ -299,6 +299,13 @@ done <<END
 1|standard input|predict --model model --data -
 1|broken.txt, line 2, column 6: |predict --model model --data broken.txt
 2|info needs a FILE|info
+2|prune needs a MODEL and the file OUT|prune model --below 1
+2|--below X or --keep N|prune model out
+2|--below: '0' is out of range|prune model out --below 0
+2|--keep: '0' is out of range|prune model out --keep 0
+1|missing|prune missing out --below 1
+2|'c' is one operand too many|prune model out c --keep 1
+1|unlabelled.txt: |prune model out --keep 1 --test unlabelled.txt
 2|'b' is one operand too many|info train.txt b
 1|missing|info missing
 1|empty.txt|info empty.txt
@@ -333,7 +340,7 @@ for arguments in --help --version 'estimators' 'estimators ove' 'info train.txt'
 done
 
 # --- help -----------------------------------------------------------------------------------------------------------------
-for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' \
+for arguments in --help -h help 'train --help' 'train -h' 'evaluate --help' 'predict --data x --help' 'info --help' 'prune --help' \
     'estimators --help' 'samplers --help' 'optimizers --help' 'indexes --help' 'help train' 'help info'; do
     # shellcheck disable=SC2086
     run 0 $arguments
@@ -457,6 +464,34 @@ says stderr '--pairs 0 does without'
 run 0 train --data train.txt --warm-start p0 --estimator implicit --epochs 1 --eta 0.1 --pairs 0 --model p1
 run 0 predict --model p1 --data test.txt --index exact
 rm -f p0 p1
+
+# What is small of a model is left out; what is lost is said.
+run 0 train --data train.txt --test test.txt --estimator softmax --epochs 20 --eta 0.5 --seed 3 --model d0
+run 0 prune d0 s0 --keep 1 --test test.txt
+says stdout 'weights    '
+says stdout 'log-loss   '
+says stdout 'P@1        '
+expect 'one weight a class is kept' grep -q ', 1.0 a class' stdout
+run 0 info s0
+says stdout ' weights ('
+run 0 prune d0 s1 --below 1e-30 --test test.txt --json
+expect 'nothing is lost without zeros' test "$(grep -o '"test_before":{"log_loss":0.....' stdout | cut -d: -f3)" = \
+    "$(grep -o '"test":{"log_loss":0.....' stdout | cut -d: -f3)"
+expect 'the bytes of the file are said' grep -q "\"model_bytes\":$(wc -c <s1)[,}]" stdout
+run 0 predict --model d0 --data test.txt --top 1
+cut -d : -f 1 stdout >dense.classes
+run 0 predict --model s1 --data test.txt --top 1
+expect 'the same classes from sparse weights' test "$(cut -d : -f 1 stdout)" = "$(cat dense.classes)"
+run 0 evaluate --model s1 --data test.txt
+run 1 prune s1 s2 --keep 1
+says stderr 'pruning needs dense weights'
+run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
+says stderr 'sparse'
+run 1 predict --model s1 --data test.txt --index exact
+says stderr 'an index needs dense weights'
+run 1 prune d0 s2 --keep 1 --format npy
+expect 'nothing is written after an error' test ! -e s2
+rm -f d0 s0 s1 dense.classes
 
 # Embedding models: trained, said what they are, and used as any other.
 run 0 train --data train.txt --test test.txt --hidden 12 --activation tanh --pool mean --eta 0.5 --epochs 30 --seed 4 --model h0

@@ -1,0 +1,163 @@
+/* xsoftmax prune: writes a model without its small weights, and says what that saves and loses. */
+#include "cli.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+typedef struct pruned {
+    const char *from, *to, *test;
+    cli_data format;
+    double below;
+    uint64_t keep, threads;
+    int json;
+
+    xsm_context *context;
+    xsm_model *before, *after;
+    xsm_dataset *rows;
+    cli_metrics metrics[2]; /* before and after */
+} pruned;
+
+/* Bytes of a file; 0 when that cannot be said. */
+static uint64_t file_bytes(const char *path)
+{
+    struct stat status;
+    return stat(path, &status) == 0 ? (uint64_t)status.st_size : 0;
+}
+
+static int measure(pruned *p, const xsm_model *model, cli_metrics *metrics)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_metrics_start(metrics);
+    cli_note("evaluating ...");
+    xsm_status status = xsm_evaluate(p->context, model, p->rows, NULL, &metrics->of, &err);
+    cli_note_clear();
+    return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", p->test, err.message);
+}
+
+static int prune(pruned *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
+    options.below = p->below;
+    options.keep = (uint32_t)p->keep;
+    cli_note("pruning ...");
+    xsm_status status = xsm_model_prune(p->before, &options, &p->after, &err);
+    cli_note_clear();
+    if (status != XSM_OK) {
+        return cli_fail("%s: %s", p->from, err.message);
+    }
+    if (xsm_model_save(p->after, p->to, &err) != XSM_OK) {
+        return cli_fail("%s: %s", p->to, err.message);
+    }
+    return CLI_GO_ON;
+}
+
+/* A number before and after. */
+static void print_pair(const char *title, double before, double after)
+{
+    printf("%-10s %.4f, was %.4f (%+.4f)\n", title, after, before, after - before);
+}
+
+static void print_report(const pruned *p, const xsm_model_info *was, const xsm_model_info *is)
+{
+    cli_buffer a, b, c, d;
+    printf("weights    %s of %s, %.1f a class\n", cli_grouped(is->weights, &a), cli_grouped(was->weights, &b),
+           (double)is->weights / is->classes);
+    printf("file       %s, %s; was %s\n", p->to, cli_bytes((double)file_bytes(p->to), &c),
+           cli_bytes((double)file_bytes(p->from), &d));
+    if (!p->rows) {
+        return;
+    }
+    const xsm_metrics *before = &p->metrics[0].of, *after = &p->metrics[1].of;
+    printf("data       %s: %s rows with a label\n", p->test, cli_grouped(after->rows, &a));
+    print_pair("log-loss", before->log_loss, after->log_loss);
+    for (size_t j = 0; j < CLI_MEASURE_RANKS; j++) {
+        const uint32_t k = cli_measure_ranks[j];
+        char title[16];
+        snprintf(title, sizeof title, "P@%u", k);
+        print_pair(title, cli_measure_at(before, 0, k), cli_measure_at(after, 0, k));
+    }
+}
+
+static void print_json(const pruned *p, const xsm_model_info *was, const xsm_model_info *is)
+{
+    cli_json json = {stdout, 0};
+    cli_json_open(&json, NULL);
+    cli_json_whole(&json, "classes", is->classes);
+    cli_json_whole(&json, "features", is->features);
+    cli_json_whole(&json, "weights_before", was->weights);
+    cli_json_whole(&json, "weights", is->weights);
+    cli_json_whole(&json, "model_bytes_before", file_bytes(p->from));
+    cli_json_whole(&json, "model_bytes", file_bytes(p->to));
+    if (p->rows) {
+        cli_json_metrics(&json, "test_before", &p->metrics[0].of, 1);
+        cli_json_metrics(&json, "test", &p->metrics[1].of, 1);
+    }
+    cli_json_close(&json);
+    putchar('\n');
+}
+
+static int run(pruned *p)
+{
+    int code = cli_context(p->threads, &p->context);
+    code = code == CLI_GO_ON ? cli_load(p->context, p->from, &p->before) : code;
+    if (code == CLI_GO_ON && p->test) {
+        code = cli_read_for_model(p->context, p->test, &p->format, p->before, &p->rows);
+        code = code == CLI_GO_ON ? cli_need_labels(p->test, p->rows) : code;
+        code = code == CLI_GO_ON ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
+    } else if (code == CLI_GO_ON) {
+        code = cli_data_unused(&p->format, p->from);
+    }
+    code = code == CLI_GO_ON ? prune(p) : code;
+    code = code == CLI_GO_ON && p->rows ? measure(p, p->before, &p->metrics[0]) : code;
+    code = code == CLI_GO_ON && p->rows ? measure(p, p->after, &p->metrics[1]) : code;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    const xsm_model_info was = cli_model_info(p->before), is = cli_model_info(p->after);
+    if (p->json) {
+        print_json(p, &was, &is);
+    } else {
+        print_report(p, &was, &is);
+    }
+    return CLI_DONE;
+}
+
+int cli_prune(const cli_command *command, int argc, char **argv)
+{
+    pruned p = {.format = CLI_DATA_INIT};
+    const char *paths[2] = {NULL, NULL};
+    const cli_flag flags[] = {
+        {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
+        {"below", CLI_REAL, &p.below, "X", "leave out weights of a smaller absolute value", NULL, 0, 1e30, 1, 0},
+        {"keep", CLI_WHOLE, &p.keep, "N", "keep the N weights of each class with the largest absolute values", NULL, 1,
+         XSM_FEATURES_MAX, 0, 0},
+        {"test", CLI_TEXT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input", NULL, 0, 0, 0,
+         0},
+        CLI_DATA_FLAGS(p.format),
+        {"labels", CLI_CHOICE, &p.format.labels, "WHICH",
+         "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
+        {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
+        {"json", CLI_SWITCH, &p.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
+    };
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
+    if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
+        code = cli_misuse("prune needs a MODEL and the file OUT to write");
+    }
+    if (code == CLI_GO_ON && p.below == 0 && p.keep == 0) {
+        code = cli_misuse("what is to be left out? --below X or --keep N says so");
+    }
+    if (code == CLI_GO_ON) {
+        p.from = paths[0];
+        p.to = paths[1];
+        code = run(&p);
+    }
+    xsm_dataset_free(p.rows);
+    xsm_model_free(p.after);
+    xsm_model_free(p.before);
+    xsm_context_free(p.context);
+    return code;
+}
