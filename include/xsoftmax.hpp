@@ -50,6 +50,7 @@
 #include <xsoftmax/ext/bindings.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/search.h>
 #include <xsoftmax/ext/weights.h>
 
@@ -826,6 +827,32 @@ inline xsm_status check_labels(const labels &from, std::uint64_t rows, xsm_label
                ? static_cast<xsm_status>(XSM_OK)
                : wrong_size(err, "labels", from.values.size(), product(end, 1), "the last of their offsets");
 }
+/** Keeps the owner of arrays that a dataset borrows until the library needs them no longer. */
+inline void drop_owner(void *kept) noexcept
+{
+    delete static_cast<std::shared_ptr<const void> *>(kept);
+}
+
+/** Makes a dataset of rows that are borrowed of an owner, or copied if there is none. */
+template <class Rows, class F>
+xsm_status lend(std::shared_ptr<const void> owner, Rows &rows, F &&construct, xsm_error *err)
+{
+    if (!owner) {
+        return construct(&rows);
+    }
+    auto *kept = new (std::nothrow) std::shared_ptr<const void>(std::move(owner));
+    if (!kept) {
+        return refuse(err, XSM_ERROR_MEMORY, "out of memory for the owner of rows");
+    }
+    rows.ownership = XSM_BORROW;
+    rows.release = &drop_owner;
+    rows.release_user = kept;
+    const xsm_status status = construct(&rows);
+    if (status != XSM_OK) {
+        drop_owner(kept);
+    }
+    return status;
+}
 } // namespace detail
 /** @endcond */
 
@@ -849,13 +876,22 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     static outcome<How, dataset> from_dense(const context &in, span<const float> values, std::uint32_t features,
                                             const std::optional<labels> &of = std::nullopt)
     {
-        return dense<How>(in, values, features, of);
+        return dense<How>(in, nullptr, values, features, of);
     }
     template <class How = throwing>
     static outcome<How, dataset> from_dense(const context &in, span<const double> values, std::uint32_t features,
                                             const std::optional<labels> &of = std::nullopt)
     {
-        return dense<How>(in, values, features, of);
+        return dense<How>(in, nullptr, values, features, of);
+    }
+    /** As from_dense(), without a copy: the dataset keeps `owner`, which is not empty, as long as it or what was made
+     *  from it needs the arrays of values and labels, which must not change. */
+    template <class How = throwing>
+    static outcome<How, dataset> borrow_dense(const context &in, std::shared_ptr<const void> owner,
+                                              span<const float> values, std::uint32_t features,
+                                              const std::optional<labels> &of = std::nullopt)
+    {
+        return dense<How>(in, &owner, values, features, of);
     }
     /** Copies sparse rows: row i has the features index[offsets[i]..offsets[i+1]) and the values there. */
     template <class How = throwing>
@@ -863,35 +899,16 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                                           span<const std::uint32_t> index, span<const float> values,
                                           std::uint32_t features, const std::optional<labels> &of = std::nullopt)
     {
-        return detail::make<How, dataset>(
-            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
-                if (offsets.empty()) {
-                    return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
-                }
-                const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
-                if (index.size() != end) {
-                    return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
-                }
-                if (values.size() != end) {
-                    return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
-                }
-                auto rows = init<xsm_csr_rows>();
-                auto row_labels = init<xsm_labels>();
-                rows.offsets = offsets.data();
-                rows.index = index.data();
-                rows.values = values.data();
-                rows.rows = offsets.size() - 1;
-                rows.features = features;
-                rows.dtype = XSM_DTYPE_FLOAT32;
-                if (of) {
-                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
-                        return err->status;
-                    }
-                    rows.labels = &row_labels;
-                }
-                return xsm_dataset_from_csr(in.get(), &rows, out, err);
-            },
-            in);
+        return csr<How>(in, nullptr, offsets, index, values, features, of);
+    }
+    /** As from_csr(), without a copy, as borrow_dense(). */
+    template <class How = throwing>
+    static outcome<How, dataset> borrow_csr(const context &in, std::shared_ptr<const void> owner,
+                                            span<const std::uint64_t> offsets, span<const std::uint32_t> index,
+                                            span<const float> values, std::uint32_t features,
+                                            const std::optional<labels> &of = std::nullopt)
+    {
+        return csr<How>(in, &owner, offsets, index, values, features, of);
     }
     template <class How = throwing>
     outcome<How, void> write(cstring path, const xsm_write_options &options = init<xsm_write_options>()) const
@@ -962,8 +979,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
 
   private:
     template <class How, class T>
-    static outcome<How, dataset> dense(const context &in, span<const T> values, std::uint32_t features,
-                                       const std::optional<labels> &of)
+    static outcome<How, dataset> dense(const context &in, const std::shared_ptr<const void> *owner,
+                                       span<const T> values, std::uint32_t features, const std::optional<labels> &of)
     {
         return detail::make<How, dataset>(
             [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
@@ -986,7 +1003,53 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                     }
                     rows.labels = &row_labels;
                 }
-                return xsm_dataset_from_dense(in.get(), &rows, out, err);
+                if (owner && !*owner) {
+                    return detail::refuse(err, XSM_ERROR_ARGUMENT, "rows are borrowed, but their owner is empty");
+                }
+                return detail::lend(
+                    owner ? *owner : nullptr, rows,
+                    [&](const xsm_dense_rows *given) { return xsm_dataset_from_dense(in.get(), given, out, err); },
+                    err);
+            },
+            in);
+    }
+    template <class How>
+    static outcome<How, dataset> csr(const context &in, const std::shared_ptr<const void> *owner,
+                                     span<const std::uint64_t> offsets, span<const std::uint32_t> index,
+                                     span<const float> values, std::uint32_t features, const std::optional<labels> &of)
+    {
+        return detail::make<How, dataset>(
+            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+                if (offsets.empty()) {
+                    return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
+                }
+                const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
+                if (index.size() != end) {
+                    return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
+                }
+                if (values.size() != end) {
+                    return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
+                }
+                auto rows = init<xsm_csr_rows>();
+                auto row_labels = init<xsm_labels>();
+                rows.offsets = offsets.data();
+                rows.index = index.data();
+                rows.values = values.data();
+                rows.rows = offsets.size() - 1;
+                rows.features = features;
+                rows.dtype = XSM_DTYPE_FLOAT32;
+                if (of) {
+                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
+                        return err->status;
+                    }
+                    rows.labels = &row_labels;
+                }
+                if (owner && !*owner) {
+                    return detail::refuse(err, XSM_ERROR_ARGUMENT, "rows are borrowed, but their owner is empty");
+                }
+                return detail::lend(
+                    owner ? *owner : nullptr, rows,
+                    [&](const xsm_csr_rows *given) { return xsm_dataset_from_csr(in.get(), given, out, err); }, err);
             },
             in);
     }
@@ -1131,6 +1194,67 @@ class model : public handle<xsm_model, xsm_model_free>
         return detail::fill<How>(init<xsm_parameters>(), [&](xsm_parameters *parameters, xsm_error *err) {
             return xsm_model_parameters(get(), parameters, err);
         });
+    }
+    /** The weights as they are stored, valid until the model changes. Copies nothing of a mapped file. */
+    template <class How = throwing> outcome<How, xsm_parameters_view> view() const
+    {
+        return detail::fill<How>(init<xsm_parameters_view>(), [&](xsm_parameters_view *view, xsm_error *err) {
+            return xsm_model_view(get(), view, err);
+        });
+    }
+    /** As parameters(), for the features' vectors of an embedding model. */
+    template <class How = throwing> outcome<How, xsm_embedding_parameters> embedding_parameters()
+    {
+        return detail::fill<How>(init<xsm_embedding_parameters>(),
+                                 [&](xsm_embedding_parameters *parameters, xsm_error *err) {
+                                     return xsm_model_embedding_parameters(get(), parameters, err);
+                                 });
+    }
+    /** As view(), for the features' vectors of an embedding model. */
+    template <class How = throwing> outcome<How, xsm_embedding_view> embedding_view() const
+    {
+        return detail::fill<How>(init<xsm_embedding_view>(), [&](xsm_embedding_view *view, xsm_error *err) {
+            return xsm_model_embedding_view(get(), view, err);
+        });
+    }
+    /** Changes the order of the weights in memory, an XSM_LAYOUT_* value. */
+    template <class How = throwing> outcome<How, void> set_layout(std::int32_t layout)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_layout(get(), layout, err); });
+    }
+    /** What scores are, an XSM_GEOMETRY_* value. */
+    std::int32_t geometry() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).geometry;
+    }
+    template <class How = throwing> outcome<How, void> set_geometry(std::int32_t geometry)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_geometry(get(), geometry, err); });
+    }
+    /** Adds features; `features` are all of them. */
+    template <class How = throwing> outcome<How, void> grow(std::uint32_t features)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, nullptr, err); });
+    }
+    /** Adds classes, and features: the map has all classes, such as that of a dataset after extend(). */
+    template <class How = throwing> outcome<How, void> grow(std::uint32_t features, const xsm_class_map &classes)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, &classes, err); });
+    }
+    /** Adds to the scores what pairs of a feature and a class in the training rows say. */
+    template <class How = throwing> outcome<How, void> add_pairs(const dataset &train, double strength)
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_model_add_pairs(get(), train.get(), strength, err); });
+    }
+    /** What is added to the scores of the weights: "none", "pairs" and others; static. */
+    const char *correction() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).correction;
+    }
+    void clear_correction() noexcept
+    {
+        xsm_model_clear_correction(get());
     }
     /** Scores of given classes: `of` and `scores` have n times the same number of entries, for the n rows. */
     template <class How = throwing>
@@ -1581,6 +1705,62 @@ outcome<How, evaluation> evaluate(const context &in, const model &of, const data
         out->measures.ndcg = nullptr;
         return status;
     });
+}
+
+/** Result of evaluate_ranks(): the measures without the array, and the array if it was asked for. */
+struct ranking {
+    xsm_ranks measures = XSM_RANKS_INIT; /**< Its array is not set. */
+    std::vector<double> hits;            /**< [top] hits[k-1]: Hits at k. */
+};
+
+/** Ranks the labels of rows among the classes that are not known to be right; with `top` above 0 also Hits at 1 to
+ *  `top`. `known` are datasets whose labels are right, too, for rows with the same features; none is nullptr. */
+template <class How = throwing>
+outcome<How, ranking> evaluate_ranks(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
+                                     span<const dataset *const> known = {})
+{
+    return detail::fill<How>(ranking(), [&](ranking *out, xsm_error *err) {
+        auto options = init<xsm_ranks_options>();
+        auto ranks = init<xsm_ranks>();
+        std::vector<const xsm_dataset *> datasets;
+        for (const dataset *each : known) {
+            datasets.push_back(each->get());
+        }
+        options.known = datasets.data();
+        options.known_count = datasets.size();
+        out->hits.resize(top);
+        if (top) {
+            ranks.top = top;
+            ranks.hits = out->hits.data();
+        }
+        const xsm_status status = xsm_evaluate_ranks(in.get(), of.get(), rows.get(), &options, &ranks, err);
+        out->measures = ranks;
+        out->measures.hits = nullptr;
+        return status;
+    });
+}
+
+/** Fits a model to all rows at once. If it fails, or a callback ends it, the model has the best weights so far. */
+template <class How = throwing>
+outcome<How, xsm_fit_result> fit_full_batch(const context &in, model &to, const dataset &train, estimator &with,
+                                            const xsm_fit_options &options = init<xsm_fit_options>())
+{
+    with.keep_of(to);
+    with.keep_of(train);
+    return detail::fill<How>(init<xsm_fit_result>(), [&](xsm_fit_result *result, xsm_error *err) {
+        return xsm_fit_full_batch(in.get(), to.get(), train.get(), with.get(), &options, result, err);
+    });
+}
+/** With a callback: `progress(const xsm_progress &)` returns nothing, or #flow::cancel. It replaces that of the
+ *  options. */
+template <class How = throwing, class Progress>
+outcome<How, xsm_fit_result> fit_full_batch(const context &in, model &to, const dataset &train, estimator &with,
+                                            xsm_fit_options options, Progress &&progress)
+{
+    auto shown = detail::as_flow<xsm_progress>(std::forward<Progress>(progress));
+    options.progress = &detail::show<xsm_progress>;
+    options.progress_user = &shown;
+    return fit_full_batch<How>(in, to, train, with, options);
 }
 
 } // namespace xsoftmax

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -434,6 +435,148 @@ void test_memory()
 }
 #endif
 
+void test_changes()
+{
+    const auto context = xsoftmax::context::make(xsoftmax::context_options().threads(1));
+    const auto rows = some_rows(context);
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    auto weights = model.parameters();
+    weights.weight[2 * weights.class_step + 1 * weights.feature_step] = 3;
+    CHECK(model.info().layout == XSM_LAYOUT_CLASS_MAJOR && model.geometry() == XSM_GEOMETRY_LINEAR);
+
+    // Views are of the weights as they are.
+    const auto view = model.view();
+    CHECK(view.dtype == XSM_DTYPE_FLOAT32 && view.class_step == weights.class_step);
+    CHECK(view.weight[2 * view.class_step + 1 * view.feature_step] == 3);
+    error_of(XSM_ERROR_STATE, [&] { model.embedding_view(); });
+    auto embedding = xsoftmax::model::embedding(context, 5, 2, 3);
+    const auto vectors = embedding.embedding_view();
+    CHECK(vectors.features == 5 && embedding.embedding_parameters().vectors == vectors.vectors);
+
+    model.set_layout(XSM_LAYOUT_FEATURE_MAJOR);
+    weights = model.parameters();
+    CHECK(weights.class_step == 1 && weights.weight[2 + weights.feature_step] == 3);
+    error_of(XSM_ERROR_RANGE, [&] { model.set_layout(7); });
+
+    // Classes of the labels -1, 0 to 5, and 9; then two features more.
+    const std::array<std::int64_t, 8> labels = {-1, 0, 1, 2, 3, 4, 5, 9};
+    auto map = xsoftmax::init<xsm_class_map>();
+    map.classes = 8;
+    map.labels = labels.data();
+    model.grow(FEATURES, map);
+    CHECK(model.classes() == 8 && model.class_map().labels[7] == 9);
+    weights = model.parameters();
+    CHECK(weights.weight[3 + weights.feature_step] == 3); // label 2 is class 3 now
+    model.grow(FEATURES + 2);
+    CHECK(model.features() == FEATURES + 2);
+    error_of(XSM_ERROR_RANGE, [&] { model.grow(FEATURES); });
+
+    // Distances.
+    auto points = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    points.set_geometry(XSM_GEOMETRY_EUCLIDEAN);
+    CHECK(points.geometry() == XSM_GEOMETRY_EUCLIDEAN && points.info().bias == 1);
+    error_of(XSM_ERROR_RANGE, [&] { points.set_geometry(9); });
+
+    // Pairs, of sparse rows.
+    const std::vector<std::uint64_t> offsets = {0, 1, 2, 3};
+    const std::vector<std::uint32_t> features = {0, 1, 2}, classes = {0, 1, 2};
+    const std::vector<float> ones = {1, 1, 1};
+    const auto sparse =
+        xsoftmax::dataset::from_csr(context, offsets, features, ones, FEATURES, xsoftmax::labels{classes, CLASSES});
+    auto counted = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    counted.add_pairs(sparse, 0.5);
+    CHECK(std::string(counted.correction()) == "pairs");
+    std::array<float, 3> scores{};
+    counted.score_range(xsoftmax::batch(sparse, 1, 1), 0, 3, scores);
+    CHECK(scores[0] == 0 && scores[1] > 0 && scores[2] == 0);
+
+    // Ranks: each row's label is first, as pairs say; and with rows that know the same.
+    const auto ranks = xsoftmax::evaluate_ranks(context, counted, sparse, 2);
+    CHECK(ranks.measures.labels == 3 && ranks.measures.reciprocal_rank == 1 && ranks.hits[0] == 1);
+    CHECK(ranks.hits.size() == 2 && ranks.measures.hits == nullptr);
+    const std::array<const xsoftmax::dataset *, 1> known = {&sparse};
+    CHECK(xsoftmax::evaluate_ranks(context, counted, sparse, 0, known).measures.mean_rank == 1);
+    counted.clear_correction();
+    CHECK(std::string(counted.correction()) == "none");
+    // All classes score the same: the rank is the mean of 1 to 6.
+    CHECK(xsoftmax::evaluate_ranks(context, counted, sparse).measures.mean_rank == 3.5);
+    error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::evaluate_ranks(context, embedding, sparse); });
+}
+
+void test_fit()
+{
+#ifndef TEST_NO_LBFGS
+    const xsoftmax::context context;
+    run of(context);
+    of.estimator.set("ridge", 1);
+    auto options = xsoftmax::init<xsm_fit_options>();
+    int calls = 0;
+    auto result = xsoftmax::fit_full_batch(context, of.model, of.rows, of.estimator, options,
+                                           [&](const xsm_progress &) { calls++; });
+    CHECK(result.end == XSM_FIT_CONVERGED && calls >= 2 && result.objective < ROWS * std::log(double(CLASSES)));
+    // From there nothing is left to do.
+    CHECK(xsoftmax::fit_full_batch(context, of.model, of.rows, of.estimator).iterations <= result.iterations);
+    auto fresh = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    error_of(XSM_CANCELLED, [&] {
+        xsoftmax::fit_full_batch(context, fresh, of.rows, of.estimator, options,
+                                 [](const xsm_progress &) { return xsoftmax::flow::cancel; });
+    });
+    try {
+        (void)xsoftmax::fit_full_batch<xsoftmax::as_result>(context, fresh, of.rows, of.estimator, options,
+                                                            [](const xsm_progress &) { throw own_exception{43}; });
+        CHECK(false);
+    } catch (const own_exception &thrown) {
+        CHECK(thrown.number == 43);
+    }
+    auto sampled = xsoftmax::estimator::make(context, "implicit");
+    error_of(XSM_ERROR_UNSUPPORTED, [&] { xsoftmax::fit_full_batch(context, fresh, of.rows, sampled); });
+#endif
+}
+
+// Rows that a dataset owns together with the program.
+struct table {
+    std::vector<float> values = some_values();
+    std::vector<std::uint32_t> classes = some_classes();
+};
+
+void test_borrowing()
+{
+    const xsoftmax::context context;
+    auto owner = std::make_shared<table>();
+    const std::weak_ptr<table> watched = owner;
+    const xsoftmax::labels labels{owner->classes, CLASSES};
+    auto rows = xsoftmax::dataset::borrow_dense(context, owner, owner->values, FEATURES, labels);
+    CHECK(rows.row(0).values == owner->values.data());
+    // What fails keeps nothing.
+    error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::dataset::borrow_dense(context, owner, owner->values, 5, labels); });
+    error_of(XSM_ERROR_RANGE, [&] {
+        const std::vector<std::uint32_t> wrong(ROWS, CLASSES);
+        xsoftmax::dataset::borrow_dense(context, owner, owner->values, FEATURES, xsoftmax::labels{wrong, CLASSES});
+    });
+    error_of(XSM_ERROR_ARGUMENT,
+             [&] { xsoftmax::dataset::borrow_dense(context, nullptr, owner->values, FEATURES, labels); });
+    CHECK(owner.use_count() == 2);
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    auto estimator = xsoftmax::estimator::make(context, "softmax");
+    estimator.bind(model, rows);
+    owner.reset();
+    rows.reset();
+    CHECK(!watched.expired()); // the estimator needs them
+    estimator.reset();
+    CHECK(watched.expired());
+
+    auto sparse_owner = std::make_shared<std::vector<float>>(3, 1.0f);
+    const std::weak_ptr<std::vector<float>> sparse_watched = sparse_owner;
+    static const std::array<std::uint64_t, 3> offsets = {0, 1, 3};
+    static const std::array<std::uint32_t, 3> index = {3, 0, 2};
+    auto sparse = xsoftmax::dataset::borrow_csr(context, sparse_owner, offsets, index, *sparse_owner, FEATURES);
+    CHECK(sparse.row(1).values == sparse_owner->data() + 1);
+    sparse_owner.reset();
+    CHECK(!sparse_watched.expired());
+    sparse.shuffle(2);
+    CHECK(sparse_watched.expired() && sparse.info().rows == 2); // the rows were copied
+}
+
 } // namespace
 
 int main()
@@ -446,5 +589,8 @@ int main()
     test_pool();
     test_hook();
     test_memory();
+    test_changes();
+    test_fit();
+    test_borrowing();
     return 0;
 }

@@ -103,5 +103,16 @@ int main(int argc, char **argv)
     const xsm_row row = taken(rows.row<as_result>(3));
     CHECK(row.values[0] > 0.5773f && row.values[0] < 0.5774f); // 1 / sqrt(3)
     CHECK(taken(xsoftmax::model::embedding<as_result>(context, 5, 2, 3)).hidden() == 2);
+
+    auto linear = taken(xsoftmax::model::linear<as_result>(context, FEATURES, CLASSES));
+    CHECK(linear.grow<as_result>(FEATURES + 1) && linear.features() == FEATURES + 1);
+    CHECK(linear.grow<as_result>(FEATURES).error().status == XSM_ERROR_RANGE);
+    CHECK(linear.set_geometry<as_result>(XSM_GEOMETRY_EUCLIDEAN));
+    CHECK(!linear.set_layout<as_result>(XSM_LAYOUT_FEATURE_MAJOR)); // distances are class-major
+    CHECK(taken(linear.view<as_result>()).bias);
+    CHECK(linear.add_pairs<as_result>(rows, 1).error().status == XSM_ERROR_SHAPE);
+    CHECK(taken(xsoftmax::evaluate_ranks<as_result>(context, loaded, rows, 1)).hits.size() == 1);
+    auto sampled = taken(xsoftmax::estimator::make<as_result>(context, "implicit"));
+    CHECK(xsoftmax::fit_full_batch<as_result>(context, model, rows, sampled).error().status == XSM_ERROR_UNSUPPORTED);
     return 0;
 }
