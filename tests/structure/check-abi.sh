@@ -35,8 +35,8 @@ if [ -z "$library" ]; then
     library=$work/lib$name.so
     abi=$(sed -n 's/^#define XSM_ABI_VERSION \([0-9]*\).*/\1/p' "$root/include/xsoftmax/version.h")
     python3 "$here/abi.py" stub "$root/include" gcc >"$work/stub.c" || { cat "$work/stub.c"; exit 1; }
-    gcc -std=c11 -w -g -DXSM_EXPERIMENTAL -I "$root/include" -shared -fPIC -Wl,-soname,"lib$name.so.$abi" \
-        -Wl,--version-script,"$root/$map" -o "$library" "$work/stub.c" || exit 1
+    gcc -std=c11 -w -g -DXSM_EXPERIMENTAL -I "$root/include" -shared -fPIC -ffile-prefix-map="$work"=. \
+        -Wl,-soname,"lib$name.so.$abi" -Wl,--version-script,"$root/$map" -o "$library" "$work/stub.c" || exit 1
 fi
 # Without paths, lines and names of arguments, which compiled programs do not see.
 abidw --headers-dir "$root/include" --drop-private-types --no-comp-dir-path --no-corpus-path --no-show-locs \
