@@ -3,10 +3,12 @@
  * has.
  *
  * Weights are float32: K (D + 1) of a linear model, H (K + D) + K of an embedding model. adagrad keeps a sum for each
- * of them; lbfgs 2 m + 4 vectors of doubles with m = 10 pairs (xsoftmax/fit.h). A label tree stores the weights that
- * are left after pruning, about as many as there are pairs of a class and a feature that occur together: PECOS's files
- * had 7 to 38 bytes for each, 16 as the mean of nine data sets. Its training keeps a vector for each label, the rows of
- * each label and, for each thread, rows and features of the node at work.
+ * of them; lbfgs 2 m + 4 vectors of doubles with m = 10 pairs (xsoftmax/fit.h).
+ *
+ * Of a label tree the sizes are estimates, from the pairs of a class and a feature that occur together: on six data
+ * sets its files had 5 to 40 bytes a pair, most of them 9 to 19. Training keeps label vectors of 8 bytes a pair, the
+ * rows of each label and, for each thread, rows and features of the node at work; vectors and weights are there twice
+ * while they are put in order.
  */
 #include "train.h"
 
@@ -15,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { LBFGS_VECTORS = 24, TREE_BYTES_A_PAIR = 16, VECTOR_BYTES_A_PAIR = 8, NODE_BYTES = 64 };
+enum { LBFGS_VECTORS = 24, TREE_BYTES_A_PAIR = 12, VECTOR_BYTES_A_PAIR = 8, NODE_BYTES = 64 };
 
 /* A way of training. */
 typedef struct way {
@@ -143,11 +145,10 @@ static void add_ways(plan *p, const cli_run *r)
         add(p, r, "embedding", "--optimizer adagrad", hidden, 4 * numbers, 4 * numbers);
     }
     if (p->pairs > 0) {
-        const double model = TREE_BYTES_A_PAIR * (double)p->pairs, rows = (double)r->train_info.rows;
-        const double thread = p->rows / 2 + NODE_BYTES * (features + rows);
-        add(p, r, "label tree", "about", 0, model,
-            VECTOR_BYTES_A_PAIR * (double)p->pairs + 4 * (double)r->train_info.labels * log2(fmax(classes, 2)) +
-                cli_threads(r->context) * thread);
+        const double model = TREE_BYTES_A_PAIR * (double)p->pairs, vectors = VECTOR_BYTES_A_PAIR * (double)p->pairs;
+        const double lists = 4 * (double)r->train_info.labels * log2(fmax(classes, 2));
+        const double node = p->rows / 2 + NODE_BYTES * (features + (double)r->train_info.rows);
+        add(p, r, "label tree", "about", 0, model, model + 2 * vectors + lists + cli_threads(r->context) * node);
     }
 }
 
