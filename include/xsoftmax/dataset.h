@@ -137,7 +137,8 @@ typedef struct xsm_class_map {
                                    base. */
     int32_t reserved;         /**< Zero. */
     const uint64_t *counts;   /**< [K] number of training rows with each class, or NULL = unknown. */
-    uint64_t rows;            /**< Number of training rows, at least the largest count; 0 without counts. */
+    uint64_t rows;            /**< Number of training rows, at least 1 and the largest count, at most INT64_MAX; 0
+                                   without counts. */
     const xsm_vocabulary *vocabulary; /**< Vocabulary that the text was read with, or NULL. */
 } xsm_class_map;
 

@@ -45,12 +45,16 @@ static void *copy_items(xsm_context *ctx, const void *items, size_t count, size_
     return copy;
 }
 
-static xsm_status check_counts(const xsm_class_map *map, xsm_error *err)
+xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uint64_t rows, xsm_error *err)
 {
-    for (size_t k = 0; map->counts && k < map->classes; k++) {
-        if (map->counts[k] > map->rows) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "class %zu is in %llu rows of %llu", k,
-                             (unsigned long long)map->counts[k], (unsigned long long)map->rows);
+    if (counts && (rows < 1 || rows > INT64_MAX)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "class counts of %llu training rows; 1 to %lld rows are accepted",
+                         (unsigned long long)rows, (long long)INT64_MAX);
+    }
+    for (uint32_t k = 0; counts && k < classes; k++) {
+        if (counts[k] > rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "class %u is in %llu rows of %llu", k, (unsigned long long)counts[k],
+                             (unsigned long long)rows);
         }
     }
     return XSM_OK;
@@ -129,7 +133,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     if (given.names) {
         XSMI_TRY(check_names(m->context, given.names, m->classes, err));
     }
-    XSMI_TRY(check_counts(&given, err));
+    XSMI_TRY(xsmi_model_check_counts(given.counts, m->classes, given.rows, err));
     char **names = NULL;
     xsm_status status = XSM_OK;
     int64_t *labels =

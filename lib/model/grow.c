@@ -127,10 +127,10 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
         }
     }
     for (uint32_t k = 0; k < m->classes; k++) {
-        wider->map.counts[match[k]] += m->map.counts[k];
+        wider->map.counts[match[k]] += m->map.counts[k]; /* both are at most INT64_MAX */
     }
     wider->map.rows += m->map.rows;
-    return XSM_OK;
+    return xsmi_model_check_counts(wider->map.counts, wider->classes, wider->map.rows, err);
 }
 
 static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,

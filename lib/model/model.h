@@ -193,6 +193,8 @@ xsm_status xsmi_model_of_sparse(xsm_context *ctx, xsmi_sparse *weights, xsm_mode
 xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_label_tree *trees, uint32_t count,
                                      xsm_model **out, xsm_error *err);
 
+/* Refuses counts of training rows that no file could hold; NULL: none (classes.c). */
+xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uint64_t rows, xsm_error *err);
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);
 /* Releases the transform (transform.c). */

@@ -184,13 +184,13 @@ static xsm_status load_counts(const source *s, const xsm_model *m, xsm_class_map
         return XSM_OK;
     }
     int64_t rows = 0;
-    if (!counts || !text || !xsmi_parse_int(text, &rows) || rows < 1) {
+    if (!counts || !text || !xsmi_parse_int(text, &rows)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: a tensor 'class_counts' and the metadata 'training_rows', at least 1, need each other",
+                         "%s: a tensor 'class_counts' and the metadata 'training_rows', a number, need each other",
                          s->name);
     }
     XSMI_TRY(check_count(s, counts, m->classes, err));
-    /* Read as unsigned, so that a negative count is larger than every number of rows. */
+    /* Read as unsigned, so that what is negative is larger than every number that xsmi_model_check_counts() accepts. */
     map->counts = (const uint64_t *)(const void *)counts->data;
     map->rows = (uint64_t)rows;
     return XSM_OK;

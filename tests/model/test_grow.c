@@ -116,6 +116,52 @@ static void what_was_there_stays(void **state)
     }
 }
 
+/* Numbers of training rows that a file holds, and no others. */
+static void counts_are_those_a_file_holds(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const struct {
+        uint64_t counts[2], rows;
+        xsm_status set, grown; /* grown: by as many rows again */
+    } cases[] = {
+        {{0, 0}, 0, XSM_ERROR_RANGE, XSM_OK},
+        {{0, 0}, 1, XSM_OK, XSM_OK},
+        {{3, 5}, 4, XSM_ERROR_RANGE, XSM_OK},
+        {{INT64_MAX / 2, 0}, INT64_MAX / 2, XSM_OK, XSM_OK},
+        {{INT64_MAX / 2 + 1, 0}, INT64_MAX / 2 + 1, XSM_OK, XSM_ERROR_RANGE},
+        {{INT64_MAX, INT64_MAX}, INT64_MAX, XSM_OK, XSM_ERROR_RANGE},
+        {{0, 0}, (uint64_t)INT64_MAX + 1, XSM_ERROR_RANGE, XSM_OK},
+        {{1, 1}, UINT64_MAX, XSM_ERROR_RANGE, XSM_OK},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_model *m = NULL, *loaded = NULL;
+        assert_ok(xsm_model_new_linear(NULL, 3, 2, NULL, &m, &err), err);
+        xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
+        map.classes = 2;
+        map.counts = cases[i].counts;
+        map.rows = cases[i].rows;
+        assert_int_equal(xsm_model_set_class_map(m, &map, &err), cases[i].set);
+        if (cases[i].set == XSM_OK) {
+            const uint64_t more[] = {cases[i].counts[0], cases[i].counts[1], 0};
+            map.classes = 3;
+            map.counts = more;
+            const xsm_status status = xsm_model_grow(m, 3, &map, &err);
+            assert_int_equal(status, cases[i].grown);
+            assert_ok(xsm_model_save(m, test_path("counts"), &err), err);
+            assert_ok(xsm_model_load(NULL, test_path("counts"), NULL, &loaded, &err), err);
+            assert_ok(xsm_model_get_class_map(loaded, &own, &err), err);
+            const uint64_t times = status == XSM_OK ? 2 : 1;
+            assert_int_equal(own.classes, status == XSM_OK ? 3 : 2);
+            assert_int_equal(own.rows, times * cases[i].rows);
+            assert_int_equal(own.counts[0], times * cases[i].counts[0]);
+            assert_int_equal(own.counts[1], times * cases[i].counts[1]);
+        }
+        xsm_model_free(loaded);
+        xsm_model_free(m);
+    }
+}
+
 /* Without new features, bit by bit; and classes at the end, without labels. */
 static void classes_alone(void **state)
 {
@@ -381,9 +427,13 @@ static void nothing_is_leaked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_was_there_stays), cmocka_unit_test(classes_alone),
-        cmocka_unit_test(training_goes_on),     cmocka_unit_test(datasets_get_classes),
-        cmocka_unit_test(words_get_classes),    cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(counts_are_those_a_file_holds),
+        cmocka_unit_test(what_was_there_stays),
+        cmocka_unit_test(classes_alone),
+        cmocka_unit_test(training_goes_on),
+        cmocka_unit_test(datasets_get_classes),
+        cmocka_unit_test(words_get_classes),
+        cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(nothing_is_leaked),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);

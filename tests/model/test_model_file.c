@@ -444,7 +444,7 @@ static void what_is_no_model_is_refused(void **state)
         {"{" WEIGHT ",\"labels\":{\"dtype\":\"I64\",\"shape\":[1],\"data_offsets\":[8,16]}}", 16, "'labels' has 1"},
         {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"9\"}}", 24, NULL},
         {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"2\"}}", 24, "class 0 is in 3 rows of 2"},
-        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"0\"}}", 24, "'training_rows'"},
+        {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"0\"}}", 24, "counts of 0 training rows"},
         {"{" WEIGHT "," COUNTS ",\"__metadata__\":{\"training_rows\":\"2x\"}}", 24, "'training_rows'"},
         {"{" WEIGHT "," COUNTS "}", 24, "'training_rows'"},
         {"{" WEIGHT ",\"__metadata__\":{\"training_rows\":\"2\"}}", 8, "'class_counts'"},
