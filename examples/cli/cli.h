@@ -384,8 +384,12 @@ extern cli_output cli_outputs[CLI_OUTPUTS];
 /* The folder that contains a path; the caller frees it. */
 char *cli_folder_of(const char *path);
 
-/* Checks early whether an output can be written, and records it. Makes no file. An input must not be replaced, so the
- * inputs are compared with the output; the list ends with NULL. */
+/* Whether two paths are of one regular file, or of one file that is not there yet. */
+int cli_same_file(const char *a, const char *b);
+/* Files that a command reads, [CLI_INPUTS], NULL where there is none. */
+enum { CLI_INPUTS = 7 };
+/* Checks early whether an output can be written, and records it. Makes no file. The inputs must not be replaced, nor
+ * the outputs that were planned before. */
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);
 /* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */
 const char *cli_output_begin(int which);

@@ -96,8 +96,15 @@ static int check(conversion *c)
     if ((c->split > 0) != (c->rest != NULL)) {
         return cli_misuse("--split SHARE and --rest FILE go together: the rows of neither are lost");
     }
-    if (c->rest && strcmp(c->rest, c->output) == 0) {
-        return cli_misuse("--rest: %s is the file of the other rows", c->rest);
+    const struct {
+        const char *flag, *path;
+    } written[] = {{"output", c->output}, {"rest", c->rest}, {"labels-to", c->labels_to}, {"names-to", c->names_to}};
+    for (size_t i = 1; i < sizeof written / sizeof *written; i++) {
+        for (size_t j = 0; j < i; j++) {
+            if (written[i].path && written[j].path && cli_same_file(written[i].path, written[j].path)) {
+                return cli_misuse("--%s: %s is the file of --%s", written[i].flag, written[i].path, written[j].flag);
+            }
+        }
     }
     const int32_t to = to_formats[c->to];
     if (c->to_base != XSM_INDEX_BASE_AUTO && to != XSM_FORMAT_LIBSVM) {

@@ -20,13 +20,37 @@ char *cli_folder_of(const char *path)
     return !slash ? cli_format(".") : slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
 }
 
+/* Whether two names are of one folder, and the same in it. */
+static int same_name(const char *a, const char *b)
+{
+    struct stat one, other;
+    char *folder[] = {cli_folder_of(a), cli_folder_of(b)};
+    const char *slash[] = {strrchr(a, '/'), strrchr(b, '/')};
+    const int same = strcmp(slash[0] ? slash[0] + 1 : a, slash[1] ? slash[1] + 1 : b) == 0 &&
+                     stat(folder[0], &one) == 0 && stat(folder[1], &other) == 0 && one.st_dev == other.st_dev &&
+                     one.st_ino == other.st_ino;
+    free(folder[0]);
+    free(folder[1]);
+    return same;
+}
+
+int cli_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    const int exist[] = {stat(a, &one) == 0, stat(b, &other) == 0};
+    if (exist[0] && exist[1]) {
+        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+    }
+    return !exist[0] && !exist[1] && same_name(a, b);
+}
+
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
 {
-    struct stat st, input;
+    struct stat st;
     int code = CLI_GO_ON;
     int exists = stat(path, &st) == 0;
-    for (size_t i = 0; exists && S_ISREG(st.st_mode) && inputs[i]; i++) {
-        if (stat(inputs[i], &input) == 0 && input.st_dev == st.st_dev && input.st_ino == st.st_ino) {
+    for (size_t i = 0; i < CLI_INPUTS; i++) {
+        if (inputs[i] && strcmp(inputs[i], "-") != 0 && cli_same_file(path, inputs[i])) {
             return cli_misuse("--%s: %s would replace a file that is read", flag, path);
         }
     }
@@ -51,8 +75,7 @@ int cli_output_plan(int which, const char *flag, const char *path, const char *c
     cli_outputs[which].path = real;
     cli_outputs[which].in_place = exists && !S_ISREG(st.st_mode);
     for (int i = 0; i < CLI_OUTPUTS; i++) {
-        if (i != which && !cli_outputs[which].in_place && cli_outputs[i].path &&
-            strcmp(cli_outputs[i].path, real) == 0) {
+        if (i != which && cli_outputs[i].path && cli_same_file(cli_outputs[i].path, real)) {
             return cli_misuse("--%s: %s is the file of another output", flag, path);
         }
     }

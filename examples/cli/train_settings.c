@@ -280,16 +280,19 @@ int cli_train_prepare(cli_run *r)
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);
     }
-    const char *inputs[] = {r->data, r->test ? r->test : r->data, r->label_names, NULL};
-    code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, inputs) : code;
+    /* A model and a checkpoint may take the place of the one that the run began with. */
+    const char *const rows[CLI_INPUTS] = {r->data, r->test, r->label_names, r->format.labels_from,
+                                          r->format.test_labels_from};
+    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2], rows[3], rows[4], r->warm_path, r->resume_path};
+    code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, rows) : code;
     /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;
     code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
-        code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, inputs);
+        code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, rows);
     }
     if (code == CLI_GO_ON && r->history_path) {
-        code = cli_output_plan(CLI_OUTPUT_HISTORY, "history", r->history_path, inputs);
+        code = cli_output_plan(CLI_OUTPUT_HISTORY, "history", r->history_path, all);
     }
     return code;
 }

@@ -64,6 +64,8 @@ struct xsmi_replace {
     char *path;
     char *temporary; /* NULL when written in place */
     size_t temporary_size;
+    dev_t device; /* of the folder, if there is a temporary, and its number there */
+    ino_t folder;
     bool named; /* a file of that name exists */
     int fd;
     uint64_t written, pushed, waited; /* bytes; those on their way to the disk, and those that are there */
@@ -143,6 +145,8 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     file->fd = -1;
     file->temporary = NULL;
     file->temporary_size = 0;
+    file->device = 0;
+    file->folder = 0;
     file->named = false;
     file->path = NULL;
     file->written = file->pushed = file->waited = 0;
@@ -176,6 +180,11 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
             release(file);
             return xsmi_fail_memory(err, size, "a path");
         }
+        struct stat folder;
+        if (stat(folder_of(file->path, file->temporary, size), &folder) == 0) {
+            file->device = folder.st_dev;
+            file->folder = folder.st_ino;
+        }
         file->fd = open_nameless(file->path, file->temporary, size);
         if (file->fd < 0) {
             file->fd = open_temporary(file->path, -1, file->temporary, size);
@@ -194,6 +203,18 @@ xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **
     }
     *out = file;
     return XSM_OK;
+}
+
+static const char *name_of(const xsmi_replace *file)
+{
+    const char *slash = strrchr(file->path, '/');
+    return slash ? slash + 1 : file->path;
+}
+
+bool xsmi_replace_same(const xsmi_replace *a, const xsmi_replace *b)
+{
+    return a && b && a->temporary && b->temporary && a->device == b->device && a->folder == b->folder &&
+           strcmp(name_of(a), name_of(b)) == 0;
 }
 
 static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size_t size, bool at, uint64_t offset,

@@ -25,6 +25,8 @@ xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size,
 xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err);
 /* Syncs, renames over `path`, syncs the folder, and releases `file` whatever the result. */
 xsm_status xsmi_replace_commit(xsmi_replace *file, xsm_error *err);
+/* Whether both would be at one place, by whatever path; not for files written in place. NULL is allowed. */
+bool xsmi_replace_same(const xsmi_replace *a, const xsmi_replace *b);
 /* Removes what was written and releases `file`; NULL is allowed. */
 void xsmi_replace_abandon(xsmi_replace *file);
 

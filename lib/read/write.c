@@ -53,6 +53,14 @@ static xsm_status write_files(xsmi_output *o, const char *path, const xsmi_forma
     xsm_status status = begin(o, path, format->write, &files[0], err);
     status = status == XSM_OK ? begin(o, o->options->labels_path, format->write_labels, &files[1], err) : status;
     status = status == XSM_OK ? begin(o, o->options->names_path, write_names, &files[2], err) : status;
+    for (size_t i = 1; i < 3 && status == XSM_OK; i++) {
+        for (size_t j = 0; j < i && status == XSM_OK; j++) {
+            if (xsmi_replace_same(files[i], files[j])) {
+                status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: xsm_write_options.%s is the same file as %s", path,
+                                   i == 1 ? "labels_path" : "names_path", j == 0 ? "path" : "labels_path");
+            }
+        }
+    }
     for (size_t i = 0; i < 3 && status == XSM_OK; i++) {
         status = commit(&files[i], err);
     }

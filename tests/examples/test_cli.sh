@@ -638,8 +638,15 @@ expect 'of the same rows' cmp -s parts.sorted rows.sorted
 run 0 train --data part.xc --test rest.xc --epochs 1 --eta 1
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --split 0.5'
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --rest y'
-refuse 2 'is the file of the other rows' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
-run 1 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
+rm -rf x here && ln -s . here
+refuse 2 '--rest: x is the file of --output' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
+refuse 2 '--rest: here/x is the file of --output' 'convert --data train.txt --to xc --output ./x --split 0.5 --rest here/x'
+refuse 2 '--labels-to: ./x is the file of --output' 'convert --data train.txt --to npy --output x --labels-to ./x'
+refuse 2 '--names-to: ./x is the file of --output' 'convert --data words.cache --to xc --output x --names-to ./x'
+run 2 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
+says stderr 'is the file of --output'
+rm -f y.xc && ln -sf y.xc link.xc
+run 1 convert --data train.txt --labels first --drop --to xc --output y.xc --split 0.5 --rest link.xc
 says stderr 'by another name'
 refuse 2 "--split: '0' is out of range" 'convert --data train.txt --to xc --output x --split 0 --rest y'
 refuse 1 'train.txt: --split: a fraction of 0.0001 gives 0 of 303 rows; both parts must get at least one' 'convert --data train.txt --to xc --output x --split 0.0001 --rest y'
@@ -1149,6 +1156,19 @@ says stderr '--checkpoint-every needs --checkpoint'
 run 2 train --data train.txt --estimator softmax --optimizer lbfgs --checkpoint x
 says stderr 'lbfgs uses all rows at once'
 run 2 train --estimator implicit --data train.txt --checkpoint train.txt
+says stderr 'would replace a file that is read'
+# Two outputs in one file that is not there yet, by whatever names; an output in what is read.
+rm -f x
+for pair in '--model x --history ./x' '--model ./x --checkpoint x' '--history here/x --checkpoint ././x' \
+    "--model $PWD/x --history here/../${PWD##*/}/x"; do
+    # shellcheck disable=SC2086
+    run 2 train --estimator implicit --data train.txt --epochs 1 --eta 1 $pair
+    says stderr 'is the file of another output'
+    expect 'nothing is written' test ! -e x
+done
+run 2 train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
+says stderr '--history: ./run.checkpoint would replace a file that is read'
+run 2 train --estimator implicit --data train.txt --warm-start whole.model --eta 1 --history here/whole.model
 says stderr 'would replace a file that is read'
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
 # What cannot be written beside the model does not cost the model.

@@ -258,6 +258,21 @@ static void wrong_options(void **state)
         assert_null(fopen(path, "rb"));
         xsm_dataset_free(d);
     }
+    for (size_t i = 0; i < 2; i++) { /* two contents cannot be one file, by whatever path */
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = sample(i == 0 ? 4 : 5);
+        char same[512];
+        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+        write.format = i == 0 ? XSM_FORMAT_XC : XSM_FORMAT_NPY;
+        write.names_path = i == 0 ? same : NULL;
+        write.labels_path = i == 0 ? NULL : same;
+        assert_true(snprintf(same, sizeof same, "%.*s/.//never", (int)(strrchr(path, '/') - path), path) < 512);
+        assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
+        assert_non_null(strstr(err.message, i == 0 ? "names_path is the same file as path"
+                                                   : "labels_path is the same file as path"));
+        assert_null(fopen(path, "rb"));
+        xsm_dataset_free(d);
+    }
     xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = sample(0);

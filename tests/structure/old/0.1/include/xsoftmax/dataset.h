@@ -186,7 +186,7 @@ typedef struct xsm_write_options {
     const char *labels_path;  /**< NPY: file to write the labels to, [N] int64. Required if there are labels. */
     const char *names_path;   /**< XC, LIBSVM and NPY: file to write the names of classes to, for
                                    xsm_dataset_read_names(); the labels are then class numbers. Required if classes have
-                                   names. */
+                                   names. The files must be different ones, by whatever paths. */
 } xsm_write_options;
 
 /** Starting value of an #xsm_write_options. */
