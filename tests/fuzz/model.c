@@ -9,6 +9,8 @@
 #include "model/model.h"
 #include "model/model_file.h"
 
+#include <xsoftmax/predict.h>
+
 #include <xsoftmax/ext/vocabulary.h>
 
 /* A model that was accepted must be usable: everything that is not large is read. */
@@ -52,6 +54,19 @@ static void use(xsm_model *m)
         if (xsm_model_scores(m, &batch, &class, 1, &score, NULL) != XSM_OK) {
             abort();
         }
+        /* A search in label trees, too; scores of a damaged file need not be finite. */
+        xsm_predictor *p = NULL;
+        uint32_t best[5];
+        xsm_prediction prediction = XSM_PREDICTION_INIT;
+        prediction.batch = &batch;
+        prediction.classes = best;
+        if (m->trees && xsm_predictor_new(m, NULL, &p, NULL) == XSM_OK) {
+            const xsm_status status = xsm_predictor_run(p, &prediction, NULL);
+            if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
+                abort();
+            }
+        }
+        xsm_predictor_free(p);
     }
     xsm_dataset_free(rows);
     free(row);
