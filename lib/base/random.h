@@ -27,7 +27,9 @@ enum {
     XSMI_STREAM_WORDS = 13,    /* position = centre words over all passes */
     XSMI_STREAM_VECTORS = 14,  /* position = word */
     XSMI_STREAM_CLUSTERS = 20,
-    XSMI_STREAM_CHECK = 21
+    XSMI_STREAM_CHECK = 21,
+    XSMI_STREAM_LABEL_SPLIT = 22, /* position = node of a label tree, counted as they are split */
+    XSMI_STREAM_LABEL_ORDER = 23  /* position = group of children of a label tree */
 };
 
 typedef struct xsmi_stream {

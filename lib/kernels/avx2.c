@@ -122,6 +122,18 @@ V_INLINE vm m_or(vm a, vm b)
     return _mm256_or_ps(a, b);
 }
 
+/* The lanes whose bits are set, and the bits of the lanes. */
+V_INLINE vm m_lanes(uint32_t bits)
+{
+    const __m256i each = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+    return _mm256_castsi256_ps(_mm256_cmpeq_epi32(_mm256_and_si256(_mm256_set1_epi32((int32_t)bits), each), each));
+}
+
+V_INLINE uint32_t m_bits(vm a)
+{
+    return (uint32_t)_mm256_movemask_ps(a);
+}
+
 V_INLINE int m_any(vm a)
 {
     return _mm256_movemask_ps(a) != 0;

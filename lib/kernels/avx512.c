@@ -113,6 +113,17 @@ V_INLINE vm m_or(vm a, vm b)
     return (vm)(a | b);
 }
 
+/* The lanes whose bits are set, and the bits of the lanes. */
+V_INLINE vm m_lanes(uint32_t bits)
+{
+    return (vm)bits;
+}
+
+V_INLINE uint32_t m_bits(vm a)
+{
+    return a;
+}
+
 V_INLINE int m_any(vm a)
 {
     return a != 0;

@@ -95,6 +95,33 @@ typedef struct xsmi_equations {
     xsmi_prefetch_queue *queue; /* or NULL */
 } xsmi_equations;
 
+/* Classifiers that are trained side by side on the same rows, one per lane. */
+#define XSMI_DUAL_LANES 16
+
+/*
+ * A pass of dual coordinate descent for the squared hinge (labels/dual.h) over rows in a given order, for
+ * XSMI_DUAL_LANES classifiers. Masks have lane l as bit l. Row i of the pass is row source[i] of the features.
+ */
+typedef struct xsmi_dual_pass {
+    const uint64_t *offsets; /* of each row's features, or NULL: dense rows, `stride` floats apart */
+    const uint32_t *index;   /* if dense, the numbers from 0 */
+    const float *value;
+    size_t stride, features; /* of dense rows */
+    const uint32_t *source;  /* or NULL: the same numbers */
+    const uint32_t *order;   /* [count] rows */
+    size_t count;
+    const uint16_t *positive; /* [row] lanes for which the row is positive */
+    uint16_t *active;         /* [row] lanes that visit the row; loses lanes in which the row is left out from now on */
+    uint16_t live;            /* lanes that take part */
+    const float *step;        /* [row] -1/(|x|^2 + 1 + diagonal) */
+    float diagonal;           /* 1/(2 C) */
+    const float *above;       /* [XSMI_DUAL_LANES] a row with alpha = 0 and a gradient above this is left out */
+    float *alpha;             /* [row][XSMI_DUAL_LANES], at least 0 */
+    float *weights;           /* [feature][XSMI_DUAL_LANES] */
+    float *bias;              /* [XSMI_DUAL_LANES] */
+    float *most, *least;      /* [XSMI_DUAL_LANES] of the projected gradients, from -INFINITY and INFINITY */
+} xsmi_dual_pass;
+
 typedef struct xsmi_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
@@ -199,6 +226,16 @@ typedef struct xsmi_kernels {
      * does not converge in a few rounds, u and c have no meaning. A lane's results depend neither on the others nor on
      * `lanes`. */
     uint32_t (*solve)(const xsmi_equations *p);
+
+    /* -- dual coordinate descent, lanes over classifiers --------------------------------------------------------- */
+
+    /* For each row of the order, in each lane: z = ((s_0 + s_1) + (s_2 + s_3)) + bias, where s_p is the sum, from 0 by
+     * fused multiply-adds, of the products of the row's entries p modulo 4 with the weights; y = 1 for a positive row,
+     * else -1; g = fma(alpha, diagonal, fma(y, z, -1)). A lane in which the row is active and alpha = 0 < g - above
+     * leaves the row out. In the other active lanes the projected gradient is g, or min(g, 0) where alpha = 0; alpha
+     * becomes max(fma(step, g, alpha), 0), and bias and weights change by d = y*(new alpha - alpha): bias + d,
+     * fma(d, value, weight). */
+    void (*dual_pass)(const xsmi_dual_pass *p);
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */
 

@@ -130,6 +130,19 @@ V_INLINE vm m_or(vm a, vm b)
     return vorrq_u32(a, b);
 }
 
+/* The lanes whose bits are set, and the bits of the lanes. */
+V_INLINE vm m_lanes(uint32_t bits)
+{
+    const vm each = {1, 2, 4, 8};
+    return vtstq_u32(vdupq_n_u32(bits), each);
+}
+
+V_INLINE uint32_t m_bits(vm a)
+{
+    const vm each = {1, 2, 4, 8};
+    return vaddvq_u32(vandq_u32(a, each));
+}
+
 V_INLINE int m_any(vm a)
 {
     return vmaxvq_u32(a) != 0;

@@ -356,6 +356,72 @@ static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *posi
     }
 }
 
+/* The products of a row with the weights of each lane. */
+static void dual_products(const float *weights, const uint32_t *index, const float *value, size_t count,
+                          float z[XSMI_DUAL_LANES])
+{
+    float sum[4][XSMI_DUAL_LANES] = {{0}};
+    for (size_t k = 0; k < count; k++) {
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            float *s = &sum[k % 4][l];
+            *s = __builtin_fmaf(value[k], weights[(size_t)index[k] * XSMI_DUAL_LANES + l], *s);
+        }
+    }
+    for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+        z[l] = (sum[0][l] + sum[1][l]) + (sum[2][l] + sum[3][l]);
+    }
+}
+
+/* The step of one lane in which the row is active or not; returns the change of the bias. */
+static float dual_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool active, float z)
+{
+    float *alpha = p->alpha + (size_t)i * XSMI_DUAL_LANES + l;
+    const float y = p->positive[i] >> l & 1 ? 1.0f : -1.0f;
+    if (!active) {
+        return y * 0.0f;
+    }
+    const float g = __builtin_fmaf(*alpha, p->diagonal, __builtin_fmaf(y, z, -1.0f));
+    if (*alpha == 0.0f && g > p->above[l]) {
+        p->active[i] &= (uint16_t) ~(1u << l);
+        return y * 0.0f;
+    }
+    const float projected = *alpha > 0.0f || g < 0.0f ? g : 0.0f;
+    p->most[l] = projected > p->most[l] ? projected : p->most[l];
+    p->least[l] = projected < p->least[l] ? projected : p->least[l];
+    float next = __builtin_fmaf(p->step[i], g, *alpha);
+    next = next > 0.0f ? next : 0.0f;
+    const float d = y * (next - *alpha);
+    *alpha = next;
+    return d;
+}
+
+static void dual_pass(const xsmi_dual_pass *p)
+{
+    for (size_t s = 0; s < p->count; s++) {
+        const uint32_t i = p->order[s];
+        const size_t row = p->source ? p->source[i] : i;
+        const size_t first = p->offsets ? (size_t)p->offsets[row] : row * p->stride;
+        const size_t count = p->offsets ? (size_t)p->offsets[row + 1] - first : p->features;
+        const uint32_t *index = p->offsets ? p->index + first : p->index;
+        float z[XSMI_DUAL_LANES];
+        dual_products(p->weights, index, p->value + first, count, z);
+        const uint32_t lanes = p->active[i] & p->live;
+        bool any = false;
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            const float d = dual_step(p, i, l, lanes >> l & 1, z[l] + p->bias[l]);
+            p->bias[l] += d;
+            any = any || d != 0.0f;
+            z[l] = d;
+        }
+        for (size_t k = 0; any && k < count; k++) {
+            float *w = p->weights + (size_t)index[k] * XSMI_DUAL_LANES;
+            for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+                w[l] = __builtin_fmaf(z[l], p->value[first + k], w[l]);
+            }
+        }
+    }
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -386,5 +452,6 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .log_branches = log_branches,
     .logistics = logistics,
     .solve = solve,
+    .dual_pass = dual_pass,
     .philox = philox,
 };

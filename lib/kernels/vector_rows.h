@@ -7,7 +7,7 @@
  *   v_load_first, v_store_first  the first n < VW lanes only (others read as 0, and no other byte is touched)
  *   v_set, v_add, v_sub, v_mul, v_fma (a*b + c), v_div, v_sqrt
  *   v_max, v_min               a if a is larger (smaller) than b, else b; so b where either is NaN
- *   m_first, m_less, m_unordered, m_or, m_any, v_select (a where the mask is set, else b)
+ *   m_first, m_less, m_unordered, m_or, m_any, m_lanes, m_bits, v_select (a where the mask is set, else b)
  *   v_power                    the float whose exponent field is the low eight bits of each lane: 2^n of arithmetic.h
  *   v_join                     joins 16/VW vectors as xsmi_join_16() does
  *   v_gather                   p[index[0..VW)]

@@ -15,6 +15,7 @@
 #define XSMI_VECTOR_TILES_H
 
 #include "kernels/vector_few.h"
+#include "kernels/vector_dual.h"
 #include "kernels/vector_quads.h"
 #include "kernels/vector_rows.h"
 
@@ -518,7 +519,8 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .pack_rows = pack_rows,        \
         .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max, .row_scaled_max = row_scaled_max,  \
         .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches, .logistics = logistics,  \
-        .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve, .philox = philox,                        \
+        .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve, .dual_pass = dual_pass,                  \
+        .philox = philox,                                                                                              \
     }
 
 #endif

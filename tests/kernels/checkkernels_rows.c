@@ -448,6 +448,101 @@ static void test_row_reductions(void **state)
     array_close(&got);
 }
 
+#define DUAL_ROWS 40
+#define DUAL_FEATURES 60
+
+/* A problem of dual coordinate descent in some state, and a copy that another table works on. */
+typedef struct dual_problem {
+    uint64_t offsets[DUAL_ROWS + 1];
+    uint32_t index[DUAL_ROWS * DUAL_FEATURES], source[DUAL_ROWS], order[DUAL_ROWS];
+    float value[DUAL_ROWS * DUAL_FEATURES], step[DUAL_ROWS], above[XSMI_DUAL_LANES];
+    uint16_t positive[DUAL_ROWS];
+    struct {
+        uint16_t active[DUAL_ROWS];
+        float alpha[DUAL_ROWS * XSMI_DUAL_LANES], weights[DUAL_FEATURES * XSMI_DUAL_LANES];
+        float bias[XSMI_DUAL_LANES], most[XSMI_DUAL_LANES], least[XSMI_DUAL_LANES];
+    } state[2];
+} dual_problem;
+
+static void dual_fill(dual_problem *p, bool sparse)
+{
+    memset(p, 0, sizeof *p);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < DUAL_ROWS; i++) {
+        p->offsets[i] = at;
+        const uint32_t most = random_below(DUAL_FEATURES + 1);
+        for (uint32_t f = 0; f < DUAL_FEATURES && (!sparse || f < most); f++) {
+            if (!sparse || random_below(3) > 0) {
+                p->index[at] = f;
+                p->value[at++] = random_value(PLAIN);
+            }
+        }
+        p->source[i] = DUAL_ROWS - 1 - i;
+        p->order[i] = i;
+        p->step[i] = -1.0f / (1.5f + random_unit());
+        p->positive[i] = (uint16_t)random_bits();
+        p->state[0].active[i] = (uint16_t)random_bits();
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            p->state[0].alpha[i * XSMI_DUAL_LANES + l] = random_below(2) ? 0.0f : fabsf(random_value(PLAIN));
+        }
+    }
+    p->offsets[DUAL_ROWS] = at;
+    for (size_t k = 0; k < DUAL_FEATURES * XSMI_DUAL_LANES; k++) {
+        p->state[0].weights[k] = random_below(4) ? 0.1f * random_value(PLAIN) : 0.0f;
+    }
+    for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+        p->above[l] = random_below(3) ? fabsf(random_unit()) : INFINITY;
+        p->state[0].bias[l] = random_unit();
+        p->state[0].most[l] = -INFINITY;
+        p->state[0].least[l] = INFINITY;
+    }
+    p->state[1] = p->state[0];
+}
+
+static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool sparse, bool sourced)
+{
+    const xsmi_dual_pass pass = {.offsets = sparse ? p->offsets : NULL,
+                                 .index = p->index,
+                                 .value = p->value,
+                                 .stride = DUAL_FEATURES,
+                                 .features = DUAL_FEATURES,
+                                 .source = sourced ? p->source : NULL,
+                                 .order = p->order,
+                                 .count = DUAL_ROWS,
+                                 .positive = p->positive,
+                                 .active = p->state[which].active,
+                                 .live = 0xf7ff,
+                                 .step = p->step,
+                                 .diagonal = 0.5f,
+                                 .above = p->above,
+                                 .alpha = p->state[which].alpha,
+                                 .weights = p->state[which].weights,
+                                 .bias = p->state[which].bias,
+                                 .most = p->state[which].most,
+                                 .least = p->state[which].least};
+    k->dual_pass(&pass);
+}
+
+static void test_dual_pass(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static dual_problem p;
+    for (size_t trial = 0; trial < 200; trial++) {
+        const bool sparse = random_below(3) > 0, sourced = random_below(2);
+        dual_fill(&p, sparse);
+        for (size_t pass = 0; pass < 3; pass++) {
+            dual_run(ref, &p, 0, sparse, sourced);
+            dual_run(k, &p, 1, sparse, sourced);
+            assert_memory_equal(p.state[1].active, p.state[0].active, sizeof p.state[0].active);
+            expect_floats(p.state[1].alpha, p.state[0].alpha, DUAL_ROWS * XSMI_DUAL_LANES, "alpha", trial);
+            expect_floats(p.state[1].weights, p.state[0].weights, DUAL_FEATURES * XSMI_DUAL_LANES, "weights", trial);
+            expect_floats(p.state[1].bias, p.state[0].bias, XSMI_DUAL_LANES, "bias", trial);
+            expect_floats(p.state[1].most, p.state[0].most, XSMI_DUAL_LANES, "most", trial);
+            expect_floats(p.state[1].least, p.state[0].least, XSMI_DUAL_LANES, "least", trial);
+        }
+    }
+}
+
 const named_test row_tests[] = {
     {"dot", test_dot},
     {"axpby, scale", test_axpby_scale},
@@ -459,5 +554,6 @@ const named_test row_tests[] = {
     {"adagrad", test_adagrad},
     {"log_branches", test_log_branches},
     {"logistics", test_logistics},
+    {"dual_pass", test_dual_pass},
     {NULL, NULL},
 };

@@ -1,0 +1,134 @@
+/*
+ * A pass of dual coordinate descent for XSMI_DUAL_LANES classifiers at once, written with the vocabulary of
+ * vector_rows.h. The lanes run over classifiers: an entry of a row meets one cache line of weights, without gathers.
+ */
+#ifndef XSMI_VECTOR_DUAL_H
+#define XSMI_VECTOR_DUAL_H
+
+#include "kernels/vector_rows.h"
+
+/* Vectors of the lanes. */
+#define DUAL (XSMI_DUAL_LANES / VW)
+
+/* The products of a row with the weights of each lane. */
+XSMI_INLINE void dual_products(const float *weights, const uint32_t *index, const float *value, size_t count,
+                               vf z[DUAL])
+{
+    vf sum[4][DUAL];
+    XSMI_UNROLL
+    for (size_t p = 0; p < 4; p++) {
+        XSMI_UNROLL
+        for (size_t q = 0; q < DUAL; q++) {
+            sum[p][q] = v_set(0.0f);
+        }
+    }
+    size_t k = 0;
+    for (; k + 4 <= count; k += 4) {
+        XSMI_UNROLL
+        for (size_t p = 0; p < 4; p++) {
+            const float *w = weights + (size_t)index[k + p] * XSMI_DUAL_LANES;
+            const vf x = v_set_at(value + k + p);
+            XSMI_UNROLL
+            for (size_t q = 0; q < DUAL; q++) {
+                sum[p][q] = v_fma(x, v_load(w + q * VW), sum[p][q]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t p = 0; p < 3; p++) {
+        if (k + p < count) {
+            const float *w = weights + (size_t)index[k + p] * XSMI_DUAL_LANES;
+            const vf x = v_set_at(value + k + p);
+            XSMI_UNROLL
+            for (size_t q = 0; q < DUAL; q++) {
+                sum[p][q] = v_fma(x, v_load(w + q * VW), sum[p][q]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        z[q] = v_add(v_add(sum[0][q], sum[1][q]), v_add(sum[2][q], sum[3][q]));
+    }
+}
+
+/* What the lanes of one vector keep from row to row. */
+typedef struct dual_lanes {
+    vf bias, above, most, least;
+} dual_lanes;
+
+/* The step of one vector of lanes: `active` and `positive` are its bits. Returns the change; active loses the lanes
+ * that leave the row out. */
+XSMI_INLINE vf dual_step(dual_lanes *lanes, vf z, float *alpha, vf step, vf diagonal, uint32_t positive,
+                         uint32_t *active)
+{
+    const vf zero = v_set(0.0f);
+    const vf y = v_select(m_lanes(positive), v_set(1.0f), v_set(-1.0f));
+    const vf a = v_load(alpha);
+    const vf g = v_fma(a, diagonal, v_fma(y, v_add(z, lanes->bias), v_set(-1.0f)));
+    const vm above_zero = m_less(zero, a);
+    const uint32_t out = *active & m_bits(m_less(lanes->above, g)) & ~m_bits(above_zero);
+    *active &= ~out;
+    const vm visits = m_lanes(*active);
+    const vf projected = v_select(above_zero, g, v_min(g, zero));
+    lanes->most = v_select(visits, v_max(projected, lanes->most), lanes->most);
+    lanes->least = v_select(visits, v_min(projected, lanes->least), lanes->least);
+    const vf next = v_select(visits, v_max(v_fma(step, g, a), zero), a);
+    v_store(alpha, next);
+    const vf d = v_mul(y, v_sub(next, a));
+    lanes->bias = v_add(lanes->bias, d);
+    return d;
+}
+
+static void dual_pass(const xsmi_dual_pass *p)
+{
+    dual_lanes lanes[DUAL];
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        lanes[q] = (dual_lanes){v_load(p->bias + q * VW), v_load(p->above + q * VW), v_load(p->most + q * VW),
+                                v_load(p->least + q * VW)};
+    }
+    const vf diagonal = v_set(p->diagonal);
+    for (size_t s = 0; s < p->count; s++) {
+        const uint32_t i = p->order[s];
+        const size_t row = p->source ? p->source[i] : i;
+        const size_t first = p->offsets ? (size_t)p->offsets[row] : row * p->stride;
+        const size_t count = p->offsets ? (size_t)p->offsets[row + 1] - first : p->features;
+        const uint32_t *index = p->offsets ? p->index + first : p->index;
+        const float *value = p->value + first;
+        if (s + 1 < p->count) {
+            const uint32_t next = p->order[s + 1];
+            __builtin_prefetch(p->alpha + (size_t)next * XSMI_DUAL_LANES, 1, 3);
+        }
+        vf d[DUAL];
+        dual_products(p->weights, index, value, count, d);
+        const uint32_t off = p->active[i] & ~(uint32_t)p->live, on = p->active[i] & (uint32_t)p->live;
+        uint32_t left = off;
+        vm any = m_lanes(0);
+        XSMI_UNROLL
+        for (size_t q = 0; q < DUAL; q++) {
+            const uint32_t mask = (1u << VW) - 1;
+            uint32_t active = on >> (q * VW) & mask;
+            d[q] = dual_step(&lanes[q], d[q], p->alpha + (size_t)i * XSMI_DUAL_LANES + q * VW, v_set(p->step[i]),
+                             diagonal, (uint32_t)p->positive[i] >> (q * VW) & mask, &active);
+            left |= active << (q * VW);
+            any = m_or(any, m_or(m_less(d[q], v_set(0.0f)), m_less(v_set(0.0f), d[q])));
+        }
+        p->active[i] = (uint16_t)left;
+        for (size_t k = 0; m_any(any) && k < count; k++) {
+            float *w = p->weights + (size_t)index[k] * XSMI_DUAL_LANES;
+            const vf x = v_set_at(value + k);
+            XSMI_UNROLL
+            for (size_t q = 0; q < DUAL; q++) {
+                v_store(w + q * VW, v_fma(d[q], x, v_load(w + q * VW)));
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        v_store(p->bias + q * VW, lanes[q].bias);
+        v_store(p->most + q * VW, lanes[q].most);
+        v_store(p->least + q * VW, lanes[q].least);
+    }
+}
+
+#endif

@@ -1,0 +1,166 @@
+#include "labels/calibrate.h"
+
+#include "base/grow.h"
+#include "base/order.h"
+
+#include <math.h>
+
+#define ITERATIONS 50
+#define LEAST_SCALE 1e-3
+#define MOST_SCALE 1e3
+/* The share of the loss that an iteration must gain for another one. */
+#define LEAST_GAIN 1e-9
+
+xsm_status xsmi_calibration_add(xsmi_calibration *c, xsm_context *ctx, uint32_t children,
+                                xsmi_calibration_score **score, xsm_error *err)
+{
+    XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + children, "scores for calibration", err));
+    XSMI_TRY(XSMI_GROW(ctx, c->end, c->row_capacity, c->rows + 1, "scores for calibration", err));
+    *score = c->score + c->count;
+    return XSM_OK;
+}
+
+void xsmi_calibration_end(xsmi_calibration *c, const xsmi_calibration_score *end)
+{
+    c->count = (size_t)(end - c->score);
+    c->end[c->rows++] = c->count;
+}
+
+void xsmi_calibration_free(xsmi_calibration *c, xsm_context *ctx)
+{
+    xsmi_release(ctx, c->score, c->capacity, sizeof *c->score);
+    xsmi_release(ctx, c->end, c->row_capacity, sizeof *c->end);
+    *c = (xsmi_calibration){0};
+}
+
+/* -- sigmoid ------------------------------------------------------------------------------------------------------- */
+
+/* The loss, its gradient and its second derivatives by scale and shift. */
+typedef struct sigmoid_sums {
+    double loss, g[2], h[3];
+} sigmoid_sums;
+
+static sigmoid_sums sum_sigmoid(const xsmi_calibration *c, const double target[2], double scale, double shift)
+{
+    sigmoid_sums s = {0};
+    for (size_t k = 0; k < c->count; k++) {
+        const double z = (double)c->score[k].z, x = scale * z + shift, t = target[c->score[k].positive];
+        const double e = exp(-fabs(x)), p = x >= 0 ? 1 / (1 + e) : e / (1 + e), h = p * (1 - p);
+        s.loss += fmax(x, 0) + log1p(e) - t * x;
+        s.g[0] += (p - t) * z;
+        s.g[1] += p - t;
+        s.h[0] += h * z * z;
+        s.h[1] += h * z;
+        s.h[2] += h;
+    }
+    return s;
+}
+
+xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_calibration *c)
+{
+    xsmi_calibrated done = {1, 0, 0, 0};
+    double positives = 0;
+    for (size_t k = 0; k < c->count; k++) {
+        positives += c->score[k].positive;
+    }
+    const double negatives = (double)c->count - positives;
+    if (positives == 0 || negatives == 0) {
+        return done;
+    }
+    const double exact[2] = {0, 1}, target[2] = {1 / (negatives + 2), (positives + 1) / (positives + 2)};
+    double scale = 0, shift = log((positives + 1) / (negatives + 1)), gain = INFINITY;
+    sigmoid_sums now = sum_sigmoid(c, target, scale, shift);
+    for (int i = 0; i < ITERATIONS && gain > LEAST_GAIN * now.loss; i++) {
+        const double ridge = 1e-9 * (now.h[0] + now.h[2]) + 1e-12;
+        const double a = now.h[0] + ridge, b = now.h[1], d = now.h[2] + ridge, det = a * d - b * b;
+        double step[2] = {-(d * now.g[0] - b * now.g[1]) / det, -(a * now.g[1] - b * now.g[0]) / det};
+        sigmoid_sums next = sum_sigmoid(c, target, scale + step[0], shift + step[1]);
+        for (int half = 0; half < 20 && !(next.loss < now.loss); half++) {
+            step[0] /= 2;
+            step[1] /= 2;
+            next = sum_sigmoid(c, target, scale + step[0], shift + step[1]);
+        }
+        gain = now.loss - next.loss;
+        if (gain > 0) {
+            scale += step[0];
+            shift += step[1];
+            now = next;
+        }
+    }
+    done.before = sum_sigmoid(c, exact, 1, 0).loss / (double)c->count;
+    /* Where scores say nothing, the order of the classes is kept all the same. */
+    done.scale = XSMI_CLAMP(scale, LEAST_SCALE, MOST_SCALE);
+    done.shift = shift;
+    done.after = sum_sigmoid(c, exact, done.scale, done.shift).loss / (double)c->count;
+    return done;
+}
+
+/* -- softmax ------------------------------------------------------------------------------------------------------- */
+
+typedef struct softmax_sums {
+    double loss, g, h;
+    size_t rows;
+} softmax_sums;
+
+/* Adds a row's loss. Its derivative by the scale is E[z] - z_label, the second one the variance of z. */
+static void add_row(softmax_sums *s, const xsmi_calibration_score *score, size_t count, double scale)
+{
+    double most = -INFINITY, label = 0, labels = 0;
+    for (size_t j = 0; j < count; j++) {
+        most = fmax(most, (double)score[j].z);
+        labels += score[j].positive;
+        label = score[j].positive ? (double)score[j].z : label;
+    }
+    if (labels != 1) {
+        return;
+    }
+    double sum = 0, first = 0, second = 0;
+    for (size_t j = 0; j < count; j++) {
+        const double z = (double)score[j].z - most, p = exp(scale * z);
+        sum += p;
+        first += p * z;
+        second += p * z * z;
+    }
+    first /= sum;
+    second /= sum;
+    s->loss += log(sum) - scale * (label - most);
+    s->g += first - (label - most);
+    s->h += second - first * first;
+    s->rows++;
+}
+
+static softmax_sums sum_softmax(const xsmi_calibration *c, double scale)
+{
+    softmax_sums s = {0};
+    size_t start = 0;
+    for (size_t r = 0; r < c->rows; r++) {
+        add_row(&s, c->score + start, c->end[r] - start, scale);
+        start = c->end[r];
+    }
+    return s;
+}
+
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_calibration *c)
+{
+    xsmi_calibrated done = {1, 0, 0, 0};
+    softmax_sums now = sum_softmax(c, 1);
+    if (now.rows == 0) {
+        return done;
+    }
+    done.before = now.loss / (double)now.rows;
+    double gain = INFINITY;
+    for (int i = 0; i < ITERATIONS && gain > LEAST_GAIN * now.loss; i++) {
+        const double newton = now.h > 0 ? done.scale - now.g / now.h : now.g < 0 ? MOST_SCALE : LEAST_SCALE;
+        /* The loss is convex; a step changes the scale at most fourfold. */
+        double next = XSMI_CLAMP(newton, done.scale / 4, done.scale * 4);
+        next = XSMI_CLAMP(next, LEAST_SCALE, MOST_SCALE);
+        const softmax_sums then = sum_softmax(c, next);
+        gain = now.loss - then.loss;
+        if (gain > 0) {
+            now = then;
+            done.scale = next;
+        }
+    }
+    done.after = now.loss / (double)now.rows;
+    return done;
+}

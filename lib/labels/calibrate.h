@@ -1,0 +1,45 @@
+/*
+ * Turns scores of nodes into probabilities: a scale and a shift for each level of a tree, fitted to rows that the
+ * classifiers were trained on. So that these rows count as new ones, each score is what it would be without the row.
+ * Removing a row that misses the margin by e leaves it missing by e (1 + 2 C q), q = x (I + 2 C X^T X)^-1 x over the
+ * other rows that miss theirs (the leave-one-out formula of least squares, which the squared hinge is on these rows).
+ * Of the matrix only the diagonal is used: q = sum_f x_f^2/(1 + 2 C s_f), s_f the sum of the others' x_f^2.
+ */
+#ifndef XSMI_LABEL_CALIBRATE_H
+#define XSMI_LABEL_CALIBRATE_H
+
+#include "base/base.h"
+
+typedef struct xsmi_calibration_score {
+    float z;
+    uint32_t positive; /* 1: a label of the row is under the child */
+} xsmi_calibration_score;
+
+/* Scores of the children of nodes, for some rows; those of a row are neighbours. */
+typedef struct xsmi_calibration {
+    xsmi_calibration_score *score;
+    size_t count, capacity;
+    size_t *end; /* [rows] where each row's scores end */
+    size_t rows, row_capacity;
+} xsmi_calibration;
+
+/* Reserves the scores of a row's children, which the caller fills; xsmi_calibration_end() ends the row there. */
+xsm_status xsmi_calibration_add(xsmi_calibration *c, xsm_context *ctx, uint32_t children,
+                                xsmi_calibration_score **score, xsm_error *err);
+void xsmi_calibration_end(xsmi_calibration *c, const xsmi_calibration_score *end);
+void xsmi_calibration_free(xsmi_calibration *c, xsm_context *ctx);
+
+/* A probability is the sigmoid, or the softmax over siblings, of scale*z + shift. */
+typedef struct xsmi_calibrated {
+    double scale, shift;
+    double before, after; /* mean log-loss of a score (softmax: of a row), at scale 1 and shift 0, and now */
+} xsmi_calibrated;
+
+/* Sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines, 1999)
+ * by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
+xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_calibration *c);
+/* Softmax: a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks, 2017).
+ * Rows without a positive score, or with several, are left out. */
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_calibration *c);
+
+#endif

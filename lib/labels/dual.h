@@ -1,0 +1,48 @@
+/*
+ * Linear classifiers side by side, one against the rest each, over the same rows: minimises
+ *     1/2 (|w|^2 + b^2) + C sum_i max(0, 1 - y_i (w x_i + b))^2
+ * for each by dual coordinate descent (Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual coordinate descent method
+ * for large-scale linear SVM, 2008) with their shrinking. The order of the rows is random; all lanes share it.
+ */
+#ifndef XSMI_LABEL_DUAL_H
+#define XSMI_LABEL_DUAL_H
+
+#include "base/base.h"
+#include "base/random.h"
+
+/* The rows of a node. */
+typedef struct xsmi_dual_rows {
+    const uint64_t *offsets; /* as in xsmi_dual_pass */
+    const uint32_t *index;
+    const float *value;
+    size_t stride, features;
+    const uint32_t *source;
+    uint32_t count;
+    uint32_t width;      /* features are below it */
+    const float *square; /* [count] |x|^2 + 1 */
+} xsmi_dual_rows;
+
+typedef struct xsmi_dual_settings {
+    double cost;         /* C */
+    double epsilon;      /* the largest difference of projected gradients that is left */
+    uint32_t iterations; /* most passes */
+} xsmi_dual_settings;
+
+/* Scratch and result of up to XSMI_DUAL_LANES classifiers. */
+typedef struct xsmi_dual_group {
+    uint32_t lanes;
+    const uint16_t *positive; /* [count] lanes in which a row is positive */
+    uint16_t *active;         /* [count] scratch */
+    uint32_t *order;          /* [count] scratch */
+    float *step;              /* [count] scratch */
+    float *alpha;             /* [count][XSMI_DUAL_LANES] result */
+    float *weights;           /* [width][XSMI_DUAL_LANES] result */
+    float bias[XSMI_DUAL_LANES];
+    uint64_t visits; /* of rows */
+} xsmi_dual_group;
+
+/* Ends early when the call is cancelled. */
+void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const xsmi_dual_settings *settings,
+                     xsmi_stream *stream, xsmi_dual_group *group);
+
+#endif

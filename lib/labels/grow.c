@@ -1,0 +1,505 @@
+#include "labels/grow.h"
+#include "labels/calibrate.h"
+
+#include "base/activity.h"
+#include "base/heap_sort.h"
+#include "base/order.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define LANES XSMI_DUAL_LANES
+/* Nodes whose rows have more entries than this train each group of children in a job of its own. */
+#define LARGE_ENTRIES ((uint64_t)1 << 22)
+/* Entries times groups that are trained before weights are collected. */
+#define WINDOW_WORK ((uint64_t)1 << 31)
+/* Rows of the nodes of a level whose scores are kept for calibration, about. */
+#define SAMPLES 4096
+
+/* The rows of a level's inner nodes. */
+typedef struct level_rows {
+    uint64_t *first;      /* [nodes of the level + 1] */
+    uint32_t *rows;       /* rows of each node, rising */
+    uint64_t *entries;    /* [nodes of the level] */
+    uint32_t *node_at;    /* [labels] the node that a place is under, XSMI_NO_CLASS: none at this level */
+    uint32_t from, count; /* its nodes */
+    xsmi_calibration calibration;
+} level_rows;
+
+/* Groups of a node's children that are trained together. */
+typedef struct node_job {
+    uint32_t node, level;
+    uint32_t first, count; /* groups */
+    size_t part;           /* the first group's */
+    uint64_t work;
+} node_job;
+
+typedef struct grower {
+    xsm_context *context;
+    const xsm_dataset *data;
+    const xsmi_grow_settings *settings;
+    xsmi_layout layout;
+    const uint32_t *label; /* classes of the layout's order */
+    uint32_t *place;       /* [classes] */
+    uint32_t *identity;    /* [features] of a dense dataset */
+    level_rows *level;     /* [depth + 1] */
+    node_job *job, *sorted;
+    size_t jobs, job_capacity;
+    xsmi_node_part *part; /* [parts] */
+    size_t parts;
+    xsmi_node_work *work; /* [threads] */
+    atomic_bool failed;
+    xsmi_sparse_builder *builder;
+    struct {
+        uint32_t *feature, *start, *at;
+        uint16_t *row;
+        float *value, *bias;
+        size_t columns, entries, rows;
+    } chunk;
+} grower;
+
+/* -- rows of nodes ------------------------------------------------------------------------------------------------- */
+
+static uint64_t row_entries(const xsm_dataset *d, uint64_t row)
+{
+    return d->sparse ? d->offsets[row + 1] - d->offsets[row] : d->features;
+}
+
+/* Which node of the level each place is under. */
+static void find_nodes(const grower *g, level_rows *l)
+{
+    const xsmi_layout *t = &g->layout;
+    for (uint32_t p = 0; p < t->labels; p++) {
+        l->node_at[p] = XSMI_NO_CLASS;
+    }
+    for (uint32_t v = l->from; v < l->from + l->count; v++) {
+        for (uint32_t p = t->start[v]; p < t->end[v]; p++) {
+            l->node_at[p] = v;
+        }
+    }
+}
+
+/* Calls once for each row and each inner node of the level that one of its labels is under: counts, or lists if `rows`.
+ * last [nodes of the level] is scratch. */
+static void pass_rows(const grower *g, level_rows *l, uint64_t *last, bool list)
+{
+    const xsm_dataset *d = g->data;
+    for (uint32_t n = 0; n < l->count; n++) {
+        last[n] = UINT64_MAX;
+    }
+    for (uint64_t r = 0; r < d->rows; r++) {
+        size_t labels;
+        const uint32_t *label = xsmi_dataset_labels(d, r, &labels);
+        for (size_t k = 0; k < labels; k++) {
+            const uint32_t v = label[k] < d->classes ? l->node_at[g->place[label[k]]] : XSMI_NO_CLASS;
+            const uint32_t n = v - l->from;
+            if (v == XSMI_NO_CLASS || last[n] == r || xsmi_layout_is_leaf(&g->layout, v)) {
+                continue;
+            }
+            last[n] = r;
+            if (list) {
+                l->rows[l->first[n]++] = (uint32_t)r;
+            } else {
+                l->first[n]++;
+                l->entries[n] += row_entries(d, r);
+            }
+        }
+    }
+}
+
+static xsm_status list_rows(grower *g, level_rows *l, xsm_error *err)
+{
+    xsm_context *ctx = g->context;
+    l->first = xsmi_allocate_zero(ctx, (uint64_t)l->count + 1, sizeof *l->first);
+    l->entries = xsmi_allocate_zero(ctx, l->count, sizeof *l->entries);
+    uint64_t *last = xsmi_allocate(ctx, l->count, sizeof *last);
+    xsm_status status = XSM_OK;
+    if (!l->first || !l->entries || !last) {
+        status = xsmi_fail_memory(err, (uint64_t)l->count * 24, "the rows of nodes");
+    } else {
+        pass_rows(g, l, last, false);
+        uint64_t at = 0;
+        for (uint32_t n = 0; n <= l->count; n++) {
+            const uint64_t count = l->first[n];
+            l->first[n] = at;
+            at += count;
+        }
+        l->rows = xsmi_allocate(ctx, at, sizeof *l->rows);
+        if (!l->rows) {
+            status = xsmi_fail_memory(err, at * sizeof *l->rows, "the rows of nodes");
+        } else {
+            pass_rows(g, l, last, true);
+            memmove(l->first + 1, l->first, l->count * sizeof *l->first);
+            l->first[0] = 0;
+        }
+    }
+    xsmi_release(ctx, last, l->count, sizeof *last);
+    return status;
+}
+
+static xsm_status list_all_rows(grower *g, xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    g->level = xsmi_allocate_zero(g->context, (uint64_t)t->depth + 1, sizeof *g->level);
+    if (!g->level) {
+        return xsmi_fail_memory(err, t->depth * sizeof *g->level, "the levels of a label tree");
+    }
+    for (uint32_t k = 0; k < t->depth; k++) {
+        level_rows *l = &g->level[k];
+        l->from = t->level[k];
+        l->count = (k + 1 < t->depth ? t->level[k + 1] : t->nodes) - l->from;
+        l->node_at = xsmi_allocate(g->context, t->labels, sizeof *l->node_at);
+        if (!l->node_at) {
+            return xsmi_fail_memory(err, t->labels * sizeof *l->node_at, "the levels of a label tree");
+        }
+        find_nodes(g, l);
+        XSMI_TRY(list_rows(g, l, err));
+        XSMI_TRY(xsmi_go_on(g->context, err));
+    }
+    return XSM_OK;
+}
+
+/* -- jobs ---------------------------------------------------------------------------------------------------------- */
+
+static void plan_node(grower *g, uint32_t level, uint32_t node)
+{
+    const xsmi_layout *t = &g->layout;
+    const level_rows *l = &g->level[level];
+    const uint32_t children = t->first_child[node + 1] - t->first_child[node], groups = (children + LANES - 1) / LANES;
+    const uint64_t entries = l->entries[node - l->from] + 1;
+    const uint32_t each = entries > LARGE_ENTRIES ? 1 : groups;
+    for (uint32_t first = 0; first < groups; first += each) {
+        g->job[g->jobs++] = (node_job){node, level, first, each, g->parts, entries * each};
+        g->parts += each;
+    }
+}
+
+static xsm_status plan_jobs(grower *g, xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    g->job_capacity = t->nodes;
+    g->job = xsmi_allocate(g->context, g->job_capacity, sizeof *g->job);
+    g->sorted = xsmi_allocate(g->context, g->job_capacity, sizeof *g->sorted);
+    if (!g->job || !g->sorted) {
+        return xsmi_fail_memory(err, g->job_capacity * sizeof *g->job, "the nodes of a label tree");
+    }
+    for (uint32_t k = 0; k < t->depth; k++) {
+        for (uint32_t v = g->level[k].from; v < g->level[k].from + g->level[k].count; v++) {
+            if (!xsmi_layout_is_leaf(t, v)) {
+                plan_node(g, k, v);
+            }
+        }
+    }
+    g->part = xsmi_allocate_zero(g->context, g->parts, sizeof *g->part);
+    return g->part ? XSM_OK : xsmi_fail_memory(err, g->parts * sizeof *g->part, "the nodes of a label tree");
+}
+
+/* The share of a level's rows that are sampled, times 2^32. */
+static uint64_t sampled_share(const grower *g, const level_rows *l)
+{
+    const uint64_t all = (uint64_t)1 << 32, rows = l->first[l->count];
+    return g->settings->calibrate == XSMI_GROW_PLAIN ? 0 : rows > SAMPLES ? all / rows * SAMPLES : all;
+}
+
+static void train_node(void *state, size_t index, uint32_t thread)
+{
+    grower *g = state;
+    const node_job *job = &g->sorted[index];
+    const xsmi_layout *t = &g->layout;
+    const level_rows *l = &g->level[job->level];
+    const uint32_t n = job->node - l->from;
+    const xsmi_node_rows rows = {.data = g->data,
+                                 .identity = g->identity,
+                                 .rows = l->rows + l->first[n],
+                                 .count = (uint32_t)(l->first[n + 1] - l->first[n]),
+                                 .entries = l->entries[n],
+                                 .place = g->place,
+                                 .start = t->start[job->node],
+                                 .end = t->end[job->node],
+                                 .child_at = l[1].node_at,
+                                 .first_child = t->first_child[job->node],
+                                 .children = t->first_child[job->node + 1] - t->first_child[job->node],
+                                 .sampled = sampled_share(g, l)};
+    if (atomic_load(&g->failed)) {
+        return;
+    }
+    if (!xsmi_node_train(&g->work[thread], &g->settings->node, &rows, job->first, job->count, &g->part[job->part])) {
+        atomic_store(&g->failed, true);
+    }
+    xsmi_advance(g->context, job->count);
+}
+
+/* Falling by work. */
+static int compare_jobs(const void *a, const void *b)
+{
+    const node_job *x = a, *y = b;
+    return XSMI_COMPARE(y->work, x->work);
+}
+
+/* -- collecting ---------------------------------------------------------------------------------------------------- */
+
+/* The weights of a node from those of its groups. */
+static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t groups, xsm_error *err)
+{
+    xsm_context *ctx = g->context;
+    xsmi_node_work *w = &g->work[0];
+    uint64_t columns = 0, entries = 0;
+    uint32_t children = 0;
+    for (uint32_t p = 0; p < groups; p++) {
+        columns += part[p].columns;
+        entries += part[p].entries;
+        children += part[p].children;
+    }
+    if (entries > UINT32_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "a node of the label tree has more than 4,294,967,295 weights");
+    }
+    if (!xsmi_reserve_all(
+            ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.feature), XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)),
+            &g->chunk.columns, columns + 1) ||
+        !xsmi_reserve_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries,
+                          entries) ||
+        !xsmi_reserve(ctx, &g->chunk.bias, &g->chunk.rows, children, sizeof *g->chunk.bias)) {
+        return xsmi_fail_memory(err, columns * 12 + entries * 6, "the weights of a node");
+    }
+    for (uint32_t p = 0; p < groups; p++) {
+        for (uint32_t c = 0; c < part[p].columns; c++) {
+            xsmi_mark(&w->marks, part[p].feature[c]);
+        }
+        memcpy(g->chunk.bias + p * LANES, part[p].bias, part[p].children * sizeof *g->chunk.bias);
+    }
+    const uint32_t union_columns = xsmi_marks_take(&w->marks, g->chunk.feature);
+    for (uint32_t c = 0; c < union_columns; c++) {
+        w->number[g->chunk.feature[c]] = c;
+        g->chunk.at[c] = 0;
+    }
+    for (uint32_t p = 0; p < groups; p++) {
+        for (uint32_t c = 0; c < part[p].columns; c++) {
+            g->chunk.at[w->number[part[p].feature[c]]] += part[p].start[c + 1] - part[p].start[c];
+        }
+    }
+    uint32_t at = 0;
+    for (uint32_t c = 0; c < union_columns; c++) {
+        g->chunk.start[c] = at;
+        at += g->chunk.at[c];
+        g->chunk.at[c] = g->chunk.start[c];
+    }
+    g->chunk.start[union_columns] = at;
+    for (uint32_t p = 0; p < groups; p++) {
+        for (uint32_t c = 0; c < part[p].columns; c++) {
+            uint32_t *to = &g->chunk.at[w->number[part[p].feature[c]]];
+            for (uint32_t k = part[p].start[c]; k < part[p].start[c + 1]; k++, ++*to) {
+                g->chunk.row[*to] = (uint16_t)(p * LANES + part[p].child[k]);
+                g->chunk.value[*to] = part[p].value[k];
+            }
+        }
+    }
+    const xsmi_sparse_chunk chunk = {.rows = children,
+                                     .columns = union_columns,
+                                     .features = g->chunk.feature,
+                                     .starts = g->chunk.start,
+                                     .entry_rows = g->chunk.row,
+                                     .values = g->chunk.value,
+                                     .bias = g->chunk.bias};
+    return xsmi_sparse_builder_add(g->builder, &chunk, err);
+}
+
+/* Keeps the scores of a node's samples. */
+static xsm_status collect_samples(grower *g, xsmi_calibration *c, const xsmi_node_part *part, uint32_t groups,
+                                  xsm_error *err)
+{
+    const uint32_t children = (groups - 1) * LANES + part[groups - 1].children;
+    for (uint32_t s = 0; s < part->samples; s++) {
+        xsmi_calibration_score *to;
+        XSMI_TRY(xsmi_calibration_add(c, g->context, children, &to, err));
+        for (uint32_t k = 0; k < children; k++) {
+            const xsmi_node_part *p = &part[k / LANES];
+            const float z = p->score[(size_t)s * LANES + k % LANES];
+            if (!isnan(z)) {
+                *to++ = (xsmi_calibration_score){z, p->sample_positive[s] >> k % LANES & 1};
+            }
+        }
+        xsmi_calibration_end(c, to);
+    }
+    return XSM_OK;
+}
+
+/* The weights are this function's until it returns them. */
+static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift)
+{
+    float *values = (float *)(uintptr_t)w->values, *bias = (float *)(uintptr_t)w->bias;
+    for (uint64_t k = w->places[chunk].entry; k < w->places[chunk + 1].entry; k++) {
+        values[k] *= scale;
+    }
+    for (uint32_t r = w->places[chunk].row; r < w->places[chunk + 1].row; r++) {
+        bias[r] = scale * bias[r] + shift;
+    }
+}
+
+/* Scales the weights of each level, and shifts their biases, so that scores are those of probabilities. */
+static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights)
+{
+    for (uint32_t k = 0; k + 1 < g->layout.depth; k++) {
+        const level_rows *l = &g->level[k];
+        const xsmi_calibrated c = g->settings->calibrate == XSMI_GROW_SOFTMAX ? xsmi_calibrate_softmax(&l->calibration)
+                                                                              : xsmi_calibrate_sigmoid(&l->calibration);
+        for (uint32_t v = l->from; v < l->from + l->count; v++) {
+            if (!xsmi_class_tree_is_leaf(tree, v)) {
+                scale_chunk(weights, tree->chunk[v], (float)c.scale, (float)c.shift);
+            }
+        }
+    }
+}
+
+/* Trains the nodes of jobs first .. end-1, and appends their weights. */
+static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *err)
+{
+    memcpy(g->sorted, g->job + first, (end - first) * sizeof *g->job);
+    xsmi_heap_sort(g->sorted, end - first, sizeof *g->sorted, compare_jobs);
+    XSMI_TRY(xsmi_run(g->context, train_node, g, end - first, err));
+    if (atomic_load(&g->failed)) {
+        return xsmi_fail_memory(err, (uint64_t)g->data->features * LANES * sizeof(float), "the rows of a node");
+    }
+    XSMI_TRY(xsmi_go_on(g->context, err));
+    for (size_t j = first; j < end;) {
+        uint32_t groups = 0;
+        xsmi_node_part *part = &g->part[g->job[j].part];
+        for (const uint32_t node = g->job[j].node; j < end && g->job[j].node == node; j++) {
+            groups += g->job[j].count;
+        }
+        XSMI_TRY(collect_node(g, part, groups, err));
+        XSMI_TRY(collect_samples(g, &g->level[g->job[j - 1].level].calibration, part, groups, err));
+        for (uint32_t p = 0; p < groups; p++) {
+            xsmi_node_part_free(&part[p], g->context);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status train_all(grower *g, xsm_error *err)
+{
+    const uint32_t threads = xsm_context_threads(g->context);
+    g->work = xsmi_allocate_zero(g->context, threads, sizeof *g->work);
+    bool enough = g->work != NULL;
+    for (uint32_t t = 0; enough && t < threads; t++) {
+        enough = xsmi_node_work_new(&g->work[t], g->context, g->data->features);
+    }
+    if (!enough) {
+        return xsmi_fail_memory(err, (uint64_t)g->data->features * 8 * threads, "the features of a node");
+    }
+    XSMI_TRY(xsmi_sparse_builder_new(g->context, g->data->features, true, &g->builder, err));
+    for (size_t first = 0; first < g->jobs;) {
+        size_t end = first;
+        uint64_t work = 0;
+        for (; end < g->jobs && (work < WINDOW_WORK || g->job[end].node == g->job[end - 1].node); end++) {
+            work += g->job[end].work;
+        }
+        XSMI_TRY(train_window(g, first, end, err));
+        first = end;
+    }
+    return XSM_OK;
+}
+
+/* -- all ----------------------------------------------------------------------------------------------------------- */
+
+static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    uint32_t *numbers = xsmi_allocate(g->context, t->nodes, sizeof *numbers);
+    if (!numbers) {
+        return xsmi_fail_memory(err, t->nodes * sizeof *numbers, "a label tree");
+    }
+    for (uint32_t v = 0; v < t->nodes; v++) {
+        numbers[v] = xsmi_layout_is_leaf(t, v) ? XSMI_TREE_LEAF | g->label[t->order[t->start[v]]]
+                                               : t->first_child[v + 1] - t->first_child[v];
+    }
+    xsm_status status = xsmi_class_tree_new(g->context, numbers, t->nodes, t->labels, out, err);
+    xsmi_release(g->context, numbers, t->nodes, sizeof *numbers);
+    return status;
+}
+
+static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err)
+{
+    g->place = xsmi_allocate(g->context, g->data->classes, sizeof *g->place);
+    if (!g->place) {
+        return xsmi_fail_memory(err, g->data->classes * sizeof *g->place, "the classes of a label tree");
+    }
+    if (!g->data->sparse) {
+        g->identity = xsmi_allocate(g->context, g->data->features, sizeof *g->identity);
+        if (!g->identity) {
+            return xsmi_fail_memory(err, g->data->features * sizeof *g->identity, "the features");
+        }
+        for (uint32_t f = 0; f < g->data->features; f++) {
+            g->identity[f] = f;
+        }
+    }
+    XSMI_TRY(xsmi_layout_make(&g->layout, v, &g->settings->layout, err));
+    for (uint32_t p = 0; p < g->layout.labels; p++) {
+        g->place[v->label[g->layout.order[p]]] = p;
+    }
+    XSMI_TRY(list_all_rows(g, err));
+    return plan_jobs(g, err);
+}
+
+static void clear(grower *g)
+{
+    xsm_context *ctx = g->context;
+    const uint32_t depth = g->layout.depth, labels = g->layout.labels;
+    for (uint32_t k = 0; g->level && k < depth; k++) {
+        level_rows *l = &g->level[k];
+        xsmi_release(ctx, l->rows, l->rows ? (size_t)l->first[l->count] : 0, sizeof *l->rows);
+        xsmi_release(ctx, l->first, (size_t)l->count + 1, sizeof *l->first);
+        xsmi_release(ctx, l->entries, l->count, sizeof *l->entries);
+        xsmi_release(ctx, l->node_at, labels, sizeof *l->node_at);
+        xsmi_calibration_free(&l->calibration, ctx);
+    }
+    xsmi_release(ctx, g->level, (size_t)depth + 1, sizeof *g->level);
+    for (size_t p = 0; g->part && p < g->parts; p++) {
+        xsmi_node_part_free(&g->part[p], ctx);
+    }
+    xsmi_release(ctx, g->part, g->parts, sizeof *g->part);
+    xsmi_release(ctx, g->job, g->job_capacity, sizeof *g->job);
+    xsmi_release(ctx, g->sorted, g->job_capacity, sizeof *g->sorted);
+    const uint32_t threads = xsm_context_threads(ctx);
+    for (uint32_t t = 0; g->work && t < threads; t++) {
+        xsmi_node_work_free(&g->work[t]);
+    }
+    xsmi_release(ctx, g->work, threads, sizeof *g->work);
+    xsmi_sparse_builder_free(g->builder);
+    xsmi_release_all(ctx,
+                     XSMI_ARRAYS(XSMI_ARRAY(g->chunk.feature), XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)),
+                     &g->chunk.columns);
+    xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries);
+    xsmi_release(ctx, g->chunk.bias, g->chunk.rows, sizeof *g->chunk.bias);
+    xsmi_release(ctx, g->place, g->data->classes, sizeof *g->place);
+    xsmi_release(ctx, g->identity, g->data->sparse ? 0 : g->data->features, sizeof *g->identity);
+    xsmi_layout_free(&g->layout);
+}
+
+xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
+                           xsmi_class_tree **tree, xsmi_sparse **weights, xsm_error *err)
+{
+    grower g = {.context = v->context, .data = data, .settings = settings, .label = v->label};
+    atomic_init(&g.failed, false);
+    *tree = NULL;
+    *weights = NULL;
+    xsm_status status = prepare(&g, v, err);
+    if (status == XSM_OK) {
+        status = train_all(&g, err);
+    }
+    if (status == XSM_OK) {
+        status = make_tree(&g, tree, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_sparse_builder_finish(g.builder, weights, err);
+    }
+    if (status == XSM_OK && settings->calibrate != XSMI_GROW_PLAIN) {
+        calibrate(&g, *tree, *weights);
+    }
+    clear(&g);
+    if (status != XSM_OK) {
+        xsmi_class_tree_release(*tree);
+        *tree = NULL;
+    }
+    return status;
+}

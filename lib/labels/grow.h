@@ -1,0 +1,26 @@
+/*
+ * Trains one label tree: the layout's shape, the classifiers of all nodes, and the weights and the tree as the model
+ * stores them.
+ */
+#ifndef XSMI_LABEL_GROW_H
+#define XSMI_LABEL_GROW_H
+
+#include "labels/layout.h"
+#include "labels/node.h"
+#include "model/class_tree.h"
+#include "model/sparse.h"
+
+/* What scores of nodes become (model/label_trees.h). */
+enum { XSMI_GROW_SIGMOID, XSMI_GROW_SOFTMAX, XSMI_GROW_PLAIN };
+
+typedef struct xsmi_grow_settings {
+    xsmi_layout_settings layout;
+    xsmi_node_settings node;
+    int32_t calibrate; /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
+} xsmi_grow_settings;
+
+/* Makes a tree and its weights from rows with at least one label; the caller releases both. */
+xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
+                           xsmi_class_tree **tree, xsmi_sparse **weights, xsm_error *err);
+
+#endif

@@ -1,0 +1,383 @@
+#include "labels/node.h"
+
+#include "base/activity.h"
+#include "base/order.h"
+#include "labels/select.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LANES XSMI_DUAL_LANES
+
+bool xsmi_node_work_new(xsmi_node_work *w, xsm_context *ctx, uint32_t features)
+{
+    *w = (xsmi_node_work){.context = ctx, .features = features};
+    w->number = xsmi_allocate(ctx, features, sizeof *w->number);
+    w->found = xsmi_allocate(ctx, features, sizeof *w->found);
+    return xsmi_marks_new(&w->marks, ctx, features) && w->number && w->found;
+}
+
+void xsmi_node_work_free(xsmi_node_work *w)
+{
+    xsm_context *ctx = w->context;
+    if (!ctx) {
+        return;
+    }
+    xsmi_release(ctx, w->number, w->features, sizeof *w->number);
+    xsmi_release(ctx, w->found, w->features, sizeof *w->found);
+    xsmi_marks_free(&w->marks, ctx);
+    xsmi_release(ctx, w->offsets, w->capacity.offsets, sizeof *w->offsets);
+    xsmi_release(ctx, w->index, w->capacity.index, sizeof *w->index);
+    xsmi_release(ctx, w->order, w->capacity.order, sizeof *w->order);
+    xsmi_release(ctx, w->value, w->capacity.value, sizeof *w->value);
+    xsmi_release(ctx, w->square, w->capacity.square, sizeof *w->square);
+    xsmi_release(ctx, w->step, w->capacity.step, sizeof *w->step);
+    xsmi_release(ctx, w->alpha, w->capacity.alpha, sizeof *w->alpha);
+    xsmi_release(ctx, w->weights, w->capacity.weights, sizeof *w->weights);
+    xsmi_release(ctx, w->positive, w->capacity.positive, sizeof *w->positive);
+    xsmi_release(ctx, w->active, w->capacity.active, sizeof *w->active);
+    xsmi_release(ctx, w->squares, w->capacity.squares, sizeof *w->squares);
+    xsmi_release(ctx, w->key, w->capacity.key, sizeof *w->key);
+}
+
+void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
+{
+    xsmi_release(ctx, part->feature, part->columns, sizeof *part->feature);
+    xsmi_release(ctx, part->start, part->columns + 1, sizeof *part->start);
+    xsmi_release(ctx, part->value, part->entries, sizeof *part->value);
+    xsmi_release(ctx, part->child, part->entries, sizeof *part->child);
+    xsmi_release(ctx, part->score, (size_t)part->samples * LANES, sizeof *part->score);
+    xsmi_release(ctx, part->sample_positive, part->samples, sizeof *part->sample_positive);
+    *part = (xsmi_node_part){0};
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Copies the rows without zeros, features numbered in rising order. */
+static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
+{
+    if (!xsmi_reserve(w->context, &w->offsets, &w->capacity.offsets, (uint64_t)r->count + 1, sizeof *w->offsets) ||
+        !xsmi_reserve(w->context, &w->index, &w->capacity.index, r->entries, sizeof *w->index) ||
+        !xsmi_reserve(w->context, &w->value, &w->capacity.value, r->entries, sizeof *w->value)) {
+        return false;
+    }
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const xsmi_features x = xsmi_dataset_features(r->data, r->rows[i]);
+        w->offsets[i] = at;
+        for (size_t k = 0; k < x.count; k++) {
+            if (x.values[k] != 0.0f) {
+                const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
+                xsmi_mark(&w->marks, f);
+                w->index[at] = f;
+                w->value[at++] = x.values[k];
+            }
+        }
+    }
+    w->offsets[r->count] = at;
+    out->width = xsmi_marks_take(&w->marks, w->found);
+    for (uint32_t f = 0; f < out->width; f++) {
+        w->number[w->found[f]] = f;
+    }
+    for (uint64_t k = 0; k < at; k++) {
+        w->index[k] = w->number[w->index[k]];
+    }
+    out->offsets = w->offsets;
+    out->index = w->index;
+    out->value = w->value;
+    return true;
+}
+
+/* The dataset's own rows. */
+static void use_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
+{
+    const xsm_dataset *d = r->data;
+    out->offsets = d->sparse ? d->offsets : NULL;
+    out->index = d->sparse ? d->index : r->identity;
+    out->value = d->values;
+    out->stride = d->stride;
+    out->features = d->features;
+    out->source = r->rows;
+    out->width = d->features;
+    for (uint32_t f = 0; f < d->features; f++) {
+        w->found[f] = f;
+    }
+}
+
+static bool gather_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows *out)
+{
+    *out = (xsmi_dual_rows){.count = r->count};
+    if (r->count >= (r->data->rows + 1) / 2) {
+        use_rows(w, r, out);
+    } else if (!copy_rows(w, r, out)) {
+        return false;
+    }
+    if (!xsmi_reserve(w->context, &w->square, &w->capacity.square, r->count, sizeof *w->square)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        const xsmi_features x = xsmi_dataset_features(r->data, r->rows[i]);
+        double square = 1;
+        for (size_t k = 0; k < x.count; k++) {
+            square += (double)x.values[k] * (double)x.values[k];
+        }
+        w->square[i] = (float)square;
+    }
+    out->square = w->square;
+    return true;
+}
+
+/* Which of a group's children each row is positive for. */
+static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t group)
+{
+    memset(w->positive, 0, r->count * sizeof *w->positive);
+    for (uint32_t i = 0; i < r->count; i++) {
+        size_t n;
+        const uint32_t *labels = xsmi_dataset_labels(r->data, r->rows[i], &n);
+        for (size_t k = 0; k < n; k++) {
+            const uint32_t place = labels[k] < r->data->classes ? r->place[labels[k]] : UINT32_MAX;
+            if (place >= r->start && place < r->end) {
+                const uint32_t child = r->child_at[place] - r->first_child;
+                w->positive[i] |= child / LANES == group ? (uint16_t)(1u << child % LANES) : 0;
+            }
+        }
+    }
+}
+
+/* -- weights ------------------------------------------------------------------------------------------------------- */
+
+/* For each child the weights that are kept are those of at least least[child]. */
+static bool find_limits(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, uint32_t children,
+                        float *least)
+{
+    for (uint32_t l = 0; l < LANES; l++) {
+        least[l] = l < children ? (float)settings->threshold : INFINITY;
+    }
+    if (settings->keep == 0 || settings->keep >= width) {
+        return true;
+    }
+    if (!xsmi_reserve(w->context, &w->key, &w->capacity.key, width, sizeof *w->key)) {
+        return false;
+    }
+    for (uint32_t l = 0; l < children; l++) {
+        for (uint32_t f = 0; f < width; f++) {
+            w->key[f] = (uint64_t)xsmi_sortable(fabsf(w->weights[(size_t)f * LANES + l])) << 32 | (UINT32_MAX - f);
+        }
+        xsmi_select_largest(w->key, width, settings->keep);
+        for (uint32_t k = settings->keep; k < width; k++) {
+            w->weights[(size_t)(UINT32_MAX - (uint32_t)w->key[k]) * LANES + l] = 0.0f;
+        }
+    }
+    return true;
+}
+
+static inline bool is_kept(float weight, float least)
+{
+    return fabsf(weight) >= least && weight != 0.0f;
+}
+
+static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, xsmi_node_part *part)
+{
+    float least[LANES];
+    if (!find_limits(w, settings, width, part->children, least)) {
+        return false;
+    }
+    uint32_t columns = 0, entries = 0;
+    for (size_t f = 0; f < width; f++) {
+        uint32_t kept = 0;
+        for (size_t l = 0; l < LANES; l++) {
+            float *weight = &w->weights[f * LANES + l];
+            const bool keep = is_kept(*weight, least[l]);
+            *weight = keep ? *weight : 0.0f;
+            kept += keep;
+        }
+        columns += kept > 0;
+        entries += kept;
+    }
+    xsm_context *ctx = w->context;
+    part->columns = columns;
+    part->entries = entries;
+    part->feature = xsmi_allocate(ctx, columns, sizeof *part->feature);
+    part->start = xsmi_allocate(ctx, (uint64_t)columns + 1, sizeof *part->start);
+    part->value = xsmi_allocate(ctx, entries, sizeof *part->value);
+    part->child = xsmi_allocate(ctx, entries, sizeof *part->child);
+    if (!part->feature || !part->start || !part->value || !part->child) {
+        return false;
+    }
+    uint32_t column = 0, at = 0;
+    for (size_t f = 0; f < width; f++) {
+        const uint32_t before = at;
+        for (size_t l = 0; l < LANES; l++) {
+            const float value = w->weights[f * LANES + l];
+            if (value != 0.0f) {
+                part->value[at] = value;
+                part->child[at++] = (uint8_t)l;
+            }
+        }
+        if (at > before) {
+            part->feature[column] = w->found[f];
+            part->start[column++] = before;
+        }
+    }
+    part->start[column] = at;
+    return true;
+}
+
+/* -- scores for calibration ---------------------------------------------------------------------------------------- */
+
+/* Whether a row is among the node's samples: by a hash of both. */
+static inline bool is_sample(const xsmi_node_rows *r, uint32_t i)
+{
+    uint64_t h = ((uint64_t)r->first_child << 32 | r->rows[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
+    return h >> 32 < r->sampled;
+}
+
+/* The entries of a row. */
+static xsmi_features row_features(const xsmi_dual_rows *rows, uint32_t i)
+{
+    const size_t row = rows->source ? rows->source[i] : i;
+    const size_t first = rows->offsets ? (size_t)rows->offsets[row] : row * rows->stride;
+    const size_t count = rows->offsets ? (size_t)rows->offsets[row + 1] - first : rows->features;
+    const xsmi_features x = {rows->value + first, rows->offsets ? rows->index + first : rows->index, count};
+    return x;
+}
+
+/* For each feature and lane, the squares of the feature's values in the rows with alpha > 0, added up; for
+ * the bias, their number. */
+static void sum_squares(xsmi_node_work *w, const xsmi_dual_rows *rows, const xsmi_dual_group *g, float bias[LANES])
+{
+    memset(bias, 0, LANES * sizeof *bias);
+    memset(w->squares, 0, (size_t)rows->width * LANES * sizeof *w->squares);
+    for (uint32_t i = 0; i < rows->count; i++) {
+        const xsmi_features x = row_features(rows, i);
+        const float *alpha = g->alpha + (size_t)i * LANES;
+        float used[LANES], any = 0.0f;
+        for (size_t l = 0; l < LANES; l++) {
+            used[l] = alpha[l] > 0.0f ? 1.0f : 0.0f;
+            bias[l] += used[l];
+            any += used[l];
+        }
+        for (size_t k = 0; any > 0.0f && k < x.count; k++) {
+            float *to = w->squares + (size_t)x.index[k] * LANES;
+            const float square = x.values[k] * x.values[k];
+            for (size_t l = 0; l < LANES; l++) {
+                to[l] += square * used[l];
+            }
+        }
+    }
+}
+
+static void score_sample(const xsmi_node_work *w, const xsmi_node_settings *settings, const xsmi_dual_rows *rows,
+                         const xsmi_dual_group *g, const float *bias_squares, uint32_t i, float *score)
+{
+    const xsmi_features x = row_features(rows, i);
+    const float twice = (float)(2 * settings->dual.cost);
+    float share[LANES];
+    memcpy(score, g->bias, LANES * sizeof *score);
+    xsmi_context_kernels(w->context)->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, score);
+    const float *alpha = g->alpha + (size_t)i * LANES;
+    for (size_t l = 0; l < LANES; l++) {
+        const float others = bias_squares[l] - (alpha[l] > 0.0f ? 1.0f : 0.0f);
+        share[l] = 1.0f / (1.0f + twice * others);
+    }
+    for (size_t k = 0; k < x.count; k++) {
+        const float *squares = w->squares + (size_t)x.index[k] * LANES, square = x.values[k] * x.values[k];
+        for (size_t l = 0; l < LANES; l++) {
+            const float others = squares[l] - (alpha[l] > 0.0f ? square : 0.0f);
+            share[l] += square / (1.0f + twice * (others > 0.0f ? others : 0.0f));
+        }
+    }
+    for (size_t l = 0; l < LANES; l++) {
+        score[l] -= (g->positive[i] >> l & 1 ? alpha[l] : -alpha[l]) * share[l];
+    }
+}
+
+static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, const xsmi_node_rows *r,
+                         const xsmi_dual_rows *rows, const xsmi_dual_group *g, xsmi_node_part *part)
+{
+    uint32_t samples = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        samples += is_sample(r, i);
+    }
+    part->samples = samples;
+    if (samples == 0) {
+        return true;
+    }
+    if (!xsmi_reserve(w->context, &w->squares, &w->capacity.squares, (uint64_t)rows->width * LANES,
+                      sizeof *w->squares)) {
+        return false;
+    }
+    float bias_squares[LANES];
+    sum_squares(w, rows, g, bias_squares);
+    part->score = xsmi_allocate(w->context, (uint64_t)samples * LANES, sizeof *part->score);
+    part->sample_positive = xsmi_allocate(w->context, samples, sizeof *part->sample_positive);
+    if (!part->score || !part->sample_positive) {
+        return false;
+    }
+    /* A child that no other row is positive for is left out: without the row nothing would be known of it. */
+    uint32_t positives[LANES] = {0};
+    for (uint32_t i = 0; i < r->count; i++) {
+        for (size_t l = 0; l < LANES; l++) {
+            positives[l] += g->positive[i] >> l & 1;
+        }
+    }
+    uint32_t s = 0;
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (is_sample(r, i)) {
+            float *score = part->score + (size_t)s * LANES;
+            score_sample(w, settings, rows, g, bias_squares, i, score);
+            for (size_t l = 0; l < LANES; l++) {
+                score[l] = positives[l] == 1 && g->positive[i] >> l & 1 ? NAN : score[l];
+            }
+            part->sample_positive[s++] = g->positive[i];
+        }
+    }
+    return true;
+}
+
+static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, const xsmi_node_rows *r,
+                        const xsmi_dual_rows *rows, uint32_t group, xsmi_node_part *part)
+{
+    *part = (xsmi_node_part){.children = XSMI_MIN(LANES, r->children - group * LANES)};
+    mark_positive(w, r, group);
+    xsmi_dual_group g = {.lanes = part->children,
+                         .positive = w->positive,
+                         .active = w->active,
+                         .order = w->order,
+                         .step = w->step,
+                         .alpha = w->alpha,
+                         .weights = w->weights};
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, settings->seed, XSMI_STREAM_LABEL_ORDER, (uint64_t)r->first_child + group * LANES);
+    xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
+    memcpy(part->bias, g.bias, sizeof part->bias);
+    part->visits = g.visits;
+    if (!take_weights(w, settings, rows->width, part) || !take_samples(w, settings, r, rows, &g, part)) {
+        xsmi_node_part_free(part, w->context);
+        return false;
+    }
+    return true;
+}
+
+bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, const xsmi_node_rows *r, uint32_t first,
+                     uint32_t count, xsmi_node_part *parts)
+{
+    xsm_context *ctx = w->context;
+    xsmi_dual_rows rows;
+    if (!gather_rows(w, r, &rows) ||
+        !xsmi_reserve(ctx, &w->positive, &w->capacity.positive, r->count, sizeof *w->positive) ||
+        !xsmi_reserve(ctx, &w->active, &w->capacity.active, r->count, sizeof *w->active) ||
+        !xsmi_reserve(ctx, &w->order, &w->capacity.order, r->count, sizeof *w->order) ||
+        !xsmi_reserve(ctx, &w->step, &w->capacity.step, r->count, sizeof *w->step) ||
+        !xsmi_reserve(ctx, &w->alpha, &w->capacity.alpha, (uint64_t)r->count * LANES, sizeof *w->alpha) ||
+        !xsmi_reserve(ctx, &w->weights, &w->capacity.weights, (uint64_t)rows.width * LANES, sizeof *w->weights)) {
+        return false;
+    }
+    for (uint32_t g = 0; g < count; g++) {
+        if (!train_group(w, settings, r, &rows, first + g, &parts[g])) {
+            return false;
+        }
+    }
+    return true;
+}

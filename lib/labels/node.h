@@ -1,0 +1,73 @@
+/*
+ * The classifiers of a node's children: gathers the node's rows, numbers their features anew where they are few, trains
+ * one against the rest for groups of children, and keeps the weights that are not too small.
+ */
+#ifndef XSMI_LABEL_NODE_H
+#define XSMI_LABEL_NODE_H
+
+#include "data/dataset.h"
+#include "labels/dual.h"
+#include "labels/marks.h"
+
+typedef struct xsmi_node_settings {
+    xsmi_dual_settings dual;
+    double threshold; /* smaller weights are dropped */
+    uint32_t keep;    /* the most weights of a child; 0 = all */
+    uint64_t seed;
+} xsmi_node_settings;
+
+/* The rows of a node, and which children they are positive for. */
+typedef struct xsmi_node_rows {
+    const xsm_dataset *data;
+    const uint32_t *identity; /* [features] 0, 1, ... if the dataset is dense */
+    const uint32_t *rows;     /* [count] rising */
+    uint32_t count;
+    uint64_t entries;         /* of these rows */
+    const uint32_t *place;    /* [classes] of a label in the layout's order */
+    uint32_t start, end;      /* the places of the node's labels */
+    const uint32_t *child_at; /* [places] the child that a place is under */
+    uint32_t first_child, children;
+    uint64_t sampled; /* the share of the rows whose scores are kept for calibration, times 2^32 */
+} xsmi_node_rows;
+
+/* The weights of a group of up to XSMI_DUAL_LANES children. */
+typedef struct xsmi_node_part {
+    uint32_t children, columns, entries;
+    uint32_t *feature; /* [columns] rising */
+    uint32_t *start;   /* [columns+1] */
+    float *value;      /* [entries] */
+    uint8_t *child;    /* [entries] rising within a column */
+    float bias[XSMI_DUAL_LANES];
+    uint32_t samples;          /* rows whose scores are kept, the same in all groups of a node */
+    float *score;              /* [samples][XSMI_DUAL_LANES] with the weights that are kept, without the row's share;
+                                  NaN: not to be used */
+    uint16_t *sample_positive; /* [samples] */
+    uint64_t visits;
+} xsmi_node_part;
+
+/* Scratch of a thread. */
+typedef struct xsmi_node_work {
+    xsm_context *context;
+    uint32_t features;
+    uint32_t *number, *found; /* [features] */
+    xsmi_marks marks;
+    uint64_t *offsets;
+    uint32_t *index, *order;
+    float *value, *square, *step, *alpha, *weights, *squares;
+    uint16_t *positive, *active;
+    uint64_t *key;
+    struct {
+        size_t offsets, index, order, value, square, step, alpha, weights, squares, positive, active, key;
+    } capacity;
+} xsmi_node_work;
+
+bool xsmi_node_work_new(xsmi_node_work *w, xsm_context *ctx, uint32_t features);
+void xsmi_node_work_free(xsmi_node_work *w);
+
+/* Trains the groups first .. first+count-1 of the node's children into parts[count]. False when there is no memory; the
+ * parts may be filled in part then, as when the call is cancelled. */
+bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, const xsmi_node_rows *rows, uint32_t first,
+                     uint32_t count, xsmi_node_part *parts);
+void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx);
+
+#endif

@@ -1,0 +1,224 @@
+#include "labels/vectors.h"
+
+#include "base/activity.h"
+#include "base/grow.h"
+#include "base/order.h"
+#include "labels/marks.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* What a thread sums up in. */
+typedef struct vector_scratch {
+    float *sum;      /* [features] zeros between labels */
+    uint32_t *found; /* [features] */
+    xsmi_marks marks;
+} vector_scratch;
+
+typedef struct vector_job {
+    xsmi_label_vectors *v;
+    const xsm_dataset *data;
+    const uint64_t *first; /* [count + 1] of each label's rows */
+    const uint32_t *rows;
+    vector_scratch *scratch; /* [threads] */
+    atomic_bool failed;      /* no memory */
+} vector_job;
+
+static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
+{
+    const xsmi_features x = xsmi_dataset_features(data, row);
+    size_t labels;
+    (void)xsmi_dataset_labels(data, row, &labels);
+    const float weight = (float)(1.0 / sqrt((double)labels));
+    for (size_t k = 0; k < x.count; k++) {
+        const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
+        if (x.values[k] != 0.0f) {
+            s->sum[f] += weight * x.values[k];
+            xsmi_mark(&s->marks, f);
+        }
+    }
+}
+
+/* Appends the sum, at unit length, to the block, and clears it. */
+static bool take_sum(vector_scratch *s, xsm_context *ctx, xsmi_vector_block *b, uint32_t *length)
+{
+    const uint32_t found = xsmi_marks_take(&s->marks, s->found);
+    double square = 0;
+    for (uint32_t k = 0; k < found; k++) {
+        square += (double)s->sum[s->found[k]] * (double)s->sum[s->found[k]];
+    }
+    const float scale = square > 0 ? (float)(1.0 / sqrt(square)) : 0.0f;
+    const size_t needed = b->count + found;
+    bool enough = true;
+    if (needed > b->capacity) {
+        const size_t more = needed + needed / 2;
+        uint32_t *index = xsmi_reallocate(ctx, b->index, b->capacity, more, sizeof *index);
+        b->index = index ? index : b->index;
+        float *value = index ? xsmi_reallocate(ctx, b->value, b->capacity, more, sizeof *value) : NULL;
+        b->value = value ? value : b->value;
+        enough = value != NULL;
+        if (index && !value) {
+            /* Back to the old size, so that one capacity holds for both. */
+            index = xsmi_reallocate(ctx, b->index, more, b->capacity, sizeof *index);
+            b->index = index ? index : b->index;
+        }
+        b->capacity = enough ? more : b->capacity;
+    }
+    for (uint32_t k = 0; k < found; k++) {
+        if (enough) {
+            b->index[b->count + k] = s->found[k];
+            b->value[b->count + k] = scale * s->sum[s->found[k]];
+        }
+        s->sum[s->found[k]] = 0.0f;
+    }
+    b->count += enough ? found : 0;
+    *length = found;
+    return enough;
+}
+
+static void make_block(void *state, size_t index, uint32_t thread)
+{
+    vector_job *job = state;
+    xsmi_label_vectors *v = job->v;
+    vector_scratch *s = &job->scratch[thread];
+    const uint32_t from = (uint32_t)index * XSMI_VECTOR_BLOCK;
+    const uint32_t end = XSMI_MIN(from + XSMI_VECTOR_BLOCK, v->count);
+    for (uint32_t l = from; l < end && !xsmi_poll(v->context); l++) {
+        for (uint64_t r = job->first[l]; r < job->first[l + 1]; r++) {
+            add_row(s, job->data, job->rows[r]);
+        }
+        v->start[l] = v->block[index].count;
+        if (!take_sum(s, v->context, &v->block[index], &v->length[l])) {
+            atomic_store(&job->failed, true);
+            return;
+        }
+    }
+    xsmi_advance(v->context, end - from);
+}
+
+static bool new_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
+{
+    s->sum = xsmi_allocate_zero(ctx, features, sizeof *s->sum);
+    s->found = xsmi_allocate(ctx, features, sizeof *s->found);
+    return xsmi_marks_new(&s->marks, ctx, features) && s->sum && s->found;
+}
+
+static void free_scratch(vector_scratch *s, xsm_context *ctx, uint32_t features)
+{
+    xsmi_release(ctx, s->sum, features, sizeof *s->sum);
+    xsmi_release(ctx, s->found, features, sizeof *s->found);
+    xsmi_marks_free(&s->marks, ctx);
+}
+
+/* The rows of each label, in rising order. */
+static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t *first, uint32_t *rows)
+{
+    for (uint64_t r = 0; r < data->rows; r++) {
+        size_t n;
+        const uint32_t *labels = xsmi_dataset_labels(data, r, &n);
+        for (size_t k = 0; k < n; k++) {
+            if (labels[k] < data->classes) {
+                rows[first[number[labels[k]]]++] = (uint32_t)r;
+            }
+        }
+    }
+}
+
+/* Numbers the labels that have rows; `number` [classes] and `first` [classes + 1]. */
+static xsm_status number_labels(xsmi_label_vectors *v, const xsm_dataset *data, uint32_t *number, uint64_t *first,
+                                xsm_error *err)
+{
+    memset(first, 0, ((size_t)data->classes + 1) * sizeof *first);
+    const uint64_t pairs = data->label_offsets[data->rows];
+    for (uint64_t p = data->label_offsets[0]; p < pairs; p++) {
+        if (data->labels[p] < data->classes) {
+            first[data->labels[p]]++;
+        }
+    }
+    for (uint32_t k = 0; k < data->classes; k++) {
+        v->count += first[k] > 0;
+    }
+    v->blocks = (v->count + XSMI_VECTOR_BLOCK - 1) / XSMI_VECTOR_BLOCK;
+    v->label = xsmi_allocate(v->context, v->classes, sizeof *v->label);
+    v->length = xsmi_allocate(v->context, v->count, sizeof *v->length);
+    v->start = xsmi_allocate(v->context, v->count, sizeof *v->start);
+    v->block = xsmi_allocate_zero(v->context, v->blocks, sizeof *v->block);
+    if (!v->label || !v->length || !v->start || !v->block) {
+        return xsmi_fail_memory(err, v->count * 16u, "label vectors");
+    }
+    uint32_t l = 0;
+    uint64_t at = 0;
+    for (uint32_t k = 0; k < data->classes; k++) {
+        number[k] = l;
+        if (first[k] == 0) {
+            v->label[v->count + k - l] = k;
+        }
+        if (first[k] > 0) {
+            const uint64_t n = first[k];
+            v->label[l] = k;
+            first[l++] = at;
+            at += n;
+        }
+    }
+    first[l] = at;
+    return XSM_OK;
+}
+
+static xsm_status sum_up(xsmi_label_vectors *v, const xsm_dataset *data, const uint64_t *first, const uint32_t *rows,
+                         xsm_error *err)
+{
+    const uint32_t threads = xsm_context_threads(v->context);
+    vector_job job = {v, data, first, rows, xsmi_allocate_zero(v->context, threads, sizeof(vector_scratch)), false};
+    bool enough = job.scratch != NULL;
+    for (uint32_t t = 0; enough && t < threads; t++) {
+        enough = new_scratch(&job.scratch[t], v->context, data->features);
+    }
+    xsm_status status = enough ? xsmi_run(v->context, make_block, &job, v->blocks, err) : XSM_OK;
+    if (status == XSM_OK && (!enough || atomic_load(&job.failed))) {
+        status = xsmi_fail_memory(err, (uint64_t)data->features * 8, "label vectors");
+    }
+    for (uint32_t t = 0; job.scratch && t < threads; t++) {
+        free_scratch(&job.scratch[t], v->context, data->features);
+    }
+    xsmi_release(v->context, job.scratch, threads, sizeof *job.scratch);
+    return status;
+}
+
+xsm_status xsmi_label_vectors_make(xsmi_label_vectors *v, xsm_context *ctx, const xsm_dataset *data, xsm_error *err)
+{
+    *v = (xsmi_label_vectors){.context = ctx, .features = data->features, .classes = data->classes};
+    const uint64_t pairs = data->label_offsets[data->rows] - data->label_offsets[0];
+    uint32_t *number = xsmi_allocate(ctx, data->classes, sizeof *number);
+    uint64_t *first = xsmi_allocate(ctx, (uint64_t)data->classes + 1, sizeof *first);
+    uint32_t *rows = xsmi_allocate(ctx, pairs, sizeof *rows);
+    xsm_status status = number && first && rows ? number_labels(v, data, number, first, err)
+                                                : xsmi_fail_memory(err, pairs * sizeof *rows, "the rows of each label");
+    if (status == XSM_OK) {
+        list_rows(data, number, first, rows);
+        /* Filling moved each beginning to the next one's. */
+        memmove(first + 1, first, v->count * sizeof *first);
+        first[0] = 0;
+        status = sum_up(v, data, first, rows, err);
+    }
+    xsmi_release(ctx, number, data->classes, sizeof *number);
+    xsmi_release(ctx, first, (size_t)data->classes + 1, sizeof *first);
+    xsmi_release(ctx, rows, (size_t)pairs, sizeof *rows);
+    if (status != XSM_OK) {
+        xsmi_label_vectors_free(v);
+    }
+    return status;
+}
+
+void xsmi_label_vectors_free(xsmi_label_vectors *v)
+{
+    for (uint32_t b = 0; v->block && b < v->blocks; b++) {
+        xsmi_release(v->context, v->block[b].index, v->block[b].capacity, sizeof *v->block[b].index);
+        xsmi_release(v->context, v->block[b].value, v->block[b].capacity, sizeof *v->block[b].value);
+    }
+    xsmi_release(v->context, v->block, v->blocks, sizeof *v->block);
+    xsmi_release(v->context, v->label, v->classes, sizeof *v->label);
+    xsmi_release(v->context, v->length, v->count, sizeof *v->length);
+    xsmi_release(v->context, v->start, v->count, sizeof *v->start);
+    *v = (xsmi_label_vectors){0};
+}

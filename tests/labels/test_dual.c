@@ -1,0 +1,192 @@
+/*
+ * The solver of label trees: its solutions satisfy the optimality conditions of the squared hinge, their gap of duality
+ * is small, and shrinking changes no solution beyond the tolerance.
+ */
+#include "support.h"
+
+#include "base/base.h"
+#include "labels/dual.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 120, FEATURES = 30, LANES = XSMI_DUAL_LANES };
+
+typedef struct problem {
+    uint64_t offsets[ROWS + 1];
+    uint32_t index[ROWS * FEATURES], order[ROWS];
+    float value[ROWS * FEATURES], square[ROWS], step[ROWS];
+    uint16_t positive[ROWS], active[ROWS];
+    float alpha[ROWS * LANES], weights[FEATURES * LANES];
+    xsmi_dual_rows rows;
+    xsmi_dual_group group;
+} problem;
+
+static void make(problem *p, uint32_t seed, uint32_t lanes)
+{
+    xsmi_stream s;
+    xsmi_stream_start(&s, seed, XSMI_STREAM_CHECK, 0);
+    memset(p, 0, sizeof *p);
+    uint64_t at = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        p->offsets[i] = at;
+        double square = 1;
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            if (xsmi_stream_below(&s, 4) == 0) {
+                p->index[at] = f;
+                p->value[at] = (float)(xsmi_stream_uniform(&s) - 0.3);
+                square += (double)p->value[at] * (double)p->value[at];
+                at++;
+            }
+        }
+        p->square[i] = (float)square;
+        /* Some classifiers have many positive rows, some few, one none. */
+        for (uint32_t l = 0; l + 1 < LANES; l++) {
+            p->positive[i] |= (uint16_t)((xsmi_stream_below(&s, l + 2) == 0) << l);
+        }
+    }
+    p->offsets[ROWS] = at;
+    p->rows = (xsmi_dual_rows){.offsets = p->offsets,
+                               .index = p->index,
+                               .value = p->value,
+                               .count = ROWS,
+                               .width = FEATURES,
+                               .square = p->square};
+    p->group = (xsmi_dual_group){.lanes = lanes,
+                                 .positive = p->positive,
+                                 .active = p->active,
+                                 .order = p->order,
+                                 .step = p->step,
+                                 .alpha = p->alpha,
+                                 .weights = p->weights};
+}
+
+static double score(const problem *p, uint32_t i, uint32_t lane)
+{
+    double z = (double)p->group.bias[lane];
+    for (uint64_t k = p->offsets[i]; k < p->offsets[i + 1]; k++) {
+        z += (double)p->value[k] * (double)p->weights[(size_t)p->index[k] * LANES + lane];
+    }
+    return z;
+}
+
+/* The objective at the classifier's weights, and the dual's at its alpha: sum alpha - 1/2 |v|^2 - sum alpha^2/(4 C),
+ * v = sum alpha y (x, 1). */
+static void objectives(const problem *p, uint32_t lane, double cost, double *primal, double *dual)
+{
+    double v[FEATURES + 1] = {0};
+    *primal = 0.5 * pow((double)p->group.bias[lane], 2);
+    *dual = 0;
+    for (uint32_t f = 0; f < FEATURES; f++) {
+        *primal += 0.5 * pow((double)p->weights[(size_t)f * LANES + lane], 2);
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const double y = p->positive[i] >> lane & 1 ? 1 : -1;
+        const double a = (double)p->alpha[(size_t)i * LANES + lane];
+        const double left = fmax(0, 1 - y * score(p, i, lane));
+        assert_true(a >= 0);
+        *primal += cost * left * left;
+        *dual += a - a * a / (4 * cost);
+        for (uint64_t k = p->offsets[i]; k < p->offsets[i + 1]; k++) {
+            v[p->index[k]] += a * y * (double)p->value[k];
+        }
+        v[FEATURES] += a * y;
+    }
+    for (uint32_t f = 0; f <= FEATURES; f++) {
+        const double w = (double)(f < FEATURES ? p->weights[(size_t)f * LANES + lane] : p->group.bias[lane]);
+        assert_true(fabs(v[f] - w) < 1e-4); /* the weights are those of alpha */
+        *dual -= 0.5 * v[f] * v[f];
+    }
+}
+
+/* The largest violation: alpha = 2 C max(0, 1 - y z) at the optimum. */
+static double violation(const problem *p, uint32_t lane, double cost)
+{
+    double most = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const double y = p->positive[i] >> lane & 1 ? 1 : -1;
+        const double a = (double)p->alpha[(size_t)i * LANES + lane];
+        const double g = y * score(p, i, lane) - 1 + a / (2 * cost);
+        most = fmax(most, a > 0 ? fabs(g) : fmax(0, -g));
+    }
+    return most;
+}
+
+static void test_optimum(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    static problem p;
+    static const double costs[] = {0.1, 1, 10};
+    for (uint32_t trial = 0; trial < 6; trial++) {
+        const double cost = costs[trial % 3];
+        make(&p, trial, trial < 3 ? LANES : 5);
+        const xsmi_dual_settings settings = {cost, 1e-4, 10000};
+        xsmi_stream stream;
+        xsmi_stream_start(&stream, 1, XSMI_STREAM_LABEL_ORDER, trial);
+        xsmi_dual_solve(ctx, &p.rows, &settings, &stream, &p.group);
+        for (uint32_t l = 0; l < p.group.lanes; l++) {
+            double primal, dual;
+            objectives(&p, l, cost, &primal, &dual);
+            assert_true(violation(&p, l, cost) < 3e-4);
+            /* The dual's value is never above the primal's, but for rounding. */
+            assert_true(primal - dual > -1e-4 * (1 + primal) && primal - dual < 1e-3 * (1 + primal));
+        }
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            for (uint32_t l = p.group.lanes; l < LANES; l++) {
+                assert_true(p.weights[f * LANES + l] == 0.0f);
+            }
+        }
+    }
+    xsm_context_free(ctx);
+}
+
+/* With the usual tolerance the violation is below it, in far fewer visits than passes over all rows. */
+static void test_shrinking(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    static problem p;
+    make(&p, 7, LANES);
+    const xsmi_dual_settings settings = {1, 0.1, 1000};
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, 1, XSMI_STREAM_LABEL_ORDER, 0);
+    xsmi_dual_solve(ctx, &p.rows, &settings, &stream, &p.group);
+    for (uint32_t l = 0; l < LANES; l++) {
+        assert_true(violation(&p, l, 1) < 0.15);
+    }
+    assert_true(p.group.visits >= ROWS && p.group.visits < 1000 * ROWS);
+    xsm_context_free(ctx);
+}
+
+/* One pass visits each row once. */
+static void test_iterations(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    static problem p;
+    make(&p, 3, LANES);
+    const xsmi_dual_settings settings = {1, 0, 1};
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, 1, XSMI_STREAM_LABEL_ORDER, 0);
+    xsmi_dual_solve(ctx, &p.rows, &settings, &stream, &p.group);
+    assert_int_equal(p.group.visits, ROWS);
+    xsm_context_free(ctx);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_optimum),
+        cmocka_unit_test(test_shrinking),
+        cmocka_unit_test(test_iterations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,259 @@
+/*
+ * Clusters of labels: halves have the sizes that were asked for, labels of a kind stay together, and the result depends
+ * neither on the number of threads nor on whether a split is large.
+ */
+#include "support.h"
+
+#include "base/base.h"
+#include "base/random.h"
+#include "labels/layout.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Labels of `groups` kinds, each with words of its own; label l is of kind l % groups and has two rows. */
+static xsm_dataset *grouped(xsm_context *ctx, uint32_t labels, uint32_t groups, uint32_t classes)
+{
+    const uint32_t rows = 2 * labels, each = 6;
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets);
+    uint32_t *index = malloc(rows * each * sizeof *index);
+    float *values = malloc(rows * each * sizeof *values);
+    uint32_t *label = malloc(rows * sizeof *label);
+    xsmi_stream s;
+    xsmi_stream_start(&s, 5, XSMI_STREAM_CHECK, 0);
+    for (uint32_t r = 0; r < rows; r++) {
+        offsets[r] = (uint64_t)r * each;
+        label[r] = r % labels;
+        const uint32_t from = label[r] % groups * 20;
+        uint32_t at = 0;
+        for (uint32_t k = 0; k < each; k++) {
+            at += 1 + (uint32_t)xsmi_stream_below(&s, 3);
+            index[r * each + k] = from + at - 1;
+            values[r * each + k] = 1.0f;
+        }
+    }
+    offsets[rows] = (uint64_t)rows * each;
+    uint64_t *label_offsets = malloc((rows + 1) * sizeof *label_offsets);
+    for (uint32_t r = 0; r <= rows; r++) {
+        label_offsets[r] = r;
+    }
+    xsm_labels labelled = XSM_LABELS_INIT;
+    labelled.classes = classes;
+    labelled.offsets = label_offsets;
+    labelled.labels = label;
+    xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
+    csr.rows = rows;
+    csr.features = groups * 20;
+    csr.offsets = offsets;
+    csr.index = index;
+    csr.values = values;
+    csr.dtype = XSM_DTYPE_FLOAT32;
+    csr.labels = &labelled;
+    xsm_dataset *data;
+    assert_ok(xsm_dataset_from_csr(ctx, &csr, &data, &err), err);
+    free(offsets);
+    free(index);
+    free(values);
+    free(label);
+    free(label_offsets);
+    return data;
+}
+
+static xsm_context *threads(uint32_t count)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = count;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    return ctx;
+}
+
+/* Every vector has unit length, features in rising order, and is the sum of its label's rows. */
+static void test_vectors(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = threads(2);
+    xsm_dataset *data = grouped(ctx, 700, 10, 900);
+    xsmi_label_vectors v;
+    assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
+    assert_int_equal(v.count, 700);
+    assert_int_equal(v.classes, 900);
+    for (uint32_t l = 0; l < v.classes; l++) {
+        assert_int_equal(v.label[l], l);
+    }
+    for (uint32_t l = 0; l < v.count; l++) {
+        const xsmi_features x = xsmi_label_vector(&v, l), a = xsmi_dataset_features(data, l),
+                            b = xsmi_dataset_features(data, l + 700);
+        double sum[200] = {0}, square = 0, length = 0;
+        for (size_t k = 0; k < a.count; k++) {
+            sum[a.index[k]] += 1;
+            sum[b.index[k]] += 1;
+        }
+        for (size_t f = 0; f < 200; f++) {
+            length += sum[f] * sum[f];
+        }
+        for (size_t k = 0; k < x.count; k++) {
+            assert_true(k == 0 || x.index[k] > x.index[k - 1]);
+            assert_true(fabs((double)x.values[k] - sum[x.index[k]] / sqrt(length)) < 1e-6);
+            square += (double)x.values[k] * (double)x.values[k];
+        }
+        assert_true(fabs(square - 1) < 1e-5);
+    }
+    xsmi_label_vectors_free(&v);
+    xsm_dataset_free(data);
+    xsm_context_free(ctx);
+}
+
+/* Nodes are numbered level by level, every class is one leaf, and no node is larger than allowed. */
+static void check_layout(const xsmi_layout *t, const xsmi_layout_settings *s, uint32_t seen)
+{
+    uint32_t next = 1, leaves = 0;
+    uint8_t *found = calloc(t->labels, 1);
+    for (uint32_t v = 0; v < t->nodes; v++) {
+        assert_int_equal(t->first_child[v], next);
+        next = t->first_child[v + 1];
+        const uint32_t children = next - t->first_child[v], n = t->end[v] - t->start[v];
+        if (children == 0) {
+            assert_int_equal(n, 1);
+            const uint32_t label = t->order[t->start[v]];
+            assert_false(found[label]);
+            found[label] = 1;
+            leaves++;
+            continue;
+        }
+        uint32_t at = t->start[v];
+        for (uint32_t c = t->first_child[v]; c < next; c++) {
+            assert_int_equal(t->start[c], at);
+            at = t->end[c];
+        }
+        assert_int_equal(at, t->end[v]);
+        assert_true(children >= 2 || v == 0);
+        assert_true(children <= (s->arity > s->leaf ? s->arity : s->leaf) + (v == 0 && seen < t->labels));
+        if (s->balanced && t->end[v] <= seen && n > s->leaf) {
+            for (uint32_t c = t->first_child[v]; c < next; c++) {
+                const double share = (double)t->pieces[c] / t->pieces[v];
+                assert_true(fabs(t->end[c] - t->start[c] - n * share) <= 5);
+            }
+        }
+    }
+    assert_int_equal(next, t->nodes);
+    assert_int_equal(leaves, t->labels);
+    free(found);
+}
+
+static void test_layout(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const struct {
+        uint32_t labels, classes;
+        xsmi_layout_settings settings;
+    } cases[] = {
+        {1, 1, {16, 100, true, 1, 20}},   {1, 3, {16, 100, true, 1, 20}},      {2, 700, {16, 2, true, 1, 20}},
+        {90, 90, {16, 100, true, 1, 20}}, {1000, 1000, {4, 10, true, 1, 20}},  {1001, 1500, {16, 7, true, 2, 20}},
+        {600, 601, {2, 2, true, 3, 20}},  {1000, 1200, {8, 20, false, 1, 20}}, {300, 300, {2, 2, false, 4, 20}},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        uint32_t *order[3] = {NULL};
+        for (uint32_t n = 1; n <= 3; n++) {
+            xsm_context *ctx = threads(n);
+            xsm_dataset *data = grouped(ctx, cases[k].labels, 10, cases[k].classes);
+            xsmi_label_vectors v;
+            xsmi_layout t;
+            assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
+            assert_ok(xsmi_layout_make(&t, &v, &cases[k].settings, &err), err);
+            check_layout(&t, &cases[k].settings, cases[k].labels);
+            order[n - 1] = malloc(t.labels * sizeof *t.order);
+            memcpy(order[n - 1], t.order, t.labels * sizeof *t.order);
+            assert_memory_equal(order[n - 1], order[0], t.labels * sizeof *t.order);
+            xsmi_layout_free(&t);
+            xsmi_label_vectors_free(&v);
+            xsm_dataset_free(data);
+            xsm_context_free(ctx);
+        }
+        for (uint32_t n = 0; n < 3; n++) {
+            free(order[n]);
+        }
+    }
+}
+
+/* Whether each child of the root has labels of one kind. */
+static bool is_pure(const xsmi_layout *t)
+{
+    for (uint32_t c = 1; c <= 2; c++) {
+        for (uint32_t p = t->start[c]; p < t->end[c]; p++) {
+            if (t->order[p] % 2 != t->order[t->start[c]] % 2) {
+                return false;
+            }
+        }
+    }
+    return t->first_child[1] == 3;
+}
+
+/* Two kinds of one size come apart, from most beginnings: two labels of one kind may be a bad one. */
+static void test_kinds(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = threads(2);
+    xsm_dataset *data = grouped(ctx, 400, 2, 400);
+    xsmi_label_vectors v;
+    assert_ok(xsmi_label_vectors_make(&v, ctx, data, &err), err);
+    for (uint32_t balanced = 0; balanced < 2; balanced++) {
+        uint32_t pure = 0;
+        for (uint32_t seed = 0; seed < 10; seed++) {
+            const xsmi_layout_settings settings = {2, 200, balanced, seed, 20};
+            xsmi_layout t;
+            assert_ok(xsmi_layout_make(&t, &v, &settings, &err), err);
+            pure += is_pure(&t);
+            xsmi_layout_free(&t);
+        }
+        assert_in_range(pure, 4, 10);
+    }
+    xsmi_label_vectors_free(&v);
+    xsm_dataset_free(data);
+    xsm_context_free(ctx);
+}
+
+static xsm_status layout_body(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const bool *balanced = state;
+    xsm_dataset *data = grouped(NULL, 300, 10, 310);
+    const xsmi_layout_settings settings = {4, 10, *balanced, 1, 20};
+    xsmi_label_vectors v;
+    xsmi_layout t;
+    xsm_status status = xsmi_label_vectors_make(&v, ctx, data, err);
+    if (status == XSM_OK) {
+        status = xsmi_layout_make(&t, &v, &settings, err);
+        if (status == XSM_OK) {
+            xsmi_layout_free(&t);
+        }
+        xsmi_label_vectors_free(&v);
+    }
+    xsm_dataset_free(data);
+    return status;
+}
+
+static void test_allocations(void **state)
+{
+    (void)state;
+    bool balanced = true;
+    assert_true(test_every_allocation(layout_body, &balanced) > 20);
+    balanced = false;
+    assert_true(test_every_allocation(layout_body, &balanced) > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_vectors),
+        cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_allocations),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
