@@ -14,6 +14,7 @@
 #include <xsoftmax/estimator.h>
 #include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/optimizer.h>

@@ -264,7 +264,7 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
     }
     for (uint32_t p = 0; p < groups; p++) {
         for (uint32_t c = 0; c < part[p].columns; c++) {
-            xsmi_mark(&w->marks, part[p].feature[c]);
+            xsmi_marks_add(&w->marks, part[p].feature[c]);
         }
         memcpy(g->chunk.bias + p * LANES, part[p].bias, part[p].children * sizeof *g->chunk.bias);
     }
@@ -477,16 +477,22 @@ static void clear(grower *g)
 }
 
 xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
-                           xsmi_class_tree **tree, xsmi_sparse **weights, xsm_error *err)
+                           xsmi_class_tree **tree, xsmi_sparse **weights, xsmi_grow_times *times, xsm_error *err)
 {
     grower g = {.context = v->context, .data = data, .settings = settings, .label = v->label};
     atomic_init(&g.failed, false);
     *tree = NULL;
     *weights = NULL;
-    xsm_status status = prepare(&g, v, err);
+    const double started = xsmi_seconds();
+    xsmi_activity activity;
+    xsmi_begin(&activity, g.context, "clustering labels", "labels", 0);
+    xsm_status status = xsmi_end(&activity, prepare(&g, v, err), err);
+    const double prepared = xsmi_seconds();
     if (status == XSM_OK) {
-        status = train_all(&g, err);
+        xsmi_begin(&activity, g.context, "training nodes", "groups of children", g.parts);
+        status = xsmi_end(&activity, train_all(&g, err), err);
     }
+    *times = (xsmi_grow_times){prepared - started, xsmi_seconds() - prepared};
     if (status == XSM_OK) {
         status = make_tree(&g, tree, err);
     }

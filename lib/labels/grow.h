@@ -19,8 +19,12 @@ typedef struct xsmi_grow_settings {
     int32_t calibrate; /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
 } xsmi_grow_settings;
 
+typedef struct xsmi_grow_times {
+    double clustering, training; /* seconds */
+} xsmi_grow_times;
+
 /* Makes a tree and its weights from rows with at least one label; the caller releases both. */
 xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
-                           xsmi_class_tree **tree, xsmi_sparse **weights, xsm_error *err);
+                           xsmi_class_tree **tree, xsmi_sparse **weights, xsmi_grow_times *times, xsm_error *err);
 
 #endif

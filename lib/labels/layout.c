@@ -211,7 +211,7 @@ xsm_status xsmi_layout_make(xsmi_layout *t, const xsmi_label_vectors *v, const x
                             xsm_error *err)
 {
     *t = (xsmi_layout){.context = v->context, .labels = v->classes, .seen = v->count};
-    layout_work w = {.t = t, .v = v, .settings = settings};
+    layout_work w = {.t = t, .v = v, .settings = settings, .position = settings->position};
     xsm_status status = allocate(t, &w, err);
     if (status == XSM_OK) {
         for (uint32_t l = 0; l < t->labels; l++) {

@@ -16,6 +16,7 @@ typedef struct xsmi_layout_settings {
     bool balanced;  /* children have about as many labels */
     uint64_t seed;
     uint32_t iterations; /* of the clustering */
+    uint64_t position;   /* of the first random stream; each split has the next one */
 } xsmi_layout_settings;
 
 typedef struct xsmi_layout {

@@ -27,7 +27,7 @@ static inline void xsmi_marks_free(xsmi_marks *m, xsm_context *ctx)
     m->word = NULL;
 }
 
-static inline void xsmi_mark(xsmi_marks *m, uint32_t number)
+static inline void xsmi_marks_add(xsmi_marks *m, uint32_t number)
 {
     const size_t w = number / 64;
     m->word[w] |= (uint64_t)1 << number % 64;

@@ -68,7 +68,7 @@ static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows
         for (size_t k = 0; k < x.count; k++) {
             if (x.values[k] != 0.0f) {
                 const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
-                xsmi_mark(&w->marks, f);
+                xsmi_marks_add(&w->marks, f);
                 w->index[at] = f;
                 w->value[at++] = x.values[k];
             }
@@ -349,7 +349,8 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
                          .alpha = w->alpha,
                          .weights = w->weights};
     xsmi_stream stream;
-    xsmi_stream_start(&stream, settings->seed, XSMI_STREAM_LABEL_ORDER, (uint64_t)r->first_child + group * LANES);
+    xsmi_stream_start(&stream, settings->seed, XSMI_STREAM_LABEL_ORDER,
+                      settings->position + r->first_child + group * LANES);
     xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
     memcpy(part->bias, g.bias, sizeof part->bias);
     part->visits = g.visits;

@@ -14,6 +14,7 @@ typedef struct xsmi_node_settings {
     double threshold; /* smaller weights are dropped */
     uint32_t keep;    /* the most weights of a child; 0 = all */
     uint64_t seed;
+    uint64_t position; /* of the tree's first random stream; each group has that of its first child */
 } xsmi_node_settings;
 
 /* The rows of a node, and which children they are positive for. */

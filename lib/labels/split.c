@@ -116,7 +116,7 @@ static bool copy_rows(split_work *w, uint64_t entries)
     for (uint32_t i = 0; i < split->count; i++) {
         const xsmi_features x = xsmi_label_vector(w->v, split->labels[i]);
         for (size_t k = 0; k < x.count; k++) {
-            xsmi_mark(&w->marks, x.index[k]);
+            xsmi_marks_add(&w->marks, x.index[k]);
         }
     }
     w->width = xsmi_marks_take(&w->marks, w->found);

@@ -35,7 +35,7 @@ static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
         const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
         if (x.values[k] != 0.0f) {
             s->sum[f] += weight * x.values[k];
-            xsmi_mark(&s->marks, f);
+            xsmi_marks_add(&s->marks, f);
         }
     }
 }

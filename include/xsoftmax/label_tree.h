@@ -1,0 +1,135 @@
+/**
+ * @file label_tree.h
+ * @brief Label trees: sparse linear classifiers in a tree over very many labels, trained in one pass over its nodes.
+ */
+#ifndef XSOFTMAX_LABEL_TREE_H
+#define XSOFTMAX_LABEL_TREE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/dataset.h>
+#include <xsoftmax/model.h>
+#include <xsoftmax/option.h>
+
+/** @defgroup label_tree Label trees
+ *
+ * For tens of thousands to millions of labels over sparse rows. Labels are put into a tree, so that labels with similar
+ * rows are near each other; every node has a linear classifier against its siblings, trained on the rows that have a
+ * label under its parent. A label's score is that of its path, and prediction follows the best few nodes of each level.
+ * Weights near zero are dropped and the others stored sparsely. (Prabhu, Kag, Harsola, Agrawal and Varma, Parabel,
+ * 2018; Khandagale, Xiao and Babbar, Bonsai, 2020; Yu, Zhong, Zhang, Chang and Dhillon, PECOS, 2022.)
+ *  @{ */
+
+/** How labels are divided between the children of a node. */
+enum {
+    XSM_LABEL_TREE_BALANCED = 0, /**< Halves of equal size, divided again, by balanced spherical 2-means (Parabel). */
+    XSM_LABEL_TREE_CLUSTERS = 1  /**< `arity` clusters of any size, by spherical k-means (Bonsai). */
+};
+
+/** What the scores of nodes become. */
+enum {
+    XSM_LABEL_TREE_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
+    XSM_LABEL_TREE_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids on
+                                   its path, fitted to be right. */
+    XSM_LABEL_TREE_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
+    XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel). */
+};
+
+/** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT, which has the defaults. The table of
+ *  xsm_label_tree_option() has an option of each member's name and says its range. */
+typedef struct xsm_label_tree_options {
+    size_t size;        /**< sizeof(xsm_label_tree_options). */
+    int64_t trees;      /**< Trees, of other seeds; probabilities are averaged. */
+    int64_t arity;      /**< Most children of a node whose children are not labels. */
+    int64_t leaf;       /**< Most labels under a node whose children are labels. */
+    int64_t rounds;     /**< Most iterations of a clustering. It ends when no label moves any more. */
+    int64_t iterations; /**< Most passes over the rows of a node. */
+    int64_t keep;       /**< Most weights of a node, the largest; 0 = all above the threshold. */
+    int64_t seed;       /**< Seed of the random starts and orders. */
+    double cost;        /**< C: weight of the loss against the penalty |w|^2/2. */
+    double epsilon;     /**< Tolerance of the solver: largest difference of projected gradients. */
+    double threshold;   /**< Weights with a smaller absolute value are dropped. */
+    int32_t balance;    /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
+    int32_t link;       /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
+} xsm_label_tree_options;
+
+/** Starting value of an #xsm_label_tree_options. */
+#define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
+    {                                                                                                                  \
+        sizeof(xsm_label_tree_options), 1, 16, 100, 20, 100, 0, 1, 1, 0.1, 0.1, 0, 0                                   \
+    }
+
+/** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */
+typedef struct xsm_label_tree_result {
+    size_t size;               /**< sizeof(xsm_label_tree_result). */
+    uint64_t nodes;            /**< Nodes of all trees, the leaves included. */
+    uint64_t weights;          /**< Weights that are kept. */
+    uint64_t bytes;            /**< Memory of weights and trees. */
+    double clustering_seconds; /**< Seconds for the label vectors and the trees' shapes. */
+    double training_seconds;   /**< Seconds for the classifiers. */
+    uint32_t depth;            /**< Steps from the root to the lowest label, of the deepest tree. */
+    int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_AUTO, or the option. */
+} xsm_label_tree_result;
+
+/** Starting value of an #xsm_label_tree_result. */
+#define XSM_LABEL_TREE_RESULT_INIT                                                                                     \
+    {                                                                                                                  \
+        sizeof(xsm_label_tree_result), 0, 0, 0, 0, 0, 0, 0                                                             \
+    }
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Trains a label tree.
+ *
+ *  A label's vector is the sum of its rows, each divided by the square root of its number of labels, at unit length.
+ * From the root down, the labels of a node are divided by these vectors until it has at most `leaf` of them. Then each
+ * child of a node gets a classifier, which minimises (|w|^2 + b^2)/2 + C sum_i max(0, 1 - y_i (w x_i + b))^2 over the
+ * rows with a label under the node, y_i = 1 where one is under the child, else -1, by dual coordinate descent with
+ * shrinking (Hsieh, Chang, Lin, Keerthi and Sundararajan, 2008). Rows are used as they are: the defaults are right for
+ * rows of unit length (xsm_transform_new() with `unit`). Rows without a known label count for nothing. A class without
+ * rows is at the end of every list.
+ *
+ *  Unless the link is #XSM_LABEL_TREE_HINGE, the scores of each level get a scale and a shift (softmax: a scale) that
+ *  make them the logarithms of odds (softmax: of probabilities) of rows that were not seen. They are fitted to about
+ *  4,096 training rows a level, of which each is scored as if it had been left out (leave-one-out formula of least
+ *  squares with the diagonal of the Hessian).
+ *
+ *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
+ *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
+ *
+ *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), 4
+ * bytes for each row, label and level, and for each thread a copy of the rows of a node that has less than half of the
+ * rows, 64 bytes for each of its features, and 64 for each of its rows.
+ *  @param context   context whose threads are used, or NULL
+ *  @param train     rows with labels, sparse or dense, in memory or in a cache
+ *  @param options   settings, or NULL
+ *  @param[out] out  the model
+ *  @param[in,out] result what was done (start it with #XSM_LABEL_TREE_RESULT_INIT), or NULL
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE for rows without features or without a known
+ * label; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is not
+ * finite; #XSM_CANCELLED; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
+ * #XSM_ERROR_STRUCT_NEW. O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
+XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
+                                      const xsm_label_tree_options *options, xsm_model **out,
+                                      xsm_label_tree_result *result, xsm_error *err);
+
+/** Option number `index` of the table, NULL past the last; `offset` is that of the member in #xsm_label_tree_options.
+ */
+XSM_API const xsm_option *xsm_label_tree_option(size_t index);
+/** Sets an option by its name.
+ *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_RANGE; #XSM_ERROR_FORMAT for a value that is not of the option's type;
+ *          #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. */
+XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
+                                      xsm_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif

@@ -1,0 +1,249 @@
+/* The public fit of label trees: options, one tree after another, the model. */
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/option.h"
+#include "labels/grow.h"
+#include "model/model.h"
+
+#include <xsoftmax/label_tree.h>
+
+static const char *const balances[] = {"balanced", "clusters", NULL};
+static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};
+
+#define TYPE xsm_label_tree_options
+static const xsm_option options[] = {
+    XSMI_OPTION_INT("trees", TYPE, trees, "1", 1, XSMI_LABEL_TREES,
+                    "trees, of other seeds, whose probabilities are averaged"),
+    XSMI_OPTION_INT("arity", TYPE, arity, "16", 2, 4096, "most children of a node whose children are not labels"),
+    XSMI_OPTION_INT("leaf", TYPE, leaf, "100", 2, 4096, "most labels under a node whose children are labels"),
+    XSMI_OPTION_CHOICE("balance", TYPE, balance, balances, "balanced",
+                       "divide labels into parts of equal size, or into clusters of any size"),
+    XSMI_OPTION_INT("rounds", TYPE, rounds, "20", 1, 10000, "most iterations of a clustering"),
+    XSMI_OPTION_DOUBLE("cost", TYPE, cost, "1", 1e-6, 1e6, "weight of the squared hinge against the penalty |w|^2/2"),
+    XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, "0.1", 0, 10,
+                       "tolerance of the solver: largest difference of projected gradients"),
+    XSMI_OPTION_INT("iterations", TYPE, iterations, "100", 1, 1000000, "most passes over the rows of a node"),
+    XSMI_OPTION_DOUBLE("threshold", TYPE, threshold, "0.1", 0, 1e6,
+                       "weights with a smaller absolute value are dropped"),
+    XSMI_OPTION_INT("keep", TYPE, keep, "0", 0, 4294967295.0,
+                    "most weights of a node, the largest; 0 = all above the threshold"),
+    XSMI_OPTION_CHOICE("link", TYPE, link, links, "auto",
+                       "what scores become: probabilities of each label, or of all together, or scores that rank only"),
+    XSMI_OPTION_SEED(TYPE, "seed of the random starts and orders"),
+};
+static const xsmi_option_table table = XSMI_OPTION_TABLE(options);
+
+const xsm_option *xsm_label_tree_option(size_t index)
+{
+    return index < table.count ? xsmi_option_at(&table, index) : NULL;
+}
+
+static xsm_status read_options(const xsm_label_tree_options *given, xsm_label_tree_options *o, xsm_error *err)
+{
+    *o = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    return xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_label_tree_options), given, "xsm_label_tree_options", err);
+}
+
+xsm_status xsm_label_tree_set(xsm_label_tree_options *o, const char *name, const char *value, xsm_error *err)
+{
+    XSMI_ENTER();
+    if (!o || !name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_label_tree_set: %s is NULL", o ? "name" : "options");
+    }
+    xsm_label_tree_options known;
+    XSMI_TRY(read_options(o, &known, err));
+    const xsmi_option_group group = {
+        .kind = "method", .name = "label-tree", .table = {{0}, {0}, table}, .values = {NULL, NULL, &known}};
+    XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_label_tree_options), o, "xsm_label_tree_options",
+                              err);
+}
+
+/* Checks the numbers that a program has set by itself. */
+static xsm_status check_options(const xsm_label_tree_options *o, xsm_error *err)
+{
+    xsm_label_tree_options copy = *o;
+    for (size_t i = 0; i < table.count; i++) {
+        const xsm_option *option = &options[i];
+        const char *at = (const char *)o + option->offset;
+        if (option->type == XSM_OPTION_DOUBLE) {
+            XSMI_TRY(xsmi_option_set_double(option, &copy, *(const double *)(const void *)at, err));
+        } else if (option->type == XSM_OPTION_INT) {
+            XSMI_TRY(xsmi_option_set_int(option, &copy, *(const int64_t *)(const void *)at, err));
+        } else {
+            const int32_t chosen = *(const int32_t *)(const void *)at;
+            int32_t choices = 0;
+            while (option->choices[choices]) {
+                choices++;
+            }
+            if (chosen < 0 || chosen >= choices) {
+                return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' is %d; accepted is 0 to %d", option->name, chosen,
+                                 choices - 1);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Refuses rows that cannot be trained on; *several says that a row has more than one known label. */
+static xsm_status check_rows(const xsm_dataset *d, bool *several, xsm_error *err)
+{
+    if (d->features == 0) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the rows have no features; a label tree needs some");
+    }
+    if (d->rows > UINT32_MAX - 1) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows; a label tree takes up to 4,294,967,294",
+                         (unsigned long long)d->rows);
+    }
+    if (d->classes > INT32_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; a label tree takes up to 2,147,483,647", d->classes);
+    }
+    XSMI_TRY(xsmi_check_dimensions(d->features, d->classes, err));
+    bool any = false;
+    *several = false;
+    for (uint64_t r = 0; r < d->rows; r++) {
+        size_t n, known = 0;
+        const uint32_t *labels = xsmi_dataset_labels(d, r, &n);
+        for (size_t k = 0; k < n; k++) {
+            known += labels[k] < d->classes;
+        }
+        any = any || known > 0;
+        *several = *several || known > 1;
+    }
+    return any ? XSM_OK : xsmi_fail(err, XSM_ERROR_SHAPE, "no row has a known label; a label tree needs one");
+}
+
+/* -- all ----------------------------------------------------------------------------------------------------------- */
+
+static const int32_t calibrations[] = {
+    [XSM_LABEL_TREE_SIGMOID] = XSMI_GROW_SIGMOID,
+    [XSM_LABEL_TREE_SOFTMAX] = XSMI_GROW_SOFTMAX,
+    [XSM_LABEL_TREE_HINGE] = XSMI_GROW_PLAIN,
+};
+static const int32_t model_links[] = {
+    [XSM_LABEL_TREE_SIGMOID] = XSMI_LINK_LOG_SIGMOID,
+    [XSM_LABEL_TREE_SOFTMAX] = XSMI_LINK_SOFTMAX,
+    [XSM_LABEL_TREE_HINGE] = XSMI_LINK_SQUARED_HINGE,
+};
+
+static xsmi_grow_settings settings_of(const xsm_label_tree_options *o, uint64_t tree)
+{
+    const uint64_t position = tree << 48, seed = (uint64_t)o->seed;
+    return (xsmi_grow_settings){.layout = {.arity = (uint32_t)o->arity,
+                                           .leaf = (uint32_t)o->leaf,
+                                           .balanced = o->balance == XSM_LABEL_TREE_BALANCED,
+                                           .seed = seed,
+                                           .iterations = (uint32_t)o->rounds,
+                                           .position = position},
+                                .node = {.dual = {o->cost, o->epsilon, (uint32_t)o->iterations},
+                                         .threshold = o->threshold,
+                                         .keep = (uint32_t)o->keep,
+                                         .seed = seed,
+                                         .position = position},
+                                .calibrate = calibrations[o->link]};
+}
+
+static void add_to_result(xsm_label_tree_result *r, const xsmi_label_tree *tree)
+{
+    r->nodes += tree->tree->nodes;
+    r->weights += xsmi_sparse_entries(tree->weights);
+    r->bytes += xsmi_sparse_bytes(tree->weights) + 4 * (uint64_t)tree->tree->nodes;
+    r->depth = tree->tree->depth > r->depth ? tree->tree->depth : r->depth;
+}
+
+static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const xsm_label_tree_options *o,
+                             xsmi_label_tree *trees, xsm_label_tree_result *result, xsm_error *err)
+{
+    const double started = xsmi_seconds();
+    xsmi_label_vectors vectors;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "making label vectors", "labels", train->classes);
+    XSMI_TRY(xsmi_end(&activity, xsmi_label_vectors_make(&vectors, ctx, train, err), err));
+    result->clustering_seconds = xsmi_seconds() - started;
+    xsm_status status = XSM_OK;
+    for (int64_t t = 0; t < o->trees && status == XSM_OK; t++) {
+        const xsmi_grow_settings settings = settings_of(o, (uint64_t)t);
+        xsmi_grow_times times = {0, 0};
+        status = xsmi_label_grow(&vectors, train, &settings, &trees[t].tree, &trees[t].weights, &times, err);
+        result->clustering_seconds += times.clustering;
+        result->training_seconds += times.training;
+        if (status == XSM_OK) {
+            add_to_result(result, &trees[t]);
+        }
+    }
+    xsmi_label_vectors_free(&vectors);
+    return status;
+}
+
+static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const xsmi_label_tree *trees,
+                             const xsm_label_tree_options *o, xsm_model **out, xsm_error *err)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_model *model;
+    XSMI_TRY(xsm_dataset_get_class_map(train, &map, err));
+    XSMI_TRY(xsmi_model_of_label_trees(ctx, model_links[o->link], trees, (uint32_t)o->trees, &model, err));
+    xsm_status status = xsm_model_set_class_map(model, &map, err);
+    if (status != XSM_OK) {
+        xsm_model_free(model);
+        return status;
+    }
+    *out = model;
+    return XSM_OK;
+}
+
+static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, xsm_label_tree_options *o, xsm_model **out,
+                      xsm_label_tree_result *result, xsm_error *err)
+{
+    xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
+    bool several = false;
+    XSMI_TRY(check_rows(train, &several, err));
+    if (o->link == XSM_LABEL_TREE_AUTO) {
+        o->link = several ? XSM_LABEL_TREE_SIGMOID : XSM_LABEL_TREE_SOFTMAX;
+    }
+    result->link = o->link;
+    xsm_status status = grow_trees(ctx, train, o, trees, result, err);
+    if (status == XSM_OK) {
+        status = make_model(ctx, train, trees, o, out, err);
+    }
+    for (int64_t t = 0; t < o->trees; t++) {
+        xsmi_class_tree_release(trees[t].tree);
+        xsmi_sparse_release(trees[t].weights);
+    }
+    return status;
+}
+
+xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
+                              xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
+{
+    XSMI_ENTER();
+    if (!train || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
+    }
+    xsm_label_tree_options o;
+    xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
+    XSMI_TRY(read_options(given, &o, err));
+    XSMI_TRY(check_options(&o, err));
+    if (result) {
+        XSMI_TRY(xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
+                                    "xsm_label_tree_result", err));
+    }
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsm_model *model = NULL;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "training a label tree", "trees", (uint64_t)o.trees);
+    xsm_status status = xsmi_end(&activity, fit(ctx, train, &o, &model, &done, err), err);
+    if (status == XSM_OK && result) {
+        status = xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
+                                    "xsm_label_tree_result", err);
+    }
+    if (status == XSM_OK) {
+        *out = model;
+    } else {
+        xsm_model_free(model);
+    }
+    xsm_context_free(ctx);
+    return status;
+}

@@ -1,0 +1,421 @@
+/*
+ * xsm_fit_label_tree(): the same model on any number of threads and any processor, dense and sparse rows; what it
+ * learns; probabilities; options; errors; cancelling; memory.
+ */
+#include "training.h"
+
+#include "base/random.h"
+#include "labels/grow.h"
+
+#include <xsoftmax/label_tree.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LABELS = 300, GROUPS = 20, FEATURES = 400, ROWS = 1800 };
+
+/* Rows of labels that look alike in groups: words of the group, two words of each label, noise. Row i has the label i %
+ * LABELS, and up to `most` labels of its group. */
+static xsm_dataset *look_alikes(uint64_t seed, uint32_t rows, uint32_t most, uint32_t classes, bool sparse)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    float *x = calloc((size_t)rows * FEATURES, sizeof *x);
+    uint64_t *offsets = malloc((rows + 1) * sizeof *offsets), *starts = malloc((rows + 1) * sizeof *starts);
+    uint32_t *labels = malloc((size_t)rows * most * sizeof *labels);
+    uint32_t *index = malloc((size_t)rows * FEATURES * sizeof *index);
+    float *values = malloc((size_t)rows * FEATURES * sizeof *values);
+    uint64_t count = 0, at = 0;
+    for (uint32_t r = 0; r < rows; r++) {
+        float *row = x + (size_t)r * FEATURES;
+        const uint32_t label = r % LABELS, group = label % GROUPS;
+        const uint32_t n = 1 + (uint32_t)(test_next(&seed) % most);
+        offsets[r] = count;
+        for (uint32_t k = 0; k < n; k++) {
+            const uint32_t l = (label + k * GROUPS) % LABELS;
+            labels[count++] = l;
+            row[100 + l] = 1;
+            row[group * 5 + test_next(&seed) % 5] = 1;
+        }
+        row[test_next(&seed) % 100] = 1;
+        double square = 0;
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            square += (double)row[f];
+        }
+        starts[r] = at;
+        for (uint32_t f = 0; f < FEATURES; f++) {
+            if (row[f] > 0) {
+                row[f] = (float)(1 / sqrt(square));
+                index[at] = f;
+                values[at++] = row[f];
+            }
+        }
+    }
+    offsets[rows] = count;
+    starts[rows] = at;
+    xsm_labels labelled = XSM_LABELS_INIT;
+    labelled.classes = classes;
+    labelled.offsets = offsets;
+    labelled.labels = labels;
+    xsm_dataset *data;
+    if (sparse) {
+        xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
+        csr.offsets = starts;
+        csr.index = index;
+        csr.values = values;
+        csr.rows = rows;
+        csr.features = FEATURES;
+        csr.dtype = XSM_DTYPE_FLOAT32;
+        csr.labels = &labelled;
+        assert_ok(xsm_dataset_from_csr(NULL, &csr, &data, &err), err);
+    } else {
+        xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+        dense.values = x;
+        dense.rows = rows;
+        dense.features = FEATURES;
+        dense.dtype = XSM_DTYPE_FLOAT32;
+        dense.labels = &labelled;
+        assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    }
+    free(x);
+    free(offsets);
+    free(starts);
+    free(labels);
+    free(index);
+    free(values);
+    return data;
+}
+
+static xsm_label_tree_options small_trees(void)
+{
+    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+    o.arity = 4;
+    o.leaf = 20;
+    return o;
+}
+
+/* The bytes of the model's file. */
+static char *saved(const xsm_model *m, size_t *size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = test_path("label-tree.model");
+    assert_ok(xsm_model_save(m, path, &err), err);
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    char *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+/* Fits and compares with the bytes of the first call. */
+static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_label_tree_options *o, char **first,
+                        size_t *size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m;
+    size_t length;
+    assert_ok(xsm_fit_label_tree(ctx, data, o, &m, NULL, &err), err);
+    char *bytes = saved(m, &length);
+    xsm_model_free(m);
+    if (*first) {
+        assert_int_equal(length, *size);
+        assert_memory_equal(bytes, *first, length);
+        free(bytes);
+    } else {
+        *first = bytes;
+        *size = length;
+    }
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 4; k++) {
+        xsm_label_tree_options o = small_trees();
+        o.balance = k == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
+        o.trees = k == 1 ? 2 : 1;
+        o.keep = k == 3 ? 10 : 0;
+        for (int sparse = 0; sparse < 2; sparse++) {
+            char *first = NULL;
+            size_t size = 0;
+            xsm_dataset *data = look_alikes(3, ROWS, k == 0 ? 1 : 3, LABELS + 5, sparse);
+            for (uint32_t threads = 1; threads <= 3; threads++) {
+                for (int runner = TEST_BUILT_IN; runner <= TEST_PTHREADS; runner++) {
+                    xsm_context *ctx = test_context(threads, runner, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
+                    expect_bits(ctx, data, &o, &first, &size);
+                    xsm_context_free(ctx);
+                }
+            }
+            xsm_context *scalar =
+                test_context(1, TEST_BUILT_IN, XSM_CPU_DISABLE_AVX512 | XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON);
+            expect_bits(scalar, data, &o, &first, &size);
+            xsm_context_free(scalar);
+            xsm_dataset_free(data);
+            free(first);
+        }
+    }
+}
+
+/* Other seeds give other trees. */
+static void test_seed(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
+    xsm_label_tree_options o = small_trees();
+    char *bytes[2];
+    size_t size[2];
+    for (int k = 0; k < 2; k++) {
+        xsm_model *m;
+        o.seed = k;
+        assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
+        bytes[k] = saved(m, &size[k]);
+        xsm_model_free(m);
+    }
+    assert_true(size[0] != size[1] || memcmp(bytes[0], bytes[1], size[0]) != 0);
+    free(bytes[0]);
+    free(bytes[1]);
+    xsm_dataset_free(data);
+}
+
+/* New rows of the labels are found; the share is known, as each row has two words that only its label has. */
+static void test_learns(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const int32_t links[] = {XSM_LABEL_TREE_AUTO, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX,
+                                    XSM_LABEL_TREE_HINGE};
+    for (uint32_t most = 1; most <= 3; most += 2) {
+        xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
+        xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
+        for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
+            for (int balance = 0; balance < 2; balance++) {
+                xsm_label_tree_options o = small_trees();
+                xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
+                xsm_model *m;
+                TEST_METRICS(metrics, 5);
+                o.link = links[k];
+                o.balance = balance;
+                assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, &result, &err), err);
+                assert_int_equal(result.link, links[k] != XSM_LABEL_TREE_AUTO ? links[k]
+                                              : most == 1                     ? XSM_LABEL_TREE_SOFTMAX
+                                                                              : XSM_LABEL_TREE_SIGMOID);
+                assert_true(result.nodes > LABELS + 7 && result.weights > LABELS && result.bytes > 5 * result.weights);
+                assert_in_range(result.depth, 2, 6);
+                assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
+                assert_true(metrics.precision[0] > 0.95);
+                xsm_model_free(m);
+            }
+        }
+        xsm_dataset_free(train);
+        xsm_dataset_free(test);
+    }
+}
+
+/* All classes, the two without rows among them, have probabilities that sum to one. */
+static void test_probabilities(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { CLASSES = LABELS + 2 };
+    xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
+    xsm_label_tree_options o = small_trees();
+    o.trees = 2;
+    xsm_model *m;
+    assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
+    float *scores = malloc((size_t)100 * CLASSES * sizeof *scores);
+    test_all_scores(m, test, scores);
+    for (uint32_t r = 0; r < 100; r++) {
+        double sum = 0, best = 0;
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            const double p = exp((double)scores[(size_t)r * CLASSES + k]);
+            sum += p;
+            best = p > best ? p : best;
+        }
+        assert_true(fabs(sum - 1) < 1e-4);
+        for (uint32_t k = LABELS; k < CLASSES; k++) {
+            assert_true(exp((double)scores[(size_t)r * CLASSES + k]) < best);
+        }
+    }
+    free(scores);
+    xsm_model_free(m);
+    xsm_dataset_free(train);
+    xsm_dataset_free(test);
+}
+
+/* No child has more weights than asked for, and none is below the threshold. */
+static void test_pruning(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
+    xsm_label_tree_options o = small_trees();
+    o.link = XSM_LABEL_TREE_HINGE; /* weights as the solver has them */
+    for (int k = 0; k < 2; k++) {
+        o.keep = k == 0 ? 0 : 3;
+        o.threshold = k == 0 ? 0.3 : 0;
+        xsm_model *m;
+        assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
+        const xsmi_sparse *w = m->trees->tree[0].weights;
+        uint32_t *counts = calloc(w->rows, sizeof *counts);
+        uint32_t most = 0;
+        for (uint32_t c = 0; c < w->chunks; c++) {
+            for (uint64_t e = w->places[c].entry; e < w->places[c + 1].entry; e++) {
+                const uint32_t row = w->places[c].row + w->row8[e];
+                most = ++counts[row] > most ? counts[row] : most;
+                assert_true(fabsf(w->values[e]) >= (float)o.threshold && w->values[e] != 0.0f);
+            }
+        }
+        assert_true(k == 0 ? most > 3 : most == 3);
+        free(counts);
+        xsm_model_free(m);
+    }
+    xsm_dataset_free(data);
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    /* The table's defaults are those of the initialiser. */
+    const xsm_label_tree_options initial = XSM_LABEL_TREE_OPTIONS_INIT;
+    xsm_label_tree_options set;
+    memset(&set, 0, sizeof set);
+    set.size = sizeof set;
+    size_t count = 0;
+    for (const xsm_option *o; (o = xsm_label_tree_option(count)); count++) {
+        assert_ok(xsm_label_tree_set(&set, o->name, o->initial, &err), err);
+    }
+    assert_memory_equal(&set, &initial, sizeof set);
+    assert_int_equal(count, 12);
+    assert_ok(xsm_label_tree_set(&set, "trees", "3", &err), err);
+    assert_ok(xsm_label_tree_set(&set, "balance", "clusters", &err), err);
+    assert_true(set.trees == 3 && set.balance == XSM_LABEL_TREE_CLUSTERS);
+    assert_fails(xsm_label_tree_set(&set, "tree", "3", &err), XSM_ERROR_NAME, err);
+    assert_non_null(strstr(err.message, "trees"));
+    assert_fails(xsm_label_tree_set(&set, "trees", "0", &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_label_tree_set(&set, "trees", "few", &err), XSM_ERROR_FORMAT, err);
+    assert_fails(xsm_label_tree_set(&set, "trees", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_label_tree_set(NULL, "trees", "3", &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(set.trees, 3);
+
+    xsm_dataset *data = look_alikes(3, 200, 1, LABELS, true);
+    xsm_model *m = NULL;
+    set = initial;
+    set.arity = 1;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "arity"));
+    set = initial;
+    set.cost = NAN;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    set = initial;
+    set.link = 4;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_fit_label_tree(NULL, NULL, NULL, &m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_fit_label_tree(NULL, data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_null(m);
+    xsm_dataset_free(data);
+}
+
+/* Few labels, one label, rows without labels or features, and none that can be learnt from. */
+static void test_edges(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const float x[] = {1, 0, 0, 1, 0, 0};
+    static const uint64_t offsets[] = {0, 1, 1, 2};
+    static const uint32_t labels[][2] = {{0, 1}, {2, 2}, {XSM_CLASS_UNSEEN, 1}, {XSM_CLASS_UNSEEN, XSM_CLASS_UNSEEN}};
+    for (size_t k = 0; k < 4; k++) {
+        xsm_labels labelled = XSM_LABELS_INIT;
+        labelled.classes = 3;
+        labelled.offsets = offsets;
+        labelled.labels = labels[k];
+        xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+        dense.values = x;
+        dense.rows = 3;
+        dense.features = 2;
+        dense.dtype = XSM_DTYPE_FLOAT32;
+        dense.labels = &labelled;
+        xsm_dataset *data;
+        xsm_model *m = NULL;
+        assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+        if (k == 3) {
+            assert_fails(xsm_fit_label_tree(NULL, data, NULL, &m, NULL, &err), XSM_ERROR_SHAPE, err);
+        } else {
+            assert_ok(xsm_fit_label_tree(NULL, data, NULL, &m, NULL, &err), err);
+            float scores[9];
+            test_all_scores(m, data, scores);
+            for (size_t i = 0; i < 9; i++) {
+                assert_true(isfinite(scores[i]) && scores[i] <= 0);
+            }
+            const uint32_t first = k == 0 ? 0 : k == 1 ? 2 : 1;
+            for (uint32_t c = 0; c < 3; c++) {
+                assert_true(scores[first] >= scores[c]);
+            }
+            xsm_model_free(m);
+        }
+        xsm_dataset_free(data);
+    }
+}
+
+static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const xsm_dataset *data = state;
+    xsm_label_tree_options o = small_trees();
+    o.trees = 2;
+    xsm_model *m;
+    const xsm_status status = xsm_fit_label_tree(ctx, data, &o, &m, NULL, err);
+    if (status == XSM_OK) {
+        xsm_model_free(m);
+    }
+    return status;
+}
+
+static void test_every(void **state)
+{
+    (void)state;
+    xsm_dataset *data = look_alikes(3, 600, 2, LABELS, true);
+    assert_true(test_every_allocation(fit_body, data) > 50);
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        test_every_poll(fit_body, data, threads, 10, "making label vectors, clustering labels, training nodes");
+    }
+    xsm_dataset_free(data);
+}
+
+static void *small_stack(void *state)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    return fit_body(state, NULL, &err) == XSM_OK ? state : NULL;
+}
+
+static void test_stack(void **state)
+{
+    (void)state;
+    xsm_dataset *data = look_alikes(3, ROWS, 2, LABELS, true);
+    pthread_attr_t attributes;
+    pthread_t thread;
+    void *done = NULL;
+    assert_int_equal(pthread_attr_init(&attributes), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attributes, (size_t)128 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &attributes, small_stack, data), 0);
+    assert_int_equal(pthread_join(thread, &done), 0);
+    assert_non_null(done);
+    pthread_attr_destroy(&attributes);
+    xsm_dataset_free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),    cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_edges),         cmocka_unit_test(test_every),   cmocka_unit_test(test_stack),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
