@@ -2,6 +2,7 @@
 #include "cli.h"
 
 #include <xsoftmax.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
@@ -106,8 +107,23 @@ static void show_parts(const kind *part, const char *option)
     }
 }
 
+/* The options of the method that is no estimator. */
+static int show_label_tree(void)
+{
+    const xsm_option *option;
+    printf("label-tree: sparse classifiers in a tree over the labels (--method)\n\n"
+           "Options, each given as --set NAME=VALUE:\n");
+    for (size_t i = 0; (option = xsm_label_tree_option(i)) != NULL; i++) {
+        show_option("", option);
+    }
+    return CLI_DONE;
+}
+
 static int show(const kind *k, const char *name)
 {
+    if (k == &estimator_kind && strcmp(name, "label-tree") == 0) {
+        return show_label_tree();
+    }
     size_t index = 0;
     while (k->name(index) && strcmp(k->name(index), name) != 0) {
         index++;

@@ -20,8 +20,14 @@ char *cli_train_json(const cli_run *r)
     const xsm_model_info about = cli_model_info(r->model);
     cli_json json = {out, 0};
     cli_json_open(&json, NULL);
-    cli_json_text(&json, "method", r->estimator_name);
-    cli_json_text(&json, "estimator", r->estimator_name);
+    if (r->method >= 0) {
+        cli_json_text(&json, "method", cli_method_words[r->method]);
+        cli_json_null(&json, "estimator");
+        cli_label_tree_json(&json, r);
+    } else {
+        cli_json_text(&json, "method", r->estimator_name);
+        cli_json_text(&json, "estimator", r->estimator_name);
+    }
     cli_json_whole(&json, "examples", r->train_info.rows);
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
@@ -131,7 +137,9 @@ void cli_train_report(const cli_run *r)
     if (r->warm_path) {
         printf("%-10s from %s, with %s new classes\n", "start", r->warm_path, cli_grouped(r->new_classes, &a));
     }
-    if (r->full) {
+    if (r->method >= 0) {
+        cli_label_tree_report(r);
+    } else if (r->full) {
         printf("%-10s %s by lbfgs, %s iterations, %s passes over the rows in %s (%s)\n", "training", r->estimator_name,
                cli_grouped(r->end.epoch, &a), cli_grouped(r->fit.evaluations, &b), cli_seconds(r->end.seconds, &d),
                ends_told[r->fit.end]);

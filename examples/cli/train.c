@@ -118,8 +118,12 @@ static int train(cli_run *r)
     code = code == CLI_GO_ON ? cli_train_read(r) : code;
     code = code == CLI_GO_ON && r->dry ? cli_dry_run(r) : code;
     code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
-    code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
-    code = code == CLI_GO_ON ? cli_train_run(r) : code;
+    if (r->method >= 0) {
+        code = code == CLI_GO_ON ? cli_label_tree_run(r) : code;
+    } else {
+        code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
+        code = code == CLI_GO_ON ? cli_train_run(r) : code;
+    }
     code = code == CLI_GO_ON ? finish(r, &json) : code;
     cli_note_clear();
     if (code == CLI_GO_ON) {
@@ -166,6 +170,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .entered = cli_clock(),
         .model_bytes = (double)NAN,
         .hidden = {0, -1, -1, 0},
+        .method = -1,
+        .tree_result = XSM_LABEL_TREE_RESULT_INIT,
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
         .chosen = XSM_CHOICE_INFO_INIT,
@@ -189,10 +195,13 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"transform", CLI_TEXT, &r.transform_text, "STEPS", "of tfidf, unit and truncate=N, with commas, in that order",
          NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},
+        {"method", CLI_CHOICE, &r.method, "NAME",
+         "label-tree: sparse classifiers in a tree over the labels, for very many of them (an estimator)",
+         cli_method_words, 0, 0, 0, 0},
         {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (chosen from the rows)", NULL, 0,
          0, 0, 0},
         {"set", CLI_LIST, &r.sets, "KEY=VALUE",
-         "an option of the estimator (see 'xsoftmax estimators NAME'); of the optimizer: optimizer.KEY", NULL, 0, 0, 0,
+         "an option of the estimator or method (see 'xsoftmax estimators NAME'); of the optimizer: optimizer.KEY", NULL, 0, 0, 0,
          0},
         {"ridge", CLI_REAL, &r.ridge, "MU",
          "add (MU/2) ||W||^2 to the sum of the losses (0, or chosen with the estimator)", NULL, 0, INFINITY, 0, 0},

@@ -52,6 +52,8 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 /* The largest value of --pairs. */
 #define CLI_PAIRS_MOST 1e6
 
+extern const char *const cli_method_words[]; /* of --method */
+
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
     const char *model_path, *history_path, *history_measures, *checkpoint_path, *resume_path, *warm_path;
@@ -66,6 +68,9 @@ typedef struct cli_run {
     int unevaluated;    /* --no-evaluate */
     int evaluate_train; /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
+    int method;                        /* of --method; -1: an estimator trains */
+    xsm_label_tree_options tree;       /* of a label tree */
+    xsm_label_tree_result tree_result; /* the same */
     double time_budget;   /* seconds; 0 = none */
     double pairs;         /* their strength; 0: no pairs; < 0: not given */
     int full;             /* all rows at once: lbfgs */
@@ -143,6 +148,12 @@ int cli_train_evaluate(cli_run *run);
 
 /* --dry-run (dry_run.c): says what the rows are that were read, and what each way of training would need in memory. */
 int cli_dry_run(const cli_run *run);
+
+/* --method label-tree (label_tree.c): in place of estimator, model and training. */
+int cli_label_tree_prepare(cli_run *run);
+int cli_label_tree_run(cli_run *run);
+void cli_label_tree_report(const cli_run *run);
+void cli_label_tree_json(cli_json *json, const cli_run *run);
 
 /* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
  * error. */

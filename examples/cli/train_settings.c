@@ -205,6 +205,12 @@ static int check_score(const cli_run *r)
 
 int cli_train_prepare(cli_run *r)
 {
+    if (r->method >= 0) {
+        const int refused = cli_label_tree_prepare(r);
+        if (refused != CLI_GO_ON) {
+            return refused;
+        }
+    }
     const char *hidden = r->hidden.size ? "hidden" : cli_hidden_companion(&r->hidden);
     const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->score >= 0 ? "score" : NULL;
     if (r->warm_path && models) {
@@ -225,12 +231,12 @@ int cli_train_prepare(cli_run *r)
     if (r->score > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
         r->estimator_name = "softmax";
     }
-    r->choose = !r->estimator_name || r->time_budget > 0;
-    if (!r->estimator_name && r->sets.count > 0) {
+    r->choose = r->method < 0 && (!r->estimator_name || r->time_budget > 0);
+    if (r->method < 0 && !r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
     }
     int code = r->resume_path && !r->estimator_name ? cli_checkpoint_recall_choice(r) : CLI_GO_ON;
-    code = code == CLI_GO_ON ? choose_optimizer(r) : code;
+    code = code == CLI_GO_ON && r->method < 0 ? choose_optimizer(r) : code;
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
     }

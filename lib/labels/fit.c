@@ -59,6 +59,15 @@ xsm_status xsm_label_tree_set(xsm_label_tree_options *o, const char *name, const
                               err);
 }
 
+size_t xsm_label_tree_get(const xsm_label_tree_options *o, const char *name, char *buffer, size_t size)
+{
+    xsm_label_tree_options known;
+    const bool readable = o && name && read_options(o, &known, NULL) == XSM_OK;
+    const xsmi_option_group group = {
+        .kind = "method", .name = "label-tree", .table = {{0}, {0}, table}, .values = {NULL, NULL, &known}};
+    return xsmi_group_get(readable ? &group : NULL, name, buffer, size);
+}
+
 /* Checks the numbers that a program has set by itself. */
 static xsm_status check_options(const xsm_label_tree_options *o, xsm_error *err)
 {

@@ -126,6 +126,10 @@ XSM_API const xsm_option *xsm_label_tree_option(size_t index);
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
                                       xsm_error *err);
 
+/** Writes an option's value as text, terminated, cut off where `size` is too small.
+ *  @return the text's full length; 0 for a name that is no option and for options of another release's size. */
+XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

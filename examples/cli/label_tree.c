@@ -1,0 +1,143 @@
+/* xsoftmax train --method label-tree: what differs from a training run with an estimator. */
+#include "train.h"
+
+#include <xsoftmax/label_tree.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const cli_method_words[] = {"label-tree", NULL};
+
+/* The first flag that was given and means nothing to a label tree, or NULL. */
+static const char *stranger(const cli_run *r)
+{
+    const struct {
+        int given;
+        const char *name;
+    } flags[] = {
+        {r->estimator_name != NULL, "estimator"},
+        {r->optimizer_name != NULL, "optimizer"},
+        {r->ridge >= 0, "ridge"},
+        {r->bias >= 0, "bias"},
+        {r->score >= 0, "score"},
+        {r->hidden.size > 0, "hidden"},
+        {r->pairs >= 0, "pairs"},
+        {r->iterations > 0, "iterations"},
+        {r->tolerance >= 0, "tolerance"},
+        {r->epochs > 0, "epochs"},
+        {r->eta != 0, "eta"},
+        {r->schedule_text != NULL, "schedule"},
+        {r->batch > 0, "batch"},
+        {r->order >= 0, "order"},
+        {r->time_budget > 0, "time-budget"},
+        {r->history_path != NULL, "history"},
+        {r->checkpoint_path != NULL, "checkpoint"},
+        {r->resume_path != NULL, "resume"},
+        {r->warm_path != NULL, "warm-start"},
+    };
+    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
+        if (flags[i].given) {
+            return flags[i].name;
+        }
+    }
+    return cli_hidden_companion(&r->hidden);
+}
+
+/* One --set KEY=VALUE. */
+static int set_option(cli_run *r, size_t i)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const char *set = r->sets.items[i];
+    const char *equals = strchr(set, '=');
+    if (!equals || equals == set) {
+        return cli_misuse("--set: '%s' is not of the form KEY=VALUE", set);
+    }
+    const size_t length = (size_t)(equals - set);
+    for (size_t j = 0; j < i; j++) {
+        if (strncmp(r->sets.items[j], set, length + 1) == 0) {
+            return cli_misuse("--set %.*s is given twice", (int)length, set);
+        }
+    }
+    if (length == 4 && strncmp(set, "seed", length) == 0) {
+        return cli_misuse("--set seed: use --seed alone");
+    }
+    char *name = cli_format("%.*s", (int)length, set);
+    const xsm_status status = xsm_label_tree_set(&r->tree, name, equals + 1, &err);
+    free(name);
+    return status == XSM_OK ? CLI_GO_ON : cli_misuse("--set: %s", err.message);
+}
+
+int cli_label_tree_prepare(cli_run *r)
+{
+    const char *wrong = stranger(r);
+    if (wrong) {
+        return cli_misuse(
+            "--%s means nothing to --method label-tree; 'xsoftmax estimators label-tree' lists its options, "
+            "each given by --set",
+            wrong);
+    }
+    r->tree = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    for (size_t i = 0; i < r->sets.count; i++) {
+        const int code = set_option(r, i);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
+    r->tree.seed = (int64_t)r->seed;
+    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
+    r->transform_text = r->transform_text ? r->transform_text : "unit"; /* for which the defaults are right */
+    return CLI_GO_ON;
+}
+
+/* Records in the model how it was made. */
+static xsm_status describe(cli_run *r, xsm_error *err)
+{
+    const xsm_option *option;
+    xsm_status status = cli_train_note(r, "", "method", cli_method_words[0], err);
+    for (size_t i = 0; status == XSM_OK && (option = xsm_label_tree_option(i)) != NULL; i++) {
+        const size_t size = xsm_label_tree_get(&r->tree, option->name, NULL, 0) + 1;
+        char *value = cli_format("%*s", (int)size, "");
+        xsm_label_tree_get(&r->tree, option->name, value, size);
+        status = cli_train_note(r, "label-tree.", option->name, value, err);
+        free(value);
+    }
+    status =
+        status == XSM_OK ? cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], err) : status;
+    return status == XSM_OK ? cli_train_note_whole(r, "examples", r->train_info.rows, err) : status;
+}
+
+int cli_label_tree_run(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    r->started = cli_clock();
+    if (xsm_fit_label_tree(r->context, r->train_rows, &r->tree, &r->model, &r->tree_result, &err) != XSM_OK) {
+        cli_note_clear();
+        return cli_library_failed(&err);
+    }
+    cli_note_clear();
+    r->end.seconds = cli_clock() - r->started;
+    if ((r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK) ||
+        describe(r, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    return CLI_GO_ON;
+}
+
+void cli_label_tree_report(const cli_run *r)
+{
+    cli_buffer a, b, c, d;
+    printf("%-10s label-tree, %s nodes, %s weights, in %s (clustering %s)\n", "training",
+           cli_grouped(r->tree_result.nodes, &a), cli_grouped(r->tree_result.weights, &b),
+           cli_seconds(r->end.seconds, &c), cli_seconds(r->tree_result.clustering_seconds, &d));
+}
+
+void cli_label_tree_json(cli_json *json, const cli_run *r)
+{
+    cli_json_open(json, "label_tree");
+    cli_json_whole(json, "depth", r->tree_result.depth);
+    cli_json_whole(json, "nodes", r->tree_result.nodes);
+    cli_json_whole(json, "weights", r->tree_result.weights);
+    cli_json_real(json, "clustering_seconds", r->tree_result.clustering_seconds);
+    cli_json_real(json, "training_seconds", r->tree_result.training_seconds);
+    cli_json_close(json);
+}
