@@ -46,18 +46,21 @@ typedef struct xsm_label_tree_options {
     int64_t rounds;     /**< Most iterations of a clustering. It ends when no label moves any more. */
     int64_t iterations; /**< Most passes over the rows of a node. */
     int64_t keep;       /**< Most weights of a node, the largest; 0 = all above the threshold. */
-    int64_t seed;       /**< Seed of the random starts and orders. */
-    double cost;        /**< C: weight of the loss against the penalty |w|^2/2. */
-    double epsilon;     /**< Tolerance of the solver: largest difference of projected gradients. */
-    double threshold;   /**< Weights with a smaller absolute value are dropped. */
-    int32_t balance;    /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
-    int32_t link;       /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
+    int64_t negatives; /**< Nodes of each level that a beam search goes on with, for every training row: the classifiers
+                          of a node also learn from the rows that reach it by mistake. 0 = only from rows with a label
+                            under it. */
+    int64_t seed;      /**< Seed of the random starts and orders. */
+    double cost;       /**< C: weight of the loss against the penalty |w|^2/2. */
+    double epsilon;    /**< Tolerance of the solver: largest difference of projected gradients. */
+    double threshold;  /**< Weights with a smaller absolute value are dropped. */
+    int32_t balance;   /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
+    int32_t link;      /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
 } xsm_label_tree_options;
 
 /** Starting value of an #xsm_label_tree_options. */
 #define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_options), 1, 16, 100, 20, 100, 0, 1, 1, 0.1, 0.1, 0, 0                                   \
+        sizeof(xsm_label_tree_options), 1, 16, 100, 20, 100, 0, 0, 1, 1, 0.1, 0.1, 0, 0                                \
     }
 
 /** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */

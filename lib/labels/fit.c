@@ -27,6 +27,8 @@ static const xsm_option options[] = {
                        "weights with a smaller absolute value are dropped"),
     XSMI_OPTION_INT("keep", TYPE, keep, "0", 0, 4294967295.0,
                     "most weights of a node, the largest; 0 = all above the threshold"),
+    XSMI_OPTION_INT("negatives", TYPE, negatives, "0", 0, 1000,
+                    "width of a beam search whose mistakes are negatives, too; 0 = only the rows of a node"),
     XSMI_OPTION_CHOICE("link", TYPE, link, links, "auto",
                        "what scores become: probabilities of each label, or of all together, or scores that rank only"),
     XSMI_OPTION_SEED(TYPE, "seed of the random starts and orders"),
@@ -151,6 +153,7 @@ static xsmi_grow_settings settings_of(const xsm_label_tree_options *o, uint64_t 
                                          .keep = (uint32_t)o->keep,
                                          .seed = seed,
                                          .position = position},
+                                .beam = (uint32_t)o->negatives,
                                 .calibrate = calibrations[o->link]};
 }
 

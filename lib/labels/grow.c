@@ -21,6 +21,7 @@
 typedef struct level_rows {
     uint64_t *first;      /* [nodes of the level + 1] */
     uint32_t *rows;       /* rows of each node, rising */
+    float *score;         /* of each row's path to the node, -INFINITY if it is not in the beam; NULL: no beam */
     uint64_t *entries;    /* [nodes of the level] */
     uint32_t *node_at;    /* [labels] the node that a place is under, XSMI_NO_CLASS: none at this level */
     uint32_t from, count; /* its nodes */
@@ -45,12 +46,17 @@ typedef struct grower {
     uint32_t *identity;    /* [features] of a dense dataset */
     level_rows *level;     /* [depth + 1] */
     node_job *job, *sorted;
-    size_t jobs, job_capacity;
-    xsmi_node_part *part; /* [parts] */
-    size_t parts;
+    size_t jobs;
+    xsmi_node_part *part; /* [groups] */
+    size_t parts, groups; /* planned; in all */
     xsmi_node_work *work; /* [threads] */
     atomic_bool failed;
     xsmi_sparse_builder *builder;
+    /* The beam of each row on the level that is trained next. */
+    struct {
+        uint32_t *node; /* [rows][beam] XSMI_NO_CLASS: none */
+        float *score;   /* [rows][beam] falling */
+    } beam;
     struct {
         uint32_t *feature, *start, *at;
         uint16_t *row;
@@ -80,29 +86,44 @@ static void find_nodes(const grower *g, level_rows *l)
     }
 }
 
-/* Calls once for each row and each inner node of the level that one of its labels is under: counts, or lists if `rows`.
- * last [nodes of the level] is scratch. */
+/* Counts a row of a node, or lists it with its score. */
+static void add_row(const grower *g, level_rows *l, uint32_t n, uint64_t row, bool list, float score)
+{
+    if (!list) {
+        l->first[n]++;
+        l->entries[n] += row_entries(g->data, row);
+        return;
+    }
+    const uint64_t at = l->first[n]++;
+    l->rows[at] = (uint32_t)row;
+    if (l->score) {
+        l->score[at] = score;
+    }
+}
+
+/* Once for each row and each inner node of the level that is in its beam, or that one of its labels is under: counts,
+ * or lists. last [nodes of the level] is scratch. */
 static void pass_rows(const grower *g, level_rows *l, uint64_t *last, bool list)
 {
     const xsm_dataset *d = g->data;
+    const uint32_t beam = g->settings->beam;
     for (uint32_t n = 0; n < l->count; n++) {
         last[n] = UINT64_MAX;
     }
     for (uint64_t r = 0; r < d->rows; r++) {
         size_t labels;
         const uint32_t *label = xsmi_dataset_labels(d, r, &labels);
+        for (size_t k = r * beam; k < (r + 1) * beam && g->beam.node[k] != XSMI_NO_CLASS; k++) {
+            const uint32_t n = g->beam.node[k] - l->from;
+            last[n] = r;
+            add_row(g, l, n, r, list, g->beam.score[k]);
+        }
         for (size_t k = 0; k < labels; k++) {
             const uint32_t v = label[k] < d->classes ? l->node_at[g->place[label[k]]] : XSMI_NO_CLASS;
             const uint32_t n = v - l->from;
-            if (v == XSMI_NO_CLASS || last[n] == r || xsmi_layout_is_leaf(&g->layout, v)) {
-                continue;
-            }
-            last[n] = r;
-            if (list) {
-                l->rows[l->first[n]++] = (uint32_t)r;
-            } else {
-                l->first[n]++;
-                l->entries[n] += row_entries(d, r);
+            if (v != XSMI_NO_CLASS && last[n] != r && !xsmi_layout_is_leaf(&g->layout, v)) {
+                last[n] = r;
+                add_row(g, l, n, r, list, -INFINITY);
             }
         }
     }
@@ -126,8 +147,9 @@ static xsm_status list_rows(grower *g, level_rows *l, xsm_error *err)
             at += count;
         }
         l->rows = xsmi_allocate(ctx, at, sizeof *l->rows);
-        if (!l->rows) {
-            status = xsmi_fail_memory(err, at * sizeof *l->rows, "the rows of nodes");
+        l->score = g->settings->beam > 0 ? xsmi_allocate(ctx, at, sizeof *l->score) : NULL;
+        if (!l->rows || (g->settings->beam > 0 && !l->score)) {
+            status = xsmi_fail_memory(err, at * 8, "the rows of nodes");
         } else {
             pass_rows(g, l, last, true);
             memmove(l->first + 1, l->first, l->count * sizeof *l->first);
@@ -138,7 +160,7 @@ static xsm_status list_rows(grower *g, level_rows *l, xsm_error *err)
     return status;
 }
 
-static xsm_status list_all_rows(grower *g, xsm_error *err)
+static xsm_status find_levels(grower *g, xsm_error *err)
 {
     const xsmi_layout *t = &g->layout;
     g->level = xsmi_allocate_zero(g->context, (uint64_t)t->depth + 1, sizeof *g->level);
@@ -154,10 +176,88 @@ static xsm_status list_all_rows(grower *g, xsm_error *err)
             return xsmi_fail_memory(err, t->labels * sizeof *l->node_at, "the levels of a label tree");
         }
         find_nodes(g, l);
-        XSMI_TRY(list_rows(g, l, err));
         XSMI_TRY(xsmi_go_on(g->context, err));
     }
     return XSM_OK;
+}
+
+static void free_rows(grower *g, level_rows *l)
+{
+    const size_t rows = l->rows || l->score ? (size_t)l->first[l->count] : 0;
+    xsmi_release(g->context, l->rows, rows, sizeof *l->rows);
+    xsmi_release(g->context, l->score, rows, sizeof *l->score);
+    l->rows = NULL;
+    l->score = NULL;
+}
+
+/* -- the beam --------------------------------------------------------------------------------------------------------
+ */
+
+/* Every row is at the root. */
+static xsm_status start_beam(grower *g, xsm_error *err)
+{
+    const uint64_t places = g->data->rows * g->settings->beam;
+    if (places == 0) {
+        return XSM_OK;
+    }
+    g->beam.node = xsmi_allocate(g->context, places, sizeof *g->beam.node);
+    g->beam.score = xsmi_allocate(g->context, places, sizeof *g->beam.score);
+    if (!g->beam.node || !g->beam.score) {
+        return xsmi_fail_memory(err, places * 8, "the beams of the rows");
+    }
+    for (uint64_t k = 0; k < places; k++) {
+        g->beam.node[k] = k % g->settings->beam == 0 ? 0 : XSMI_NO_CLASS;
+        g->beam.score[k] = 0.0f;
+    }
+    return XSM_OK;
+}
+
+/* No row has a node of the next level yet. */
+static void clear_beam(const grower *g)
+{
+    for (uint64_t k = 0; k < g->data->rows * g->settings->beam; k++) {
+        g->beam.node[k] = XSMI_NO_CLASS;
+    }
+}
+
+/* Puts a node into a row's beam, if it is among the best; of equal scores the node with the lower number. */
+static void insert_node(const grower *g, uint32_t row, uint32_t node, float score)
+{
+    const uint32_t beam = g->settings->beam;
+    uint32_t *nodes = g->beam.node + (size_t)row * beam;
+    float *scores = g->beam.score + (size_t)row * beam;
+    uint32_t at = beam;
+    while (at > 0 && (nodes[at - 1] == XSMI_NO_CLASS || score > scores[at - 1])) {
+        at--;
+    }
+    for (uint32_t k = beam; k-- > at + 1;) {
+        nodes[k] = nodes[k - 1];
+        scores[k] = scores[k - 1];
+    }
+    if (at < beam) {
+        nodes[at] = node;
+        scores[at] = score;
+    }
+}
+
+/* Goes on from a node to its children, in the beams of the node's rows. */
+static void advance_beam(const grower *g, const level_rows *l, uint32_t node, const xsmi_node_part *part)
+{
+    const xsmi_layout *t = &g->layout;
+    size_t s = 0;
+    for (uint64_t at = l->first[node - l->from]; part->beam_rows > 0 && at < l->first[node - l->from + 1]; at++) {
+        if (!(l->score[at] > -INFINITY)) {
+            continue;
+        }
+        for (uint32_t v = t->first_child[node]; v < t->first_child[node + 1]; v++) {
+            const uint32_t child = v - t->first_child[node];
+            const float below = 1.0f - part[child / LANES].beam[s * LANES + child % LANES];
+            if (!xsmi_layout_is_leaf(t, v)) {
+                insert_node(g, l->rows[at], v, l->score[at] - (below > 0.0f ? below * below : 0.0f));
+            }
+        }
+        s++;
+    }
 }
 
 /* -- jobs ---------------------------------------------------------------------------------------------------------- */
@@ -175,24 +275,28 @@ static void plan_node(grower *g, uint32_t level, uint32_t node)
     }
 }
 
-static xsm_status plan_jobs(grower *g, xsm_error *err)
+static void plan_level(grower *g, uint32_t level)
 {
-    const xsmi_layout *t = &g->layout;
-    g->job_capacity = t->nodes;
-    g->job = xsmi_allocate(g->context, g->job_capacity, sizeof *g->job);
-    g->sorted = xsmi_allocate(g->context, g->job_capacity, sizeof *g->sorted);
-    if (!g->job || !g->sorted) {
-        return xsmi_fail_memory(err, g->job_capacity * sizeof *g->job, "the nodes of a label tree");
-    }
-    for (uint32_t k = 0; k < t->depth; k++) {
-        for (uint32_t v = g->level[k].from; v < g->level[k].from + g->level[k].count; v++) {
-            if (!xsmi_layout_is_leaf(t, v)) {
-                plan_node(g, k, v);
-            }
+    for (uint32_t v = g->level[level].from; v < g->level[level].from + g->level[level].count; v++) {
+        if (!xsmi_layout_is_leaf(&g->layout, v)) {
+            plan_node(g, level, v);
         }
     }
-    g->part = xsmi_allocate_zero(g->context, g->parts, sizeof *g->part);
-    return g->part ? XSM_OK : xsmi_fail_memory(err, g->parts * sizeof *g->part, "the nodes of a label tree");
+}
+
+/* Makes room for the jobs and groups of all nodes. */
+static xsm_status allocate_jobs(grower *g, xsm_error *err)
+{
+    const xsmi_layout *t = &g->layout;
+    for (uint32_t v = 0; v < t->nodes; v++) {
+        g->groups += (t->first_child[v + 1] - t->first_child[v] + LANES - 1) / LANES;
+    }
+    g->job = xsmi_allocate(g->context, g->groups, sizeof *g->job);
+    g->sorted = xsmi_allocate(g->context, g->groups, sizeof *g->sorted);
+    g->part = xsmi_allocate_zero(g->context, g->groups, sizeof *g->part);
+    return g->job && g->sorted && g->part
+               ? XSM_OK
+               : xsmi_fail_memory(err, g->groups * sizeof *g->part, "the nodes of a label tree");
 }
 
 /* The share of a level's rows that are sampled, times 2^32. */
@@ -200,6 +304,16 @@ static uint64_t sampled_share(const grower *g, const level_rows *l)
 {
     const uint64_t all = (uint64_t)1 << 32, rows = l->first[l->count];
     return g->settings->calibrate == XSMI_GROW_PLAIN ? 0 : rows > SAMPLES ? all / rows * SAMPLES : all;
+}
+
+static bool has_inner_child(const xsmi_layout *t, uint32_t node)
+{
+    for (uint32_t v = t->first_child[node]; v < t->first_child[node + 1]; v++) {
+        if (!xsmi_layout_is_leaf(t, v)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void train_node(void *state, size_t index, uint32_t thread)
@@ -220,6 +334,7 @@ static void train_node(void *state, size_t index, uint32_t thread)
                                  .child_at = l[1].node_at,
                                  .first_child = t->first_child[job->node],
                                  .children = t->first_child[job->node + 1] - t->first_child[job->node],
+                                 .score = l->score && has_inner_child(t, job->node) ? l->score + l->first[n] : NULL,
                                  .sampled = sampled_share(g, l)};
     if (atomic_load(&g->failed)) {
         return;
@@ -369,9 +484,35 @@ static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *e
         }
         XSMI_TRY(collect_node(g, part, groups, err));
         XSMI_TRY(collect_samples(g, &g->level[g->job[j - 1].level].calibration, part, groups, err));
+        advance_beam(g, &g->level[g->job[j - 1].level], g->job[j - 1].node, part);
         for (uint32_t p = 0; p < groups; p++) {
             xsmi_node_part_free(&part[p], g->context);
         }
+    }
+    return XSM_OK;
+}
+
+/* Trains the nodes of levels first .. end-1. */
+static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, xsm_error *err)
+{
+    size_t job = g->jobs;
+    for (uint32_t k = first; k < end; k++) {
+        XSMI_TRY(list_rows(g, &g->level[k], err));
+        XSMI_TRY(xsmi_go_on(g->context, err));
+        plan_level(g, k);
+    }
+    clear_beam(g);
+    while (job < g->jobs) {
+        size_t last = job;
+        uint64_t work = 0;
+        for (; last < g->jobs && (work < WINDOW_WORK || g->job[last].node == g->job[last - 1].node); last++) {
+            work += g->job[last].work;
+        }
+        XSMI_TRY(train_window(g, job, last, err));
+        job = last;
+    }
+    for (uint32_t k = first; k < end; k++) {
+        free_rows(g, &g->level[k]);
     }
     return XSM_OK;
 }
@@ -388,14 +529,11 @@ static xsm_status train_all(grower *g, xsm_error *err)
         return xsmi_fail_memory(err, (uint64_t)g->data->features * 8 * threads, "the features of a node");
     }
     XSMI_TRY(xsmi_sparse_builder_new(g->context, g->data->features, true, &g->builder, err));
-    for (size_t first = 0; first < g->jobs;) {
-        size_t end = first;
-        uint64_t work = 0;
-        for (; end < g->jobs && (work < WINDOW_WORK || g->job[end].node == g->job[end - 1].node); end++) {
-            work += g->job[end].work;
-        }
-        XSMI_TRY(train_window(g, first, end, err));
-        first = end;
+    XSMI_TRY(start_beam(g, err));
+    /* A beam needs the levels above; without one, all levels are trained together. */
+    const uint32_t depth = g->layout.depth, step = g->settings->beam > 0 ? 1 : depth;
+    for (uint32_t k = 0; k < depth; k += step) {
+        XSMI_TRY(train_levels(g, k, XSMI_MIN(k + step, depth), err));
     }
     return XSM_OK;
 }
@@ -437,8 +575,8 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
     for (uint32_t p = 0; p < g->layout.labels; p++) {
         g->place[v->label[g->layout.order[p]]] = p;
     }
-    XSMI_TRY(list_all_rows(g, err));
-    return plan_jobs(g, err);
+    XSMI_TRY(find_levels(g, err));
+    return allocate_jobs(g, err);
 }
 
 static void clear(grower *g)
@@ -447,19 +585,21 @@ static void clear(grower *g)
     const uint32_t depth = g->layout.depth, labels = g->layout.labels;
     for (uint32_t k = 0; g->level && k < depth; k++) {
         level_rows *l = &g->level[k];
-        xsmi_release(ctx, l->rows, l->rows ? (size_t)l->first[l->count] : 0, sizeof *l->rows);
+        free_rows(g, l);
         xsmi_release(ctx, l->first, (size_t)l->count + 1, sizeof *l->first);
         xsmi_release(ctx, l->entries, l->count, sizeof *l->entries);
         xsmi_release(ctx, l->node_at, labels, sizeof *l->node_at);
         xsmi_calibration_free(&l->calibration, ctx);
     }
     xsmi_release(ctx, g->level, (size_t)depth + 1, sizeof *g->level);
-    for (size_t p = 0; g->part && p < g->parts; p++) {
+    for (size_t p = 0; g->part && p < g->groups; p++) {
         xsmi_node_part_free(&g->part[p], ctx);
     }
-    xsmi_release(ctx, g->part, g->parts, sizeof *g->part);
-    xsmi_release(ctx, g->job, g->job_capacity, sizeof *g->job);
-    xsmi_release(ctx, g->sorted, g->job_capacity, sizeof *g->sorted);
+    xsmi_release(ctx, g->part, g->groups, sizeof *g->part);
+    xsmi_release(ctx, g->job, g->groups, sizeof *g->job);
+    xsmi_release(ctx, g->sorted, g->groups, sizeof *g->sorted);
+    xsmi_release(ctx, g->beam.node, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.node);
+    xsmi_release(ctx, g->beam.score, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.score);
     const uint32_t threads = xsm_context_threads(ctx);
     for (uint32_t t = 0; g->work && t < threads; t++) {
         xsmi_node_work_free(&g->work[t]);
@@ -489,7 +629,7 @@ xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data,
     xsm_status status = xsmi_end(&activity, prepare(&g, v, err), err);
     const double prepared = xsmi_seconds();
     if (status == XSM_OK) {
-        xsmi_begin(&activity, g.context, "training nodes", "groups of children", g.parts);
+        xsmi_begin(&activity, g.context, "training nodes", "groups of children", g.groups);
         status = xsmi_end(&activity, train_all(&g, err), err);
     }
     *times = (xsmi_grow_times){prepared - started, xsmi_seconds() - prepared};

@@ -16,6 +16,7 @@ enum { XSMI_GROW_SIGMOID, XSMI_GROW_SOFTMAX, XSMI_GROW_PLAIN };
 typedef struct xsmi_grow_settings {
     xsmi_layout_settings layout;
     xsmi_node_settings node;
+    uint32_t beam;     /* nodes of a level that each row's search goes on with, for negatives; 0 = none */
     int32_t calibrate; /* an XSMI_GROW_* value; the weights are scaled so that the link is right */
 } xsmi_grow_settings;
 

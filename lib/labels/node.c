@@ -37,6 +37,7 @@ void xsmi_node_work_free(xsmi_node_work *w)
     xsmi_release(ctx, w->positive, w->capacity.positive, sizeof *w->positive);
     xsmi_release(ctx, w->active, w->capacity.active, sizeof *w->active);
     xsmi_release(ctx, w->squares, w->capacity.squares, sizeof *w->squares);
+    xsmi_release(ctx, w->under, w->capacity.under, sizeof *w->under);
     xsmi_release(ctx, w->key, w->capacity.key, sizeof *w->key);
 }
 
@@ -48,6 +49,7 @@ void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
     xsmi_release(ctx, part->child, part->entries, sizeof *part->child);
     xsmi_release(ctx, part->score, (size_t)part->samples * LANES, sizeof *part->score);
     xsmi_release(ctx, part->sample_positive, part->samples, sizeof *part->sample_positive);
+    xsmi_release(ctx, part->beam, (size_t)part->beam_rows * LANES, sizeof *part->beam);
     *part = (xsmi_node_part){0};
 }
 
@@ -131,6 +133,7 @@ static bool gather_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_ro
 static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t group)
 {
     memset(w->positive, 0, r->count * sizeof *w->positive);
+    memset(w->under, 0, r->count * sizeof *w->under);
     for (uint32_t i = 0; i < r->count; i++) {
         size_t n;
         const uint32_t *labels = xsmi_dataset_labels(r->data, r->rows[i], &n);
@@ -138,6 +141,7 @@ static void mark_positive(xsmi_node_work *w, const xsmi_node_rows *r, uint32_t g
             const uint32_t place = labels[k] < r->data->classes ? r->place[labels[k]] : UINT32_MAX;
             if (place >= r->start && place < r->end) {
                 const uint32_t child = r->child_at[place] - r->first_child;
+                w->under[i] = 1;
                 w->positive[i] |= child / LANES == group ? (uint16_t)(1u << child % LANES) : 0;
             }
         }
@@ -226,8 +230,11 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
 /* -- scores for calibration ---------------------------------------------------------------------------------------- */
 
 /* Whether a row is among the node's samples: by a hash of both. */
-static inline bool is_sample(const xsmi_node_rows *r, uint32_t i)
+static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, uint32_t i)
 {
+    if (!w->under[i]) {
+        return false;
+    }
     uint64_t h = ((uint64_t)r->first_child << 32 | r->rows[i]) * UINT64_C(0x9e3779b97f4a7c15);
     h = (h ^ h >> 32) * UINT64_C(0xd6e8feb86659fd93);
     return h >> 32 < r->sampled;
@@ -298,7 +305,7 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
 {
     uint32_t samples = 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        samples += is_sample(r, i);
+        samples += is_sample(w, r, i);
     }
     part->samples = samples;
     if (samples == 0) {
@@ -324,13 +331,38 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
     }
     uint32_t s = 0;
     for (uint32_t i = 0; i < r->count; i++) {
-        if (is_sample(r, i)) {
+        if (is_sample(w, r, i)) {
             float *score = part->score + (size_t)s * LANES;
             score_sample(w, settings, rows, g, bias_squares, i, score);
             for (size_t l = 0; l < LANES; l++) {
                 score[l] = positives[l] == 1 && g->positive[i] >> l & 1 ? NAN : score[l];
             }
             part->sample_positive[s++] = g->positive[i];
+        }
+    }
+    return true;
+}
+
+/* Scores the children for the rows of the beam. */
+static bool take_beam(const xsmi_node_work *w, const xsmi_node_rows *r, const xsmi_dual_rows *rows,
+                      const xsmi_dual_group *g, xsmi_node_part *part)
+{
+    uint32_t count = 0;
+    for (uint32_t i = 0; r->score && i < r->count; i++) {
+        count += r->score[i] > -INFINITY;
+    }
+    part->beam_rows = count;
+    part->beam = xsmi_allocate(w->context, (uint64_t)count * LANES, sizeof *part->beam);
+    if (!part->beam) {
+        return false;
+    }
+    float *z = part->beam;
+    for (uint32_t i = 0; count > 0 && i < r->count; i++) {
+        if (r->score[i] > -INFINITY) {
+            const xsmi_features x = row_features(rows, i);
+            memcpy(z, g->bias, LANES * sizeof *z);
+            xsmi_context_kernels(w->context)->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, z);
+            z += LANES;
         }
     }
     return true;
@@ -354,7 +386,8 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
     xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
     memcpy(part->bias, g.bias, sizeof part->bias);
     part->visits = g.visits;
-    if (!take_weights(w, settings, rows->width, part) || !take_samples(w, settings, r, rows, &g, part)) {
+    if (!take_weights(w, settings, rows->width, part) || !take_samples(w, settings, r, rows, &g, part) ||
+        !take_beam(w, r, rows, &g, part)) {
         xsmi_node_part_free(part, w->context);
         return false;
     }
@@ -368,6 +401,7 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
     xsmi_dual_rows rows;
     if (!gather_rows(w, r, &rows) ||
         !xsmi_reserve(ctx, &w->positive, &w->capacity.positive, r->count, sizeof *w->positive) ||
+        !xsmi_reserve(ctx, &w->under, &w->capacity.under, r->count, sizeof *w->under) ||
         !xsmi_reserve(ctx, &w->active, &w->capacity.active, r->count, sizeof *w->active) ||
         !xsmi_reserve(ctx, &w->order, &w->capacity.order, r->count, sizeof *w->order) ||
         !xsmi_reserve(ctx, &w->step, &w->capacity.step, r->count, sizeof *w->step) ||

@@ -28,7 +28,8 @@ typedef struct xsmi_node_rows {
     uint32_t start, end;      /* the places of the node's labels */
     const uint32_t *child_at; /* [places] the child that a place is under */
     uint32_t first_child, children;
-    uint64_t sampled; /* the share of the rows whose scores are kept for calibration, times 2^32 */
+    const float *score; /* [count] of the path to the node, -INFINITY: the row is not in the beam; NULL: none is */
+    uint64_t sampled;   /* the share of the rows whose scores are kept for calibration, times 2^32 */
 } xsmi_node_rows;
 
 /* The weights of a group of up to XSMI_DUAL_LANES children. */
@@ -43,6 +44,9 @@ typedef struct xsmi_node_part {
     float *score;              /* [samples][XSMI_DUAL_LANES] with the weights that are kept, without the row's share;
                                   NaN: not to be used */
     uint16_t *sample_positive; /* [samples] */
+    uint32_t
+        beam_rows; /* rows whose children are scored for the beam: those with a score, if the node has a part in it */
+    float *beam;   /* [beam_rows][XSMI_DUAL_LANES] */
     uint64_t visits;
 } xsmi_node_part;
 
@@ -56,9 +60,10 @@ typedef struct xsmi_node_work {
     uint32_t *index, *order;
     float *value, *square, *step, *alpha, *weights, *squares;
     uint16_t *positive, *active;
+    uint8_t *under; /* [rows] whether a label of the row is under the node */
     uint64_t *key;
     struct {
-        size_t offsets, index, order, value, square, step, alpha, weights, squares, positive, active, key;
+        size_t offsets, index, order, value, square, step, alpha, weights, squares, positive, active, under, key;
     } capacity;
 } xsmi_node_work;
 

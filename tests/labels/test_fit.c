@@ -136,11 +136,12 @@ static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_lab
 static void test_bits(void **state)
 {
     (void)state;
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         xsm_label_tree_options o = small_trees();
         o.balance = k == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
         o.trees = k == 1 ? 2 : 1;
         o.keep = k == 3 ? 10 : 0;
+        o.negatives = k == 4 ? 3 : 0;
         for (int sparse = 0; sparse < 2; sparse++) {
             char *first = NULL;
             size_t size = 0;
@@ -195,13 +196,14 @@ static void test_learns(void **state)
         xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
         xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
         for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
-            for (int balance = 0; balance < 2; balance++) {
+            for (int balance = 0; balance < 3; balance++) {
                 xsm_label_tree_options o = small_trees();
                 xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
                 xsm_model *m;
                 TEST_METRICS(metrics, 5);
                 o.link = links[k];
-                o.balance = balance;
+                o.balance = balance % 2;
+                o.negatives = balance == 2 ? 2 : 0;
                 assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, &result, &err), err);
                 assert_int_equal(result.link, links[k] != XSM_LABEL_TREE_AUTO ? links[k]
                                               : most == 1                     ? XSM_LABEL_TREE_SOFTMAX
@@ -293,7 +295,7 @@ static void test_options(void **state)
         assert_ok(xsm_label_tree_set(&set, o->name, o->initial, &err), err);
     }
     assert_memory_equal(&set, &initial, sizeof set);
-    assert_int_equal(count, 12);
+    assert_int_equal(count, 13);
     assert_ok(xsm_label_tree_set(&set, "trees", "3", &err), err);
     assert_ok(xsm_label_tree_set(&set, "balance", "clusters", &err), err);
     assert_true(set.trees == 3 && set.balance == XSM_LABEL_TREE_CLUSTERS);
@@ -369,6 +371,7 @@ static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
     const xsm_dataset *data = state;
     xsm_label_tree_options o = small_trees();
     o.trees = 2;
+    o.negatives = 2;
     xsm_model *m;
     const xsm_status status = xsm_fit_label_tree(ctx, data, &o, &m, NULL, err);
     if (status == XSM_OK) {
