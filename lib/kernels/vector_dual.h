@@ -58,34 +58,34 @@ typedef struct dual_lanes {
 
 /* The step of one vector of lanes: `active` and `positive` are its bits. Returns the change; active loses the lanes
  * that leave the row out. */
-XSMI_INLINE vf dual_step(dual_lanes *lanes, vf z, float *alpha, vf step, vf diagonal, uint32_t positive,
+XSMI_INLINE vf dual_step(dual_lanes *kept, vf z, float *alpha, vf step, vf diagonal, uint32_t positive,
                          uint32_t *active)
 {
     const vf zero = v_set(0.0f);
     const vf y = v_select(m_lanes(positive), v_set(1.0f), v_set(-1.0f));
     const vf a = v_load(alpha);
-    const vf g = v_fma(a, diagonal, v_fma(y, v_add(z, lanes->bias), v_set(-1.0f)));
+    const vf g = v_fma(a, diagonal, v_fma(y, v_add(z, kept->bias), v_set(-1.0f)));
     const vm above_zero = m_less(zero, a);
-    const uint32_t out = *active & m_bits(m_less(lanes->above, g)) & ~m_bits(above_zero);
+    const uint32_t out = *active & m_bits(m_less(kept->above, g)) & ~m_bits(above_zero);
     *active &= ~out;
     const vm visits = m_lanes(*active);
     const vf projected = v_select(above_zero, g, v_min(g, zero));
-    lanes->most = v_select(visits, v_max(projected, lanes->most), lanes->most);
-    lanes->least = v_select(visits, v_min(projected, lanes->least), lanes->least);
+    kept->most = v_select(visits, v_max(projected, kept->most), kept->most);
+    kept->least = v_select(visits, v_min(projected, kept->least), kept->least);
     const vf next = v_select(visits, v_max(v_fma(step, g, a), zero), a);
     v_store(alpha, next);
     const vf d = v_mul(y, v_sub(next, a));
-    lanes->bias = v_add(lanes->bias, d);
+    kept->bias = v_add(kept->bias, d);
     return d;
 }
 
 static void dual_pass(const xsmi_dual_pass *p)
 {
-    dual_lanes lanes[DUAL];
+    dual_lanes kept[DUAL];
     XSMI_UNROLL
     for (size_t q = 0; q < DUAL; q++) {
-        lanes[q] = (dual_lanes){v_load(p->bias + q * VW), v_load(p->above + q * VW), v_load(p->most + q * VW),
-                                v_load(p->least + q * VW)};
+        kept[q] = (dual_lanes){v_load(p->bias + q * VW), v_load(p->above + q * VW), v_load(p->most + q * VW),
+                               v_load(p->least + q * VW)};
     }
     const vf diagonal = v_set(p->diagonal);
     for (size_t s = 0; s < p->count; s++) {
@@ -108,7 +108,7 @@ static void dual_pass(const xsmi_dual_pass *p)
         for (size_t q = 0; q < DUAL; q++) {
             const uint32_t mask = (1u << VW) - 1;
             uint32_t active = on >> (q * VW) & mask;
-            d[q] = dual_step(&lanes[q], d[q], p->alpha + (size_t)i * XSMI_DUAL_LANES + q * VW, v_set(p->step[i]),
+            d[q] = dual_step(&kept[q], d[q], p->alpha + (size_t)i * XSMI_DUAL_LANES + q * VW, v_set(p->step[i]),
                              diagonal, (uint32_t)p->positive[i] >> (q * VW) & mask, &active);
             left |= active << (q * VW);
             any = m_or(any, m_or(m_less(d[q], v_set(0.0f)), m_less(v_set(0.0f), d[q])));
@@ -125,9 +125,9 @@ static void dual_pass(const xsmi_dual_pass *p)
     }
     XSMI_UNROLL
     for (size_t q = 0; q < DUAL; q++) {
-        v_store(p->bias + q * VW, lanes[q].bias);
-        v_store(p->most + q * VW, lanes[q].most);
-        v_store(p->least + q * VW, lanes[q].least);
+        v_store(p->bias + q * VW, kept[q].bias);
+        v_store(p->most + q * VW, kept[q].most);
+        v_store(p->least + q * VW, kept[q].least);
     }
 }
 

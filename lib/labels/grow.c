@@ -519,7 +519,7 @@ static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, xsm_erro
 
 static xsm_status train_all(grower *g, xsm_error *err)
 {
-    const uint32_t threads = xsm_context_threads(g->context);
+    const uint32_t threads = xsmi_context_threads(g->context);
     g->work = xsmi_allocate_zero(g->context, threads, sizeof *g->work);
     bool enough = g->work != NULL;
     for (uint32_t t = 0; enough && t < threads; t++) {
@@ -600,7 +600,7 @@ static void clear(grower *g)
     xsmi_release(ctx, g->sorted, g->groups, sizeof *g->sorted);
     xsmi_release(ctx, g->beam.node, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.node);
     xsmi_release(ctx, g->beam.score, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.score);
-    const uint32_t threads = xsm_context_threads(ctx);
+    const uint32_t threads = xsmi_context_threads(ctx);
     for (uint32_t t = 0; g->work && t < threads; t++) {
         xsmi_node_work_free(&g->work[t]);
     }

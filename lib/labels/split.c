@@ -449,7 +449,7 @@ xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings
                           size_t count, xsm_error *err)
 {
     xsm_context *ctx = v->context;
-    const uint32_t threads = xsm_context_threads(ctx);
+    const uint32_t threads = xsmi_context_threads(ctx);
     size_t *small = xsmi_allocate(ctx, count, sizeof *small);
     split_job job = {xsmi_allocate_zero(ctx, threads, sizeof(split_work)), v, settings, splits, small, false};
     bool enough = small && job.work;

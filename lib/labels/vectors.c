@@ -168,7 +168,7 @@ static xsm_status number_labels(xsmi_label_vectors *v, const xsm_dataset *data, 
 static xsm_status sum_up(xsmi_label_vectors *v, const xsm_dataset *data, const uint64_t *first, const uint32_t *rows,
                          xsm_error *err)
 {
-    const uint32_t threads = xsm_context_threads(v->context);
+    const uint32_t threads = xsmi_context_threads(v->context);
     vector_job job = {v, data, first, rows, xsmi_allocate_zero(v->context, threads, sizeof(vector_scratch)), false};
     bool enough = job.scratch != NULL;
     for (uint32_t t = 0; enough && t < threads; t++) {
