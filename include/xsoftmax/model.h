@@ -274,11 +274,11 @@ XSM_API void xsm_model_clear_correction(xsm_model *model);
 
 /** Makes a linear model that has the weights of another except for small ones, as #XSM_LAYOUT_SPARSE_ROWS: a model of
  *  many classes over sparse features becomes a hundredth of its size, and often loses nothing. Bias, class map,
- *  transform, correction, calibration and metadata are copied. Such a model takes some 6 bytes for each weight that is kept; a score
- *  adds in the order of the features, so that it may differ in the last bits from that of the dense model. Scoring all
- *  classes of a row costs O(K + weights of the row's features). It cannot be trained, grown, searched by an index or
- *  given pairs or distances: these functions return #XSM_ERROR_UNSUPPORTED. xsm_model_set_layout() makes a sparse model
- *  dense.
+ *  transform, correction, calibration and metadata are copied. Such a model takes some 6 bytes for each weight that is
+ *  kept; a score adds in the order of the features, so that it may differ in the last bits from that of the dense
+ *  model. Scoring all classes of a row costs O(K + weights of the row's features). It cannot be trained, grown,
+ *  searched by an index or given pairs or distances: these functions return #XSM_ERROR_UNSUPPORTED.
+ *  xsm_model_set_layout() makes a sparse model dense.
  *  @param model   a linear model with dense weights
  *  @param options which weights are kept, or NULL: all that are not zero
  *  @param[out] out the model, the caller's to release with xsm_model_free()
