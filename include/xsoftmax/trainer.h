@@ -119,14 +119,16 @@ extern "C" {
 XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                    xsm_estimator *estimator, xsm_optimizer *optimizer,
                                    const xsm_trainer_options *options, xsm_trainer **out, xsm_error *err);
-/** Releases a trainer, which gives up what it was made from; NULL is allowed. */
+/** Releases a trainer, which gives up what it was made from; NULL is allowed. In its own callback it ends the run with
+ *  #XSM_CANCELLED, and the run releases it. */
 XSM_API void xsm_trainer_free(xsm_trainer *trainer);
 /** Trains to the end of the last epoch; after a cancelled run, continues it.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED (the message names the step and what to try; the model is that before the step,
  *          and finite; with several threads, some later steps on other classes may have been taken); #XSM_CANCELLED if
  *          the callback returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
- *          something else, or the estimator has been bound again with options that make it score all classes (in the
- *          callback, too) */
+ *          something else, or the estimator has been bound again with options that make it score all classes, or the
+ *          model has grown or has another geometry, or the data were edited (in the callback, too), and in the callback
+ *          of this trainer */
 XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
 /** Saves the complete state of the run in one file: the model, the state of estimator and optimizer, the positions in
  *  the epoch and in the random streams, the settings, and a fingerprint of the data. A run that xsm_trainer_resume()

@@ -351,6 +351,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
 void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
 {
     release_rows(d);
+    d->edits++;
     d->rows = from->rows;
     d->features = from->features;
     d->sparse = from->sparse;
@@ -386,6 +387,7 @@ bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row)
 
 void xsmi_dataset_count_features(xsm_dataset *d)
 {
+    d->edits++;
     d->counted.empty = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         d->counted.empty += xsmi_dataset_row_is_empty(d, i);
@@ -395,6 +397,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
 
 void xsmi_dataset_count_labels(xsm_dataset *d)
 {
+    d->edits++;
     d->counted.labels = d->label_offsets[d->rows];
     d->counted.unlabelled = d->counted.unseen_rows = d->counted.unseen_labels = 0;
     memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);

@@ -61,6 +61,7 @@ struct xsm_dataset {
     } capacity;
     xsmi_lender lender;
     xsmi_dataset_counts counted;
+    uint64_t edits; /* raised when rows, labels or classes change */
 };
 
 XSMI_COUNTED(dataset)

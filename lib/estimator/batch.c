@@ -139,11 +139,12 @@ static xsm_status check_bound(const xsm_estimator *e, xsm_error *err)
     if (!e->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "estimator '%s' is not bound", e->ops.name);
     }
-    if (e->model->classes != e->train->classes) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "estimator '%s': its model or data have other classes than when it was "
-                         "bound; bind it again",
-                         e->ops.name);
+    if (e->model->shape != e->shape || e->train->edits != e->edits) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE, "estimator '%s': its %s; bind it again", e->ops.name,
+            e->model->shape != e->shape
+                ? "model has another number of classes or features, or another geometry, than when it was bound"
+                : "data have other rows, labels or classes than when it was bound");
     }
     return XSM_OK;
 }

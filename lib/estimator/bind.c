@@ -267,6 +267,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     }
     e->model = kept_model;
     e->train = kept_train;
+    e->shape = model->shape;
+    e->edits = train->edits;
     e->position = 0;
     e->bindings++;
     e->fixed_batches = false;

@@ -53,6 +53,7 @@ struct xsm_estimator {
     xsmi_common_options common;
     const xsm_model *model;   /* NULL = not bound; references, this and the next */
     const xsm_dataset *train; /* the rows */
+    uint64_t shape, edits;    /* of the model and of the rows when they were bound */
     uint64_t examples;        /* N of the objective */
     uint64_t row_slots;       /* while bound: every example's row is below it */
     uint64_t most_labels;     /* while bound: the most labels of a row */

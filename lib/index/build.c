@@ -289,6 +289,13 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }
+    if (x->model && x->model->shape != x->shape) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE,
+            "index '%s': its model has another number of classes or features, or another geometry, than when "
+            "it was built; build it anew",
+            x->ops.name);
+    }
     for (uint32_t j = 0; j < count; j++) {
         if (classes[j] >= x->count) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at position %u; the index has %u", classes[j], j, x->count);

@@ -97,6 +97,7 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
 {
     const xsm_model *before = x->model;
     x->model = xsmi_model_retain(model);
+    x->shape = model ? model->shape : 0;
     xsmi_model_release(before);
 }
 

@@ -25,6 +25,7 @@ struct xsm_index {
     xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model (a reference), */
     xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
+    uint64_t shape;                   /* of the model at that time */
     uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
     bool sliced;                      /* over a slice of the model, without its common scale */
     uint32_t first;                   /* feature of the slice */

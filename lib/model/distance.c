@@ -89,6 +89,7 @@ xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err
     if (geometry == XSM_GEOMETRY_EUCLIDEAN) {
         XSMI_TRY(make_euclidean(m, err));
     }
+    m->shape += m->score != geometry;
     m->score = geometry;
     xsmi_model_drop_calibration(m);
     return XSM_OK;

@@ -165,7 +165,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     return xsmi_layer_grow(m, features, wider, err);
 }
 
-/* Exchanges all but the counts of references. */
+/* Exchanges all but the count of references and the number of the shape. */
 static void swap(xsm_model *a, xsm_model *b)
 {
     enum { FIRST = offsetof(xsm_model, context), SIZE = sizeof(xsm_model) - FIRST };
@@ -199,6 +199,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
     xsm_status status = fill(m, wider, features, map, match, err);
     if (status == XSM_OK) {
         swap(m, wider);
+        m->shape += grows;
         /* Members that do not depend on the shape stay with the model. */
         m->metadata = wider->metadata;
         m->correction = wider->correction;

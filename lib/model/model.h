@@ -51,6 +51,7 @@ typedef struct xsmi_model_map {
 
 struct xsm_model {
     xsmi_holders holders; /* first: it stays where it is when a model grows */
+    uint64_t shape;       /* raised when K, D or the geometry change; it stays, too */
     xsm_context *context;
     const xsmi_kernels *kernels;
     uint32_t classes, features; /* of the output layer: `features` is H where there is a first layer */

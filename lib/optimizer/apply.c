@@ -365,6 +365,13 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     if (!o->model) {
         return xsmi_fail(err, XSM_ERROR_STATE, "optimizer '%s' is not bound", o->ops.name);
     }
+    if (o->model->shape != o->shape) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE,
+            "optimizer '%s': its model has another number of classes or features, or another geometry, than "
+            "when it was bound; bind it again",
+            o->ops.name);
+    }
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));

@@ -188,6 +188,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     xsm_model *kept = xsmi_model_retain(model); /* before the earlier one, which may be the same, is given up */
     unbind(o);
     o->model = kept;
+    o->shape = model->shape;
     xsm_status status = o->ops.bind ? o->ops.bind(o->state, o->context, err) : XSM_OK;
     if (status == XSM_OK) {
         status = xsmi_accumulators_new(o, err);

@@ -29,6 +29,7 @@ struct xsm_optimizer {
     void *state;
     bool linear;      /* the step is weights - eta*sum */
     xsm_model *model; /* a reference; NULL = not bound */
+    uint64_t shape;   /* of the model when it was bound */
     uint64_t steps;   /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     uint64_t *sorted; /* entries of a batch by class, two halves for sorting */

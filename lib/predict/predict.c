@@ -66,9 +66,8 @@ static size_t scratch_needed(const xsm_predictor *p)
 
 static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
 {
-    if (index &&
-        (!index->built || index->model != model || index->count != model->classes || index->width != model->features)) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model", index->ops.name);
+    if (index && (!index->built || index->model != model || index->shape != model->shape)) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model as it is", index->ops.name);
     }
     if (index && (model->correction != index->correction || model->hierarchy)) {
         return xsmi_fail(err, XSM_ERROR_STATE,

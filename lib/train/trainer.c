@@ -123,6 +123,8 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     t->sequence.ahead = UINT64_MAX;
     t->report.interval = CALLBACK_INTERVAL;
     t->layout = model->layout;
+    t->shape = model->shape;
+    t->edits = train->edits;
     xsm_status status = XSM_OK;
     if (o.evaluate_every > 0 && o.evaluate_train) {
         status = xsmi_metrics_new(ctx, o.evaluate_top, &t->report.train, err);
@@ -162,7 +164,9 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
 
 void xsm_trainer_free(xsm_trainer *t)
 {
-    if (t) {
+    if (t && t->running) {
+        t->freed = true;
+    } else if (t) {
         xsm_context *ctx = t->context;
         xsmi_window_free(t->window);
         xsm_gradient_free(t->gradient);
@@ -249,7 +253,7 @@ static bool report(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *
     xsm_progress p = progress_of(t);
     p.train = train;
     p.test = test;
-    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    bool stop = t->options.progress(t->options.progress_user, &p) != 0 || t->freed;
     t->report.last_call = xsmi_seconds();
     return stop;
 }
@@ -414,11 +418,13 @@ static xsm_status end_epoch(xsm_trainer *t, bool *stop, xsm_error *err)
 
 xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
 {
-    if (t->estimator->model != t->model || t->estimator->train != t->train || t->optimizer->model != t->model ||
-        t->train->rows != t->rows || t->train->classes != t->model->classes ||
-        t->train->features != xsmi_model_input(t->model)) {
+    const xsm_estimator *e = t->estimator;
+    if (e->model != t->model || e->train != t->train || e->labels_alone || e->shape != t->shape ||
+        t->model->shape != t->shape || e->edits != t->edits || t->train->edits != t->edits ||
+        t->optimizer->model != t->model || t->optimizer->shape != t->shape) {
         return xsmi_fail(err, XSM_ERROR_STATE,
-                         "the estimator, the optimizer or the data are no longer what the trainer was made with");
+                         "the estimator, the optimizer, the model's classes, features or geometry, or the data are no "
+                         "longer what the trainer was made with");
     }
     return XSM_OK;
 }
@@ -430,7 +436,7 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
     while (t->report.pending || t->done.epoch < t->options.epochs) {
         xsmi_reach(activity, t->done.steps);
         XSMI_TRY(xsmi_go_on(t->context, err));
-        XSMI_TRY(xsmi_trainer_check(t, err)); /* the callback may have bound something again */
+        XSMI_TRY(xsmi_trainer_check(t, err)); /* a callback may have bound or changed something */
         if (t->report.pending) {
             XSMI_TRY(end_epoch(t, &stop, err));
         } else {
@@ -439,6 +445,7 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
                 xsmi_trainer_order_rows(t);
                 t->done.seconds += xsmi_seconds() - start;
                 stop = report(t, NULL, NULL);
+                XSMI_TRY(stop ? XSM_OK : xsmi_trainer_check(t, err));
                 start = xsmi_seconds();
             }
             if (!stop) {
@@ -470,9 +477,18 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
     }
+    if (t->running) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
+    }
     XSMI_TRY(xsmi_trainer_check(t, err));
     xsmi_model_drop_calibration(t->model);
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));
-    return xsmi_end(&activity, run(t, &activity, err), err);
+    t->running = true;
+    const xsm_status status = xsmi_end(&activity, run(t, &activity, err), err);
+    t->running = false;
+    if (t->freed) {
+        xsm_trainer_free(t);
+    }
+    return status;
 }

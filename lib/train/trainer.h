@@ -57,12 +57,15 @@ struct xsm_trainer {
     uint64_t rows;
     double *etas; /* [window_steps] */
     uint64_t window_steps;
-    uint64_t *marks; /* marks of weights that may have changed, or NULL */
-    int32_t layout;  /* of the weights */
+    uint64_t *marks;       /* marks of weights that may have changed, or NULL */
+    int32_t layout;        /* of the weights */
+    uint64_t shape, edits; /* of the model and of the rows when the trainer was made */
     xsmi_trainer_schedule schedule;
     xsmi_trainer_sequence sequence;
     xsmi_trainer_done done;
     xsmi_trainer_report report;
+    bool running; /* xsm_trainer_run() is */
+    bool freed;   /* by its own callback: to be released when the run has ended */
     struct {
         uint64_t value;
         bool known;

@@ -5,6 +5,7 @@
 #include "training.h"
 
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
 
 #include "index/index.h"
@@ -299,6 +300,45 @@ static void tables_that_cannot_be_right(void **state)
     }
     assert_null(xsmi_index_names[count]);
     assert_null(xsm_index_find("nonesuch"));
+}
+
+/* An index is of the model's classes, features and geometry when it was built. */
+static void changed_models_need_another_index(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const uint32_t one = 1;
+    for (size_t i = 0; i < xsm_index_count() * 3; i++) {
+        test_problem p = test_problem_new(30, 6, 9, false, 2);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        xsm_index *x = make(xsm_index_ops_name(xsm_index_at(i / 3)), "");
+        xsm_predictor *made = NULL;
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        options.index = x;
+        options.top = 1;
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        map.classes = 10;
+        assert_ok(xsm_index_build_model(x, m, &err), err);
+        switch (i % 3) {
+        case 0:
+            assert_ok(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &err), err);
+            break;
+        case 1:
+            assert_ok(xsm_model_grow(m, 6, &map, &err), err);
+            break;
+        default:
+            assert_ok(xsm_model_grow(m, 7, NULL, &err), err);
+        }
+        assert_fails(xsm_predictor_new(m, &options, &made, &err), XSM_ERROR_STATE, err);
+        assert_fails(xsm_index_update(x, &one, 1, &err), XSM_ERROR_STATE, err);
+        assert_ok(xsm_index_build_model(x, m, &err), err);
+        assert_ok(xsm_index_update(x, &one, 1, &err), err);
+        assert_ok(xsm_predictor_new(m, &options, &made, &err), err);
+        xsm_predictor_free(made);
+        xsm_index_free(x);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
 }
 
 /* -- calls --------------------------------------------------------------------------------------------------------- */
@@ -598,6 +638,7 @@ int main(void)
         cmocka_unit_test(built_in_indexes_pass_the_suite),
         cmocka_unit_test(faults_are_found),
         cmocka_unit_test(tables_that_cannot_be_right),
+        cmocka_unit_test(changed_models_need_another_index),
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(models_are_searched),
         cmocka_unit_test(drift_is_bounded),

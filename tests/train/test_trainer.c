@@ -525,6 +525,184 @@ static void huge_rates_end_in_divergence(void **state)
     }
 }
 
+/* -- changes ------------------------------------------------------------------------------------------------------- */
+
+/* A change, between two runs or in the callback of one, of what the trainer was made with. */
+typedef struct change {
+    xsm_model *model;
+    xsm_dataset *data;
+    xsm_estimator *estimator;
+    int which;
+} change;
+
+enum { GROW_FEATURES, GROW_CLASSES, GEOMETRY, SHUFFLE, UNIT, LABELS_ALONE, STREAM, CHANGES };
+
+static void make_change(const change *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_transform *unit = NULL;
+    switch (c->which) {
+    case GROW_FEATURES:
+        assert_ok(xsm_model_grow(c->model, FEATURES + 7, NULL, &err), err);
+        break;
+    case GROW_CLASSES: /* of both, so that they agree */
+        map.classes = CLASSES + 40;
+        assert_ok(xsm_model_grow(c->model, FEATURES, &map, &err), err);
+        assert_ok(xsm_dataset_extend(c->data, &map, &err), err);
+        break;
+    case GEOMETRY:
+        assert_ok(xsm_model_set_geometry(c->model, XSM_GEOMETRY_EUCLIDEAN, &err), err);
+        break;
+    case SHUFFLE:
+        assert_ok(xsm_dataset_shuffle(c->data, 3, &err), err);
+        break;
+    case UNIT:
+        assert_ok(xsm_transform_new(NULL, "unit", &unit, &err), err);
+        assert_ok(xsm_transform_fit(unit, c->data, &err), err);
+        assert_ok(xsm_transform_apply(unit, c->data, &err), err);
+        xsm_transform_free(unit);
+        break;
+    case LABELS_ALONE:
+        assert_ok(xsm_estimator_bind_labels(c->estimator, c->model, c->data, &err), err);
+        break;
+    default:
+        assert_ok(xsm_estimator_bind_stream(c->estimator, c->model, NULL, &err), err);
+    }
+}
+
+static int32_t change_once(void *user, const xsm_progress *p)
+{
+    change *c = user;
+    if (c->which < CHANGES) {
+        make_change(c);
+        c->which = CHANGES;
+    } else {
+        c->which += p->step > 0; /* steps were taken after the change */
+    }
+    return 0;
+}
+
+static void changes_are_noticed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"softmax", "umax", "implicit", "mips", "nce"};
+    enum { NAMES = sizeof names / sizeof *names };
+    for (int i = 0; i < NAMES * 4 * CHANGES; i++) {
+        const int which = i % CHANGES, inside = i / CHANGES % 2;
+        xsm_error err = XSM_ERROR_INIT;
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, i % 3 == 0, 2);
+        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        xsm_estimator *e = test_estimator(NULL, names[i / CHANGES / 4], "");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_gradient *g = test_gradient(NULL);
+        xsm_trainer *t = NULL;
+        change c = {m, p.data, e, inside ? which : CHANGES + 1};
+        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+        options.batch = i / CHANGES / 2 % 2 ? 8 : 1;
+        options.epochs = 2;
+        options.eta = 1e-3;
+        options.progress = change_once;
+        options.progress_user = &c;
+        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        xsm_batch rows = xsm_batch_range(p.data, 0, 1);
+        if (!inside) {
+            assert_ok(xsm_trainer_run(t, &err), err);
+            assert_ok(xsm_estimator_gradient(e, &rows, 1e-3, g, &err), err);
+            c.which = which;
+            make_change(&c);
+        }
+        assert_fails(xsm_trainer_run(t, &err), XSM_ERROR_STATE, err);
+        if (inside) {
+            assert_int_equal(c.which, CHANGES);
+        }
+        if (which < LABELS_ALONE) {
+            rows = xsm_batch_range(p.data, 0, 1);
+            assert_fails(xsm_estimator_gradient(e, &rows, 1e-3, g, &err), XSM_ERROR_STATE, err);
+        }
+        if (!inside && which < SHUFFLE) {
+            assert_fails(xsm_optimizer_apply(o, &rows, g, 1e-3, &err), XSM_ERROR_STATE, err);
+        }
+        xsm_trainer_free(t);
+        xsm_gradient_free(g);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* The callback's answer to a second run inside the first. */
+static int32_t run_again(void *user, const xsm_progress *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    assert_fails(xsm_trainer_run(*(xsm_trainer **)user, &err), XSM_ERROR_STATE, err);
+    (void)p;
+    return 0;
+}
+
+static void runs_are_not_nested(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_estimator *e = test_estimator(NULL, "umax", "");
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_trainer *t = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.eta = 1e-3;
+    options.progress = run_again;
+    options.progress_user = &t;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_progress done = XSM_PROGRESS_INIT;
+    assert_ok(xsm_trainer_get_progress(t, &done, &err), err);
+    assert_true(done.epoch == 2 && done.step == 2 * ROWS);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static int32_t free_it(void *user, const xsm_progress *p)
+{
+    xsm_trainer **t = user;
+    if (p->epoch == 1) {
+        xsm_trainer_free(*t);
+        *t = NULL;
+    }
+    return 0;
+}
+
+static void callbacks_may_free_their_trainer(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (uint64_t batch = 1; batch <= 8; batch += 7) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+        xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+        xsm_estimator *e = test_estimator(NULL, "umax", "");
+        xsm_optimizer *o = test_optimizer(NULL, m);
+        xsm_trainer *t = NULL;
+        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+        options.batch = batch;
+        options.epochs = 3;
+        options.eta = 1e-3;
+        options.progress = free_it;
+        options.progress_user = &t;
+        assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+        xsm_optimizer_free(o);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        assert_int_equal(xsm_trainer_run(t, &err), XSM_CANCELLED);
+        assert_null(t);
+        test_problem_free(&p);
+    }
+}
+
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
 static void settings_are_checked(void **state)
@@ -623,6 +801,9 @@ int main(void)
         cmocka_unit_test(evaluates_a_sample),
         cmocka_unit_test(divergence_is_named),
         cmocka_unit_test(huge_rates_end_in_divergence),
+        cmocka_unit_test(changes_are_noticed),
+        cmocka_unit_test(runs_are_not_nested),
+        cmocka_unit_test(callbacks_may_free_their_trainer),
         cmocka_unit_test(settings_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -218,10 +218,10 @@ XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm
  *  @param gradient  output; empty on failure
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if scores or coefficients are not finite or too large for a step;
- *          #XSM_ERROR_STATE if not bound, or if the classes of the model or the data have changed since;
- *          #XSM_ERROR_ARGUMENT, #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE or #XSM_ERROR_UNSUPPORTED for the batch;
- *          #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed. O(n m nnz), m
- *          the number of classes that a step scores; a search has the cost of its index. */
+ *          #XSM_ERROR_STATE if not bound, or if since then the model has grown or got another geometry, or the data
+ *          were edited; #XSM_ERROR_ARGUMENT, #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE or #XSM_ERROR_UNSUPPORTED for the
+ *          batch; #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed.
+ *          O(n m nnz), m the number of classes that a step scores; a search has the cost of its index. */
 XSM_API xsm_status xsm_estimator_gradient(xsm_estimator *estimator, const xsm_batch *batch, double eta,
                                           xsm_gradient *gradient, xsm_error *err);
 

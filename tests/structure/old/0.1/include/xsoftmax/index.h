@@ -113,9 +113,9 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
  *  @param classes [count] the rows that changed, without duplicates
  *  @param count   number of these rows
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite; #XSM_ERROR_STATE if not built;
- *          #XSM_ERROR_RANGE for a row that does not exist. After a failure the index may contain old values of some
- *          rows. O(count C D) for `spherical`. */
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite; #XSM_ERROR_STATE if not built, or if its model
+ *          has grown or has another geometry since; #XSM_ERROR_RANGE for a row that does not exist. After a failure the
+ *          index may contain old values of some rows. O(count C D) for `spherical`. */
 XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
 /** Searches, on the context's threads.
  *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;

@@ -261,7 +261,8 @@ XSM_API uint32_t xsm_model_features(const xsm_model *model);
  *  towards an origin without a meaning), proximal estimators, a maximum row norm, `hierarchical`, the optimizers
  *  `adagrad` and L-BFGS, and feature-major weights. A step costs O(D) for each class that it changes, also for sparse
  *  rows.
- *  @param model    the model; no estimator, optimizer, predictor or index may be bound to it
+ *  @param model    the model; estimators, optimizers, trainers and indexes of it must be bound or made again, and say
+ *                  #XSM_ERROR_STATE until then
  *  @param geometry an XSM_GEOMETRY_* value
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for distances in a model without features, with tied vectors, or trained by
@@ -294,7 +295,8 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  embedding model get the vectors that they would have in a new model with the same seed and scale: growing twice
  *  equals growing once. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
  *  numbers, and new vectors start with random values and a bias of zero. Estimators, optimizers, trainers, predictors
- *  and indexes of the model must be bound or made again; this resets the sums of squares of `adagrad`.
+ *  and indexes of the model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums
+ * of squares of `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
  *  @param features the new D, not less than the old; new features follow the existing ones
  *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
@@ -330,7 +332,8 @@ XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
  *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
- *  `score_function`, `calibration`, `sparse_features`, `label_trees` and `library`. A `value` of NULL removes the entry.
+ *  `score_function`, `calibration`, `sparse_features`, `label_trees`, `checkpoint` and `library`. A `value` of NULL
+ *  removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8 */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */

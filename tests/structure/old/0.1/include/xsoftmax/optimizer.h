@@ -90,9 +90,10 @@ XSM_API xsm_status xsm_optimizer_bind(xsm_optimizer *optimizer, xsm_model *model
  *  @param eta       learning rate, > 0; the same as for the gradient
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if the step would not be finite (the model is unchanged); #XSM_ERROR_STATE if
- *          not bound; #XSM_ERROR_RANGE for eta, or for rows that do not exist; #XSM_ERROR_SHAPE if n of batch and
- *          gradient or K of gradient and model differ; #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer does
- *          not support. O(nnz) for each coefficient, plus O(1) for an L2 penalty. */
+ *          not bound, or if the model has grown or has another geometry since; #XSM_ERROR_RANGE for eta, or for rows
+ *          that do not exist; #XSM_ERROR_SHAPE if n of batch and gradient or K of gradient and model differ;
+ *          #XSM_ERROR_UNSUPPORTED for a gradient that the optimizer does not support. O(nnz) for each coefficient, plus
+ *          O(1) for an L2 penalty. */
 XSM_API xsm_status xsm_optimizer_apply(xsm_optimizer *optimizer, const xsm_batch *batch, const xsm_gradient *gradient,
                                        double eta, xsm_error *err);
 
