@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+const char *const cli_choose_measures[] = {"auto", "log-loss", "precision", "ndcg", NULL};
+
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
     cli_buffer eta, ridge;
@@ -77,6 +79,7 @@ int cli_choose(cli_run *r)
     options.keep_ridge = r->ridge >= 0;
     options.keep_pairs = r->pairs >= 0;
     options.seconds = r->time_budget;
+    options.measure = r->measure;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
@@ -123,6 +126,7 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
     cli_json_real(json, "held_precision", r->chosen.precision);
+    cli_json_text(json, "measure", r->chosen.measure ? cli_choose_measures[r->chosen.measure] : NULL);
     cli_json_real(json, "seconds", r->chosen.seconds);
     cli_json_open_list(json, "trials");
     for (uint64_t i = 0; i < r->chosen.trials; i++) {

@@ -57,6 +57,10 @@ char *cli_train_json(const cli_run *r)
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     cli_json_real(&json, "model_bytes", r->model_bytes);
+    xsm_calibration calibration = XSM_CALIBRATION_INIT;
+    (void)xsm_model_get_calibration(r->model, &calibration, NULL);
+    cli_json_real(&json, "temperature",
+                  calibration.method == XSM_CALIBRATION_LABELS ? (double)NAN : 1 / calibration.scale);
     cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics.of : NULL, 0);
     if (r->test_rows) {
         cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, 1);

@@ -101,6 +101,7 @@ static void release(cli_run *r)
     xsm_model_free(r->model);
     xsm_model_free(r->recalled);
     xsm_dataset_free(r->test_rows);
+    xsm_dataset_free(r->calibrate_rows);
     xsm_dataset_free(r->train_rows);
     xsm_transform_free(r->transform);
     free(r->schedule_made);
@@ -230,6 +231,11 @@ int cli_train(const cli_command *command, int argc, char **argv)
          9007199254740992.0, 0, 0},
         {"threads", CLI_WHOLE, &r.threads, "T", "threads; the result is the same with any number (all)", NULL, 1, 4096,
          0, 0},
+        {"calibrate", CLI_TEXT, &r.calibrate, "FILE",
+         "at the end, calibrate the probabilities by these rows, which are not trained on", NULL, 0, 0, 0, 0},
+        {"measure", CLI_CHOICE, &r.measure, "NAME",
+         "judge by log-loss (calibrated), precision or ndcg (auto: ndcg with several labels a row)",
+         cli_choose_measures, 0, 0, 0, 0},
         {"time-budget", CLI_REAL, &r.time_budget, "SECONDS", "choose and train within so many seconds", NULL, 0, 1e9, 1,
          0},
         {NULL, CLI_HEADING, NULL, NULL, "Results", NULL, 0, 0, 0, 0},

@@ -63,10 +63,12 @@ typedef struct cli_run {
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias;                     /* -1 until the flags are read */
     int order, json;
-    int score;          /* an XSM_GEOMETRY_* value, -1 = not given */
-    int dry;            /* --dry-run */
-    int unevaluated;    /* --no-evaluate */
-    int evaluate_train; /* an XSM_EVALUATE_* value, -1 until the flags are read */
+    const char *calibrate; /* rows to calibrate the trained model by, or NULL */
+    int measure;           /* an XSM_MEASURE_* value */
+    int score;             /* an XSM_GEOMETRY_* value, -1 = not given */
+    int dry;               /* --dry-run */
+    int unevaluated;       /* --no-evaluate */
+    int evaluate_train;    /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
     int method;                        /* of --method; -1: an estimator trains */
     xsm_label_tree_options tree;       /* of a label tree */
@@ -92,7 +94,7 @@ typedef struct cli_run {
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_transform *transform;
-    xsm_dataset *train_rows, *test_rows;
+    xsm_dataset *train_rows, *test_rows, *calibrate_rows;
     xsm_model *model;
     xsm_trainer *trainer;
     xsm_model *recalled; /* the resumed checkpoint, if its choice is used; else NULL */
@@ -155,6 +157,8 @@ int cli_label_tree_run(cli_run *run);
 void cli_label_tree_report(const cli_run *run);
 void cli_label_tree_json(cli_json *json, const cli_run *run);
 
+/* XSM_MEASURE_* as --measure names them. */
+extern const char *const cli_choose_measures[];
 /* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
  * error. */
 int cli_choose(cli_run *run);

@@ -11,25 +11,28 @@
 
 const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
-static int read_test(cli_run *r, xsm_class_map *map)
+/* Reads rows that training does not see, with the classes and the transform of those that it sees. `path` NULL: none.
+ */
+static int read_beside(cli_run *r, const char *path, const char *labels_from, xsm_class_map *map, xsm_dataset **rows,
+                       xsm_dataset_info *info)
 {
     xsm_error err = XSM_ERROR_INIT;
-    if (!r->test) {
+    if (!path) {
         return CLI_GO_ON;
     }
     /* as in the file, before the transform */
     map->features = r->warm_path ? cli_model_info(r->model).input_features : r->raw_info.features;
     cli_data format = r->format;
-    format.labels_from = format.test_labels_from;
-    int code = cli_read(r->context, r->test, &format, map, &r->test_rows);
-    code = code == CLI_GO_ON ? cli_need_labels(r->test, r->test_rows) : code;
+    format.labels_from = labels_from;
+    int code = cli_read(r->context, path, &format, map, rows);
+    code = code == CLI_GO_ON ? cli_need_labels(path, *rows) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
-    if ((r->transform && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) ||
-        (r->warm_path && xsm_model_transform(r->model, r->test_rows, &err) != XSM_OK) ||
-        xsm_dataset_get_info(r->test_rows, &r->test_info, &err) != XSM_OK) {
-        return cli_fail("%s: %s", r->test, err.message);
+    if ((r->transform && xsm_transform_apply(r->transform, *rows, &err) != XSM_OK) ||
+        (r->warm_path && xsm_model_transform(r->model, *rows, &err) != XSM_OK) ||
+        xsm_dataset_get_info(*rows, info, &err) != XSM_OK) {
+        return cli_fail("%s: %s", path, err.message);
     }
     return CLI_GO_ON;
 }
@@ -78,9 +81,11 @@ int cli_train_read(cli_run *r)
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    code = read_test(r, &map);
-    return code == CLI_GO_ON ? cli_data_used(&r->format, (const xsm_dataset *const[]){r->train_rows, r->test_rows}, 2)
-                             : code;
+    xsm_dataset_info aside = XSM_DATASET_INFO_INIT;
+    code = read_beside(r, r->test, r->format.test_labels_from, &map, &r->test_rows, &r->test_info);
+    code = code == CLI_GO_ON ? read_beside(r, r->calibrate, NULL, &map, &r->calibrate_rows, &aside) : code;
+    const xsm_dataset *const all[] = {r->train_rows, r->test_rows, r->calibrate_rows};
+    return code == CLI_GO_ON ? cli_data_used(&r->format, all, 3) : code;
 }
 
 int cli_train_transform(cli_run *r, const char *description)
@@ -93,6 +98,9 @@ int cli_train_transform(cli_run *r, const char *description)
     }
     if (r->test_rows && xsm_transform_apply(r->transform, r->test_rows, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->test, err.message);
+    }
+    if (r->calibrate_rows && xsm_transform_apply(r->transform, r->calibrate_rows, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->calibrate, err.message);
     }
     return CLI_GO_ON;
 }

@@ -146,6 +146,22 @@ static int add_pairs(cli_run *r)
     return CLI_GO_ON;
 }
 
+/* Fits the model's calibration to rows of their own. */
+static int calibrate(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!r->calibrate_rows) {
+        return CLI_GO_ON;
+    }
+    cli_note("calibrating ...");
+    if (xsm_model_calibrate(r->context, r->model, r->calibrate_rows, NULL, NULL, &err) != XSM_OK) {
+        return cli_fail("%s: %s", r->calibrate, err.message);
+    }
+    cli_note_clear();
+    r->train_known = r->test_known = 0; /* of the model before */
+    return CLI_GO_ON;
+}
+
 int cli_train_refused(const cli_run *r, const xsm_error *err)
 {
     return err->status == XSM_ERROR_UNSUPPORTED && !r->warm_path ? cli_misuse("%s", err->message)
@@ -196,7 +212,8 @@ int cli_train_run(cli_run *r)
     if (r->evaluated_step != r->end.step) {
         r->train_known = r->test_known = 0; /* of an earlier epoch */
     }
-    return add_pairs(r);
+    code = add_pairs(r);
+    return code == CLI_GO_ON ? calibrate(r) : code;
 }
 
 /* The training rows, or as many of them as may be evaluated in a tenth of the time that the run has taken so far. */

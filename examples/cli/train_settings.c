@@ -235,6 +235,10 @@ int cli_train_prepare(cli_run *r)
     if (r->method < 0 && !r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
     }
+    if (r->measure && !r->choose) {
+        return cli_misuse("--measure says what is best when it is chosen; it needs a choice, which --estimator NAME "
+                          "without --time-budget leaves out");
+    }
     int code = r->resume_path && !r->estimator_name ? cli_checkpoint_recall_choice(r) : CLI_GO_ON;
     code = code == CLI_GO_ON && r->method < 0 ? choose_optimizer(r) : code;
     if (code == CLI_GO_ON && r->schedule_text) {

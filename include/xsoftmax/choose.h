@@ -39,8 +39,8 @@
  * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
  *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
  *
- * Candidates are compared by the log-loss of the held-back rows; for rows with several labels and estimators with
- * another loss, by 1 - nDCG@5 of these rows. Lower is better.
+ * Candidates are compared by what xsm_choose_options::measure says of the held-back rows: their log-loss after
+ * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
  *
  * **Work.** All trials together cost up to about three times the work of the chosen run if that run is small (some
  * seconds more with several labels a row), 0.7 times if it is large, and 0.45 times for embedding models. Without a
@@ -66,6 +66,16 @@ typedef struct xsm_choose_progress {
 /** Called with the progress several times a second. A non-zero return value ends xsm_choose() with #XSM_CANCELLED. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
+/** What the best way is: how held-back rows are judged. */
+enum {
+    XSM_MEASURE_AUTO = 0,      /**< By the rows: #XSM_MEASURE_NDCG if any has several labels, else
+                                    #XSM_MEASURE_LOG_LOSS. */
+    XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate): a way that ranks well is not given
+                                    up because it is too sure. */
+    XSM_MEASURE_PRECISION = 2, /**< 1 - P@1. */
+    XSM_MEASURE_NDCG = 3       /**< 1 - nDCG@5. */
+};
+
 /** Settings. Start with #XSM_CHOOSE_OPTIONS_INIT. */
 typedef struct xsm_choose_options {
     size_t size;                    /**< sizeof(xsm_choose_options). */
@@ -86,24 +96,20 @@ typedef struct xsm_choose_options {
     int32_t transform; /**< 1 = also choose a transform, for sparse rows as they were read; 0 = rows are not changed. */
     int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
                             to make a model with xsm_choice_info::hidden. 0 = linear models only. */
+    int32_t measure;   /**< An XSM_MEASURE_* value. */
+    int32_t reserved;  /**< Zero. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
 #define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0                               \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0                         \
     }
 
 /** What a time budget made shorter, in xsm_choice_info::gave_up. */
 enum {
     XSM_GAVE_UP_TRIALS = 1, /**< Trials. */
     XSM_GAVE_UP_EPOCHS = 2  /**< Epochs of the run: `epochs` is smaller, or, if they were given, they may not fit. */
-};
-
-/** How held-back rows are judged. */
-enum {
-    XSM_CHOICE_LOSS_LOG = 0, /**< Log-loss. */
-    XSM_CHOICE_LOSS_NDCG = 1 /**< 1 - nDCG@5. */
 };
 
 /** The chosen settings, and what they follow from. Start with #XSM_CHOICE_INFO_INIT. */
@@ -120,11 +126,11 @@ typedef struct xsm_choice_info {
     uint64_t held;         /**< Held-back rows of the trials. 0: there were too few rows, or too little time, for
                                 trials. */
     uint64_t trials;       /**< Trials, see xsm_choice_get_trial(). */
-    double loss;      /**< Loss of the held-back rows in the best trial: log-loss, or 1 - nDCG@5. NaN without trials. */
-    double precision; /**< Precision@1 of the held-back rows in the best trial. NaN without trials. */
-    double seconds;   /**< Seconds that xsm_choose() took. */
-    int32_t schedule; /**< An XSM_SCHEDULE_* value. */
-    int32_t gave_up;  /**< What the time budget made shorter: a sum of XSM_GAVE_UP_* values; 0 = nothing. */
+    double loss;           /**< Loss of the held-back rows in the best trial, as `measure` says. NaN without trials. */
+    double precision;      /**< Precision@1 of the held-back rows in the best trial. NaN without trials. */
+    double seconds;        /**< Seconds that xsm_choose() took. */
+    int32_t schedule;      /**< An XSM_SCHEDULE_* value. */
+    int32_t gave_up;       /**< What the time budget made shorter: a sum of XSM_GAVE_UP_* values; 0 = nothing. */
     const char *transform; /**< Description for xsm_transform_new(): apply this transform to the rows before training.
                                 NULL if no transform was requested. Static. */
     uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
@@ -137,7 +143,7 @@ typedef struct xsm_choice_info {
     double row_features;   /**< Mean number of features that are not zero in a row: with the numbers of rows and classes
                                 it decides whether every class is scored. */
     int32_t exact;         /**< 1 = the estimator scores every class; 0 = it samples or searches. */
-    int32_t measure;       /**< What `loss` is, an XSM_CHOICE_LOSS_* value. */
+    int32_t measure;       /**< What `loss` is, an XSM_MEASURE_* value, not #XSM_MEASURE_AUTO. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */

@@ -94,8 +94,6 @@ static xsm_status measure(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error 
         XSMI_TRY(xsmi_candidate_model(c, candidate, err));
     }
     XSMI_TRY(xsm_estimator_bind(e, c->runner.model, c->train, err));
-    const bool ranked = c->survey.several || (e->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0;
-    candidate->judge = ranked ? XSMI_JUDGE_RANKING : XSMI_JUDGE_LOG_LOSS;
     candidate->exact = e->exact;
     candidate->work = cost(c, candidate);
     xsm_status status = candidate->full ? xsmi_estimator_check_full(e, err) : XSM_OK;

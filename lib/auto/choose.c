@@ -39,6 +39,10 @@ enum { POINT_MOST = 10 };
 /* The share of the loss by which a higher rate must improve an embedding model to count as better. Its trial has about
  * a fifth of the run's steps; higher rates win there, because vectors move faster, but overfit in the run. */
 #define VECTOR_MARGIN 0.04
+/* The share of the loss that a trial must gain to be better than one before it. After calibration the length of the
+ * vectors does not count, so ever lower rates are as good as the last; the highest of them makes a model that needs
+ * least of it. */
+#define SAME 0.001
 /* The same for pairs, whose strength is doubled from PAIRS_FIRST to PAIRS_MOST. With fewer features a row, a pair
  * nearly identifies a memorised row. Held-back rows are drawn at random and have relatives among the trained rows, so
  * they overrate such pairs in comparison with new rows. */
@@ -46,6 +50,13 @@ enum { POINT_MOST = 10 };
 #define PAIRS_FIRST 2.0
 #define PAIRS_MOST 4.0
 #define PAIRS_FEATURES 4.0
+
+/* What the held-back rows are judged by. */
+static int32_t measure_of(const xsmi_chooser *c)
+{
+    const int32_t own = c->survey.several ? XSM_MEASURE_NDCG : XSM_MEASURE_LOG_LOSS;
+    return c->options.measure == XSM_MEASURE_AUTO ? own : c->options.measure;
+}
 
 /* -- the search ---------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +99,7 @@ static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *o
         xsmi_fail_copy(err, &inner);
         return status;
     }
-    status =
-        xsmi_runner_judge(&c->runner, candidate->estimator, candidate->judge, p->held_back[p->transform], out, err);
+    status = xsmi_runner_judge(&c->runner, candidate->estimator, c->judge, p->held_back[p->transform], out, err);
     xsm_model_clear_correction(m);
     return status;
 }
@@ -125,14 +135,15 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     XSMI_TRY(xsmi_choose_try(c, candidate, eta, ridge, err));
     const uint64_t last = c->result->info.trials - 1;
     const xsm_choice_trial *t = &c->result->trials[last];
-    if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - (faster ? VECTOR_MARGIN : 0)))) {
+    const double margin = faster ? VECTOR_MARGIN : b->trial != UINT64_MAX ? SAME : 0;
+    if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - margin))) {
         return XSM_OK;
     }
-    *b = (xsmi_best){candidate, last, t->loss, 0, {t->loss, t->precision, 1}};
+    *b = (xsmi_best){candidate, last, t->loss, 0, c->judged};
     *value = t->loss;
-    /* The model is the one after the trial's last epoch. */
-    const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES &&
-                       t->best_epoch == t->epochs && !c->cut_short;
+    /* The model is the one after the trial's last epoch, as the run's will be, which need not be the best one. */
+    const bool pairs =
+        candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES && !c->cut_short;
     return pairs ? try_pairs(c, err) : XSM_OK;
 }
 
@@ -276,7 +287,7 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     info->trial_rows = c->plan.rows[0] ? c->plan.rows[0]->rows : 0;
     info->row_features = c->survey.nonzeros;
     info->exact = candidate->exact;
-    info->measure = candidate->judge == XSMI_JUDGE_RANKING ? XSM_CHOICE_LOSS_NDCG : XSM_CHOICE_LOSS_LOG;
+    info->measure = measure_of(c);
     info->gave_up = (c->cut_short ? XSM_GAVE_UP_TRIALS : 0) + (c->cut_epochs ? XSM_GAVE_UP_EPOCHS : 0);
     info->seconds = xsmi_seconds() - c->runner.began;
 }
@@ -291,6 +302,8 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     c->result->context = xsmi_context_retain(c->runner.context);
     c->result->info.size = sizeof c->result->info;
     c->survey = xsmi_choose_survey(c);
+    static const xsmi_judge judges[] = {0, XSMI_JUDGE_CALIBRATED, XSMI_JUDGE_PRECISION, XSMI_JUDGE_RANKING};
+    c->judge = judges[measure_of(c)];
     XSMI_TRY(xsmi_candidates_list(c, err));
     const xsmi_candidate *first = &c->candidates[0];
     p->cheap = first->exact;
@@ -320,6 +333,9 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     if (!(o->seconds >= 0) || isinf(o->seconds)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
                          o->seconds);
+    }
+    if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_NDCG) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
     }
     if (o->keep_ridge && !(o->ridge >= 0 && isfinite(o->ridge))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the ridge is %g; accepted is 0 and more", o->ridge);

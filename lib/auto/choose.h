@@ -19,12 +19,11 @@ typedef struct xsmi_candidate {
     bool full;             /* lbfgs */
     bool follows;          /* the previous one with adagrad: its rate follows from the other's */
     bool exact;            /* scores every class */
-    xsmi_judge judge;
-    double work;     /* of an example, approximately in multiplications */
-    double ridge;    /* the first one */
-    double initial;  /* of adagrad; 0 = its default */
-    uint64_t batch;  /* examples a step */
-    uint32_t hidden; /* length of an embedding model's vectors; 0 = linear */
+    double work;           /* of an example, approximately in multiplications */
+    double ridge;          /* the first one */
+    double initial;        /* of adagrad; 0 = its default */
+    uint64_t batch;        /* examples a step */
+    uint32_t hidden;       /* length of an embedding model's vectors; 0 = linear */
 } xsmi_candidate;
 
 enum { XSMI_CANDIDATES = 4, XSMI_TRANSFORMS = 2 };
@@ -74,6 +73,8 @@ typedef struct xsmi_chooser {
     size_t candidate_count;
     xsmi_choose_plan plan;
     xsmi_best best;             /* of the current candidate */
+    xsmi_judge judge;           /* of all candidates */
+    xsmi_measured judged;       /* the last trial */
     double work, work_seconds;  /* of training in trials so far */
     bool cut_short, cut_epochs; /* the deadline ended the search; the budget made the run shorter */
     xsm_choice *result;

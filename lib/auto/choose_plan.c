@@ -84,7 +84,7 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double
                            .setting = {.estimator = candidate->estimator, .ridge = ridge, .run = c->run},
                            .rows = p->rows[p->transform],
                            .held_back = p->held_back[p->transform],
-                           .judge = candidate->judge,
+                           .judge = c->judge,
                            .budget = {.epochs = candidate->full ? FIT_ITERATIONS : p->passes,
                                       .patience = PATIENCE,
                                       .stretch = 1,
@@ -132,6 +132,7 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, dou
     out->best_epoch = t.outcome.best_epoch;
     out->loss = t.outcome.held_back.loss;
     out->precision = t.outcome.held_back.precision;
+    c->judged = t.outcome.held_back;
     c->cut_short |= t.outcome.late;
     return XSM_OK;
 }

@@ -4,6 +4,7 @@
  */
 #include "auto/trial.h"
 #include "base/activity.h"
+#include "predict/calibrate.h"
 
 #include <xsoftmax/fit.h>
 
@@ -16,6 +17,9 @@
 enum { LOSS_ROWS = 32 };
 
 /* -- judging ------------------------------------------------------------------------------------------------------- */
+
+/* Nothing could be measured. */
+static const xsmi_measured unmeasured = {(double)INFINITY, (double)NAN, 1};
 
 static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
@@ -38,7 +42,9 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
         slots += count * g->width;
         active += xsmi_gradient_count(g, true);
     }
-    *out = (xsmi_measured){sum / (double)rows->rows, (double)NAN, (double)active / (double)slots};
+    *out = unmeasured;
+    out->loss = sum / (double)rows->rows;
+    out->active = (double)active / (double)slots;
     return XSM_OK;
 }
 
@@ -76,8 +82,30 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
 
 static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
 {
-    const double loss = judge == XSMI_JUDGE_RANKING ? 1 - m->ndcg[4] : m->log_loss;
-    return (xsmi_measured){isfinite(loss) ? loss : (double)INFINITY, m->precision[0], 1};
+    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[4]
+                        : judge == XSMI_JUDGE_PRECISION ? 1 - m->precision[0]
+                                                        : m->log_loss;
+    xsmi_measured measured = unmeasured;
+    measured.loss = isfinite(loss) ? loss : (double)INFINITY;
+    measured.precision = m->precision[0];
+    return measured;
+}
+
+/* Measures the log-loss after calibration. Where no calibration is the best one it stays as it is. */
+static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, xsm_error *err)
+{
+    xsm_calibrate_result result;
+    xsm_error inner = XSM_ERROR_INIT;
+    if (!isfinite(out->loss) || r->model->hierarchy) {
+        return XSM_OK;
+    }
+    xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_NONE, 0, true, &result, &inner);
+    if (status == XSM_OK) {
+        out->loss = result.log_loss;
+    } else if (status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
+        return xsmi_fail_copy(err, &inner);
+    }
+    return XSM_OK;
 }
 
 static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
@@ -91,14 +119,14 @@ static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset
     r->scratch.context = r->context;
     XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, &metrics, err));
     *out = measured_by(judge, &metrics);
-    return XSM_OK;
+    return judge == XSMI_JUDGE_CALIBRATED ? calibrated(r, rows, out, err) : XSM_OK;
 }
 
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
                              xsmi_measured *out, xsm_error *err)
 {
     xsm_error inner = XSM_ERROR_INIT;
-    *out = (xsmi_measured){(double)INFINITY, (double)NAN, 1};
+    *out = unmeasured;
     xsm_status status =
         judge == XSMI_JUDGE_OWN ? own_loss(r, e, rows, out, &inner) : metrics_of(r, judge, rows, out, &inner);
     if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
@@ -122,7 +150,13 @@ static int32_t on_progress(void *user, const xsm_progress *p)
     xsmi_auto_trial *t = user;
     xsmi_auto_outcome *out = &t->outcome;
     if (p->epoch_ended && p->test) {
-        const xsmi_measured now = measured_by(t->judge, p->test);
+        xsmi_measured now = measured_by(t->judge, p->test);
+        if (t->judge == XSMI_JUDGE_CALIBRATED) {
+            t->judged = calibrated(t->runner, t->held_back, &now, &t->error);
+            if (t->judged != XSM_OK) {
+                return 1;
+            }
+        }
         out->epochs = p->epoch;
         if (now.loss < out->held_back.loss) {
             out->held_back = now;
@@ -199,6 +233,9 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
         t->outcome.best_epoch = 0;
         return XSM_OK;
     }
+    if (status == XSM_CANCELLED && t->judged != XSM_OK && !xsmi_is_cancelled(t->runner->context)) {
+        return xsmi_fail_copy(err, &t->error);
+    }
     if (status == XSM_CANCELLED && xsmi_is_cancelled(t->runner->context)) {
         return xsmi_fail_cancelled(t->runner->context, err);
     }
@@ -217,7 +254,9 @@ xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
 {
     xsm_error inner = XSM_ERROR_INIT;
     t->counted = false;
-    t->outcome = (xsmi_auto_outcome){.held_back = {(double)INFINITY, (double)NAN, 1}, .active = 1};
+    t->judged = XSM_OK;
+    t->error = (xsm_error)XSM_ERROR_INIT;
+    t->outcome = (xsmi_auto_outcome){.held_back = unmeasured, .active = 1};
     t->setting.estimator->common.ridge = t->setting.ridge;
     xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);
     return settle(t, status, &inner, err);

@@ -11,8 +11,10 @@
 /* What judges a model; lower is better. */
 typedef enum xsmi_judge {
     XSMI_JUDGE_LOG_LOSS,
-    XSMI_JUDGE_RANKING, /* 1 - nDCG@5 */
-    XSMI_JUDGE_OWN      /* the loss that the estimator reports */
+    XSMI_JUDGE_CALIBRATED, /* the log-loss after calibration to the same rows */
+    XSMI_JUDGE_PRECISION,  /* 1 - P@1 */
+    XSMI_JUDGE_RANKING,    /* 1 - nDCG@5 */
+    XSMI_JUDGE_OWN         /* the loss that the estimator reports */
 } xsmi_judge;
 
 typedef struct xsmi_measured {
@@ -70,8 +72,10 @@ typedef struct xsmi_auto_trial {
     xsmi_auto_budget budget;
     xsmi_auto_outcome outcome;
     xsm_trainer *trainer;
-    bool counted; /* among the trials that progress shows */
-    bool stopped; /* by the callback */
+    bool counted;      /* among the trials that progress shows */
+    bool stopped;      /* by the callback */
+    xsm_status judged; /* of judging after an epoch; its error is `error` */
+    xsm_error error;
 } xsmi_auto_trial;
 
 /* Makes a trial from the members above `outcome`, and trains the runner's model. A trial that diverges succeeds, with

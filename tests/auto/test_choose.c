@@ -354,7 +354,7 @@ static void many_classes_embedded(void **state)
     assert_string_equal(test_estimator_info(xsm_choice_estimator(c)).name, "sampled-softmax");
     assert_true(info.ridge == 0 && info.epochs >= 2 && info.batch == 8);
     assert_true(info.initial > 1e-3 && info.initial < 1e-2);
-    assert_true(info.exact == 0 && info.measure == XSM_CHOICE_LOSS_LOG);
+    assert_true(info.exact == 0 && info.measure == XSM_MEASURE_LOG_LOSS);
     assert_string_equal(test_sampler_info(test_estimator_info(xsm_choice_estimator(c)).sampler).name, "frequency");
     assert_true(info.loss < 6);   /* log(50) is 3.9, log(30000) is 10.3 */
     assert_true(info.pairs == 0); /* features say nothing of the labels */

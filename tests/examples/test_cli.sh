@@ -440,6 +440,17 @@ run 0 predict --model m0 --data test.txt
 mv stdout best
 run 0 predict --model c0 --data test.txt
 expect 'the same best classes' cmp -s stdout best
+# As the last step of training: the same model as by two commands.
+run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
+expect 'calibrated at the end' cmp -s c0 c1
+run 1 train --data train.txt --estimator softmax --eta 1 --calibrate missing.txt
+says stderr 'missing.txt'
+run 0 train --data train.txt --test test.txt --measure precision --json
+expect 'the measure' grep -q '"measure":"precision"' stdout
+run 0 train --data train.txt --test test.txt --labels all --measure log-loss
+run 2 train --data train.txt --measure error
+run 2 train --data train.txt --estimator softmax --measure ndcg
+says stderr '--measure'
 run 2 calibrate --model m0 --data test.txt --output m0
 says stderr 'would replace a file that is read'
 run 2 calibrate --model m0 --data test.txt
@@ -745,7 +756,7 @@ expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
-\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
+\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
@@ -864,7 +875,7 @@ says stderr 'chosen     softmax, by '
 says stderr ' rows in '
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\
 \"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
-\"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"seconds\":$number,\
+\"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"measure\":\"log-loss\",\"seconds\":$number,\
 \"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"hidden\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
 \"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
