@@ -42,10 +42,15 @@
  * Candidates are compared by what xsm_choose_options::measure says of the held-back rows: their log-loss after
  * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
  *
- * **Work.** All trials together cost up to about three times the work of the chosen run if that run is small (some
- * seconds more with several labels a row), 0.7 times if it is large, and 0.45 times for embedding models. Without a
- * time budget the plan depends on counts, never on a clock, so the choice is the same on any machine with any number of
- * threads.
+ * **Successive halving** (Jamieson and Talwalkar 2016). Where several estimators apply, the rate of each is first
+ * searched on a quarter of the trials' rows; the better half of them goes on from its best rates to all of these rows.
+ *
+ * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times the
+ * work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is large,
+ * and 0.45 times for embedding models. The clock decides how many trials there are: none begins that would make the
+ * choice last longer than the run that it chooses, by the speed of the trials so far, or than five seconds where the run
+ * is shorter. So a slower machine may choose other settings; xsm_choose_options::reproducible prevents that, and the
+ * choice is then the same on any machine. The number of threads changes nothing else.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -97,7 +102,10 @@ typedef struct xsm_choose_options {
     int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
                             to make a model with xsm_choice_info::hidden. 0 = linear models only. */
     int32_t measure;   /**< An XSM_MEASURE_* value. */
-    int32_t reserved;  /**< Zero. */
+    int32_t reproducible; /**< 1 = nothing depends on the clock (unless `seconds` is set): the same rows, options and
+                               seed give the same choice on any machine. 0 = trials end when they have taken as long
+                               as the run that they choose, or five seconds, which a slower machine reaches after other
+                               trials. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */

@@ -1,10 +1,13 @@
 /*
  * Chooses how to train by short runs that are judged on held-back rows.
  *
- * A candidate is an estimator with an optimizer and a kind of model (candidates.c). Few settings are tried, the most
- * important first: each candidate, and for each a learning rate and an L2 penalty (ridge), changed in steps while the
- * result improves (search.c; one after the other, as in a coordinate descent). The plan depends on counts of work only;
- * with a time budget, a pilot run measures the work per second.
+ * A candidate is an estimator with an optimizer and a kind of model, a line of the portfolio (candidates.c). Successive
+ * halving (Jamieson and Talwalkar 2016): all lines that apply are tried on a part of the trials' rows, and the better
+ * half of them goes on to all of these. For each of those the settings are tried, the most important first: a learning
+ * rate and an L2 penalty (ridge), changed in steps while the result improves (search.c; one after the other, as in a
+ * coordinate descent). The size of trials depends on counts of work only; how many there are, on the clock: trials end
+ * when they have taken as long as the run that they choose will take. With a time budget, a pilot run measures the work
+ * per second.
  */
 #include "auto/choose.h"
 
@@ -23,6 +26,8 @@
  * embedding model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A
  * single pass favours rates with which the run overfits. */
 enum { EPOCHS_CHEAP = 10, EPOCHS_MORE = 2, EPOCHS_LARGE = 5, EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
+/* Seconds that a choice may take although the run takes less: what nobody waits for. */
+#define FREE_SECONDS 5.0
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
 /* Shares of a time budget: for the trials, and of the remaining time for the run, as estimates have errors. */
@@ -120,15 +125,35 @@ static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
+/* The seconds that the run with the best settings so far will take, by the speed of its trials; 0 before any. */
+static double run_seconds(const xsmi_chooser *c)
+{
+    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
+    const uint64_t passes = c->run.epochs ? c->run.epochs : c->plan.epochs;
+    return b->trial == UINT64_MAX ? 0 : b->candidate->row_seconds * (double)c->train->rows * (double)passes;
+}
+
+/* Whether no other trial of the current candidate is worth its time: the choice would take longer than the run. */
+static bool enough(const xsmi_chooser *c)
+{
+    const double spent = xsmi_seconds() - c->runner.began, run = run_seconds(c);
+    return !c->options.reproducible && run > 0 &&
+           spent + c->best.candidate->trial_seconds > XSMI_MAX(run, FREE_SECONDS);
+}
+
 /* Runs a trial of the current candidate method. Its value is infinite unless it is the method's best so far. After
- * the deadline it runs none. */
+ * the deadline, and when the choice has taken as long as the run, it runs none. */
 static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *value, xsm_error *err)
 {
     xsmi_best *b = &c->best;
-    const xsmi_candidate *candidate = b->candidate;
+    xsmi_candidate *candidate = b->candidate;
     *value = (double)INFINITY;
     if (xsmi_runner_late(&c->runner)) {
         c->cut_short = true;
+        return XSM_OK;
+    }
+    if (enough(c)) {
+        c->ended = true;
         return XSM_OK;
     }
     const bool faster = candidate->hidden && b->trial != UINT64_MAX && eta > trial_of(c, b)->eta;
@@ -166,7 +191,8 @@ static bool in_time(void *user, int point, bool planned)
 {
     (void)point;
     (void)planned;
-    return !((const xsmi_chooser *)user)->cut_short;
+    const xsmi_chooser *c = user;
+    return !c->cut_short && !c->ended;
 }
 
 static const xsmi_scale rates = {-2 * POINT_MOST, POINT_MOST, 0, 1, 1, NULL, attempt_rate, in_time};
@@ -188,15 +214,20 @@ static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err
     const xsmi_candidate *candidate = b->candidate;
     const bool open = c->ridge < 0 && candidate->own && (candidate->full || accepts_ridge(candidate->optimizer));
     double value;
+    xsmi_scale from = candidate->full ? ridges : rates;
+    if (candidate->raced) {
+        from.first = from.last = candidate->few_point;
+    }
     if (candidate->full ? open : !(c->run.eta > 0)) {
-        XSMI_TRY(xsmi_scale_search_run(&c->search, candidate->full ? &ridges : &rates, c, err));
+        XSMI_TRY(xsmi_scale_search_run(&c->search, &from, c, err));
     } else {
         XSMI_TRY(attempt(c, c->run.eta, candidate->ridge, &value, err));
     }
-    if (c->options.transform && candidate == c->candidates && b->trial != UINT64_MAX && !c->cut_short) {
+    if (c->options.transform && !c->transformed && b->trial != UINT64_MAX && !c->cut_short) {
         /* The other transform with the best settings of the first. Both make rows of unit length, so rates and L2
          * penalties have the same meaning. */
         const xsm_choice_trial *t = trial_of(c, b);
+        c->transformed = true;
         c->plan.transform = 1;
         XSMI_TRY(attempt(c, t->eta, t->ridge, &value, err));
         c->plan.transform = isfinite(value);
@@ -206,13 +237,70 @@ static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err
     return penalised ? xsmi_scale_search_run(&c->search, &more_ridges, c, err) : XSM_OK;
 }
 
-static xsm_status search(xsmi_chooser *c, xsmi_best *found, xsm_error *err)
+static const xsmi_best nothing = {.trial = UINT64_MAX, .loss = (double)INFINITY};
+
+/* Begins with a candidate. */
+static void take(xsmi_chooser *c, xsmi_candidate *candidate)
 {
-    *found = (xsmi_best){.candidate = c->candidates, .trial = UINT64_MAX, .loss = (double)INFINITY};
+    c->best = nothing;
+    c->best.candidate = candidate;
+}
+
+/* Searches each line of the portfolio for its best rate on few rows, and drops the worse half of the lines. The others
+ * go on from their rates. */
+static xsm_status halve(xsmi_chooser *c, xsm_error *err)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        lines += !c->candidates[i].follows && !c->candidates[i].full;
+    }
+    if (lines < 2 || c->run.eta > 0 || !c->plan.few) {
+        return XSM_OK;
+    }
+    c->plan.halving = true;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        xsmi_candidate *candidate = &c->candidates[i];
+        take(c, candidate);
+        if (!candidate->follows && !candidate->full) {
+            XSMI_TRY(xsmi_scale_search_run(&c->search, &rates, c, err));
+            candidate->few_loss = c->best.loss;
+            candidate->few_point = c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
+            candidate->raced = true;
+        }
+    }
+    c->plan.halving = false;
+    take(c, c->candidates); /* losses of few rows are not compared with those of all */
+    for (size_t dropped = 0; dropped < lines / 2; dropped++) {
+        size_t worst = SIZE_MAX;
+        for (size_t i = 0; i < c->candidate_count; i++) {
+            const xsmi_candidate *candidate = &c->candidates[i];
+            if (!candidate->follows && !candidate->full && !candidate->dropped &&
+                (worst == SIZE_MAX || candidate->few_loss > c->candidates[worst].few_loss)) {
+                worst = i;
+            }
+        }
+        c->candidates[worst].dropped = true;
+        for (size_t i = worst + 1; i < c->candidate_count && c->candidates[i].follows; i++) {
+            c->candidates[i].dropped = true;
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status search(xsmi_chooser *c, xsm_error *err)
+{
+    xsmi_best *found = &c->found;
+    *found = nothing;
+    found->candidate = c->candidates;
+    take(c, c->candidates);
+    XSMI_TRY(c->plan.held_back[0] ? halve(c, err) : XSM_OK);
     for (size_t i = 0; c->plan.held_back[0] && i < c->candidate_count; i++) {
         const xsm_choice_trial *before = i > 0 ? trial_of(c, &c->best) : NULL;
         double value;
-        c->best = (xsmi_best){.candidate = &c->candidates[i], .trial = UINT64_MAX, .loss = (double)INFINITY};
+        if (c->candidates[i].dropped) {
+            continue;
+        }
+        take(c, &c->candidates[i]);
         if (!c->candidates[i].follows) {
             XSMI_TRY(search_candidate(c, found->loss, err));
         } else if (before && !c->cut_short) {
@@ -314,9 +402,8 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(xsmi_choose_pilot(c, c->run.eta > 0 ? c->run.eta : rate_at(c, first, 0), err));
     }
     XSMI_TRY(xsmi_choose_plan_trials(c, err));
-    xsmi_best found;
-    XSMI_TRY(search(c, &found, err));
-    conclude(c, &found);
+    XSMI_TRY(search(c, err));
+    conclude(c, &c->found);
     return XSM_OK;
 }
 
@@ -333,6 +420,10 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     if (!(o->seconds >= 0) || isinf(o->seconds)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
                          o->seconds);
+    }
+    if (o->reproducible != 0 && o->reproducible != 1) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_choose_options.reproducible is %d; accepted is 0 or 1",
+                         o->reproducible);
     }
     if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_NDCG) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
@@ -374,6 +465,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
             xsm_estimator_free(c.candidates[i].estimator);
         }
     }
+    xsm_dataset_free(c.plan.few);
     xsm_model_free(c.runner.model);
     xsmi_runner_free(&c.runner);
     for (size_t i = 0; i < XSMI_TRANSFORMS; i++) {

@@ -14,16 +14,21 @@
 /* A candidate method: a method with its settings, whose learning rate and L2 penalty are not chosen yet. */
 typedef struct xsmi_candidate {
     xsm_estimator *estimator;
-    const char *optimizer; /* or lbfgs */
-    bool own;              /* the estimator was made here */
-    bool full;             /* lbfgs */
-    bool follows;          /* the previous one with adagrad: its rate follows from the other's */
-    bool exact;            /* scores every class */
-    double work;           /* of an example, approximately in multiplications */
-    double ridge;          /* the first one */
-    double initial;        /* of adagrad; 0 = its default */
-    uint64_t batch;        /* examples a step */
-    uint32_t hidden;       /* length of an embedding model's vectors; 0 = linear */
+    const char *optimizer;             /* or lbfgs */
+    bool own;                          /* the estimator was made here */
+    bool full;                         /* lbfgs */
+    bool follows;                      /* the previous one with adagrad: its rate follows from the other's */
+    bool exact;                        /* scores every class */
+    double work;                       /* of an example, approximately in multiplications */
+    double ridge;                      /* the first one */
+    double initial;                    /* of adagrad; 0 = its default */
+    uint64_t batch;                    /* examples a step */
+    uint32_t hidden;                   /* length of an embedding model's vectors; 0 = linear */
+    double row_seconds, trial_seconds; /* of training a row once, and of a trial with judging; 0 before any */
+    double few_loss;                   /* the least loss of its trials on few rows */
+    int few_point;                     /* the rate's */
+    bool raced;                        /* there were such trials */
+    bool dropped;                      /* after these */
 } xsmi_candidate;
 
 enum { XSMI_CANDIDATES = 4, XSMI_TRANSFORMS = 2 };
@@ -47,6 +52,8 @@ typedef struct xsmi_choose_plan {
     /* Held-back rows and training rows by transform; only the first of each if the transform is given. */
     xsm_dataset *held_back[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
     size_t transform; /* of the current trials */
+    xsm_dataset *few; /* a part of the first transform's rows, for the first round; NULL: no such round */
+    bool halving;     /* the first round runs */
     uint64_t epochs;  /* the most of the run */
     uint64_t passes;  /* of a trial */
     bool cheap;       /* scoring every class is cheap */
@@ -54,7 +61,7 @@ typedef struct xsmi_choose_plan {
 
 /* The best trial of a candidate method. */
 typedef struct xsmi_best {
-    const xsmi_candidate *candidate;
+    xsmi_candidate *candidate;
     uint64_t trial;       /* UINT64_MAX: none */
     double loss;          /* without pairs */
     double pairs;         /* their strength; 0 = none */
@@ -72,7 +79,9 @@ typedef struct xsmi_chooser {
     xsmi_candidate candidates[XSMI_CANDIDATES];
     size_t candidate_count;
     xsmi_choose_plan plan;
-    xsmi_best best;             /* of the current candidate */
+    xsmi_best best, found;      /* of the current candidate, and of those before it */
+    bool ended;                 /* trials have taken as long as the run will take */
+    bool transformed;           /* the other transform was tried */
     xsmi_judge judge;           /* of all candidates */
     xsmi_measured judged;       /* the last trial */
     double work, work_seconds;  /* of training in trials so far */
@@ -97,7 +106,7 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err);
 double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
  * any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
+xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
 /* Runs the first candidate on a few rows to measure the speed, which is infinite before. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err);
 double xsmi_choose_speed(const xsmi_chooser *c);

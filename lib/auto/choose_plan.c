@@ -25,6 +25,8 @@ enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
 enum { HELD_BACK_MOST = 2000, HELD_BACK_LEAST = 10, ROWS_LEAST = 100 };
 /* The rate falls to this share over the run. */
 #define FALL 0.1
+/* The part of the trials' rows that the first round has: successive halving with a ratio of four. */
+#define FEW 0.25
 /* A trial ends after PATIENCE epochs in a row that are worse than its best. */
 enum { PATIENCE = 2 };
 /* The same with lbfgs after so many iterations, or at this tolerance. */
@@ -82,7 +84,7 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double
                            .hidden = candidate->hidden};
     *t = (xsmi_auto_trial){.runner = &c->runner,
                            .setting = {.estimator = candidate->estimator, .ridge = ridge, .run = c->run},
-                           .rows = p->rows[p->transform],
+                           .rows = p->halving ? p->few : p->rows[p->transform],
                            .held_back = p->held_back[p->transform],
                            .judge = c->judge,
                            .budget = {.epochs = candidate->full ? FIT_ITERATIONS : p->passes,
@@ -119,9 +121,10 @@ static void end(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_tria
 
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
  * any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, double ridge, xsm_error *err)
+xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err)
 {
     xsmi_auto_trial t;
+    const double began = xsmi_seconds();
     XSMI_TRY(start(c, candidate, eta, ridge, &t, err));
     xsm_status status = train(c, candidate, &t, err);
     end(c, candidate, &t);
@@ -133,6 +136,8 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, const xsmi_candidate *candidate, dou
     out->loss = t.outcome.held_back.loss;
     out->precision = t.outcome.held_back.precision;
     c->judged = t.outcome.held_back;
+    candidate->trial_seconds = xsmi_seconds() - began;
+    candidate->row_seconds = t.outcome.examples > 0 ? t.outcome.seconds / (double)t.outcome.examples : 0;
     c->cut_short |= t.outcome.late;
     return XSM_OK;
 }
@@ -252,6 +257,11 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
     }
     for (size_t i = 0; i < (c->options.transform ? XSMI_TRANSFORMS : 1); i++) {
         XSMI_TRY(split_rows(c, i, held_back / n, rows, err));
+    }
+    if (FEW * (double)p->rows[0]->rows >= ROWS_LEAST) {
+        xsm_dataset *rest = NULL;
+        XSMI_TRY(xsm_dataset_split(p->rows[0], FEW, c->run.seed, &c->plan.few, &rest, err));
+        xsm_dataset_free(rest);
     }
     return XSM_OK;
 }

@@ -11,7 +11,7 @@
 #define XSMI_LAST_xsm_calibration shift
 #define XSMI_LAST_xsm_choice_info measure
 #define XSMI_LAST_xsm_choice_trial reserved
-#define XSMI_LAST_xsm_choose_options reserved
+#define XSMI_LAST_xsm_choose_options reproducible
 #define XSMI_LAST_xsm_choose_progress seconds
 #define XSMI_LAST_xsm_class_map vocabulary
 #define XSMI_LAST_xsm_context_info reserved

@@ -51,7 +51,9 @@ static xsm_choice *choose(xsm_context *ctx, const xsm_dataset *data, const xsm_c
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_choice *c = NULL;
-    assert_ok(xsm_choose(ctx, data, options, &c, &err), err);
+    xsm_choose_options o = options ? *options : (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+    o.reproducible = o.seconds == 0; /* tests do not depend on the speed of the machine */
+    assert_ok(xsm_choose(ctx, data, &o, &c, &err), err);
     return c;
 }
 
@@ -165,6 +167,27 @@ static void same_on_any_threads(void **state)
     test_problem_free(&p);
 }
 
+/* The clock ends a choice early, and takes nothing else from it: its trials are the first ones of the whole choice. */
+static void ended_by_the_clock(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_choice *whole = choose(NULL, p.data, NULL), *some = NULL;
+    assert_ok(xsm_choose(NULL, p.data, NULL, &some, &err), err);
+    assert_true(info_of(some).trials >= 1 && info_of(some).trials <= info_of(whole).trials);
+    for (uint64_t i = 0; i < info_of(some).trials && info_of(some).trials < info_of(whole).trials; i++) {
+        const xsm_choice_trial a = trial_of(some, i), b = trial_of(whole, i);
+        if (strcmp(a.optimizer, b.optimizer) != 0 || a.ridge != b.ridge || a.eta != b.eta) {
+            break; /* a later search was left out */
+        }
+        assert_true(a.loss == b.loss);
+    }
+    xsm_choice_free(some);
+    xsm_choice_free(whole);
+    test_problem_free(&p);
+}
+
 /* What the caller gives stays, and an estimator of the caller's is handed back with its options, not bound. */
 static void what_is_given_stays(void **state)
 {
@@ -215,6 +238,34 @@ static void what_is_given_stays(void **state)
     test_problem_free(&p);
 }
 
+/* Of two lines of the portfolio both are searched on few rows, and the one that was better there has all other trials,
+ * the first of them at its best rate. */
+static void halved(const xsm_choice *c)
+{
+    const xsm_choice_info info = info_of(c);
+    double least[2] = {INFINITY, INFINITY}, eta[2] = {0, 0};
+    const char *names[2] = {trial_of(c, 0).estimator, NULL};
+    uint64_t few = 0;
+    for (; few < info.trials && trial_of(c, few).rows < info.trial_rows / 3; few++) {
+        const xsm_choice_trial t = trial_of(c, few);
+        const int line = strcmp(t.estimator, names[0]) != 0;
+        names[1] = line ? t.estimator : names[1];
+        assert_true(t.rows > info.trial_rows / 6);
+        if (t.loss < least[line] * 0.999) { /* else as good as one before it */
+            least[line] = t.loss;
+            eta[line] = t.eta;
+        }
+    }
+    assert_non_null(names[1]);
+    assert_true(few >= 4 && info.trials > few);
+    const int better = least[1] < least[0];
+    assert_true(trial_of(c, few).eta == eta[better]);
+    for (uint64_t i = few; i < info.trials; i++) {
+        assert_string_equal(trial_of(c, i).estimator, names[better]);
+        assert_int_equal(trial_of(c, i).rows, info.trial_rows);
+    }
+}
+
 /* Several labels a row: an estimator that takes them, judged by their ranking. */
 static void several_labels(void **state)
 {
@@ -239,7 +290,8 @@ static void several_labels(void **state)
         seen[1] += strcmp(t.estimator, "softmax") == 0;
         assert_true(t.loss >= 0 && (t.loss <= 1 || isinf(t.loss))); /* 1 - nDCG@5 */
     }
-    assert_true(seen[0] >= 3 && seen[1] >= 3);
+    assert_true(seen[0] >= 2 && seen[1] >= 2);
+    halved(c);
     assert_true(info_of(c).precision > 0.8);
     xsm_choice_free(c);
     xsm_dataset_free(data);
@@ -324,7 +376,8 @@ static void many_classes(void **state)
         seen[0] += strcmp(trial_of(c, i).estimator, "nce") == 0;
         seen[1] += strcmp(trial_of(c, i).estimator, "sampled-softmax") == 0;
     }
-    assert_true(seen[0] >= 3 && seen[1] >= 3);
+    assert_true(seen[0] >= 2 && seen[1] >= 2);
+    halved(c);
     assert_int_equal(info_of(c).hidden, 0);
     assert_string_equal(test_sampler_info(test_estimator_info(xsm_choice_estimator(c)).sampler).name, "frequency");
     xsm_choice_free(c);
@@ -638,19 +691,13 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_by_default),
-        cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(several_labels),
-        cmocka_unit_test(exact_adagrad),
-        cmocka_unit_test(many_classes),
-        cmocka_unit_test(many_classes_embedded),
-        cmocka_unit_test(counted_pairs),
-        cmocka_unit_test(wide_vectors),
-        cmocka_unit_test(transforms),
-        cmocka_unit_test(budgets),
-        cmocka_unit_test(few_rows),
-        cmocka_unit_test(refuses),
+        cmocka_unit_test(good_by_default),    cmocka_unit_test(same_on_any_threads),
+        cmocka_unit_test(ended_by_the_clock), cmocka_unit_test(what_is_given_stays),
+        cmocka_unit_test(several_labels),     cmocka_unit_test(exact_adagrad),
+        cmocka_unit_test(many_classes),       cmocka_unit_test(many_classes_embedded),
+        cmocka_unit_test(counted_pairs),      cmocka_unit_test(wide_vectors),
+        cmocka_unit_test(transforms),         cmocka_unit_test(budgets),
+        cmocka_unit_test(few_rows),           cmocka_unit_test(refuses),
         cmocka_unit_test(every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
