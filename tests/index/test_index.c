@@ -308,10 +308,10 @@ static void changed_models_need_another_index(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     const uint32_t one = 1;
-    for (size_t i = 0; i < xsm_index_count() * 3; i++) {
+    for (size_t i = 0; xsm_index_at(i / 3); i++) {
         test_problem p = test_problem_new(30, 6, 9, false, 2);
         xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
-        xsm_index *x = make(xsm_index_ops_name(xsm_index_at(i / 3)), "");
+        xsm_index *x = make(xsm_index_at(i / 3)->name, "");
         xsm_predictor *made = NULL;
         xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
         options.index = x;
