@@ -280,8 +280,10 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
                          m->classes);
     }
-    if (stride < count) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of scores %zu floats apart for %u classes", stride, count);
+    size_t floats = 0;
+    if (stride < count || !xsmi_multiply((size_t)batch.count, stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "%llu rows of scores %zu floats apart for %u classes",
+                         (unsigned long long)batch.count, stride, count);
     }
     if (count == 0) {
         return XSM_OK;

@@ -626,6 +626,8 @@ static void batches_are_checked(void **state)
     assert_int_equal(xsm_model_score_range(m, &good, 1, 6, scores, 6, &err), XSM_ERROR_RANGE);
     assert_int_equal(xsm_model_score_range(m, &good, 7, 0, scores, 6, &err), XSM_ERROR_RANGE);
     assert_int_equal(xsm_model_score_range(m, &good, 0, 6, scores, 5, &err), XSM_ERROR_SHAPE);
+    assert_int_equal(xsm_model_score_range(m, &good, 0, 6, scores, SIZE_MAX, &err), XSM_ERROR_SHAPE);
+    assert_non_null(strstr(err.message, "rows of scores"));
     xsm_model_free(m);
     free_rows(&r);
     free_rows(&wide);
