@@ -93,7 +93,7 @@ static int calibrate(calibration *c)
     xsm_error err = XSM_ERROR_INIT;
     xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_metrics before = XSM_METRICS_INIT, after = XSM_METRICS_INIT;
-    const char *const inputs[] = {c->model_path, c->data, c->format.labels_from, NULL};
+    const char *const inputs[CLI_INPUTS] = {c->model_path, c->data, c->format.labels_from};
     int code = cli_output_plan(CLI_OUTPUT_MODEL, "output", c->output, inputs);
     code = code == CLI_GO_ON ? cli_context(c->threads, &c->context) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(c->context, c->model_path, c->data, &c->model) : code;

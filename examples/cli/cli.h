@@ -387,7 +387,7 @@ char *cli_folder_of(const char *path);
 /* Whether two paths are of one regular file, or of one file that is not there yet. */
 int cli_same_file(const char *a, const char *b);
 /* Files that a command reads, [CLI_INPUTS], NULL where there is none. */
-enum { CLI_INPUTS = 7 };
+enum { CLI_INPUTS = 8 };
 /* Checks early whether an output can be written, and records it. Makes no file. The inputs must not be replaced, nor
  * the outputs that were planned before. */
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);

@@ -125,6 +125,7 @@ static int train(cli_run *r)
         code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
         code = code == CLI_GO_ON ? cli_train_run(r) : code;
     }
+    code = code == CLI_GO_ON ? cli_train_calibrate(r) : code;
     code = code == CLI_GO_ON ? finish(r, &json) : code;
     cli_note_clear();
     if (code == CLI_GO_ON) {
@@ -197,13 +198,13 @@ int cli_train(const cli_command *command, int argc, char **argv)
          NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},
         {"method", CLI_CHOICE, &r.method, "NAME",
-         "label-tree: sparse classifiers in a tree over the labels, for very many of them (an estimator)",
+         "label-tree: sparse classifiers in a tree over very many labels (an estimator)",
          cli_method_words, 0, 0, 0, 0},
         {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (chosen from the rows)", NULL, 0,
          0, 0, 0},
         {"set", CLI_LIST, &r.sets, "KEY=VALUE",
-         "an option of the estimator or method (see 'xsoftmax estimators NAME'); of the optimizer: optimizer.KEY", NULL, 0, 0, 0,
-         0},
+         "an option of the estimator or method (see 'estimators NAME'); of the optimizer: optimizer.KEY", NULL,
+         0, 0, 0, 0},
         {"ridge", CLI_REAL, &r.ridge, "MU",
          "add (MU/2) ||W||^2 to the sum of the losses (0, or chosen with the estimator)", NULL, 0, INFINITY, 0, 0},
         {"bias", CLI_CHOICE, &r.bias, "yes|no|only",

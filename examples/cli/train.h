@@ -74,13 +74,13 @@ typedef struct cli_run {
     int method;                        /* of --method; -1: an estimator trains */
     xsm_label_tree_options tree;       /* of a label tree */
     xsm_label_tree_result tree_result; /* the same */
-    double time_budget;   /* seconds; 0 = none */
-    double pairs;         /* their strength; 0: no pairs; < 0: not given */
-    int full;             /* all rows at once: lbfgs */
-    int choose;           /* settings that were not given are chosen from the rows */
-    int first_by_default; /* which labels to keep was not given */
-    int transform_asked;  /* --transform was given, or features are not used */
-    char *schedule_made;  /* the text of a chosen schedule */
+    double time_budget;                /* seconds; 0 = none */
+    double pairs;                      /* their strength; 0: no pairs; < 0: not given */
+    int full;                          /* all rows at once: lbfgs */
+    int choose;                        /* settings that were not given are chosen from the rows */
+    int first_by_default;              /* which labels to keep was not given */
+    int transform_asked;               /* --transform was given, or features are not used */
+    char *schedule_made;               /* the text of a chosen schedule */
     int32_t schedule;
     double factor;
 
@@ -146,6 +146,8 @@ xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, 
 int cli_train_refused(const cli_run *run, const xsm_error *err);
 /* Trains, after choosing a learning rate if needed. */
 int cli_train_run(cli_run *run);
+/* Fits the model's calibration to the rows of --calibrate, if there are any. */
+int cli_train_calibrate(cli_run *run);
 /* Evaluates the present model, unless the trainer has just done so. */
 int cli_train_evaluate(cli_run *run);
 

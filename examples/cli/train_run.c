@@ -146,8 +146,7 @@ static int add_pairs(cli_run *r)
     return CLI_GO_ON;
 }
 
-/* Fits the model's calibration to rows of their own. */
-static int calibrate(cli_run *r)
+int cli_train_calibrate(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (!r->calibrate_rows) {
@@ -212,8 +211,7 @@ int cli_train_run(cli_run *r)
     if (r->evaluated_step != r->end.step) {
         r->train_known = r->test_known = 0; /* of an earlier epoch */
     }
-    code = add_pairs(r);
-    return code == CLI_GO_ON ? calibrate(r) : code;
+    return add_pairs(r);
 }
 
 /* The training rows, or as many of them as may be evaluated in a tenth of the time that the run has taken so far. */

@@ -294,9 +294,10 @@ int cli_train_prepare(cli_run *r)
         code = misused("--transform", &err);
     }
     /* A model and a checkpoint may take the place of the one that the run began with. */
-    const char *const rows[CLI_INPUTS] = {r->data, r->test, r->label_names, r->format.labels_from,
-                                          r->format.test_labels_from};
-    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2], rows[3], rows[4], r->warm_path, r->resume_path};
+    const char *const rows[CLI_INPUTS] = {
+        r->data, r->test, r->label_names, r->format.labels_from, r->format.test_labels_from, r->calibrate};
+    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2],      rows[3],
+                                         rows[4], rows[5], r->warm_path, r->resume_path};
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, rows) : code;
     /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;

@@ -443,6 +443,10 @@ expect 'the same best classes' cmp -s stdout best
 # As the last step of training: the same model as by two commands.
 run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
 expect 'calibrated at the end' cmp -s c0 c1
+run 2 train --data train.txt --estimator softmax --eta 1 --calibrate test.txt --model test.txt
+run 0 train --data many.txt --method label-tree --calibrate many.txt --model c1
+run 0 info c1
+says stdout 'calibration            each class by itself, scale '
 run 1 train --data train.txt --estimator softmax --eta 1 --calibrate missing.txt
 says stderr 'missing.txt'
 run 0 train --data train.txt --test test.txt --measure precision --json
