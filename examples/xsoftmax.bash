@@ -7,6 +7,8 @@ _xsoftmax() {
         [ "$COMP_CWORD" -eq 2 ] || words="$words help --help --version"
     elif [[ $current == -* ]]; then
         words=$("$program" "${COMP_WORDS[1]}" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p')
+    elif [ "$before" = --method ]; then
+        words='label-tree'
     elif [ "$before" = --evaluate-train ]; then
         words='no all sample'
     else

@@ -2,9 +2,9 @@
 #include "cli.h"
 
 #include <xsoftmax.h>
-#include <xsoftmax/label_tree.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/label_tree.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 

@@ -5,7 +5,7 @@
 #include "labels/grow.h"
 #include "model/model.h"
 
-#include <xsoftmax/label_tree.h>
+#include <xsoftmax/ext/label_tree.h>
 
 static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};

@@ -365,6 +365,10 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
         columns += part[p].columns;
         entries += part[p].entries;
         children += part[p].children;
+        if (part[p].overflown) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                             "a weight of the label tree is too large for float32; rows should have unit length");
+        }
     }
     if (entries > UINT32_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a node of the label tree has more than 4,294,967,295 weights");

@@ -191,6 +191,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
         uint32_t kept = 0;
         for (size_t l = 0; l < LANES; l++) {
             float *weight = &w->weights[f * LANES + l];
+            part->overflown = part->overflown || !isfinite(*weight);
             const bool keep = is_kept(*weight, least[l]);
             *weight = keep ? *weight : 0.0f;
             kept += keep;
@@ -386,6 +387,9 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
     xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
     memcpy(part->bias, g.bias, sizeof part->bias);
     part->visits = g.visits;
+    for (size_t l = 0; l < LANES; l++) {
+        part->overflown = part->overflown || !isfinite(g.bias[l]);
+    }
     if (!take_weights(w, settings, rows->width, part) || !take_samples(w, settings, r, rows, &g, part) ||
         !take_beam(w, r, rows, &g, part)) {
         xsmi_node_part_free(part, w->context);

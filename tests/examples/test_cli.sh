@@ -172,6 +172,9 @@ done <<END
 2|estimator 'softmax' has no option 'negatives'; it has ridge, |train --estimator softmax --data train.txt --set negatives=5
 2|cannot apply the proximal steps of the estimator|train --data train.txt --estimator implicit --optimizer adagrad
 2|cannot apply a ridge|train --data train.txt --estimator ove --ridge 1 --optimizer adagrad
+2|--eta means nothing to --method label-tree|train --data train.txt --method label-tree --eta 1
+2|no option 'tree'; did you mean 'trees'|train --data train.txt --method label-tree --set tree=1
+2|--set seed: use --seed|train --data train.txt --method label-tree --set seed=1
 2|--eta means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --eta 1
 2|--batch means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --batch 4
 2|--epochs means nothing to lbfgs|train --data train.txt --optimizer lbfgs --estimator softmax --epochs 4

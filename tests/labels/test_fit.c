@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "labels/grow.h"
 
-#include <xsoftmax/label_tree.h>
+#include <xsoftmax/ext/label_tree.h>
 
 #include <math.h>
 #include <pthread.h>
@@ -366,6 +366,36 @@ static void test_edges(void **state)
     }
 }
 
+/* Rows whose squares overflow. */
+static void test_overflow(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const float x[] = {1e30f, 2e30f, -3e30f, 1e30f};
+    static const uint32_t labels[] = {0, 1};
+    xsm_labels labelled = XSM_LABELS_INIT;
+    labelled.classes = 2;
+    labelled.labels = labels;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = x;
+    dense.rows = 2;
+    dense.features = 2;
+    dense.dtype = XSM_DTYPE_FLOAT32;
+    dense.labels = &labelled;
+    xsm_dataset *data;
+    xsm_model *m = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    /* Steps of 1/|x|^2 = 0 leave all weights at 0. */
+    assert_ok(xsm_fit_label_tree(NULL, data, NULL, &m, NULL, &err), err);
+    float scores[4];
+    test_all_scores(m, data, scores);
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(isfinite(scores[i]) && scores[i] == scores[0]);
+    }
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+}
+
 static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *data = state;
@@ -416,9 +446,10 @@ static void test_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),    cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_edges),         cmocka_unit_test(test_every),   cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),     cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning),  cmocka_unit_test(test_options),
+        cmocka_unit_test(test_edges),         cmocka_unit_test(test_overflow), cmocka_unit_test(test_every),
+        cmocka_unit_test(test_stack),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

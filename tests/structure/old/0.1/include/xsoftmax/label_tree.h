@@ -37,7 +37,7 @@ enum {
 };
 
 /** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT, which has the defaults. The table of
- *  xsm_label_tree_option() has an option of each member's name and says its range. */
+ *  xsm_label_tree_option() (ext/label_tree.h) has an option of each member's name and says its range. */
 typedef struct xsm_label_tree_options {
     size_t size;        /**< sizeof(xsm_label_tree_options). */
     int64_t trees;      /**< Trees, of other seeds; probabilities are averaged. */
@@ -114,24 +114,16 @@ extern "C" {
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE for rows without features or without a known
  * label; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is not
- * finite; #XSM_CANCELLED; #XSM_ERROR_MEMORY; #XSM_ERROR_RUNNER; #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD,
- * #XSM_ERROR_STRUCT_NEW. O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
+ * finite; #XSM_CANCELLED. O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,
                                       xsm_label_tree_result *result, xsm_error *err);
 
-/** Option number `index` of the table, NULL past the last; `offset` is that of the member in #xsm_label_tree_options.
- */
-XSM_API const xsm_option *xsm_label_tree_option(size_t index);
 /** Sets an option by its name.
- *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_RANGE; #XSM_ERROR_FORMAT for a value that is not of the option's type;
- *          #XSM_ERROR_ARGUMENT; #XSM_ERROR_STRUCT_OLD, #XSM_ERROR_STRUCT_NEW. */
+ *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_RANGE; #XSM_ERROR_FORMAT for a value that is not of the option's
+ *          type. */
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
                                       xsm_error *err);
-
-/** Writes an option's value as text, terminated, cut off where `size` is too small.
- *  @return the text's full length; 0 for a name that is no option and for options of another release's size. */
-XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
 
 #ifdef __cplusplus
 }

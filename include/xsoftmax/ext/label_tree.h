@@ -1,0 +1,32 @@
+/**
+ * @file ext/label_tree.h
+ * @brief The options of label trees as a table, for programs that list them.
+ */
+#ifndef XSOFTMAX_EXT_LABEL_TREE_H
+#define XSOFTMAX_EXT_LABEL_TREE_H
+
+#include <stddef.h>
+
+#include <xsoftmax/label_tree.h>
+
+/** @ingroup label_tree
+ *  @{ */
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Option number `index` of the table, NULL past the last; `offset` is that of the member in #xsm_label_tree_options.
+ */
+XSM_API const xsm_option *xsm_label_tree_option(size_t index);
+/** Writes an option's value as text, terminated, cut off where `size` is too small.
+ *  @return the text's full length; 0 for a name that is no option and for options of another release's size. */
+XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+/** @} */
+
+#endif
