@@ -202,7 +202,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (chosen from the rows)", NULL, 0,
          0, 0, 0},
         {"set", CLI_LIST, &r.sets, "KEY=VALUE",
-         "an option of estimator or method (see 'xsoftmax estimators NAME'); of optimizer: optimizer.KEY", NULL, 0, 0,
+         "an option of estimator or method (see 'estimators NAME'); of optimizer: optimizer.KEY", NULL, 0, 0,
          0, 0},
         {"ridge", CLI_REAL, &r.ridge, "MU",
          "add (MU/2) ||W||^2 to the sum of the losses (0, or chosen with the estimator)", NULL, 0, INFINITY, 0, 0},
