@@ -79,7 +79,11 @@ char *cli_train_json(const cli_run *r)
 /* `rows` are those that there are, of which a sample may have been evaluated. */
 static void print_metrics(const char *name, const xsm_metrics *metrics, uint64_t rows, int precision)
 {
-    printf("%-10s log-loss %.4f, error %.2f %%", name, metrics->log_loss, 100 * metrics->error);
+    printf("%-10s ", name);
+    if (!isnan(metrics->log_loss)) { /* label trees with a probability for each label have none */
+        printf("log-loss %.4f, ", metrics->log_loss);
+    }
+    printf("error %.2f %%", 100 * metrics->error);
     if (metrics->rows + metrics->unlabelled < rows) {
         cli_buffer a, b;
         printf(", of %s of the %s rows (--evaluate-train all)", cli_grouped(metrics->rows, &a), cli_grouped(rows, &b));
