@@ -411,6 +411,13 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
 {
     xsm_choose_options *o = &c->options;
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_choose_options), options, "xsm_choose_options", err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_ridge, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_schedule, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, bias, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_pairs, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, transform, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, embedding, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, reproducible, err));
     o->transform = o->transform && c->train->sparse;
     XSMI_TRY(
         xsmi_options_read(&c->run, sizeof c->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));
@@ -420,10 +427,6 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     if (!(o->seconds >= 0) || isinf(o->seconds)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
                          o->seconds);
-    }
-    if (o->reproducible != 0 && o->reproducible != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_choose_options.reproducible is %d; accepted is 0 or 1",
-                         o->reproducible);
     }
     if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_NDCG) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);

@@ -66,6 +66,12 @@ xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, co
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err);
 
+/* XSM_ERROR_RANGE, with the member's name, unless a member of a struct's copy `s` that no release uses is 0, or one
+ * that says yes or no is 0 or 1. */
+#define XSMI_CHECK_ZERO(type, s, member, err) xsmi_check_member((s)->member, 0, #type "." #member, err)
+#define XSMI_CHECK_FLAG(type, s, member, err) xsmi_check_member((s)->member, 1, #type "." #member, err)
+xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_error *err);
+
 /* -- contexts and memory (context.c) ------------------------------------------------------------------------------- */
 
 /* Another reference to ctx, or a new default context if it is NULL. */

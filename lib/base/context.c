@@ -65,10 +65,10 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     }
     xsm_runner runner = {NULL, 1, 0, NULL};
     if (o.runner) {
-        if (!o.runner->run || o.runner->threads == 0 || o.runner->reserved != 0) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "a runner needs run(), at least one thread, and zero in `reserved`");
+        if (!o.runner->run || o.runner->threads == 0) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a runner needs run() and at least one thread");
         }
+        XSMI_TRY(XSMI_CHECK_ZERO(xsm_runner, o.runner, reserved, err));
         runner = *o.runner;
     } else {
         uint32_t processors = xsmi_processors();

@@ -66,6 +66,13 @@ xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, co
     return xsmi_options_read(known, known_size, first_size, given, name, err);
 }
 
+xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_error *err)
+{
+    return value >= 0 && value <= most ? XSM_OK
+                                       : xsmi_fail(err, XSM_ERROR_RANGE, "%s is %lld; accepted is 0%s", name,
+                                                   (long long)value, most == 1 ? " or 1" : "");
+}
+
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,
                               xsm_error *err)
 {

@@ -201,8 +201,9 @@ static xsm_status read_options(const xsm_estimator_check_options *given, xsm_est
     const uint32_t promises = XSM_ESTIMATOR_CHECK_FINITE | XSM_ESTIMATOR_CHECK_GRADIENT | XSM_ESTIMATOR_CHECK_ZERO_SUM;
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_estimator_check_options), given,
                                "xsm_estimator_check_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_estimator_check_options, o, reserved, err));
     if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX || (o->promises & ~promises) ||
-        o->reserved != 0 || !(o->eta >= 0 && o->eta < INFINITY) || !(o->tolerance >= 0 && o->tolerance < 1)) {
+        !(o->eta >= 0 && o->eta < INFINITY) || !(o->tolerance >= 0 && o->tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "accepted are up to %u classes and %u features, the promises that the header names, a finite "
                          "rate, and a tolerance from 0 to below 1",

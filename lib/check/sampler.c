@@ -436,7 +436,8 @@ static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampl
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_sampler_check_options), given, "xsm_sampler_check_options",
                                err));
-    if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX || o->reserved != 0 ||
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_sampler_check_options, o, reserved, err));
+    if (o->classes > XSM_CLASSES_MAX || o->features > XSM_FEATURES_MAX ||
         !(o->false_alarm >= 0 && o->false_alarm < 1) || !(o->tolerance >= 0 && o->tolerance < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "accepted are up to %u classes and %u features, and a false alarm and a tolerance from 0 to "

@@ -129,9 +129,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
     if (batch->count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
     }
-    if (batch->reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.reserved is %u; it must be 0", batch->reserved);
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_batch, batch, reserved, err));
     if (batch->values) {
         XSMI_TRY(check_values(batch, what, features, err));
     } else if (dataset->features != features) {

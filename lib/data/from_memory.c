@@ -75,9 +75,7 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
                          (unsigned)XSM_CLASSES_MAX);
     }
-    if (l.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_labels.reserved is %u; it must be 0", l.reserved);
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_labels, &l, reserved, err));
     if (l.offsets) {
         XSMI_TRY(check_offsets(l.offsets, d->rows, "labels", err));
     }
@@ -211,6 +209,7 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
     }
     xsm_dense_rows r = XSM_DENSE_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_dense_rows), rows, "xsm_dense_rows", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_dense_rows, &r, reserved, err));
     XSMI_TRY(check_common(function, r.rows, r.features, r.dtype, r.ownership, r.dtype == XSM_DTYPE_FLOAT32, err));
     XSMI_TRY(check_release(function, r.ownership, r.release, err));
     if (!r.values && r.features > 0) {
@@ -334,6 +333,7 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
     }
     xsm_csr_rows r = XSM_CSR_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_csr_rows), rows, "xsm_csr_rows", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_csr_rows, &r, reserved, err));
     r.offset_bits = r.offset_bits ? r.offset_bits : 64;
     r.index_bits = r.index_bits ? r.index_bits : 32;
     if ((r.offset_bits != 32 && r.offset_bits != 64) || (r.index_bits != 32 && r.index_bits != 64)) {

@@ -55,9 +55,7 @@ xsm_status xsmi_text_options_read(xsm_text_options *known, const xsm_text_option
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_text_options.buckets is %u; 1 to %u is accepted", o.buckets,
                          (unsigned)XSM_FEATURES_MAX);
     }
-    if (o.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_text_options.reserved is %u; it must be 0", o.reserved);
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_text_options, &o, reserved, err));
     *known = o;
     return XSM_OK;
 }

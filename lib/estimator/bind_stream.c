@@ -43,10 +43,10 @@ static xsm_status read_options(const xsm_estimator *e, const xsm_stream_options 
                          "a ridge is of the sum over all rows: xsm_stream_options.examples must say how many they are");
     }
     o->examples = o->examples ? o->examples : 1;
-    if (o->reserved != 0 || o->labels > XSM_CLASSES_MAX || o->batch > SIZE_MAX / 16 || o->ids > SIZE_MAX / 16) {
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_stream_options, o, reserved, err));
+    if (o->labels > XSM_CLASSES_MAX || o->batch > SIZE_MAX / 16 || o->ids > SIZE_MAX / 16) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_stream_options: %llu ids, batches of %llu and %u labels are too "
-                         "many, or `reserved` is not 0",
+                         "xsm_stream_options: %llu ids, batches of %llu and %u labels are too many",
                          (unsigned long long)o->ids, (unsigned long long)o->batch, o->labels);
     }
     if (o->labels > 1 && !(e->ops.flags & XSM_ESTIMATOR_MULTI_LABEL)) {

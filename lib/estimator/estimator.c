@@ -127,9 +127,10 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': kind %d is not known; accepted is 0 to %d",
                          ops->name, ops->kind, KINDS - 1);
     }
-    if ((ops->flags & ~known) || ops->reserved) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known, or `reserved` is not 0",
-                         ops->name, ops->flags & ~known);
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_estimator_ops, ops, reserved, err));
+    if (ops->flags & ~known) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': flags 0x%x are not known", ops->name,
+                         ops->flags & ~known);
     }
     if (ops->flags & ~k->properties) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have the flag for %s",

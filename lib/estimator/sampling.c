@@ -54,16 +54,18 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     xsm_draw_plan plan = {.size = sizeof plan};
     e->ops.plan(e->state, &plan);
     e->width = most_labels + plan.count;
-    if (plan.size != sizeof plan || plan.reserved != 0 || e->width > XSM_CLASSES_MAX ||
-        (plan.exclude_labels && plan.label_probabilities)) {
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_draw_plan, &plan, exclude_labels, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_draw_plan, &plan, label_probabilities, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_draw_plan, &plan, reserved, err));
+    if (plan.size != sizeof plan || e->width > XSM_CLASSES_MAX || (plan.exclude_labels && plan.label_probabilities)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': plan() wants %u draws beside %llu labels, or what cannot be had "
                          "together; accepted is up to %u",
                          e->ops.name, plan.count, (unsigned long long)most_labels, XSM_CLASSES_MAX);
     }
     e->sampling.rule.count = plan.count;
-    e->sampling.rule.exclude_labels = plan.exclude_labels != 0;
-    e->sampling.rule.label_probabilities = plan.label_probabilities != 0;
+    e->sampling.rule.exclude_labels = plan.exclude_labels;
+    e->sampling.rule.label_probabilities = plan.label_probabilities;
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
         if (train->rows == 0 && s->code_length > 0) {

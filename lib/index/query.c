@@ -18,6 +18,7 @@ xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *
 {
     *block = (xsm_index_block){0};
     XSMI_TRY(xsmi_options_read(block, sizeof *block, XSMI_FIRST(xsm_index_block), given, "xsm_index_block", err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_block, block, any_order, err));
     if (block->list_stride < block->top) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_index_block.list_stride is %zu for lists of %u rows; at least %u is accepted",
@@ -109,6 +110,8 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     }
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_index_search, &s, reserved, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &s, has_threshold, err));
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }

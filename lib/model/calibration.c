@@ -113,6 +113,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     }
     xsm_calibration given = XSM_CALIBRATION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
     const xsmi_calibration c = {given.method, (double)(float)given.scale, (double)(float)given.shift};
     if (c.method == XSM_CALIBRATION_NONE && c.scale == 1 && c.shift == 0) {
         m->calibration = c;

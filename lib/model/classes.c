@@ -118,6 +118,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved, err));
     if (given.index_base < XSM_INDEX_BASE_AUTO || given.index_base > XSM_INDEX_BASE_ONE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",

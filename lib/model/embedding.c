@@ -9,9 +9,7 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
                                xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_embedding_options), given, "xsm_embedding_options", err));
-    if (o->bias != 0 && o->bias != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.bias is %d; accepted are 0 and 1", o->bias);
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_embedding_options, o, bias, err));
     if (o->activation < XSM_ACTIVATION_IDENTITY || o->activation > XSM_ACTIVATION_TANH) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_embedding_options.activation is %d, which is no XSM_ACTIVATION_* value", o->activation);
@@ -20,16 +18,13 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.pool is %d, which is no XSM_POOL_* value",
                          o->pool);
     }
-    if (o->tied != 0 && o->tied != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.tied is %d; accepted are 0 and 1", o->tied);
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_embedding_options, o, tied, err));
     if (o->seed > INT64_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.seed is %llu; accepted is 0 to 2^63-1",
                          (unsigned long long)o->seed);
     }
-    if (o->reserved != 0 || o->reserved2 != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the reserved members of xsm_embedding_options must be 0");
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_embedding_options, o, reserved, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_embedding_options, o, reserved2, err));
     o->scale = o->scale == XSM_DEFAULT ? sqrt(3.0 / hidden) : o->scale;
     if (!(o->scale >= 0 && o->scale <= 1e6)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_embedding_options.scale is %g; accepted is 0 to 1e6", o->scale);

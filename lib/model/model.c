@@ -92,9 +92,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
     if (classes < 1 || classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes; accepted are 1 to %u", classes, XSM_CLASSES_MAX);
     }
-    if (o.bias != 0 && o.bias != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.bias is %d; accepted are 0 and 1", o.bias);
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_model_options, &o, bias, err));
     if (o.layout != XSM_LAYOUT_CLASS_MAJOR && o.layout != XSM_LAYOUT_FEATURE_MAJOR) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.layout is %d, which is no XSM_LAYOUT_* value",
                          o.layout);

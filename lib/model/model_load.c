@@ -377,11 +377,8 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load
     }
     xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
-    if ((o.skip_verify != 0 && o.skip_verify != 1) || o.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_load_options.%s is %d; accepted is 0%s",
-                         o.reserved != 0 ? "reserved" : "skip_verify", o.reserved != 0 ? o.reserved : o.skip_verify,
-                         o.reserved != 0 ? "" : " or 1");
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_load_options, &o, reserved, err));
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *container;

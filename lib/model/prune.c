@@ -236,10 +236,9 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
     }
     xsm_prune_options o = XSM_PRUNE_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_prune_options), options, "xsm_prune_options", err));
-    if (!(o.below >= 0 && o.below <= (double)INFINITY) || isinf(o.below) || o.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.%s is %g; accepted is 0%s",
-                         o.reserved ? "reserved" : "below", o.reserved ? (double)o.reserved : o.below,
-                         o.reserved ? "" : " and above");
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_prune_options, &o, reserved, err));
+    if (!(o.below >= 0 && isfinite(o.below))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);
     }
     XSMI_TRY(xsmi_model_need_dense(m, "pruning", err));
     if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {

@@ -446,6 +446,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibrate_options, &o, reserved, err));
     if (result) {
         /* Checks the result struct before the work. */
         XSMI_TRY(

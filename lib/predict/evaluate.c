@@ -474,9 +474,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                                     : "metrics");
     }
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_evaluate_options), options, "xsm_evaluate_options", err));
-    if (o->reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.reserved is %u; accepted is 0", o->reserved);
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_evaluate_options, o, reserved, err));
     XSMI_TRY(xsmi_options_read(m, sizeof *m, XSMI_FIRST(xsm_metrics), metrics, "xsm_metrics", err));
     const bool ranked = is_ranked(m);
     if (m->top > XSM_TOP_MAX || (ranked && m->top == 0)) {

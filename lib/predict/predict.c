@@ -115,6 +115,8 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_predictor_options, &o, reserved, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
     XSMI_TRY(check_index(model, o.index, err));
     uint32_t top = o.top ? o.top : 5;
     if (top > XSM_TOP_MAX) {

@@ -395,6 +395,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     xsm_context *ctx = context ? context : model->context;
     xsm_ranks r = XSM_RANKS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_ranks, &r, reserved, err));
     if (r.hits && r.top == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_ranks.top is 0, but hits is not NULL; accepted is 1 or more");
     }

@@ -190,6 +190,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
     XSMI_TRY(xsmi_options_read(&m, sizeof m, XSMI_FIRST(xsm_search_metrics), metrics, "xsm_search_metrics", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_search_metrics, &m, reserved, err));
     m.top = m.recall || m.precision ? m.top : 0;
     if ((m.recall || m.precision) && (m.top == 0 || m.top > XSM_TOP_MAX)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_search_metrics.top is %u; accepted is 1 to %d", m.top, XSM_TOP_MAX);

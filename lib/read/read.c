@@ -17,6 +17,7 @@ static xsm_status check_map(xsmi_reader *r, xsm_error *err)
     r->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
     XSMI_TRY(
         xsmi_options_read(&r->map, sizeof r->map, XSMI_FIRST(xsm_class_map), r->options.classes, "xsm_class_map", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved, err));
     r->has_map = true;
     if (r->map.classes > XSM_CLASSES_MAX || r->map.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -123,12 +124,8 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
     }
-    if ((r->options.skip_verify != 0 && r->options.skip_verify != 1) || r->options.reserved != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.%s is %d; 0%s is accepted",
-                         r->options.reserved ? "reserved" : "skip_verify",
-                         r->options.reserved ? r->options.reserved : r->options.skip_verify,
-                         r->options.reserved ? "" : " or 1");
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_read_options, &r->options, reserved, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
     XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
     if (r->options.classes) {

@@ -403,9 +403,7 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
     XSMI_TRY(xsmi_options_read(&d, sizeof d, XSMI_FIRST(xsm_draw), draw, "xsm_draw", err));
     xsm_batch batch;
     XSMI_TRY(check(s, "xsm_sampler_draw", d.classes, d.batch, &batch, err));
-    if (d.distinct != 0 && d.distinct != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "distinct is %d; accepted is 0 or 1", d.distinct);
-    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_draw, &d, distinct, err));
     if (d.count == 0) {
         return XSM_OK;
     }

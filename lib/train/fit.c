@@ -72,6 +72,7 @@ typedef struct fit {
 static xsm_status read_options(const xsm_fit_options *given, xsm_fit_options *o, xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_fit_options), given, "xsm_fit_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_fit_options, o, reserved, err));
     o->iterations = o->iterations ? o->iterations : 1000;
     o->tolerance = o->tolerance == XSM_DEFAULT ? 1e-6 : o->tolerance;
     o->memory = o->memory ? o->memory : 10;

@@ -275,6 +275,7 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
 {
     XSMI_TRY(
         xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_fit_options), given, "xsm_skipgram_fit_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_skipgram_fit_options, o, reserved, err));
     xsm_skipgram_options text = XSM_SKIPGRAM_OPTIONS_INIT;
     text.window = o->window;
     text.subsample = o->subsample;

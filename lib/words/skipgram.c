@@ -70,6 +70,7 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
                                       xsm_skipgram_options *o, xsm_error *err)
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_skipgram_options), given, "xsm_skipgram_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_skipgram_options, o, reserved, err));
     o->epochs = o->epochs ? o->epochs : 5;
     o->window = o->window ? o->window : 5;
     o->negatives = o->negatives ? o->negatives : 5;

@@ -99,9 +99,6 @@ static void test_bad_options(void **state)
     runner.threads = 0;
     assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
     runner.threads = 1;
-    runner.reserved = 1;
-    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
-    runner.reserved = 0;
     runner.threads = 4097;
     assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
     options.runner = NULL;

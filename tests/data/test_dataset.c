@@ -384,9 +384,6 @@ static void constructor_errors(void **state)
     l.classes = XSM_CLASSES_MAX + 1;
     assert_fails(DENSE(dense, 4, 5, 6, &l, XSM_COPY), XSM_ERROR_LIMIT, err);
     l = row_labels;
-    l.reserved = 1;
-    assert_fails(DENSE(dense, 4, 5, 6, &l, XSM_COPY), XSM_ERROR_ARGUMENT, err);
-    l = row_labels;
     l.labels = NULL;
     assert_fails(DENSE(dense, 4, 5, 6, &l, XSM_COPY), XSM_ERROR_ARGUMENT, err);
     l.offsets = NULL;

@@ -1,0 +1,258 @@
+/*
+ * Members of the caller's structs that no release uses yet must be 0, and those that say yes or no 0 or 1: a program
+ * that sets another value would change its meaning with a later release. (check_reserved.py tests that no member of the
+ * headers is missing here.)
+ */
+#define XSM_EXPERIMENTAL /* choice */
+#include "words.h"
+
+#include <string.h>
+
+#include <xsoftmax-words.h>
+#include <xsoftmax.h>
+#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/index.h>
+#include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/search.h>
+
+/* The call is refused with two values of a member of `object`, and the error names it. */
+#define REFUSES(type, object, member, call)                                                                            \
+    do {                                                                                                               \
+        static const int32_t values_[] = {2, -1};                                                                      \
+        for (size_t i_ = 0; i_ < 2; i_++) {                                                                            \
+            memcpy(&(object).member, &values_[i_], sizeof(object).member);                                             \
+            assert_fails(call, XSM_ERROR_RANGE, err);                                                                  \
+            assert_non_null(strstr(err.message, #type "." #member " is "));                                            \
+        }                                                                                                              \
+        (object).member = 0;                                                                                           \
+    } while (0)
+
+enum { ROWS = 12, FEATURES = 3, CLASSES = 4 };
+
+static void data_is_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    float values[FEATURES] = {1, 2, 3};
+    uint32_t label = 1;
+    uint64_t offsets[2] = {0, 0};
+    xsm_dataset *d = NULL;
+    xsm_labels l = XSM_LABELS_INIT;
+    l.classes = CLASSES;
+    l.labels = &label;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = values;
+    dense.rows = 1;
+    dense.features = FEATURES;
+    dense.labels = &l;
+    REFUSES(xsm_dense_rows, dense, reserved, xsm_dataset_from_dense(NULL, &dense, &d, &err));
+    REFUSES(xsm_labels, l, reserved, xsm_dataset_from_dense(NULL, &dense, &d, &err));
+    xsm_csr_rows csr = XSM_CSR_ROWS_INIT;
+    csr.offsets = offsets;
+    csr.rows = 1;
+    csr.features = FEATURES;
+    REFUSES(xsm_csr_rows, csr, reserved, xsm_dataset_from_csr(NULL, &csr, &d, &err));
+    const char *path = test_file("reserved.txt", TEXT("0 1:1\n1 2:1\n"));
+    xsm_read_options read = XSM_READ_OPTIONS_INIT;
+    REFUSES(xsm_read_options, read, reserved, xsm_dataset_read(NULL, path, &read, &d, &err));
+    REFUSES(xsm_read_options, read, skip_verify, xsm_dataset_read(NULL, path, &read, &d, &err));
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    read.format = XSM_FORMAT_TEXT;
+    read.text = &text;
+    REFUSES(xsm_text_options, text, reserved, xsm_dataset_read(NULL, path, &read, &d, &err));
+    assert_null(d);
+    read = (xsm_read_options)XSM_READ_OPTIONS_INIT;
+    assert_ok(xsm_dataset_read(NULL, path, &read, &d, &err), err);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
+    xsm_dataset *other = NULL;
+    xsm_model *m = NULL;
+    read.classes = &map;
+    REFUSES(xsm_class_map, map, reserved, xsm_dataset_read(NULL, path, &read, &other, &err));
+    REFUSES(xsm_class_map, map, reserved, xsm_dataset_extend(d, &map, &err));
+    assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
+    REFUSES(xsm_class_map, map, reserved, xsm_model_set_class_map(m, &map, &err));
+    REFUSES(xsm_class_map, map, reserved, xsm_model_grow(m, map.features, &map, &err));
+    assert_null(other);
+    xsm_model_free(m);
+    xsm_dataset_free(d);
+}
+
+static int32_t run_in_turn(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        job(state, i, 0);
+    }
+    return 0;
+}
+
+static void models_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_runner runner = {NULL, 1, 0, run_in_turn};
+    xsm_context_options context = XSM_CONTEXT_OPTIONS_INIT;
+    context.runner = &runner;
+    xsm_context *ctx = NULL;
+    REFUSES(xsm_runner, runner, reserved, xsm_context_new(&context, &ctx, &err));
+    xsm_model *m = NULL, *out = NULL;
+    xsm_model_options linear = XSM_MODEL_OPTIONS_INIT;
+    REFUSES(xsm_model_options, linear, bias, xsm_model_new_linear(NULL, FEATURES, CLASSES, &linear, &out, &err));
+    xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
+    REFUSES(xsm_embedding_options, e, bias, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
+    REFUSES(xsm_embedding_options, e, tied, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
+    REFUSES(xsm_embedding_options, e, reserved, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
+    REFUSES(xsm_embedding_options, e, reserved2, xsm_model_new_embedding(NULL, CLASSES, 2, CLASSES, &e, &out, &err));
+    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
+    const char *path = test_path("reserved.safetensors");
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_load_options load = XSM_LOAD_OPTIONS_INIT;
+    REFUSES(xsm_load_options, load, skip_verify, xsm_model_load(NULL, path, &load, &out, &err));
+    REFUSES(xsm_load_options, load, reserved, xsm_model_load(NULL, path, &load, &out, &err));
+    xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
+    REFUSES(xsm_prune_options, prune, reserved, xsm_model_prune(m, &prune, &out, &err));
+    xsm_calibration calibration = XSM_CALIBRATION_INIT;
+    REFUSES(xsm_calibration, calibration, reserved, xsm_model_set_calibration(m, &calibration, &err));
+    assert_null(ctx);
+    assert_null(out);
+    xsm_model_free(m);
+}
+
+static void runs_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
+    xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
+    REFUSES(xsm_calibrate_options, calibrate, reserved, xsm_model_calibrate(NULL, m, p.data, &calibrate, NULL, &err));
+    if (test_has_lbfgs()) {
+        xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
+        REFUSES(xsm_fit_options, fit, reserved, xsm_fit_full_batch(NULL, m, p.data, e, &fit, NULL, &err));
+    }
+    xsm_stream_options stream = XSM_STREAM_OPTIONS_INIT;
+    REFUSES(xsm_stream_options, stream, reserved, xsm_estimator_bind_stream(e, m, &stream, &err));
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_gradient *g = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 3);
+    REFUSES(xsm_batch, batch, reserved, xsm_estimator_gradient(e, &batch, 1, g, &err));
+    xsm_gradient_free(g);
+    xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_choice *choice = NULL;
+    REFUSES(xsm_choose_options, choose, keep_ridge, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, keep_schedule, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, bias, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, keep_pairs, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, transform, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, embedding, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, reproducible, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    xsm_evaluate_options evaluate = XSM_EVALUATE_OPTIONS_INIT;
+    TEST_METRICS(metrics, 1);
+    REFUSES(xsm_evaluate_options, evaluate, reserved, xsm_evaluate(NULL, m, p.data, &evaluate, &metrics, &err));
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    REFUSES(xsm_ranks, ranks, reserved, xsm_evaluate_ranks(NULL, m, p.data, NULL, &ranks, &err));
+    xsm_predictor_options predictor = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor *made = NULL;
+    REFUSES(xsm_predictor_options, predictor, reserved, xsm_predictor_new(m, &predictor, &made, &err));
+    REFUSES(xsm_predictor_options, predictor, tree_alone, xsm_predictor_new(m, &predictor, &made, &err));
+    xsm_search_metrics search = XSM_SEARCH_METRICS_INIT;
+    REFUSES(xsm_search_metrics, search, reserved, xsm_evaluate_search(NULL, m, p.data, &predictor, &search, &err));
+    assert_null(made);
+    assert_null(choice);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static xsm_draw_plan planned;
+
+static void plan(const void *state, xsm_draw_plan *out)
+{
+    (void)state;
+    const size_t size = out->size;
+    *out = planned;
+    out->size = size;
+}
+
+static void tables_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 1);
+    xsm_estimator_ops table = *xsm_estimator_find("sampled-softmax");
+    xsm_estimator *e = NULL;
+    REFUSES(xsm_estimator_ops, table, reserved, xsm_estimator_new_from(NULL, &table, &e, &err));
+    table.plan = plan;
+    planned.count = 2;
+    assert_ok(xsm_estimator_new_from(NULL, &table, &e, &err), err);
+    REFUSES(xsm_draw_plan, planned, reserved, xsm_estimator_bind(e, m, p.data, &err));
+    REFUSES(xsm_draw_plan, planned, exclude_labels, xsm_estimator_bind(e, m, p.data, &err));
+    REFUSES(xsm_draw_plan, planned, label_probabilities, xsm_estimator_bind(e, m, p.data, &err));
+    xsm_estimator_check_options checked = XSM_ESTIMATOR_CHECK_OPTIONS_INIT;
+    REFUSES(xsm_estimator_check_options, checked, reserved, xsm_estimator_check(NULL, &table, &checked, &err));
+    const xsm_sampler_ops *uniform = xsm_sampler_find("uniform");
+    xsm_sampler_check_options drawn = XSM_SAMPLER_CHECK_OPTIONS_INIT;
+    REFUSES(xsm_sampler_check_options, drawn, reserved, xsm_sampler_check(NULL, uniform, &drawn, &err));
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new(NULL, "uniform", &s, &err), err);
+    assert_ok(xsm_sampler_bind(s, p.data, &err), err);
+    xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    uint32_t classes[CLASSES], lengths[1];
+    float scores[CLASSES], query[FEATURES] = {1, 0, 0};
+    xsm_draw draw = XSM_DRAW_INIT;
+    draw.batch = &batch;
+    draw.count = 1;
+    draw.classes = classes;
+    REFUSES(xsm_draw, draw, distinct, xsm_sampler_draw(s, &draw, &err));
+    xsm_index *x = NULL;
+    assert_ok(xsm_index_new(NULL, "exact", &x, &err), err);
+    assert_ok(xsm_index_build_model(x, m, &err), err);
+    xsm_index_search search = XSM_INDEX_SEARCH_INIT;
+    search.queries = query;
+    search.stride = FEATURES;
+    search.count = search.top = 1;
+    search.classes = classes;
+    search.scores = scores;
+    search.lengths = lengths;
+    double recall;
+    REFUSES(xsm_index_search, search, reserved, xsm_index_query(x, &search, &err));
+    REFUSES(xsm_index_search, search, has_threshold, xsm_index_query(x, &search, &err));
+    REFUSES(xsm_index_search, search, reserved, xsm_index_recall(x, &search, &recall, &err));
+    REFUSES(xsm_index_search, search, has_threshold, xsm_index_recall(x, &search, &recall, &err));
+    xsm_index_free(x);
+    xsm_sampler_free(s);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void words_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_corpus *c = test_corpus(NULL, test_topics_text("reserved.words", 20, 1), 1);
+    xsm_model *in = test_vectors(NULL, c, 4, 0.1, 1), *out = test_vectors(NULL, c, 4, 0.1, 2);
+    xsm_skipgram_options text = test_word_run(1);
+    xsm_skipgram *trainer = NULL;
+    REFUSES(xsm_skipgram_options, text, reserved, xsm_skipgram_new(NULL, c, in, out, NULL, &text, &trainer, &err));
+    xsm_skipgram_fit_options fit = XSM_SKIPGRAM_FIT_OPTIONS_INIT;
+    REFUSES(xsm_skipgram_fit_options, fit, reserved, xsm_skipgram_fit(NULL, c, in, out, &fit, NULL, &err));
+    assert_null(trainer);
+    xsm_model_free(in);
+    xsm_model_free(out);
+    xsm_corpus_free(c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_is_refused),    cmocka_unit_test(models_are_refused), cmocka_unit_test(runs_are_refused),
+        cmocka_unit_test(tables_are_refused), cmocka_unit_test(words_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
