@@ -223,15 +223,15 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
 
 uint32_t xsm_random_bits(xsm_random *random)
 {
-    return xsmi_stream_next(&random->stream);
+    return random ? xsmi_stream_next(&random->stream) : 0;
 }
 
 uint64_t xsm_random_below(xsm_random *random, uint64_t n)
 {
-    return xsmi_stream_below(&random->stream, n);
+    return random ? xsmi_stream_below(&random->stream, n) : 0;
 }
 
 double xsm_random_uniform(xsm_random *random)
 {
-    return xsmi_stream_uniform(&random->stream);
+    return random ? xsmi_stream_uniform(&random->stream) : 0;
 }

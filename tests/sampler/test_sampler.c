@@ -46,6 +46,15 @@ static xsm_sampler *bound_sampler(const char *name, const char *key, const char 
     return s;
 }
 
+/* As error.h says of functions without a status. */
+static void no_stream_gives_zero(void **state)
+{
+    (void)state;
+    assert_int_equal(xsm_random_bits(NULL), 0);
+    assert_int_equal(xsm_random_below(NULL, 7), 0);
+    assert_true(xsm_random_uniform(NULL) == 0);
+}
+
 /* -- parts -------------------------------------------------------------------------------------------------------- */
 
 /* The probabilities that a table's columns come to, exactly. */
@@ -726,17 +735,12 @@ static void every_allocation_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(alias_tables_hold_their_weights),
-        cmocka_unit_test(sets_without_some_classes),
-        cmocka_unit_test(draws_are_as_their_probabilities_say),
-        cmocka_unit_test(distinct_draws_are_successive),
-        cmocka_unit_test(draws_do_not_depend_on_threads),
-        cmocka_unit_test(lists_are_the_draws),
-        cmocka_unit_test(host_table_works),
-        cmocka_unit_test(bad_tables_are_refused),
-        cmocka_unit_test(options_reach_the_sampler),
-        cmocka_unit_test(a_sampler_must_fit_the_data),
-        cmocka_unit_test(every_allocation_is_checked),
+        cmocka_unit_test(no_stream_gives_zero),          cmocka_unit_test(alias_tables_hold_their_weights),
+        cmocka_unit_test(sets_without_some_classes),     cmocka_unit_test(draws_are_as_their_probabilities_say),
+        cmocka_unit_test(distinct_draws_are_successive), cmocka_unit_test(draws_do_not_depend_on_threads),
+        cmocka_unit_test(lists_are_the_draws),           cmocka_unit_test(host_table_works),
+        cmocka_unit_test(bad_tables_are_refused),        cmocka_unit_test(options_reach_the_sampler),
+        cmocka_unit_test(a_sampler_must_fit_the_data),   cmocka_unit_test(every_allocation_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
