@@ -45,12 +45,12 @@
  * **Successive halving** (Jamieson and Talwalkar 2016). Where several estimators apply, the rate of each is first
  * searched on a quarter of the trials' rows; the better half of them goes on from its best rates to all of these rows.
  *
- * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times the
- * work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is large,
- * and 0.45 times for embedding models. The clock decides how many trials there are: none begins that would make the
- * choice last longer than the run that it chooses, by the speed of the trials so far, or than five seconds where the run
- * is shorter. So a slower machine may choose other settings; xsm_choose_options::reproducible prevents that, and the
- * choice is then the same on any machine. The number of threads changes nothing else.
+ * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
+ * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
+ * large, and 0.45 times for embedding models. The clock decides how many trials there are: none begins that would make
+ * the choice last longer than the run that it chooses, by the speed of the trials so far, or than five seconds where
+ * the run is shorter. So a slower machine may choose other settings; xsm_choose_options::reproducible prevents that,
+ * and the choice is then the same on any machine. The number of threads changes nothing else.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -90,7 +90,7 @@ typedef struct xsm_choose_options {
     const xsm_trainer_options *run; /**< Settings to keep: `epochs`, `batch` and `eta` if not 0, `order` and `seed`
                                          always, `schedule` and `factor` with `keep_schedule`. Other members are
                                          ignored. NULL = everything is chosen. */
-    double ridge;                   /**< With `keep_ridge`: mu, at least 0. */
+    double ridge;                   /**< With `keep_ridge`: mu, 0 to 1e30. */
     double seconds;                 /**< Time budget in seconds for choice and training together; 0 = none. */
     int32_t keep_ridge;             /**< 1 = use `ridge`; 0 = chosen, or the ridge of the caller's estimator. */
     int32_t keep_schedule;          /**< 1 = keep `schedule` and `factor` of `run`. */

@@ -431,8 +431,9 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_NDCG) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
     }
-    if (o->keep_ridge && !(o->ridge >= 0 && isfinite(o->ridge))) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the ridge is %g; accepted is 0 and more", o->ridge);
+    if (o->keep_ridge && !(o->ridge >= 0 && o->ridge <= XSMI_RIDGE_MAX)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_choose_options.ridge is %g; accepted is 0 to %g", o->ridge,
+                         XSMI_RIDGE_MAX);
     }
     c->run.schedule = o->keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
     c->run.factor = c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0 ? 0.9 : c->run.factor;

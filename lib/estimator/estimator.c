@@ -8,7 +8,7 @@
 #include <xsoftmax/ext/bindings.h>
 
 static const xsm_option common_options[] = {
-    XSMI_OPTION_DOUBLE("ridge", xsmi_common_options, ridge, "0", 0, 1e30,
+    XSMI_OPTION_DOUBLE("ridge", xsmi_common_options, ridge, "0", 0, XSMI_RIDGE_MAX,
                        "mu of the penalty (mu/2)||W||^2 on the sum of the losses; the bias is free"),
     XSMI_OPTION_SEED(xsmi_common_options, "names the random stream that classes are drawn from"),
 };

@@ -184,6 +184,9 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
 void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 
+/* The largest L2 penalty (ridge). */
+#define XSMI_RIDGE_MAX 1e30
+
 /* Refuses learning rates that are unusable for every estimator, or with this one's L2 penalty (ridge). */
 xsm_status xsmi_estimator_check_eta(const xsm_estimator *e, double eta, xsm_error *err);
 

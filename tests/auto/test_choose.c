@@ -644,6 +644,9 @@ static void refuses(void **state)
     assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE);
     o.seconds = 0;
     o.keep_ridge = 1;
+    o.ridge = 1.001e30; /* as an estimator refuses it */
+    assert_fails(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "0 to 1e+30"));
     o.ridge = -1;
     assert_int_equal(xsm_choose(NULL, p.data, &o, &c, &err), XSM_ERROR_RANGE);
     o.keep_ridge = 0;
