@@ -90,7 +90,7 @@ typedef struct xsm_metrics {
                                  one and are not calibrated. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
-    uint32_t beam;          /**< Width of the beam by which a label tree ranked the classes; 0: every class was scored. */
+    uint32_t beam;     /**< Width of the beam by which a label tree ranked the classes; 0: every class was scored. */
     double *precision; /**< [top], or NULL if not wanted. precision[k-1]: mean over rows of (labels among the k classes
                             with the highest scores) / k. */
     double *ndcg;      /**< [top] or NULL. ndcg[k-1]: nDCG\@k, mean over rows. */

@@ -45,8 +45,8 @@ typedef struct xsmi_node_part {
                                   NaN: not to be used */
     uint16_t *sample_positive; /* [samples] */
     uint32_t
-        beam_rows; /* rows whose children are scored for the beam: those with a score, if the node has a part in it */
-    float *beam;   /* [beam_rows][XSMI_DUAL_LANES] */
+        beam_rows;  /* rows whose children are scored for the beam: those with a score, if the node has a part in it */
+    float *beam;    /* [beam_rows][XSMI_DUAL_LANES] */
     bool overflown; /* a weight is not finite */
     uint64_t visits;
 } xsmi_node_part;

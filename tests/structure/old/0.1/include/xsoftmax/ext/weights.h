@@ -61,16 +61,16 @@ typedef struct xsm_embedding_view {
  *  j*feature_step]` times `scale`, and times `class_scales[k]` if that is not NULL. The factors are those of L2
  *  penalties that are not multiplied into the weights yet. Start with #XSM_PARAMETERS_VIEW_INIT. */
 typedef struct xsm_parameters_view {
-    size_t size;                /**< sizeof(xsm_parameters_view). */
-    const float *weight;        /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
-                                     class-major nor feature-major: then read `data`, or let the library compute
-                                     scores. */
-    const void *data;           /**< The stored weights, of type `dtype`. */
-    uint64_t bytes;             /**< Bytes of `data`, with the gaps between rows; of #XSM_LAYOUT_SPARSE_ROWS bytes of all
-                                     that is stored, where `data` are `nonzeros` numbers in an order of the library's,
-                                     or NULL in a label tree. */
-    const float *bias;          /**< [K], without factors, or NULL. */
-    double scale;               /**< Factor of every weight. */
+    size_t size;         /**< sizeof(xsm_parameters_view). */
+    const float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither
+                              class-major nor feature-major: then read `data`, or let the library compute
+                              scores. */
+    const void *data;    /**< The stored weights, of type `dtype`. */
+    uint64_t bytes;      /**< Bytes of `data`, with the gaps between rows; of #XSM_LAYOUT_SPARSE_ROWS bytes of all
+                              that is stored, where `data` are `nonzeros` numbers in an order of the library's,
+                              or NULL in a label tree. */
+    const float *bias;   /**< [K], without factors, or NULL. */
+    double scale;        /**< Factor of every weight. */
     const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
     size_t class_step;          /**< Numbers from one class to the next. */
     size_t feature_step;        /**< Numbers from one feature to the next. */
@@ -109,7 +109,8 @@ XSM_API xsm_status xsm_model_embedding_parameters(xsm_model *model, xsm_embeddin
 XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embedding_view *view, xsm_error *err);
 
 /** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
- *  copy during the call, and copies a mapped file to memory. Sparse weights become dense, with room for all K D. O(K D).
+ *  copy during the call, and copies a mapped file to memory. Sparse weights become dense, with room for all K D. O(K
+ * D).
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors, for #XSM_LAYOUT_SPARSE_ROWS, which
  *          xsm_model_prune() makes, and for a label tree; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_LIMIT. The
  *          scores of the model do not change, whatever the result. */
