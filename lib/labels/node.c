@@ -403,14 +403,18 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
 {
     xsm_context *ctx = w->context;
     xsmi_dual_rows rows;
-    if (!gather_rows(w, r, &rows) ||
-        !xsmi_reserve(ctx, &w->positive, &w->capacity.positive, r->count, sizeof *w->positive) ||
-        !xsmi_reserve(ctx, &w->under, &w->capacity.under, r->count, sizeof *w->under) ||
-        !xsmi_reserve(ctx, &w->active, &w->capacity.active, r->count, sizeof *w->active) ||
-        !xsmi_reserve(ctx, &w->order, &w->capacity.order, r->count, sizeof *w->order) ||
-        !xsmi_reserve(ctx, &w->step, &w->capacity.step, r->count, sizeof *w->step) ||
-        !xsmi_reserve(ctx, &w->alpha, &w->capacity.alpha, (uint64_t)r->count * LANES, sizeof *w->alpha) ||
-        !xsmi_reserve(ctx, &w->weights, &w->capacity.weights, (uint64_t)rows.width * LANES, sizeof *w->weights)) {
+    if (!gather_rows(w, r, &rows)) {
+        return false;
+    }
+    /* Children without any row, of classes that do not occur, have arrays, too: there is then no case of its own. */
+    const uint64_t all = XSMI_MAX(r->count, 1), width = XSMI_MAX(rows.width, 1);
+    if (!xsmi_reserve(ctx, &w->positive, &w->capacity.positive, all, sizeof *w->positive) ||
+        !xsmi_reserve(ctx, &w->under, &w->capacity.under, all, sizeof *w->under) ||
+        !xsmi_reserve(ctx, &w->active, &w->capacity.active, all, sizeof *w->active) ||
+        !xsmi_reserve(ctx, &w->order, &w->capacity.order, all, sizeof *w->order) ||
+        !xsmi_reserve(ctx, &w->step, &w->capacity.step, all, sizeof *w->step) ||
+        !xsmi_reserve(ctx, &w->alpha, &w->capacity.alpha, all * LANES, sizeof *w->alpha) ||
+        !xsmi_reserve(ctx, &w->weights, &w->capacity.weights, width * LANES, sizeof *w->weights)) {
         return false;
     }
     for (uint32_t g = 0; g < count; g++) {

@@ -24,12 +24,12 @@ expect() {
 small='features=4000 classes=3000 groups=60 labels=3 seed=7'
 # shellcheck disable=SC2086
 "$generate" train $small rows=4000 >long 2>long.said && "$generate" train $small rows=50 >short 2>short.said &&
-    "$generate" test $small rows=4000 >test 2>test.said || failed=1
+    "$generate" test $small rows=4000 >other 2>other.said || failed=1
 expect 'the head' test "$(head -n 1 long)" = '4000 4000 3000'
 expect 'as many rows' test "$(wc -l <long)" -eq 4001
 sed 1d short >first && sed -n 2,51p long | cmp -s - first
 expect 'the first rows do not depend on how many follow' test $? -eq 0
-expect 'other rows to test on' test "$(sed -s 1d long test | sort | uniq -d | wc -l)" -eq 0
+expect 'other rows to test on' test "$(sed -s 1d long other | sort | uniq -d | wc -l)" -eq 0
 # Between P@k in expectation and of the labels drawn, of 4000 rows, lie 4 standard errors (0.5/63) at most.
 awk '{
     for (i = 1; i <= NF; i++) if ($i == "best") at = i
@@ -39,8 +39,10 @@ awk '{
     }
 }' long.said
 expect "the best ranking is as good as it is said to be: $(cat long.said)" test $? -eq 0
+# shellcheck disable=SC2016 # the dollars are awk's
 # Labels occur as often as their law says: a row has 3 at most in the mean, less what the cap and repetition change.
 expect 'labels a row' awk 'NR > 1 { n += split($1, l, ","); rows++ } END { exit !(n / rows > 2.4 && n / rows < 3.2) }' long
+# shellcheck disable=SC2016
 expect 'features rise' awk 'NR > 1 { before = -1; for (i = 2; i <= NF; i++) { if ($i + 0 <= before) exit 1; before = $i + 0 } }' long
 for wrong in 'half' 'train rows' 'train rows=0' 'train rows=3x' 'train colour=3' 'train features=200'; do
     # shellcheck disable=SC2086
