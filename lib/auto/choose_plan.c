@@ -3,6 +3,7 @@
  */
 #include "auto/choose.h"
 
+#include "base/entry.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -56,7 +57,9 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
                                    .ridge = t->ridge,
                                    .seconds = xsmi_seconds() - c->runner.began};
     (void)progress;
-    return c->options.progress(c->options.progress_user, &p);
+    int32_t stop;
+    XSMI_CALL_HOST(stop = c->options.progress(c->options.progress_user, &p));
+    return stop;
 }
 
 /* Adds a trial to the result, not counted yet, and makes the setting for it. */

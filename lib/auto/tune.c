@@ -53,7 +53,9 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
                                  .eta = t->eta,
                                  .done = fmin(done, 1),
                                  .seconds = xsmi_seconds() - t->runner.began};
-    return t->options.progress(t->options.progress_user, &p);
+    int32_t stop;
+    XSMI_CALL_HOST(stop = t->options.progress(t->options.progress_user, &p));
+    return stop;
 }
 
 /* The objective of the present model on some rows (NULL = all), scaled to all rows; infinite if it is not finite. */

@@ -118,7 +118,9 @@ static void look(xsmi_activity *a)
         const xsmi_activity *s = a->shown;
         const xsm_activity seen = {sizeof seen, s->phase, s->unit, done_of(s), s->total, now - s->started};
         pthread_setspecific(ctx->key, &ctx->shield); /* what the hook itself calls is not shown */
-        if (ctx->progress(ctx->progress_user, &seen) != 0) {
+        int32_t end;
+        XSMI_CALL_HOST(end = ctx->progress(ctx->progress_user, &seen));
+        if (end != 0) {
             atomic_store_explicit(&root->cancelled, true, memory_order_relaxed);
         }
         pthread_setspecific(ctx->key, a);
@@ -269,7 +271,8 @@ static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t co
     }
     if (ctx->runner.run) {
         guest_job guest = {job, state};
-        int32_t result = ctx->runner.run(ctx->runner.user, run_guest, &guest, count);
+        int32_t result;
+        XSMI_CALL_HOST(result = ctx->runner.run(ctx->runner.user, run_guest, &guest, count));
         return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
     }
     xsmi_pool_run(ctx->pool, job, state, count, a ? look_meanwhile : NULL, a);

@@ -45,7 +45,7 @@ static void release_context(xsm_context *ctx, const xsm_allocator *allocator)
     if (ctx->progress) {
         pthread_key_delete(ctx->key);
     }
-    allocator->release(allocator->user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+    XSMI_CALL_HOST(allocator->release(allocator->user, ctx, sizeof *ctx, XSMI_ALIGNMENT));
 }
 
 xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
@@ -83,13 +83,14 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         return xsmi_fail(err, XSM_ERROR_RANGE, "cpu_disable has bits 0x%x that name no instruction set",
                          o.cpu_disable & ~all_sets);
     }
-    xsm_context *ctx = allocator.allocate(allocator.user, sizeof *ctx, XSMI_ALIGNMENT);
+    xsm_context *ctx;
+    XSMI_CALL_HOST(ctx = allocator.allocate(allocator.user, sizeof *ctx, XSMI_ALIGNMENT));
     if (!ctx) {
         return xsmi_fail_memory(err, sizeof *ctx, "a context");
     }
     memset(ctx, 0, sizeof *ctx); /* so that ctx->shield is an activity of no context */
     if (o.progress && pthread_key_create(&ctx->key, NULL) != 0) {
-        allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT);
+        XSMI_CALL_HOST(allocator.release(allocator.user, ctx, sizeof *ctx, XSMI_ALIGNMENT));
         return xsmi_fail(err, XSM_ERROR_LIMIT, "progress() needs a key of the threads library; all %d are in use",
                          (int)PTHREAD_KEYS_MAX);
     }
@@ -184,7 +185,7 @@ void xsmi_log(const xsm_context *ctx, int32_t level, const char *format, ...)
     va_start(args, format);
     xsmi_format_line(message, sizeof message, format, args);
     va_end(args);
-    ctx->log(ctx->log_user, level, message);
+    XSMI_CALL_HOST(ctx->log(ctx->log_user, level, message));
 }
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
@@ -212,7 +213,8 @@ static void *allocate_bytes(xsm_context *ctx, size_t bytes)
     }
     size_t alignment = alignment_for(bytes);
     size_t size = bytes ? bytes : 1;
-    void *memory = ctx->allocator.allocate(ctx->allocator.user, size, alignment);
+    void *memory;
+    XSMI_CALL_HOST(memory = ctx->allocator.allocate(ctx->allocator.user, size, alignment));
     if (memory && bytes >= HUGE_PAGE) {
         /* Random rows of a large matrix would otherwise miss the TLB each time. This is advice only; a refusal does no
          * harm. */
@@ -342,7 +344,7 @@ void xsmi_release(xsm_context *ctx, void *memory, size_t count, size_t each)
 {
     if (memory) {
         size_t bytes = count * each;
-        ctx->allocator.release(ctx->allocator.user, memory, bytes ? bytes : 1, alignment_for(bytes));
+        XSMI_CALL_HOST(ctx->allocator.release(ctx->allocator.user, memory, bytes ? bytes : 1, alignment_for(bytes)));
     }
 }
 

@@ -50,7 +50,9 @@ static inline void xsmi_leave_environment(const xsmi_host_state *e)
     if (__builtin_ia32_stmxcsr() != e->control) {
         __builtin_ia32_ldmxcsr(e->control);
     }
-    if (e->x87 != XSMI_DEFAULT_X87) {
+    uint16_t now;
+    __asm__ volatile("fnstcw %0" : "=m"(now));
+    if (now != e->x87) {
         __asm__ volatile("fldcw %0" : : "m"(e->x87));
     }
 }
@@ -84,6 +86,15 @@ static inline void xsmi_leave(const xsmi_host_state *e)
 }
 
 /* The first line of a public function; it ends with the function. */
-#define XSMI_ENTER() __attribute__((cleanup(xsmi_leave), unused)) const xsmi_host_state xsmi_host_state_ = xsmi_enter()
+#define XSMI_ENTER() XSMI_ENTER_AS(xsmi_host_state_)
+#define XSMI_ENTER_AS(name) __attribute__((cleanup(xsmi_leave), unused)) const xsmi_host_state name = xsmi_enter()
+
+/* A statement that calls a function of the host's: it gets the default environment, and what it leaves of another one,
+ * and in errno, is undone. The functions of tables (ext/) are called as they are, in inner loops. */
+#define XSMI_CALL_HOST(statement)                                                                                      \
+    do {                                                                                                               \
+        XSMI_ENTER_AS(xsmi_before_call_);                                                                              \
+        statement;                                                                                                     \
+    } while (0)
 
 #endif

@@ -174,12 +174,16 @@ static void *work(void *argument)
 
 xsm_status xsmi_pool_new(const xsm_allocator *allocator, uint32_t threads, xsmi_pool **out, xsm_error *err)
 {
-    xsmi_pool *p = allocator->allocate(allocator->user, sizeof *p, XSMI_ALIGNMENT);
+    xsmi_pool *p;
+    XSMI_CALL_HOST(p = allocator->allocate(allocator->user, sizeof *p, XSMI_ALIGNMENT));
     size_t bytes = (threads - 1) * sizeof(worker);
-    worker *workers = p ? allocator->allocate(allocator->user, bytes, XSMI_ALIGNMENT) : NULL;
+    worker *workers = NULL;
+    if (p) {
+        XSMI_CALL_HOST(workers = allocator->allocate(allocator->user, bytes, XSMI_ALIGNMENT));
+    }
     if (!workers) {
         if (p) {
-            allocator->release(allocator->user, p, sizeof *p, XSMI_ALIGNMENT);
+            XSMI_CALL_HOST(allocator->release(allocator->user, p, sizeof *p, XSMI_ALIGNMENT));
         }
         return xsmi_fail_memory(err, sizeof *p + bytes, "threads");
     }
@@ -232,8 +236,9 @@ void xsmi_pool_free(xsmi_pool *p)
         pthread_mutex_destroy(&p->busy);
     }
     xsm_allocator allocator = p->allocator;
-    allocator.release(allocator.user, p->workers, (p->threads - 1) * sizeof *p->workers, XSMI_ALIGNMENT);
-    allocator.release(allocator.user, p, sizeof *p, XSMI_ALIGNMENT);
+    const size_t bytes = (p->threads - 1) * sizeof *p->workers;
+    XSMI_CALL_HOST(allocator.release(allocator.user, p->workers, bytes, XSMI_ALIGNMENT));
+    XSMI_CALL_HOST(allocator.release(allocator.user, p, sizeof *p, XSMI_ALIGNMENT));
 }
 
 /* Starts workers up to `wanted`. They block all signals: these belong to the host's threads. */

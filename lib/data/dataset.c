@@ -47,8 +47,7 @@ static void release_rows(xsm_dataset *d)
 static void tell_lender(xsmi_lender lender)
 {
     if (lender.release) {
-        XSMI_ENTER();
-        lender.release(lender.user);
+        XSMI_CALL_HOST(lender.release(lender.user));
     }
 }
 

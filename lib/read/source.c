@@ -1,5 +1,6 @@
 /* Bytes from a file descriptor or the host, through gunzip when they start with gzip's magic bytes. */
 #include "base/activity.h"
+#include "base/entry.h"
 #include "base/order.h"
 #include "base/system.h"
 #include "read/source.h"
@@ -34,7 +35,8 @@ static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *go
         s->raw_position += *got;
         return XSM_OK;
     }
-    int64_t count = s->host.read(s->host.user, buffer, size);
+    int64_t count;
+    XSMI_CALL_HOST(count = s->host.read(s->host.user, buffer, size));
     if (count < 0) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: the source's read() failed (%lld)", s->name, (long long)count);
     }

@@ -124,7 +124,8 @@ static bool report(fit *t, bool ended, const xsm_metrics *train, const xsm_metri
     p.objective = t->best.f * rows;
     p.gradient_norm = t->best.gradient_norm * rows;
     double since = xsmi_seconds();
-    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    bool stop;
+    XSMI_CALL_HOST(stop = t->options.progress(t->options.progress_user, &p) != 0);
     t->time.last_call = xsmi_seconds();
     t->time.evaluating += t->time.last_call - since;
     return stop;

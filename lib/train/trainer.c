@@ -253,7 +253,8 @@ static bool report(xsm_trainer *t, const xsm_metrics *train, const xsm_metrics *
     xsm_progress p = progress_of(t);
     p.train = train;
     p.test = test;
-    bool stop = t->options.progress(t->options.progress_user, &p) != 0 || t->freed;
+    bool stop;
+    XSMI_CALL_HOST(stop = t->options.progress(t->options.progress_user, &p) != 0 || t->freed);
     t->report.last_call = xsmi_seconds();
     return stop;
 }

@@ -338,7 +338,9 @@ static bool report(const descent *d, double eta)
     p.seconds = xsmi_seconds() - d->start;
     p.loss = p.objective = d->objective;
     p.gradient_norm = (double)NAN;
-    return d->options.progress(d->options.progress_user, &p) != 0;
+    bool stop;
+    XSMI_CALL_HOST(stop = d->options.progress(d->options.progress_user, &p) != 0);
+    return stop;
 }
 
 /* A step of one side along its present gradient; then computes the gradient of the other side. *moved = false when no

@@ -291,7 +291,8 @@ static bool report(xsm_skipgram *t)
         return false;
     }
     xsm_progress p = progress_of(t);
-    bool stop = t->options.progress(t->options.progress_user, &p) != 0;
+    bool stop;
+    XSMI_CALL_HOST(stop = t->options.progress(t->options.progress_user, &p) != 0);
     t->last_call = xsmi_seconds();
     return stop;
 }

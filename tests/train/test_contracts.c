@@ -5,9 +5,12 @@
  */
 #include "training.h"
 
+#include "base/activity.h"
+
 #include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +135,155 @@ static void test_traps(void **state)
     skip();
 }
 
+/* Functions of the host's that leave another environment, each in turn. */
+enum { NOBODY, PROGRESS, HOOK, LOG, ALLOCATE, RELEASE, RUN, READ, CULPRITS };
+static atomic_int culprit, guilty; /* who, and how often */
+
+static void leave_modes(int who)
+{
+    if (atomic_load(&culprit) == who) {
+        atomic_fetch_add(&guilty, 1);
+        fesetround(FE_UPWARD); /* also of the x87 */
+    }
+}
+
+static int32_t bad_progress(void *user, const xsm_progress *progress)
+{
+    (void)user;
+    (void)progress;
+    leave_modes(PROGRESS);
+    return 0;
+}
+
+static int32_t bad_hook(void *user, const xsm_activity *activity)
+{
+    (void)user;
+    (void)activity;
+    leave_modes(HOOK);
+    return 0;
+}
+
+static void bad_log(void *user, int32_t level, const char *message)
+{
+    (void)user;
+    (void)level;
+    (void)message;
+    leave_modes(LOG);
+}
+
+static void *bad_allocate(void *user, size_t size, size_t alignment)
+{
+    (void)user;
+    void *memory = NULL;
+    leave_modes(ALLOCATE);
+    return posix_memalign(&memory, alignment, size) == 0 ? memory : NULL;
+}
+
+static void bad_release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+    leave_modes(RELEASE);
+}
+
+static int32_t bad_run(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        job(state, i, 0);
+        leave_modes(RUN);
+    }
+    return 0;
+}
+
+static int64_t bad_read(void *user, void *buffer, size_t size)
+{
+    leave_modes(READ);
+    return (int64_t)fread(buffer, 1, size, user);
+}
+
+/* Reads rows and trains; the weights' hash. */
+static uint64_t trained(bool threads)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_allocator allocator = {NULL, bad_allocate, bad_release};
+    xsm_runner runner = {NULL, 2, 0, bad_run};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.allocator = &allocator;
+    options.runner = threads ? NULL : &runner;
+    options.threads = 2;
+    options.log = bad_log;
+    options.progress = bad_hook;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    xsmi_set_pace(ctx, 0);
+    FILE *text = tmpfile();
+    assert_non_null(text);
+    uint64_t seed = 3;
+    for (int i = 0; i < 3000; i++) {
+        fprintf(text, "%d 1:%.9f 2:%.9f 3:%.9f\n", i % 40, test_uniform(&seed), test_uniform(&seed),
+                test_uniform(&seed));
+    }
+    rewind(text);
+    xsm_source source = {text, bad_read};
+    xsm_dataset *data = NULL;
+    assert_ok(xsm_dataset_read_source(ctx, &source, "rows", NULL, &data, &err), err);
+    fclose(text);
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_model_new_linear(ctx, 3, 40, NULL, &m, &err), err);
+    assert_ok(xsm_estimator_new(ctx, "softmax", &e, &err), err);
+    assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &err), err);
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = 2;
+    run.batch = 1000;
+    run.eta = 0.3;
+    run.progress = bad_progress;
+    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &run, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsmi_log(ctx, XSM_LOG_INFO, "trained");
+    const uint64_t hash = test_hash(m);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+    xsm_context_free(ctx);
+    return hash;
+}
+
+static void test_what_callbacks_leave(void **state)
+{
+    (void)state;
+    for (int threads = 0; threads < 2; threads++) {
+        atomic_store(&culprit, NOBODY);
+        const uint64_t hash = trained(threads);
+        for (int who = PROGRESS; who < CULPRITS; who++) {
+            atomic_store(&culprit, who);
+            atomic_store(&guilty, 0);
+            const uint64_t other = trained(threads);
+            const int mode = fegetround();
+            volatile long double one = 1, three = 3; /* by the x87, where there is one */
+            volatile long double third = one / three;
+            char digits[16];
+            snprintf(digits, sizeof digits, "%.1f", 0.11);
+            fesetround(FE_TONEAREST);
+            assert_true(third == one / three);
+            assert_string_equal(digits, "0.1");
+            assert_int_equal(mode, FE_TONEAREST);
+            if (other != hash || (atomic_load(&guilty) == 0 && (who != RUN || !threads))) {
+                fail_msg("culprit %d was called %d times; the weights are %s", who, atomic_load(&guilty),
+                         other == hash ? "the same" : "others");
+            }
+        }
+    }
+    atomic_store(&culprit, NOBODY);
+}
+
 /* -- run() --------------------------------------------------------------------------------------------------------- */
 
 /* A runner with two threads that notes whether run() was called from a job. */
@@ -236,7 +388,8 @@ static void test_nested_calls(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_errno),      cmocka_unit_test(test_flags),        cmocka_unit_test(test_traps),
+        cmocka_unit_test(test_errno),      cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_traps),      cmocka_unit_test(test_what_callbacks_leave),
         cmocka_unit_test(test_no_nesting), cmocka_unit_test(test_nested_calls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
