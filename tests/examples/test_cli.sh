@@ -1127,6 +1127,23 @@ for signal in INT TERM; do
     rm -f stop.model stop.csv
     expect 'no temporary file is left' test "$(find . -name '*.new' | wc -l)" -eq 0
 done
+# Killed: the old file stays, and beside it one that holds the epochs so far in whole lines, under a name that the next run
+# does not touch.
+echo old >stop.csv
+"$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --eta 0.1 --evaluate-every 1000 \
+    --model stop.model --history stop.csv >stdout 2>stderr </dev/null &
+process=$!
+wait_for_training stop.csv
+kill -s KILL "$process"
+wait "$process" || :
+expect 'killed: the history of before' test "$(cat stop.csv)" = old
+expect 'killed: no model' test ! -e stop.model
+expect 'killed: one file is left' test "$(find . -name '*.new')" = "./stop.csv.$process-0.new"
+expect 'killed: its lines' test "$(grep -c ',.*,' "stop.csv.$process-0.new")" -ge 2
+run 0 train --estimator implicit --data train.txt --epochs 2 --history stop.csv
+expect 'killed: the next run replaces the history' test "$(wc -l <stop.csv)" -eq 3
+expect 'killed: and leaves the other' test -s "stop.csv.$process-0.new"
+rm stop.csv "stop.csv.$process-0.new"
 
 # --- checkpoints ------------------------------------------------------------------------------------------------------------
 # Stopped on the way and resumed with the chosen rate of before: the model of the run that was not stopped.
