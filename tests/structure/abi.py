@@ -84,6 +84,7 @@ class Interface:
     def __init__(self, include, compiler):
         self.functions, self.structs, self.types, self.values, self.opaque, self.inline = {}, {}, {}, [], [], []
         self.macros = {}  # by name: parameters, or None
+        self.texts = {}  # what a program compiles in: macros but lists and switches, and inline functions
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
             fail(result.stderr)
@@ -99,6 +100,12 @@ class Interface:
             for statement in split("\n".join(text[header]).replace('extern "C" {', ""), ";"):
                 self.read(header, re.sub(r"\s+", " ", statement).strip())
         for name in headers(include):
+            raw = re.sub(r"/\*.*?\*/", " ", re.sub(r"\\\n", " ", (include / name).read_text()), flags=re.S)
+            for macro, arguments, body in re.findall(r"^# *define (XSM_\w+)(\([^)]*\))? +(\S.*)", raw, flags=re.M):
+                if arguments != "(X)" and not re.match(r"XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", macro):
+                    self.texts[macro] = " ".join((arguments + " " + body).split())
+            for match in re.finditer(r"^static inline ([^;{}]*?\b(\w+)\([^;{}]*\))\s*(\{.*?^\})", raw, flags=re.M | re.S):
+                self.texts[match.group(2)] = " ".join((match.group(1) + " " + match.group(3)).split())
             for line in re.sub(r"\\\n", " ", (include / name).read_text()).splitlines():
                 match = re.match(r"# *define (XSM_\w+)(\([^)]*\))?", line)
                 if match:
@@ -175,6 +182,8 @@ def pins(include, first, compiler):
         lines.append(f'printf("VALUE({name}, %lldLL)\\n", (long long)({name}));')
     for name, (result, arguments, header) in sorted(api.functions.items()):
         lines.append(f'puts("FUNCTION({result}, {name}, {arguments})");')
+    for name, text in sorted(api.texts.items()):
+        lines.append(f'puts({json.dumps(f"COPIED({name}, {json.dumps(text)})")});')
     source = ("#include <stdio.h>\n" + includes(include) + "int main(void)\n{\n    " + "\n    ".join(lines)
               + "\n    return 0;\n}\n")
     with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +193,8 @@ def pins(include, first, compiler):
             fail(result.stderr)
         print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check:\n"
               " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
-              " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments).\n */")
+              " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments),\n"
+              " * COPIED(macro or inline function, text).\n */")
         sys.stdout.flush()
         if subprocess.run([program]).returncode != 0:
             sys.exit(1)
@@ -201,26 +211,71 @@ CHECKS = r"""
     _Static_assert(SAME(__typeof__(((name *)0)->member), __VA_ARGS__), #name "." #member " has another type");
 #define TYPE(name, ...) _Static_assert(SAME(name, __VA_ARGS__), #name " is another type");
 #define VALUE(name, number) _Static_assert((long long)(name) == (number), #name " has another value");
+#define COPIED(...)
 #define FUNCTION(result, name, ...) _Static_assert(SAME(__typeof__(name), result __VA_ARGS__), #name " has another type");
 """
 
 
 def parameters(arguments):
-    return [declarator(part)[0] for part in split(arguments[1:-1], ",") if part != "void"]
+    """Names and types of (arguments)."""
+    return [declarator(part) if re.search(r"\w$", part) else ("", part)
+            for part in split(arguments[1:-1], ",") if part not in ("void", "...")]
+
+
+def changed_arguments(old, new):
+    """What types do not show when programs are compiled on one machine: that arguments of one type changed places, which
+    their names tell, with or without new names; and types that are one on machines of 64 bits alone."""
+    if len(old) != len(new):
+        return None
+    for (name, kind), (other, now) in zip(old, new):
+        if ("size_t" in kind) != ("size_t" in now):
+            return f"the argument {name} is {now}, not {kind}"
+        if name != other and [other_kind for _, other_kind in old].count(kind) > 1:
+            return "arguments of one type in another order, or with other names: " + \
+                   f"{', '.join(name for name, _ in new)} instead of {', '.join(name for name, _ in old)}"
+    return None
+
+
+def arguments_of(kind):
+    """Those of a pointer to a function, or none."""
+    match = re.fullmatch(r".*? ?\(\*\) ?(\(.*\))", kind)
+    return parameters(match.group(1)) if match else []
+
+
+def broken_words(text, now):
+    """What the pins' text says and types, sizes and numbers do not."""
+    bad = []
+    members = {(name, member): kind for name, declared in now.structs.items() for member, kind in declared}
+    for name, member, kind in re.findall(r"^ +MEMBER\((\w+), (\w+), \d+, \d+, (.*)\)$", text, flags=re.M):
+        other = members.get((name, member), kind)
+        said = changed_arguments(arguments_of(kind), arguments_of(other))
+        if not said and not arguments_of(kind) and ("size_t" in kind) != ("size_t" in other):
+            said = f"{other}, not {kind}"
+        bad += [f"{name}.{member}: {said}"] * bool(said)
+    for name, kind in re.findall(r"^TYPE\((\w+), (.*)\)$", text, flags=re.M):
+        said = changed_arguments(arguments_of(kind), arguments_of(now.types.get(name, kind)))
+        bad += [f"{name}: {said}"] * bool(said)
+    for name, arguments in re.findall(r"^FUNCTION\([^()]*?, (xsm_\w+), (\(.*\))\)$", text, flags=re.M):
+        if name in now.functions:
+            said = changed_arguments(parameters(arguments), parameters(now.functions[name][1]))
+            bad += [f"{name}(): {said}"] * bool(said)
+    for name, old in re.findall(r"^COPIED\((\w+), (.*)\)$", text, flags=re.M):
+        old, new = json.loads(old), now.texts.get(name)
+        # What starts a struct grows with it.
+        grown = name.endswith("_INIT") and new and new.startswith(old.rstrip(" }")) and new.endswith("}")
+        if new != old and not grown:
+            bad.append(f"{name} is gone" if new is None else f"{name} has another text: {new} instead of {old}")
+    return bad
 
 
 def check(path, include, compiler):
-    """Compiles the pins as assertions. Types do not show that two arguments of one type changed places: names do."""
+    """Compiles the pins as assertions, and compares their words."""
     now = Interface(include, compiler)
     text = path.read_text()
     source = includes(include) + CHECKS + f'#line 1 "{path.name}"\n' + text
     bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
                                               *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
-    for name, arguments in re.findall(r"^FUNCTION\([^()]*?, (xsm_\w+), (\(.*\))\)$", text, flags=re.M):
-        if name in now.functions:
-            old, new = parameters(arguments), parameters(now.functions[name][1])
-            if old != new and sorted(old) == sorted(new):
-                bad.append(f"{name}() takes its arguments in another order: {', '.join(new)} instead of {', '.join(old)}")
+    bad += broken_words(text, now)
     sizes = dict(re.findall(r"^GROWS\((\w+), \d+, (\d+)\)", text, flags=re.M))
     pinned = set(re.findall(r"^ +MEMBER\((\w+), (\w+)", text, flags=re.M))
     # A member that is new lies behind the old ones, not in a hole between them.
@@ -229,6 +284,11 @@ def check(path, include, compiler):
     source = includes(include) + "".join(
         f'_Static_assert(sizeof(void *) != 8 || offsetof({name}, {member}) >= {sizes[name]}, '
         f'"{name}.{member} is new, and not at the end");\n' for name, member in new)
+    # Nor are structs aligned or packed otherwise than their members are.
+    for name in re.findall(r"^(?:GROWS|FIXED)\((\w+)", text, flags=re.M):
+        declared = "".join(f" __typeof__((({name} *)0)->{member}) {member};" for member in
+                           re.findall(rf"^ +MEMBER\({name}, (\w+)", text, flags=re.M))
+        source += f'_Static_assert(_Alignof({name}) == _Alignof(union {{{declared} }}), "{name} has another alignment");\n'
     bad += re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w").stderr)
     for line in bad:
         print(line)

@@ -52,7 +52,8 @@ mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$wor
 for place in $(sed -n 's/^PROGRAMS = \[\(.*\)\]$/\1/p' "$here/check_releases.py" | tr -d '",'); do
     cp "$root/$place" "$work/old" || exit 1
 done
-# (A check leaves them out: comments may change.)
-[ "$check" ] || { rm -rf "$here/old/$version" && mkdir -p "$here/old" && cp -R "$work/old" "$here/old/$version"; } || exit 1
+# (A check leaves them out: comments may change. Those of a release stay, too, also before the next one has its number.)
+grep -q "^## \[$version\.[0-9]*\] - [0-9]" "$root/CHANGELOG.md" && [ -d "$here/old/$version" ] && released=yes || released=
+[ "$check$released" ] || { rm -rf "$here/old/$version" && mkdir -p "$here/old" && cp -R "$work/old" "$here/old/$version"; } || exit 1
 [ "$check" ] || { sh "$here/check-abi.sh" --write && sh "$here/check-abi.sh" --words --write; } || status=1
 exit $status

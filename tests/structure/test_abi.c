@@ -32,6 +32,7 @@ typedef struct released {
 #define MEMBER(...)
 #define TYPE(...)
 #define VALUE(...)
+#define COPIED(...)
 #define FUNCTION(...)
 static const released structs[] = {
 #include "abi/pins.inc"
