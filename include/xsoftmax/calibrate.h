@@ -52,7 +52,7 @@ typedef struct xsm_calibration {
 typedef struct xsm_calibrate_options {
     size_t size;       /**< sizeof(xsm_calibrate_options). */
     int32_t method;    /**< An XSM_CALIBRATION_* value; #XSM_CALIBRATION_NONE = by the rows: #XSM_CALIBRATION_LABELS if
-                            any has several labels, else #XSM_CALIBRATION_TEMPERATURE. */
+                            any has several labels and for a label tree, else #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
     uint64_t rows;     /**< At most so many of the rows, at equal distances; 0 = all. */
 } xsm_calibrate_options;
@@ -99,14 +99,15 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label of the
  *          model, or if the log-loss has no minimum, as when every row is right by a margin; #XSM_ERROR_DIVERGED if a
  *          score is not finite; #XSM_ERROR_UNSUPPORTED for a model of `hierarchical`, whose scores are
- *          log-probabilities of its tree; #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is unchanged on failure. O(N K
- *          nnz) a pass; the same bits for any number of threads. */
+ *          log-probabilities of its tree, and for a temperature of a label tree, whose beam does not score all classes;
+ *          #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is unchanged on failure. O(N K nnz) a pass; the same bits for
+ *          any number of threads. */
 XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
                                        const xsm_calibrate_options *options, xsm_calibrate_result *result,
                                        xsm_error *err);
 /** Sets a model's calibration; NULL removes it.
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a method, scale or shift that is not accepted; #XSM_ERROR_UNSUPPORTED for a
- *          model of `hierarchical` */
+ *          model of `hierarchical`, and a temperature of a label tree */
 XSM_API xsm_status xsm_model_set_calibration(xsm_model *model, const xsm_calibration *calibration, xsm_error *err);
 /** Fills `calibration` (start it with #XSM_CALIBRATION_INIT) with that of a model.
  *  @return #XSM_OK, or what any function may return (@ref error) */

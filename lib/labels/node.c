@@ -312,7 +312,7 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
     if (samples == 0) {
         return true;
     }
-    if (!xsmi_reserve(w->context, &w->squares, &w->capacity.squares, (uint64_t)rows->width * LANES,
+    if (!xsmi_reserve(w->context, &w->squares, &w->capacity.squares, XSMI_MAX((uint64_t)rows->width, 1) * LANES,
                       sizeof *w->squares)) {
         return false;
     }

@@ -223,7 +223,7 @@ static void nearest_clusters(void *state, size_t index, uint32_t thread)
     (void)thread;
     const uint32_t from = (uint32_t)index * SCORE_LABELS, end = XSMI_MIN(from + SCORE_LABELS, w->split->count);
     float z[XSMI_LANES];
-    for (uint32_t i = from; i < end; i++) {
+    for (uint32_t i = from; i < end && !xsmi_poll(w->v->context); i++) {
         const xsmi_features x = row_of(w, i);
         float best = -INFINITY;
         for (uint32_t c = 0; c < w->split->parts; c += XSMI_LANES) {
@@ -250,6 +250,9 @@ static void sum_clusters(void *state, size_t index, uint32_t thread)
         for (size_t f = 0; f < w->width; f++) {
             w->sum[f * w->stride + c] = 0.0f;
         }
+    }
+    if (xsmi_poll(w->v->context)) {
+        return;
     }
     for (uint32_t i = 0; i < w->split->count; i++) {
         const uint32_t c = w->part[i];
@@ -373,8 +376,7 @@ static void cluster(split_work *w, const xsmi_split_settings *settings, xsmi_str
     }
 }
 
-/* -- all
- * --------------------------------------------------------------------------------------------------------------- */
+/* -- all ----------------------------------------------------------------------------------------------------------- */
 
 /* Sorts the labels by their part; empty clusters are left out. Where all are in one part, halves are cut. */
 static void place_labels(split_work *w)

@@ -125,7 +125,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
                          "%g to %g, and a finite number, 0 except for XSM_CALIBRATION_LABELS",
                          c.method, c.scale, c.shift, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
     }
-    XSMI_TRY(xsmi_model_check_calibratable(m, err));
+    XSMI_TRY(xsmi_model_check_calibratable(m, c.method, err));
     m->calibration = c;
     return XSM_OK;
 }
@@ -143,12 +143,17 @@ xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibr
     return xsmi_options_write(&have, sizeof have, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err);
 }
 
-xsm_status xsmi_model_check_calibratable(const xsm_model *m, xsm_error *err)
+xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err)
 {
     if (m->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are log-probabilities of its hierarchy, which cannot be calibrated; any "
                          "other model can");
+    }
+    if (m->trees && method == XSM_CALIBRATION_TEMPERATURE) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a temperature needs the scores of all classes, which the beam of a label tree is there to "
+                         "avoid; XSM_CALIBRATION_LABELS is accepted");
     }
     return XSM_OK;
 }

@@ -175,7 +175,7 @@ static inline void xsmi_model_drop_calibration(xsm_model *m)
     m->calibration = XSMI_CALIBRATION_NONE;
 }
 /* An error if probabilities are not made from scores of classes. */
-xsm_status xsmi_model_check_calibratable(const xsm_model *m, xsm_error *err);
+xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err);
 /* Whether a model's scores are those of its weights alone. */
 static inline bool xsmi_model_is_plain(const xsm_model *m)
 {

@@ -171,8 +171,10 @@ xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chu
     for (; next <= blocks; next++) {
         block[next] = (xsmi_sparse_block){chunk->columns, entries};
     }
-    memcpy(b->entry_rows + at.entry, chunk->entry_rows, entries * sizeof *b->entry_rows);
-    memcpy(b->values + at.entry, chunk->values, entries * sizeof *b->values);
+    if (entries > 0) {
+        memcpy(b->entry_rows + at.entry, chunk->entry_rows, entries * sizeof *b->entry_rows);
+        memcpy(b->values + at.entry, chunk->values, entries * sizeof *b->values);
+    }
     if (b->with_bias) {
         memcpy(b->bias + at.row, chunk->bias, chunk->rows * sizeof *b->bias);
     }

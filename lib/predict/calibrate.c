@@ -430,7 +430,8 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
     calibration_job job = {.context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method};
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_NONE) {
-        job.method = rows->counted.labels > rows->rows ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
+        job.method =
+            rows->counted.labels > rows->rows || model->trees ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
     }
     *r = (xsm_calibrate_result){.size = sizeof *r, .method = job.method, .scale = 1};
     return fit(&job, once, r, err);
@@ -459,7 +460,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          rows->features);
     }
-    XSMI_TRY(xsmi_model_check_calibratable(model, err));
+    XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);

@@ -8,6 +8,7 @@
 #include <xsoftmax/fit.h>
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
@@ -539,6 +540,50 @@ static void test_hierarchy(void **state)
     test_problem_free(&p);
 }
 
+/* A label tree of one label a row: each class is calibrated by itself, so that a beam has the probabilities. */
+static void test_label_tree(void **state)
+{
+    (void)state;
+    enum { TOP = 3, ROWS = 60 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, 6, 9, false, 2);
+    xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
+    options.leaf = 3;
+    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE};
+    for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
+        xsm_model *m;
+        options.link = links[i];
+        assert_ok(xsm_fit_label_tree(NULL, p.data, &options, &m, NULL, &err), err);
+        xsm_calibrate_options wanted = XSM_CALIBRATE_OPTIONS_INIT;
+        wanted.method = XSM_CALIBRATION_TEMPERATURE;
+        assert_fails(xsm_model_calibrate(NULL, m, p.data, &wanted, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+        xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
+        assert_ok(xsm_model_calibrate(NULL, m, p.data, NULL, &r, &err), err);
+        assert_int_equal(r.method, XSM_CALIBRATION_LABELS);
+        xsm_predictor_options predict = XSM_PREDICTOR_OPTIONS_INIT;
+        predict.top = TOP;
+        xsm_predictor *predictor;
+        assert_ok(xsm_predictor_new(m, &predict, &predictor, &err), err);
+        uint32_t classes[ROWS * TOP];
+        float scores[ROWS * TOP];
+        double probabilities[ROWS * TOP];
+        xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+        xsm_prediction got = XSM_PREDICTION_INIT;
+        got.batch = &batch;
+        got.classes = classes;
+        got.scores = scores;
+        got.probabilities = probabilities;
+        assert_ok(xsm_predictor_run(predictor, &got, &err), err);
+        for (size_t j = 0; j < ROWS * TOP; j++) {
+            const double want = 1 / (1 + exp(-(r.scale * (double)scores[j] + r.shift)));
+            assert_true(fabs(probabilities[j] - want) <= 1e-9);
+        }
+        xsm_predictor_free(predictor);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+}
+
 /* Probabilities of a search: available for a calibration of each class by itself. */
 static void test_search(void **state)
 {
@@ -626,11 +671,17 @@ static void test_memory_and_cancelling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meaning), cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_known),   cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads), cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_dropped), cmocka_unit_test(test_hierarchy),
-        cmocka_unit_test(test_search),  cmocka_unit_test(test_memory_and_cancelling),
+        cmocka_unit_test(test_meaning),
+        cmocka_unit_test(test_optimum),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_label_tree),
+        cmocka_unit_test(test_search),
+        cmocka_unit_test(test_memory_and_cancelling),
     };
     return cmocka_run_group_tests_name("calibrate", tests, NULL, test_files_teardown);
 }
