@@ -5,8 +5,9 @@
 #   sh bench/multilabel.sh [DATA...] [--json] [--threads T] [--limit SECONDS] [--only NAME,...]
 #
 # DATA is as in bench/compare.sh, or debian-depends, which examples/debian-packages.sh makes from this machine's package
-# lists. Where $PECOS names a working checkout of PECOS, its XR-Linear is among them. Without DATA: bibtex, delicious, corel5k, hmc-cellcycle-go, kg-fb15k237 and debian-depends. On a fresh Debian
-# it first installs missing packages. See doc/measurements/multilabel.md for how to read the table.
+# lists. Without DATA: bibtex, delicious, corel5k, hmc-cellcycle-go, kg-fb15k237 and debian-depends. Where $PECOS names a
+# working checkout of PECOS, its XR-Linear is among the programs. On a fresh Debian it first installs missing packages.
+# See doc/measurements/multilabel.md for how to read the table.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

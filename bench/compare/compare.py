@@ -15,6 +15,7 @@ from rows import Rows  # noqa: E402
 
 PROGRAMS = {"fasttext": "fasttext", "liblinear": "liblinear-train"}
 DEFAULT = "xsoftmax/default"
+LABEL_TREE = "label-tree"
 
 
 def find(data):
@@ -34,8 +35,9 @@ def ours(work, method, paths, options):
     command = [options.program, "train", "--data", paths[0], "--labels", "first", "--threads", str(options.threads),
                "--model", model, "--no-evaluate", "--json"]
     if method != DEFAULT:
-        command += ["--transform", "unit", "--estimator", method.split("/")[1]]
-        if options.epochs:
+        chosen = method.split("/")[1]
+        command += ["--transform", "unit", "--method" if chosen == LABEL_TREE else "--estimator", chosen]
+        if options.epochs and chosen != LABEL_TREE:
             command += ["--epochs", str(options.epochs)]
     # Two processes, so that the processor time of the first has no evaluation in it.
     spent, said = run(command, options.limit)
@@ -105,7 +107,8 @@ def compare(data, options):
 def compare_files(data, paths, options):
     name = os.path.basename(os.path.normpath(data))
     listed = subprocess.run([options.program, "estimators"], stdout=subprocess.PIPE, text=True, check=True).stdout
-    methods = [DEFAULT] + ["xsoftmax/" + line.split()[0] for line in listed.splitlines() if line.strip()]
+    names = [line.split()[0] for line in listed.splitlines() if line.strip()]
+    methods = [DEFAULT] + ["xsoftmax/" + name for name in [*names, LABEL_TREE]]
     wanted = [m for m in methods + list(PEERS) if not options.only or any(
         m == w or m.startswith(w + "/") for w in options.only)]
     if not wanted:

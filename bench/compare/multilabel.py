@@ -41,6 +41,7 @@ OURS_MANY = [f"--hidden 256 --estimator sampled-softmax --set negatives=1000 --s
              for t in ("unit", "tfidf,unit") for eta in (0.03, 0.1)]
 OURS_MANY += [f"--estimator one-vs-all --transform {t} --eta {eta} --schedule step:0.7 --epochs 6"
               for t, eta in (("unit", 1), ("tfidf,unit", 1))]
+LABEL_TREES = [f"--method label-tree --transform {t} --set trees={n}" for t in ("unit", "tfidf,unit") for n in (1, 3)]
 FASTTEXT = [f"-loss ova -lr {lr} -epoch 25" for lr in (0.02, 0.1, 0.5)]
 FASTTEXT_SOME = [f"-loss {loss} -lr {lr} -epoch 25" for loss in ("ns -neg 20", "hs") for lr in (0.1, 0.5)]
 LIBLINEAR = [f"-s 7 -c {c} -e 0.1 -B 1" for c in (1, 10)]
@@ -313,6 +314,8 @@ def compare(data, options):
               flush=True)
     methods = {"xsoftmax": (ours(options.program), OURS_MANY if many else OURS_FEW, count),
                "xsoftmax default": (ours(options.program), [""], 0),
+               "xsoftmax label tree": (ours(options.program), LABEL_TREES[::2], 1),
+               "xsoftmax 3 label trees": (ours(options.program), LABEL_TREES[1::2], 1),
                "fasttext ova": (fasttext, FASTTEXT, 1),
                **({"fasttext ns/hs": (fasttext, FASTTEXT_SOME, 1)} if many else {}),
                "liblinear one-vs-rest": (liblinear, LIBLINEAR, 1),

@@ -94,7 +94,8 @@ def several_run(folder):
                            "--packages", "none", "--folder", "none", folder, "--json", "--only", "xsoftmax,liblinear"],
                           stdout=subprocess.PIPE, text=True, check=True)
     said = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [s["method"] for s in said] == ["xsoftmax", "xsoftmax default", "liblinear one-vs-rest"], said
+    assert [s["method"] for s in said] == ["xsoftmax", "xsoftmax default", "xsoftmax label tree",
+                                           "xsoftmax 3 label trees", "liblinear one-vs-rest"], said
     mean = sum(len(r[0].split(",")) for r in rows) / len(rows)
     for s in said:
         assert s["skipped"] in (None, "not installed"), s
