@@ -317,11 +317,11 @@ static xsm_status load_calibration(const source *s, xsm_model *m, xsm_error *err
     if (!text) {
         return XSM_OK;
     }
-    if (m->hierarchy || !xsmi_calibration_parse(text, &c)) {
+    if (!xsmi_calibration_parse(text, &c) || xsmi_model_check_calibratable(m, c.method, NULL) != XSM_OK) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the metadata '" XSMI_KEY_CALIBRATION
                          "' is '%.100s'; 'temperature SCALE' or 'labels SCALE "
-                         "SHIFT' is accepted, a scale from %g to %g, and no hierarchy",
+                         "SHIFT' is accepted, of label trees the latter alone, a scale from %g to %g, and no hierarchy",
                          s->name, text, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
     }
     m->calibration = c;

@@ -116,5 +116,7 @@ size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t bloc
  * a cancelled call mean nothing. */
 void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
                           const xsm_context *ctx);
+/* The same for up to XSMI_TILE_ROWS rows in a row, which are divided into blocks. */
+void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx);
 
 #endif

@@ -278,3 +278,21 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
     xsmi_tiles_score(&call, arena.base + arena.used);
     finish(&state, count, in_lanes);
 }
+
+void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx)
+{
+    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
+    size_t count = 0;
+    for (size_t i = 0; i < rows->rows; i += XSMI_LANES) {
+        xsmi_score_all *b = &blocks[count++];
+        *b = *rows;
+        b->rows = XSMI_MIN(rows->rows - i, XSMI_LANES);
+        b->features += i;
+        b->target = rows->target ? rows->target + i : NULL;
+        b->log_sum_exp += i;
+        b->target_score += i;
+        b->top_score += i * rows->top;
+        b->top_class += i * rows->top;
+    }
+    xsmi_model_score_all(m, blocks, count, scratch, ctx);
+}

@@ -239,8 +239,7 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
     const uint32_t *top_class = here->top_class + i * job->top;
     const bool right = is_label(labels, count, top_class[0]);
     /* Label trees have a probability for each class by itself. */
-    const bool alone = m->trees && m->calibration.method == XSM_CALIBRATION_NONE;
-    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], alone ? 0 : log_sum_exp);
+    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], m->trees ? 0 : log_sum_exp);
     const size_t bin = XSMI_MIN((size_t)(sure * BINS), BINS - 1);
     p->sure[bin] += sure;
     p->right[bin] += right;
@@ -253,22 +252,17 @@ static void add_row(const evaluate_job *job, size_t index, size_t i, const scrat
 /* Scores all classes of a job's rows. */
 static void score_rows(const evaluate_job *job, size_t rows, const scratch *here)
 {
-    job_rows *r = here->rows;
-    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
-    size_t count = 0;
-    for (size_t i = 0; i < rows; i += XSMI_LANES) {
-        xsmi_score_all *b = &blocks[count++];
-        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
-        b->features = r->features + i;
-        b->sparse = job->dataset->sparse;
-        b->target = r->targets + i;
-        b->top = job->top;
-        b->log_sum_exp = r->log_sum_exp + i;
-        b->target_score = r->target_scores + i;
-        b->top_score = here->top_score + i * job->top;
-        b->top_class = here->top_class + i * job->top;
-    }
-    xsmi_model_score_all(job->model, blocks, count, here->model, job->context);
+    const job_rows *r = here->rows;
+    const xsmi_score_all wanted = {.rows = rows,
+                                   .features = r->features,
+                                   .sparse = job->dataset->sparse,
+                                   .target = r->targets,
+                                   .top = job->top,
+                                   .log_sum_exp = here->rows->log_sum_exp,
+                                   .target_score = here->rows->target_scores,
+                                   .top_score = here->top_score,
+                                   .top_class = here->top_class};
+    xsmi_model_score_rows(job->model, &wanted, here->model, job->context);
 }
 
 /* Searches the best classes of a job's rows in label trees. The log-loss of one label a row needs no sum over classes,

@@ -186,24 +186,18 @@ xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *in
 /* Scores one piece of a batch; the results are in the predictor. */
 static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
 {
-    xsmi_score_all blocks[XSMI_TILE_BLOCKS];
-    size_t count = 0;
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(batch, first + i);
     }
-    for (size_t i = 0; i < rows; i += XSMI_LANES) {
-        xsmi_score_all *b = &blocks[count++];
-        b->rows = XSMI_MIN(rows - i, XSMI_LANES);
-        b->features = p->features + i;
-        b->sparse = xsmi_batch_sparse(batch);
-        b->target = NULL;
-        b->top = p->top;
-        b->log_sum_exp = p->log_sum_exp + i;
-        b->target_score = p->target_score + i;
-        b->top_score = p->top_score + i * p->top;
-        b->top_class = p->top_class + i * p->top;
-    }
-    xsmi_model_score_all(p->model, blocks, count, p->scratch, p->context);
+    const xsmi_score_all wanted = {.rows = rows,
+                                   .features = p->features,
+                                   .sparse = xsmi_batch_sparse(batch),
+                                   .top = p->top,
+                                   .log_sum_exp = p->log_sum_exp,
+                                   .target_score = p->target_score,
+                                   .top_score = p->top_score,
+                                   .top_class = p->top_class};
+    xsmi_model_score_rows(p->model, &wanted, p->scratch, p->context);
 }
 
 /* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */
@@ -374,8 +368,7 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
                 }
                 if (probabilities) {
                     /* Label trees have a probability for each class by itself; those of other models sum to one. */
-                    const bool alone = p->model->trees && p->model->calibration.method == XSM_CALIBRATION_NONE;
-                    const double log_partition = alone ? 0 : p->log_sum_exp[i];
+                    const double log_partition = p->model->trees ? 0 : p->log_sum_exp[i];
                     probabilities[to] = xsmi_probability(&p->model->calibration, p->top_score[from], log_partition);
                 }
             }
@@ -405,9 +398,8 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     XSMI_TRY(check_model(p, err));
-    const int32_t calibrated = p->model->calibration.method;
-    if ((p->index || (p->beam > 0 && !p->tree_alone)) && probabilities && calibrated != XSM_CALIBRATION_LABELS &&
-        !(p->model->trees && calibrated == XSM_CALIBRATION_NONE)) {
+    if ((p->index || (p->beam > 0 && !p->tree_alone && !p->model->trees)) && probabilities &&
+        p->model->calibration.method != XSM_CALIBRATION_LABELS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
                          "model is calibrated for several labels");

@@ -47,9 +47,6 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
                            xsm_error *err)
 {
     *width = 0;
-    if (o->tree_alone != 0 && o->tree_alone != 1) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "tree_alone is %d; accepted is 0 or 1", o->tree_alone);
-    }
     if (m->trees && !o->tree_alone) {
         const uint32_t beam = o->beam ? o->beam : XSMI_LABEL_BEAM;
         *width = beam < m->classes ? beam : 0;
