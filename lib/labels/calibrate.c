@@ -11,8 +11,8 @@
 /* The share of the loss that an iteration must gain for another one. */
 #define LEAST_GAIN 1e-9
 
-xsm_status xsmi_calibration_add(xsmi_calibration *c, xsm_context *ctx, uint32_t children,
-                                xsmi_calibration_score **score, xsm_error *err)
+xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t children, xsmi_kept_score **score,
+                                xsm_error *err)
 {
     XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + children, "scores for calibration", err));
     XSMI_TRY(XSMI_GROW(ctx, c->end, c->row_capacity, c->rows + 1, "scores for calibration", err));
@@ -20,17 +20,17 @@ xsm_status xsmi_calibration_add(xsmi_calibration *c, xsm_context *ctx, uint32_t 
     return XSM_OK;
 }
 
-void xsmi_calibration_end(xsmi_calibration *c, const xsmi_calibration_score *end)
+void xsmi_kept_scores_end(xsmi_kept_scores *c, const xsmi_kept_score *end)
 {
     c->count = (size_t)(end - c->score);
     c->end[c->rows++] = c->count;
 }
 
-void xsmi_calibration_free(xsmi_calibration *c, xsm_context *ctx)
+void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx)
 {
     xsmi_release(ctx, c->score, c->capacity, sizeof *c->score);
     xsmi_release(ctx, c->end, c->row_capacity, sizeof *c->end);
-    *c = (xsmi_calibration){0};
+    *c = (xsmi_kept_scores){0};
 }
 
 /* -- sigmoid ------------------------------------------------------------------------------------------------------- */
@@ -40,7 +40,7 @@ typedef struct sigmoid_sums {
     double loss, g[2], h[3];
 } sigmoid_sums;
 
-static sigmoid_sums sum_sigmoid(const xsmi_calibration *c, const double target[2], double scale, double shift)
+static sigmoid_sums sum_sigmoid(const xsmi_kept_scores *c, const double target[2], double scale, double shift)
 {
     sigmoid_sums s = {0};
     for (size_t k = 0; k < c->count; k++) {
@@ -56,7 +56,7 @@ static sigmoid_sums sum_sigmoid(const xsmi_calibration *c, const double target[2
     return s;
 }
 
-xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_calibration *c)
+xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 {
     xsmi_calibrated done = {1, 0, 0, 0};
     double positives = 0;
@@ -103,7 +103,7 @@ typedef struct softmax_sums {
 } softmax_sums;
 
 /* Adds a row's loss. Its derivative by the scale is E[z] - z_label, the second one the variance of z. */
-static void add_row(softmax_sums *s, const xsmi_calibration_score *score, size_t count, double scale)
+static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count, double scale)
 {
     double most = -INFINITY, label = 0, labels = 0;
     for (size_t j = 0; j < count; j++) {
@@ -129,7 +129,7 @@ static void add_row(softmax_sums *s, const xsmi_calibration_score *score, size_t
     s->rows++;
 }
 
-static softmax_sums sum_softmax(const xsmi_calibration *c, double scale)
+static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale)
 {
     softmax_sums s = {0};
     size_t start = 0;
@@ -140,7 +140,7 @@ static softmax_sums sum_softmax(const xsmi_calibration *c, double scale)
     return s;
 }
 
-xsmi_calibrated xsmi_calibrate_softmax(const xsmi_calibration *c)
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c)
 {
     xsmi_calibrated done = {1, 0, 0, 0};
     softmax_sums now = sum_softmax(c, 1);

@@ -10,24 +10,24 @@
 
 #include "base/base.h"
 
-typedef struct xsmi_calibration_score {
+typedef struct xsmi_kept_score {
     float z;
     uint32_t positive; /* 1: a label of the row is under the child */
-} xsmi_calibration_score;
+} xsmi_kept_score;
 
 /* Scores of the children of nodes, for some rows; those of a row are neighbours. */
-typedef struct xsmi_calibration {
-    xsmi_calibration_score *score;
+typedef struct xsmi_kept_scores {
+    xsmi_kept_score *score;
     size_t count, capacity;
     size_t *end; /* [rows] where each row's scores end */
     size_t rows, row_capacity;
-} xsmi_calibration;
+} xsmi_kept_scores;
 
-/* Reserves the scores of a row's children, which the caller fills; xsmi_calibration_end() ends the row there. */
-xsm_status xsmi_calibration_add(xsmi_calibration *c, xsm_context *ctx, uint32_t children,
-                                xsmi_calibration_score **score, xsm_error *err);
-void xsmi_calibration_end(xsmi_calibration *c, const xsmi_calibration_score *end);
-void xsmi_calibration_free(xsmi_calibration *c, xsm_context *ctx);
+/* Reserves the scores of a row's children, which the caller fills; xsmi_kept_scores_end() ends the row there. */
+xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t children, xsmi_kept_score **score,
+                                xsm_error *err);
+void xsmi_kept_scores_end(xsmi_kept_scores *c, const xsmi_kept_score *end);
+void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx);
 
 /* A probability is the sigmoid, or the softmax over siblings, of scale*z + shift. */
 typedef struct xsmi_calibrated {
@@ -37,9 +37,9 @@ typedef struct xsmi_calibrated {
 
 /* Sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines, 1999)
  * by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
-xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_calibration *c);
+xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c);
 /* Softmax: a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks, 2017).
  * Rows without a positive score, or with several, are left out. */
-xsmi_calibrated xsmi_calibrate_softmax(const xsmi_calibration *c);
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c);
 
 #endif

@@ -1,5 +1,5 @@
 #include "labels/grow.h"
-#include "labels/calibrate.h"
+#include "labels/levels.h"
 
 #include "base/activity.h"
 #include "base/heap_sort.h"
@@ -17,17 +17,6 @@
 /* Rows of the nodes of a level whose scores are kept for calibration, about. */
 #define SAMPLES 4096
 
-/* The rows of a level's inner nodes. */
-typedef struct level_rows {
-    uint64_t *first;      /* [nodes of the level + 1] */
-    uint32_t *rows;       /* rows of each node, rising */
-    float *score;         /* of each row's path to the node, -INFINITY if it is not in the beam; NULL: no beam */
-    uint64_t *entries;    /* [nodes of the level] */
-    uint32_t *node_at;    /* [labels] the node that a place is under, XSMI_NO_CLASS: none at this level */
-    uint32_t from, count; /* its nodes */
-    xsmi_calibration calibration;
-} level_rows;
-
 /* Groups of a node's children that are trained together. */
 typedef struct node_job {
     uint32_t node, level;
@@ -44,7 +33,7 @@ typedef struct grower {
     const uint32_t *label; /* classes of the layout's order */
     uint32_t *place;       /* [classes] */
     uint32_t *identity;    /* [features] of a dense dataset */
-    level_rows *level;     /* [depth + 1] */
+    xsmi_levels levels;
     node_job *job, *sorted;
     size_t jobs;
     xsmi_node_part *part; /* [groups] */
@@ -52,220 +41,20 @@ typedef struct grower {
     xsmi_node_work *work; /* [threads] */
     atomic_bool failed;
     xsmi_sparse_builder *builder;
-    /* The beam of each row on the level that is trained next. */
     struct {
-        uint32_t *node; /* [rows][beam] XSMI_NO_CLASS: none */
-        float *score;   /* [rows][beam] falling */
-    } beam;
-    struct {
-        uint32_t *feature, *start, *at;
+        uint32_t *start, *at;
         uint16_t *row;
         float *value, *bias;
         size_t columns, entries, rows;
     } chunk;
 } grower;
 
-/* -- rows of nodes ------------------------------------------------------------------------------------------------- */
-
-static uint64_t row_entries(const xsm_dataset *d, uint64_t row)
-{
-    return d->sparse ? d->offsets[row + 1] - d->offsets[row] : d->features;
-}
-
-/* Which node of the level each place is under. */
-static void find_nodes(const grower *g, level_rows *l)
-{
-    const xsmi_layout *t = &g->layout;
-    for (uint32_t p = 0; p < t->labels; p++) {
-        l->node_at[p] = XSMI_NO_CLASS;
-    }
-    for (uint32_t v = l->from; v < l->from + l->count; v++) {
-        for (uint32_t p = t->start[v]; p < t->end[v]; p++) {
-            l->node_at[p] = v;
-        }
-    }
-}
-
-/* Counts a row of a node, or lists it with its score. */
-static void add_row(const grower *g, level_rows *l, uint32_t n, uint64_t row, bool list, float score)
-{
-    if (!list) {
-        l->first[n]++;
-        l->entries[n] += row_entries(g->data, row);
-        return;
-    }
-    const uint64_t at = l->first[n]++;
-    l->rows[at] = (uint32_t)row;
-    if (l->score) {
-        l->score[at] = score;
-    }
-}
-
-/* Once for each row and each inner node of the level that is in its beam, or that one of its labels is under: counts,
- * or lists. last [nodes of the level] is scratch. */
-static void pass_rows(const grower *g, level_rows *l, uint64_t *last, bool list)
-{
-    const xsm_dataset *d = g->data;
-    const uint32_t beam = g->settings->beam;
-    for (uint32_t n = 0; n < l->count; n++) {
-        last[n] = UINT64_MAX;
-    }
-    for (uint64_t r = 0; r < d->rows; r++) {
-        size_t labels;
-        const uint32_t *label = xsmi_dataset_labels(d, r, &labels);
-        for (size_t k = r * beam; k < (r + 1) * beam && g->beam.node[k] != XSMI_NO_CLASS; k++) {
-            const uint32_t n = g->beam.node[k] - l->from;
-            last[n] = r;
-            add_row(g, l, n, r, list, g->beam.score[k]);
-        }
-        for (size_t k = 0; k < labels; k++) {
-            const uint32_t v = label[k] < d->classes ? l->node_at[g->place[label[k]]] : XSMI_NO_CLASS;
-            const uint32_t n = v - l->from;
-            if (v != XSMI_NO_CLASS && last[n] != r && !xsmi_layout_is_leaf(&g->layout, v)) {
-                last[n] = r;
-                add_row(g, l, n, r, list, -INFINITY);
-            }
-        }
-    }
-}
-
-static xsm_status list_rows(grower *g, level_rows *l, xsm_error *err)
-{
-    xsm_context *ctx = g->context;
-    l->first = xsmi_allocate_zero(ctx, (uint64_t)l->count + 1, sizeof *l->first);
-    l->entries = xsmi_allocate_zero(ctx, l->count, sizeof *l->entries);
-    uint64_t *last = xsmi_allocate(ctx, l->count, sizeof *last);
-    xsm_status status = XSM_OK;
-    if (!l->first || !l->entries || !last) {
-        status = xsmi_fail_memory(err, (uint64_t)l->count * 24, "the rows of nodes");
-    } else {
-        pass_rows(g, l, last, false);
-        uint64_t at = 0;
-        for (uint32_t n = 0; n <= l->count; n++) {
-            const uint64_t count = l->first[n];
-            l->first[n] = at;
-            at += count;
-        }
-        l->rows = xsmi_allocate(ctx, at, sizeof *l->rows);
-        l->score = g->settings->beam > 0 ? xsmi_allocate(ctx, at, sizeof *l->score) : NULL;
-        if (!l->rows || (g->settings->beam > 0 && !l->score)) {
-            status = xsmi_fail_memory(err, at * 8, "the rows of nodes");
-        } else {
-            pass_rows(g, l, last, true);
-            memmove(l->first + 1, l->first, l->count * sizeof *l->first);
-            l->first[0] = 0;
-        }
-    }
-    xsmi_release(ctx, last, l->count, sizeof *last);
-    return status;
-}
-
-static xsm_status find_levels(grower *g, xsm_error *err)
-{
-    const xsmi_layout *t = &g->layout;
-    g->level = xsmi_allocate_zero(g->context, (uint64_t)t->depth + 1, sizeof *g->level);
-    if (!g->level) {
-        return xsmi_fail_memory(err, t->depth * sizeof *g->level, "the levels of a label tree");
-    }
-    for (uint32_t k = 0; k < t->depth; k++) {
-        level_rows *l = &g->level[k];
-        l->from = t->level[k];
-        l->count = (k + 1 < t->depth ? t->level[k + 1] : t->nodes) - l->from;
-        l->node_at = xsmi_allocate(g->context, t->labels, sizeof *l->node_at);
-        if (!l->node_at) {
-            return xsmi_fail_memory(err, t->labels * sizeof *l->node_at, "the levels of a label tree");
-        }
-        find_nodes(g, l);
-        XSMI_TRY(xsmi_go_on(g->context, err));
-    }
-    return XSM_OK;
-}
-
-static void free_rows(grower *g, level_rows *l)
-{
-    const size_t rows = l->rows || l->score ? (size_t)l->first[l->count] : 0;
-    xsmi_release(g->context, l->rows, rows, sizeof *l->rows);
-    xsmi_release(g->context, l->score, rows, sizeof *l->score);
-    l->rows = NULL;
-    l->score = NULL;
-}
-
-/* -- the beam --------------------------------------------------------------------------------------------------------
- */
-
-/* Every row is at the root. */
-static xsm_status start_beam(grower *g, xsm_error *err)
-{
-    const uint64_t places = g->data->rows * g->settings->beam;
-    if (places == 0) {
-        return XSM_OK;
-    }
-    g->beam.node = xsmi_allocate(g->context, places, sizeof *g->beam.node);
-    g->beam.score = xsmi_allocate(g->context, places, sizeof *g->beam.score);
-    if (!g->beam.node || !g->beam.score) {
-        return xsmi_fail_memory(err, places * 8, "the beams of the rows");
-    }
-    for (uint64_t k = 0; k < places; k++) {
-        g->beam.node[k] = k % g->settings->beam == 0 ? 0 : XSMI_NO_CLASS;
-        g->beam.score[k] = 0.0f;
-    }
-    return XSM_OK;
-}
-
-/* No row has a node of the next level yet. */
-static void clear_beam(const grower *g)
-{
-    for (uint64_t k = 0; k < g->data->rows * g->settings->beam; k++) {
-        g->beam.node[k] = XSMI_NO_CLASS;
-    }
-}
-
-/* Puts a node into a row's beam, if it is among the best; of equal scores the node with the lower number. */
-static void insert_node(const grower *g, uint32_t row, uint32_t node, float score)
-{
-    const uint32_t beam = g->settings->beam;
-    uint32_t *nodes = g->beam.node + (size_t)row * beam;
-    float *scores = g->beam.score + (size_t)row * beam;
-    uint32_t at = beam;
-    while (at > 0 && (nodes[at - 1] == XSMI_NO_CLASS || score > scores[at - 1])) {
-        at--;
-    }
-    for (uint32_t k = beam; k-- > at + 1;) {
-        nodes[k] = nodes[k - 1];
-        scores[k] = scores[k - 1];
-    }
-    if (at < beam) {
-        nodes[at] = node;
-        scores[at] = score;
-    }
-}
-
-/* Goes on from a node to its children, in the beams of the node's rows. */
-static void advance_beam(const grower *g, const level_rows *l, uint32_t node, const xsmi_node_part *part)
-{
-    const xsmi_layout *t = &g->layout;
-    size_t s = 0;
-    for (uint64_t at = l->first[node - l->from]; part->beam_rows > 0 && at < l->first[node - l->from + 1]; at++) {
-        if (!(l->score[at] > -INFINITY)) {
-            continue;
-        }
-        for (uint32_t v = t->first_child[node]; v < t->first_child[node + 1]; v++) {
-            const uint32_t child = v - t->first_child[node];
-            const float below = 1.0f - part[child / LANES].beam[s * LANES + child % LANES];
-            if (!xsmi_layout_is_leaf(t, v)) {
-                insert_node(g, l->rows[at], v, l->score[at] - (below > 0.0f ? below * below : 0.0f));
-            }
-        }
-        s++;
-    }
-}
-
 /* -- jobs ---------------------------------------------------------------------------------------------------------- */
 
 static void plan_node(grower *g, uint32_t level, uint32_t node)
 {
     const xsmi_layout *t = &g->layout;
-    const level_rows *l = &g->level[level];
+    const xsmi_level *l = &g->levels.level[level];
     const uint32_t children = t->first_child[node + 1] - t->first_child[node], groups = (children + LANES - 1) / LANES;
     const uint64_t entries = l->entries[node - l->from] + 1;
     const uint32_t each = entries > LARGE_ENTRIES ? 1 : groups;
@@ -277,7 +66,8 @@ static void plan_node(grower *g, uint32_t level, uint32_t node)
 
 static void plan_level(grower *g, uint32_t level)
 {
-    for (uint32_t v = g->level[level].from; v < g->level[level].from + g->level[level].count; v++) {
+    for (uint32_t v = g->levels.level[level].from; v < g->levels.level[level].from + g->levels.level[level].count;
+         v++) {
         if (!xsmi_layout_is_leaf(&g->layout, v)) {
             plan_node(g, level, v);
         }
@@ -300,7 +90,7 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
 }
 
 /* The share of a level's rows that are sampled, times 2^32. */
-static uint64_t sampled_share(const grower *g, const level_rows *l)
+static uint64_t sampled_share(const grower *g, const xsmi_level *l)
 {
     const uint64_t all = (uint64_t)1 << 32, rows = l->first[l->count];
     return g->settings->calibrate == XSMI_GROW_PLAIN ? 0 : rows > SAMPLES ? all / rows * SAMPLES : all;
@@ -321,7 +111,7 @@ static void train_node(void *state, size_t index, uint32_t thread)
     grower *g = state;
     const node_job *job = &g->sorted[index];
     const xsmi_layout *t = &g->layout;
-    const level_rows *l = &g->level[job->level];
+    const xsmi_level *l = &g->levels.level[job->level];
     const uint32_t n = job->node - l->from;
     const xsmi_node_rows rows = {.data = g->data,
                                  .identity = g->identity,
@@ -373,28 +163,26 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
     if (entries > UINT32_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a node of the label tree has more than 4,294,967,295 weights");
     }
-    if (!xsmi_reserve_all(
-            ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.feature), XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)),
-            &g->chunk.columns, columns + 1) ||
+    if (!xsmi_reserve_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)), &g->chunk.columns,
+                          columns + 1) ||
         !xsmi_reserve_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries,
                           entries) ||
         !xsmi_reserve(ctx, &g->chunk.bias, &g->chunk.rows, children, sizeof *g->chunk.bias)) {
-        return xsmi_fail_memory(err, columns * 12 + entries * 6, "the weights of a node");
+        return xsmi_fail_memory(err, columns * 8 + entries * 6, "the weights of a node");
     }
     for (uint32_t p = 0; p < groups; p++) {
         for (uint32_t c = 0; c < part[p].columns; c++) {
-            xsmi_marks_add(&w->marks, part[p].feature[c]);
+            xsmi_marks_add(&w->features.marks, part[p].feature[c]);
         }
         memcpy(g->chunk.bias + p * LANES, part[p].bias, part[p].children * sizeof *g->chunk.bias);
     }
-    const uint32_t union_columns = xsmi_marks_take(&w->marks, g->chunk.feature);
+    const uint32_t union_columns = xsmi_numbering_make(&w->features);
     for (uint32_t c = 0; c < union_columns; c++) {
-        w->number[g->chunk.feature[c]] = c;
         g->chunk.at[c] = 0;
     }
     for (uint32_t p = 0; p < groups; p++) {
         for (uint32_t c = 0; c < part[p].columns; c++) {
-            g->chunk.at[w->number[part[p].feature[c]]] += part[p].start[c + 1] - part[p].start[c];
+            g->chunk.at[w->features.number[part[p].feature[c]]] += part[p].start[c + 1] - part[p].start[c];
         }
     }
     uint32_t at = 0;
@@ -406,7 +194,7 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
     g->chunk.start[union_columns] = at;
     for (uint32_t p = 0; p < groups; p++) {
         for (uint32_t c = 0; c < part[p].columns; c++) {
-            uint32_t *to = &g->chunk.at[w->number[part[p].feature[c]]];
+            uint32_t *to = &g->chunk.at[w->features.number[part[p].feature[c]]];
             for (uint32_t k = part[p].start[c]; k < part[p].start[c + 1]; k++, ++*to) {
                 g->chunk.row[*to] = (uint16_t)(p * LANES + part[p].child[k]);
                 g->chunk.value[*to] = part[p].value[k];
@@ -415,7 +203,7 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
     }
     const xsmi_sparse_chunk chunk = {.rows = children,
                                      .columns = union_columns,
-                                     .features = g->chunk.feature,
+                                     .features = w->features.found,
                                      .starts = g->chunk.start,
                                      .entry_rows = g->chunk.row,
                                      .values = g->chunk.value,
@@ -424,21 +212,21 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
 }
 
 /* Keeps the scores of a node's samples. */
-static xsm_status collect_samples(grower *g, xsmi_calibration *c, const xsmi_node_part *part, uint32_t groups,
+static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_node_part *part, uint32_t groups,
                                   xsm_error *err)
 {
     const uint32_t children = (groups - 1) * LANES + part[groups - 1].children;
     for (uint32_t s = 0; s < part->samples; s++) {
-        xsmi_calibration_score *to;
-        XSMI_TRY(xsmi_calibration_add(c, g->context, children, &to, err));
+        xsmi_kept_score *to;
+        XSMI_TRY(xsmi_kept_scores_add(c, g->context, children, &to, err));
         for (uint32_t k = 0; k < children; k++) {
             const xsmi_node_part *p = &part[k / LANES];
             const float z = p->score[(size_t)s * LANES + k % LANES];
             if (!isnan(z)) {
-                *to++ = (xsmi_calibration_score){z, p->sample_positive[s] >> k % LANES & 1};
+                *to++ = (xsmi_kept_score){z, p->sample_positive[s] >> k % LANES & 1};
             }
         }
-        xsmi_calibration_end(c, to);
+        xsmi_kept_scores_end(c, to);
     }
     return XSM_OK;
 }
@@ -459,9 +247,9 @@ static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift
 static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights)
 {
     for (uint32_t k = 0; k + 1 < g->layout.depth; k++) {
-        const level_rows *l = &g->level[k];
-        const xsmi_calibrated c = g->settings->calibrate == XSMI_GROW_SOFTMAX ? xsmi_calibrate_softmax(&l->calibration)
-                                                                              : xsmi_calibrate_sigmoid(&l->calibration);
+        const xsmi_level *l = &g->levels.level[k];
+        const xsmi_calibrated c = g->settings->calibrate == XSMI_GROW_SOFTMAX ? xsmi_calibrate_softmax(&l->kept)
+                                                                              : xsmi_calibrate_sigmoid(&l->kept);
         for (uint32_t v = l->from; v < l->from + l->count; v++) {
             if (!xsmi_class_tree_is_leaf(tree, v)) {
                 scale_chunk(weights, tree->chunk[v], (float)c.scale, (float)c.shift);
@@ -487,8 +275,8 @@ static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *e
             groups += g->job[j].count;
         }
         XSMI_TRY(collect_node(g, part, groups, err));
-        XSMI_TRY(collect_samples(g, &g->level[g->job[j - 1].level].calibration, part, groups, err));
-        advance_beam(g, &g->level[g->job[j - 1].level], g->job[j - 1].node, part);
+        XSMI_TRY(collect_samples(g, &g->levels.level[g->job[j - 1].level].kept, part, groups, err));
+        xsmi_levels_advance(&g->levels, g->job[j - 1].level, g->job[j - 1].node, part);
         for (uint32_t p = 0; p < groups; p++) {
             xsmi_node_part_free(&part[p], g->context);
         }
@@ -501,11 +289,11 @@ static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, xsm_erro
 {
     size_t job = g->jobs;
     for (uint32_t k = first; k < end; k++) {
-        XSMI_TRY(list_rows(g, &g->level[k], err));
+        XSMI_TRY(xsmi_levels_list(&g->levels, k, err));
         XSMI_TRY(xsmi_go_on(g->context, err));
         plan_level(g, k);
     }
-    clear_beam(g);
+    xsmi_levels_clear_beam(&g->levels);
     while (job < g->jobs) {
         size_t last = job;
         uint64_t work = 0;
@@ -516,7 +304,7 @@ static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, xsm_erro
         job = last;
     }
     for (uint32_t k = first; k < end; k++) {
-        free_rows(g, &g->level[k]);
+        xsmi_levels_release(&g->levels, k);
     }
     return XSM_OK;
 }
@@ -533,7 +321,7 @@ static xsm_status train_all(grower *g, xsm_error *err)
         return xsmi_fail_memory(err, (uint64_t)g->data->features * 8 * threads, "the features of a node");
     }
     XSMI_TRY(xsmi_sparse_builder_new(g->context, g->data->features, true, &g->builder, err));
-    XSMI_TRY(start_beam(g, err));
+    XSMI_TRY(xsmi_levels_start_beam(&g->levels, err));
     /* A beam needs the levels above; without one, all levels are trained together. */
     const uint32_t depth = g->layout.depth, step = g->settings->beam > 0 ? 1 : depth;
     for (uint32_t k = 0; k < depth; k += step) {
@@ -579,40 +367,29 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
     for (uint32_t p = 0; p < g->layout.labels; p++) {
         g->place[v->label[g->layout.order[p]]] = p;
     }
-    XSMI_TRY(find_levels(g, err));
+    g->levels = (xsmi_levels){
+        .context = g->context, .data = g->data, .layout = &g->layout, .place = g->place, .width = g->settings->beam};
+    XSMI_TRY(xsmi_levels_find(&g->levels, err));
     return allocate_jobs(g, err);
 }
 
 static void clear(grower *g)
 {
     xsm_context *ctx = g->context;
-    const uint32_t depth = g->layout.depth, labels = g->layout.labels;
-    for (uint32_t k = 0; g->level && k < depth; k++) {
-        level_rows *l = &g->level[k];
-        free_rows(g, l);
-        xsmi_release(ctx, l->first, (size_t)l->count + 1, sizeof *l->first);
-        xsmi_release(ctx, l->entries, l->count, sizeof *l->entries);
-        xsmi_release(ctx, l->node_at, labels, sizeof *l->node_at);
-        xsmi_calibration_free(&l->calibration, ctx);
-    }
-    xsmi_release(ctx, g->level, (size_t)depth + 1, sizeof *g->level);
+    xsmi_levels_free(&g->levels);
     for (size_t p = 0; g->part && p < g->groups; p++) {
         xsmi_node_part_free(&g->part[p], ctx);
     }
     xsmi_release(ctx, g->part, g->groups, sizeof *g->part);
     xsmi_release(ctx, g->job, g->groups, sizeof *g->job);
     xsmi_release(ctx, g->sorted, g->groups, sizeof *g->sorted);
-    xsmi_release(ctx, g->beam.node, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.node);
-    xsmi_release(ctx, g->beam.score, (size_t)g->data->rows * g->settings->beam, sizeof *g->beam.score);
     const uint32_t threads = xsmi_context_threads(ctx);
     for (uint32_t t = 0; g->work && t < threads; t++) {
         xsmi_node_work_free(&g->work[t]);
     }
     xsmi_release(ctx, g->work, threads, sizeof *g->work);
     xsmi_sparse_builder_free(g->builder);
-    xsmi_release_all(ctx,
-                     XSMI_ARRAYS(XSMI_ARRAY(g->chunk.feature), XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)),
-                     &g->chunk.columns);
+    xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)), &g->chunk.columns);
     xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries);
     xsmi_release(ctx, g->chunk.bias, g->chunk.rows, sizeof *g->chunk.bias);
     xsmi_release(ctx, g->place, g->data->classes, sizeof *g->place);

@@ -51,4 +51,41 @@ static inline uint32_t xsmi_marks_take(xsmi_marks *m, uint32_t *out)
     return count;
 }
 
+/* The features that occur among many, numbered in rising order. */
+typedef struct xsmi_numbering {
+    xsm_context *context;
+    uint32_t features;
+    xsmi_marks marks;
+    uint32_t *number; /* [features] of those that occur */
+    uint32_t *found;  /* [features] those that occur, by their numbers */
+} xsmi_numbering;
+
+static inline void xsmi_numbering_free(xsmi_numbering *n)
+{
+    if (n->context) {
+        xsmi_release(n->context, n->number, n->features, sizeof *n->number);
+        xsmi_release(n->context, n->found, n->features, sizeof *n->found);
+        xsmi_marks_free(&n->marks, n->context);
+    }
+}
+
+/* False when there is no memory; xsmi_numbering_free() accepts what is there then. */
+static inline bool xsmi_numbering_new(xsmi_numbering *n, xsm_context *ctx, uint32_t features)
+{
+    *n = (xsmi_numbering){.context = ctx, .features = features};
+    n->number = xsmi_allocate(ctx, features, sizeof *n->number);
+    n->found = xsmi_allocate(ctx, features, sizeof *n->found);
+    return xsmi_marks_new(&n->marks, ctx, features) && n->number && n->found;
+}
+
+/* Numbers the features in `marks`, which is empty then; returns how many there are. */
+static inline uint32_t xsmi_numbering_make(xsmi_numbering *n)
+{
+    const uint32_t count = xsmi_marks_take(&n->marks, n->found);
+    for (uint32_t f = 0; f < count; f++) {
+        n->number[n->found[f]] = f;
+    }
+    return count;
+}
+
 #endif

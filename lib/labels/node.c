@@ -11,10 +11,8 @@
 
 bool xsmi_node_work_new(xsmi_node_work *w, xsm_context *ctx, uint32_t features)
 {
-    *w = (xsmi_node_work){.context = ctx, .features = features};
-    w->number = xsmi_allocate(ctx, features, sizeof *w->number);
-    w->found = xsmi_allocate(ctx, features, sizeof *w->found);
-    return xsmi_marks_new(&w->marks, ctx, features) && w->number && w->found;
+    *w = (xsmi_node_work){.context = ctx};
+    return xsmi_numbering_new(&w->features, ctx, features);
 }
 
 void xsmi_node_work_free(xsmi_node_work *w)
@@ -23,9 +21,7 @@ void xsmi_node_work_free(xsmi_node_work *w)
     if (!ctx) {
         return;
     }
-    xsmi_release(ctx, w->number, w->features, sizeof *w->number);
-    xsmi_release(ctx, w->found, w->features, sizeof *w->found);
-    xsmi_marks_free(&w->marks, ctx);
+    xsmi_numbering_free(&w->features);
     xsmi_release(ctx, w->offsets, w->capacity.offsets, sizeof *w->offsets);
     xsmi_release(ctx, w->index, w->capacity.index, sizeof *w->index);
     xsmi_release(ctx, w->order, w->capacity.order, sizeof *w->order);
@@ -70,19 +66,16 @@ static bool copy_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows
         for (size_t k = 0; k < x.count; k++) {
             if (x.values[k] != 0.0f) {
                 const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
-                xsmi_marks_add(&w->marks, f);
+                xsmi_marks_add(&w->features.marks, f);
                 w->index[at] = f;
                 w->value[at++] = x.values[k];
             }
         }
     }
     w->offsets[r->count] = at;
-    out->width = xsmi_marks_take(&w->marks, w->found);
-    for (uint32_t f = 0; f < out->width; f++) {
-        w->number[w->found[f]] = f;
-    }
+    out->width = xsmi_numbering_make(&w->features);
     for (uint64_t k = 0; k < at; k++) {
-        w->index[k] = w->number[w->index[k]];
+        w->index[k] = w->features.number[w->index[k]];
     }
     out->offsets = w->offsets;
     out->index = w->index;
@@ -102,7 +95,7 @@ static void use_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_rows 
     out->source = r->rows;
     out->width = d->features;
     for (uint32_t f = 0; f < d->features; f++) {
-        w->found[f] = f;
+        w->features.found[f] = f;
     }
 }
 
@@ -220,7 +213,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
             }
         }
         if (at > before) {
-            part->feature[column] = w->found[f];
+            part->feature[column] = w->features.found[f];
             part->start[column++] = before;
         }
     }

@@ -54,9 +54,7 @@ typedef struct xsmi_node_part {
 /* Scratch of a thread. */
 typedef struct xsmi_node_work {
     xsm_context *context;
-    uint32_t features;
-    uint32_t *number, *found; /* [features] */
-    xsmi_marks marks;
+    xsmi_numbering features; /* of the node */
     uint64_t *offsets;
     uint32_t *index, *order;
     float *value, *square, *step, *alpha, *weights, *squares;

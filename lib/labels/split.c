@@ -34,10 +34,8 @@ typedef struct split_work {
     uint32_t *part, *last; /* [count] of each label, now and in the last iteration */
     double *norm;          /* [parts] of the sums */
     bool fresh;            /* the sums start anew */
-    uint32_t *number;      /* [features] the number of a feature */
-    uint32_t *found;       /* [features] */
     uint32_t *order;       /* [count] */
-    xsmi_marks marks;
+    xsmi_numbering features;
     struct {
         size_t offset, index, value, sum, centre, score, key, part, last, norm, order;
     } capacity;
@@ -67,9 +65,7 @@ static inline xsmi_features row_of(const split_work *w, uint32_t i)
 static bool work_new(split_work *w, const xsmi_label_vectors *v)
 {
     *w = (split_work){.v = v, .kernels = xsmi_context_kernels(v->context)};
-    w->number = xsmi_allocate(v->context, v->features, sizeof *w->number);
-    w->found = xsmi_allocate(v->context, v->features, sizeof *w->found);
-    return xsmi_marks_new(&w->marks, v->context, v->features) && w->number && w->found;
+    return xsmi_numbering_new(&w->features, v->context, v->features);
 }
 
 static void work_free(split_work *w)
@@ -78,9 +74,7 @@ static void work_free(split_work *w)
     if (!ctx) {
         return;
     }
-    xsmi_release(ctx, w->number, w->v->features, sizeof *w->number);
-    xsmi_release(ctx, w->found, w->v->features, sizeof *w->found);
-    xsmi_marks_free(&w->marks, ctx);
+    xsmi_numbering_free(&w->features);
     xsmi_release(ctx, w->offset, w->capacity.offset, sizeof *w->offset);
     xsmi_release(ctx, w->index, w->capacity.index, sizeof *w->index);
     xsmi_release(ctx, w->value, w->capacity.value, sizeof *w->value);
@@ -116,19 +110,16 @@ static bool copy_rows(split_work *w, uint64_t entries)
     for (uint32_t i = 0; i < split->count; i++) {
         const xsmi_features x = xsmi_label_vector(w->v, split->labels[i]);
         for (size_t k = 0; k < x.count; k++) {
-            xsmi_marks_add(&w->marks, x.index[k]);
+            xsmi_marks_add(&w->features.marks, x.index[k]);
         }
     }
-    w->width = xsmi_marks_take(&w->marks, w->found);
-    for (uint32_t f = 0; f < w->width; f++) {
-        w->number[w->found[f]] = f;
-    }
+    w->width = xsmi_numbering_make(&w->features);
     uint64_t at = 0;
     for (uint32_t i = 0; i < split->count; i++) {
         const xsmi_features x = xsmi_label_vector(w->v, split->labels[i]);
         w->offset[i] = at;
         for (size_t k = 0; k < x.count; k++, at++) {
-            w->index[at] = w->number[x.index[k]];
+            w->index[at] = w->features.number[x.index[k]];
             w->value[at] = x.values[k];
         }
     }
@@ -159,8 +150,7 @@ static bool work_start(split_work *w, xsmi_split *split, bool wide)
            xsmi_reserve(ctx, &w->order, &w->capacity.order, split->count, sizeof *w->order);
 }
 
-/* -- parts of an iteration, as jobs or one after the other ----------------------------------------------------------
- */
+/* -- parts of an iteration, as jobs or one after the other --------------------------------------------------------- */
 
 static void run_parts(split_work *w, xsm_job job, size_t count)
 {
@@ -277,8 +267,7 @@ static void sum_clusters(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* -- two halves ------------------------------------------------------------------------------------------------------
- */
+/* -- two halves ---------------------------------------------------------------------------------------------------- */
 
 /* The labels with the largest scores become part 0; of equal scores the first. Returns how many changed. */
 static uint32_t choose_halves(split_work *w)
@@ -336,8 +325,7 @@ static void bisect(split_work *w, const xsmi_split_settings *settings, xsmi_stre
     }
 }
 
-/* -- clusters
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- clusters ------------------------------------------------------------------------------------------------------ */
 
 static void start_clusters(split_work *w, xsmi_stream *stream)
 {

@@ -1,0 +1,51 @@
+/*
+ * The rows of each node of a label tree's levels: those with a label under the node and, with a beam, those that the
+ * classifiers above bring there by mistake.
+ */
+#ifndef XSMI_LABEL_LEVELS_H
+#define XSMI_LABEL_LEVELS_H
+
+#include "labels/calibrate.h"
+#include "labels/layout.h"
+#include "labels/node.h"
+
+/* The rows of a level's inner nodes. */
+typedef struct xsmi_level {
+    uint64_t *first;       /* [nodes of the level + 1] */
+    uint32_t *rows;        /* rows of each node, rising */
+    float *score;          /* of each row's path to the node, -INFINITY if it is not in the beam; NULL: no beam */
+    uint64_t *entries;     /* [nodes of the level] */
+    uint32_t *node_at;     /* [labels] the node that a place is under, XSMI_NO_CLASS: none at this level */
+    uint32_t from, count;  /* its nodes */
+    xsmi_kept_scores kept; /* for its calibration */
+} xsmi_level;
+
+/* All levels. The first members are set by who uses them; the others start at zero. */
+typedef struct xsmi_levels {
+    xsm_context *context;
+    const xsm_dataset *data;
+    const xsmi_layout *layout;
+    const uint32_t *place; /* [classes] in the layout's order */
+    uint32_t width;        /* of the beam; 0 = none */
+    xsmi_level *level;     /* [depth + 1] */
+    /* The beam of each row on the level that is trained next. */
+    struct {
+        uint32_t *node; /* [rows][beam] XSMI_NO_CLASS: none */
+        float *score;   /* [rows][beam] falling */
+    } beam;
+} xsmi_levels;
+
+/* Makes the levels, and which node of each a place is under. */
+xsm_status xsmi_levels_find(xsmi_levels *s, xsm_error *err);
+void xsmi_levels_free(xsmi_levels *s);
+/* Lists the rows of the nodes of a level; releases them, when they are not needed any more. */
+xsm_status xsmi_levels_list(xsmi_levels *s, uint32_t number, xsm_error *err);
+void xsmi_levels_release(xsmi_levels *s, uint32_t number);
+
+/* The beam starts with every row at the root. It is cleared once the rows of a level are listed; then each node that
+ * was trained brings its rows to its children. */
+xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err);
+void xsmi_levels_clear_beam(const xsmi_levels *s);
+void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part);
+
+#endif
