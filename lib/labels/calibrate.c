@@ -58,7 +58,7 @@ static sigmoid_sums sum_sigmoid(const xsmi_kept_scores *c, const double target[2
 
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 {
-    xsmi_calibrated done = {1, 0, 0, 0};
+    xsmi_calibrated done = {1, 0};
     double positives = 0;
     for (size_t k = 0; k < c->count; k++) {
         positives += c->score[k].positive;
@@ -67,7 +67,7 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
     if (positives == 0 || negatives == 0) {
         return done;
     }
-    const double exact[2] = {0, 1}, target[2] = {1 / (negatives + 2), (positives + 1) / (positives + 2)};
+    const double target[2] = {1 / (negatives + 2), (positives + 1) / (positives + 2)};
     double scale = 0, shift = log((positives + 1) / (negatives + 1)), gain = INFINITY;
     sigmoid_sums now = sum_sigmoid(c, target, scale, shift);
     for (int i = 0; i < ITERATIONS && gain > LEAST_GAIN * now.loss; i++) {
@@ -87,11 +87,9 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
             now = next;
         }
     }
-    done.before = sum_sigmoid(c, exact, 1, 0).loss / (double)c->count;
     /* Where scores say nothing, the order of the classes is kept all the same. */
     done.scale = XSMI_CLAMP(scale, LEAST_SCALE, MOST_SCALE);
     done.shift = shift;
-    done.after = sum_sigmoid(c, exact, done.scale, done.shift).loss / (double)c->count;
     return done;
 }
 
@@ -142,12 +140,11 @@ static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale)
 
 xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c)
 {
-    xsmi_calibrated done = {1, 0, 0, 0};
+    xsmi_calibrated done = {1, 0};
     softmax_sums now = sum_softmax(c, 1);
     if (now.rows == 0) {
         return done;
     }
-    done.before = now.loss / (double)now.rows;
     double gain = INFINITY;
     for (int i = 0; i < ITERATIONS && gain > LEAST_GAIN * now.loss; i++) {
         const double newton = now.h > 0 ? done.scale - now.g / now.h : now.g < 0 ? MOST_SCALE : LEAST_SCALE;
@@ -161,6 +158,5 @@ xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c)
             done.scale = next;
         }
     }
-    done.after = now.loss / (double)now.rows;
     return done;
 }

@@ -32,7 +32,6 @@ void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx);
 /* A probability is the sigmoid, or the softmax over siblings, of scale*z + shift. */
 typedef struct xsmi_calibrated {
     double scale, shift;
-    double before, after; /* mean log-loss of a score (softmax: of a row), at scale 1 and shift 0, and now */
 } xsmi_calibrated;
 
 /* Sigmoid: minimises the log-loss with the targets of Platt (Probabilistic outputs for support vector machines, 1999)

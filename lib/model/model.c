@@ -197,11 +197,6 @@ void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h)
     }
 }
 
-const char *xsmi_model_correction_name(const xsm_model *m)
-{
-    return xsmi_model_is_plain(m) ? "none" : m->hierarchy ? "hierarchy" : m->correction->kind->name;
-}
-
 void xsm_model_clear_correction(xsm_model *m)
 {
     if (m) {
@@ -225,56 +220,6 @@ void xsm_model_free(xsm_model *m)
     xsm_model_clear_correction(m);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsm_context_free(ctx);
-}
-
-uint32_t xsm_model_class_count(const xsm_model *m)
-{
-    return m ? m->classes : 0;
-}
-
-uint32_t xsm_model_features(const xsm_model *m)
-{
-    return m ? xsmi_model_input(m) : 0;
-}
-
-uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
-{
-    const uint64_t dense = (uint64_t)m->classes * m->features;
-    *bytes = m->trees    ? xsmi_label_bytes(m->trees)
-             : m->sparse ? xsmi_sparse_bytes(m->sparse)
-                         : dense * sizeof *m->weight;
-    return m->trees ? xsmi_label_entries(m->trees) : m->sparse ? xsmi_sparse_entries(m->sparse) : dense;
-}
-
-xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_error *err)
-{
-    XSMI_ENTER();
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_info: the model is NULL");
-    }
-    xsm_model_info known = XSM_MODEL_INFO_INIT;
-    known.classes = m->classes;
-    known.features = xsmi_model_input(m);
-    known.input_features = xsmi_model_input_features(m);
-    known.bias = m->bias != NULL;
-    known.layout = m->layout;
-    known.geometry = m->score;
-    known.correction = xsmi_model_correction_name(m);
-    known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
-    known.metadata_keys = (const char *const *)m->metadata.keys;
-    known.metadata_count = m->metadata.count;
-    known.weights = xsmi_model_stored(m, &known.bytes);
-    known.trees = m->trees ? m->trees->count : 0;
-    if (m->layer) {
-        const xsm_embedding_options *made = &m->layer->made;
-        known.hidden = m->features;
-        known.activation = made->activation;
-        known.pool = made->pool;
-        known.tied = made->tied;
-        known.seed = made->seed;
-        known.scale = made->scale;
-    }
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_model_info), info, "xsm_model_info", err);
 }
 
 /* -- copies -------------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,284 @@
+#include "predict/evaluate_rows.h"
+
+#include "base/activity.h"
+#include "base/arena.h"
+#include "base/hash.h"
+#include "base/order.h"
+#include "model/label_beam.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The rows of one job. */
+typedef struct job_rows {
+    xsmi_features features[XSMI_EVALUATE_ROWS];
+    uint32_t targets[XSMI_EVALUATE_ROWS];
+    double log_sum_exp[XSMI_EVALUATE_ROWS];
+    float target_scores[XSMI_EVALUATE_ROWS];
+} job_rows;
+
+/* One thread's scratch. */
+typedef struct scratch {
+    job_rows *rows;
+    float *top_score;     /* [XSMI_EVALUATE_ROWS][top] */
+    uint32_t *top_class;  /* [XSMI_EVALUATE_ROWS][top] */
+    double *best;         /* [top] the largest weights of a row's labels, falling */
+    float *code;          /* for the model's correction */
+    float *hidden;        /* for the model's first layer */
+    void *model;          /* of the model */
+    xsmi_label_beam beam; /* where label trees are searched */
+} scratch;
+
+static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
+{
+    scratch p;
+    p.rows = xsmi_arena_take(arena, 1, sizeof *p.rows);
+    p.top_score = xsmi_arena_take(arena, (uint64_t)XSMI_EVALUATE_ROWS * job->top, sizeof *p.top_score);
+    p.top_class = xsmi_arena_take(arena, (uint64_t)XSMI_EVALUATE_ROWS * job->top, sizeof *p.top_class);
+    p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
+    p.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(job->model), sizeof *p.code);
+    p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
+    p.model = NULL;
+    if (job->beam > 0) {
+        const uint32_t top = XSMI_MIN(job->top, job->model->classes);
+        xsmi_label_beam_divide(job->model->trees, job->model->classes, XSMI_MAX(job->beam, top), arena, &p.beam);
+        return p;
+    }
+    uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
+    blocks = XSMI_MIN(blocks, XSMI_TILE_BLOCKS);
+    size_t bytes = xsmi_model_score_all_scratch(job->model, job->dataset->sparse, (size_t)blocks, job->top);
+    p.model = xsmi_arena_take(arena, bytes, 1);
+    return p;
+}
+
+/* Where part i of `rows` equal parts of the dataset begins; a row off, at most, in a dataset of a hundred million. */
+static uint64_t part_of(const xsmi_evaluate_job *job, uint64_t i)
+{
+    const uint64_t whole = job->dataset->rows / job->rows, rest = job->dataset->rows % job->rows;
+    return i * whole + XSMI_MIN((uint64_t)((double)i * (double)rest / (double)job->rows), rest);
+}
+
+/* Row i of those that are evaluated. A sample takes one row of each part, at a place that a hash of i says, so that it
+ * does not follow a period of the rows. */
+static uint64_t row_of(const xsmi_evaluate_job *job, uint64_t i)
+{
+    if (job->rows == job->dataset->rows) {
+        return i;
+    }
+    const uint64_t first = part_of(job, i);
+    return first + xsmi_hash(&i, sizeof i, 0) % (part_of(job, i + 1) - first);
+}
+
+/* The weight of a label, which may be unseen. */
+static double weight_of(const xsmi_evaluate_job *job, uint32_t label)
+{
+    uint32_t classes = job->model->classes;
+    return job->weights ? job->weights[XSMI_MIN(label, classes)] : 0;
+}
+
+/* Fills `best` with the largest weights of a row's labels; returns their number. */
+static uint32_t best_weights(const xsmi_evaluate_job *job, const uint32_t *labels, size_t count, double *best)
+{
+    uint32_t kept = 0;
+    for (size_t j = 0; j < count; j++) {
+        double weight = weight_of(job, labels[j]);
+        uint32_t rank = kept < job->top ? kept++ : job->top;
+        for (; rank > 0 && best[rank - 1] < weight; rank--) {
+            if (rank < job->top) {
+                best[rank] = best[rank - 1];
+            }
+        }
+        if (rank < job->top) {
+            best[rank] = weight;
+        }
+    }
+    return kept;
+}
+
+/* Adds the measures of a row's ranking to the sums of a job of the round. */
+static void add_measures(const xsmi_evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
+                         const uint32_t *top_class, double *best)
+{
+    uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
+    double *sums = job->measures + index * XSMI_MEASURES * top;
+    double hits = 0, gain = 0, weighted = 0, weighted_gain = 0, most = 0, most_gain = 0, ideal = 0;
+    for (uint32_t k = 0; k < top; k++) {
+        for (size_t j = 0; j < count; j++) {
+            if (top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k]) {
+                double weight = weight_of(job, labels[j]);
+                hits += 1;
+                gain += job->discounts[k];
+                weighted += weight;
+                weighted_gain += weight * job->discounts[k];
+            }
+        }
+        if (k < best_count) {
+            most += best[k];
+            most_gain += best[k] * job->discounts[k];
+            ideal += job->discounts[k];
+        }
+        sums[XSMI_PRECISION * top + k] += hits / (k + 1);
+        sums[XSMI_NDCG * top + k] += gain / ideal;
+        sums[XSMI_PSP * top + k] += weighted / (k + 1);
+        sums[XSMI_PSP_BEST * top + k] += most / (k + 1);
+        sums[XSMI_PSNDCG * top + k] += weighted_gain / ideal;
+        sums[XSMI_PSNDCG_BEST * top + k] += most_gain / ideal;
+    }
+}
+
+static bool is_label(const uint32_t *labels, size_t count, uint32_t class)
+{
+    size_t j = 0;
+    while (j < count && labels[j] != class) {
+        j++;
+    }
+    return j < count && class != XSMI_NO_CLASS;
+}
+
+/* The log-loss of a row by the sum of the scores of its labels. */
+static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
+{
+    return c->method == XSM_CALIBRATION_NONE          ? log_sum_exp - target / known
+           : c->method == XSM_CALIBRATION_TEMPERATURE ? log_sum_exp - c->scale * (target / known)
+                                                      : log_sum_exp - (c->scale * target + c->shift * known);
+}
+
+/* Adds row i of a job of the round, which was scored. */
+static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const scratch *here)
+{
+    xsmi_evaluated *p = &job->partials[index];
+    const xsm_model *m = job->model;
+    const uint64_t row = row_of(job, (uint64_t)(job->first + index) * XSMI_EVALUATE_ROWS + i);
+    const double log_sum_exp = here->rows->log_sum_exp[i];
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
+    if (count == 0) {
+        p->unlabelled++;
+        return;
+    }
+    p->rows++;
+    size_t known = 0;
+    double target = 0;
+    const xsmi_features x = xsmi_dataset_features(job->dataset, row);
+    xsmi_model_row features = {x, x};
+    if (count > 1) {
+        features.input = xsmi_model_forward(m, &x, here->hidden);
+    }
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] >= m->classes) {
+            p->unseen_labels++;
+            continue;
+        }
+        float score = job->lossless ? 0 : here->rows->target_scores[i];
+        if (count > 1 && !job->lossless) {
+            xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
+        }
+        target += score;
+        known++;
+    }
+    if (!isfinite(log_sum_exp) || !isfinite(target)) {
+        p->failed = XSMI_MIN(row, p->failed);
+        return;
+    }
+    if (known > 0) {
+        p->known_rows++;
+        p->log_loss += loss_of(&m->calibration, log_sum_exp, target, (double)known);
+    }
+    const uint32_t *top_class = here->top_class + i * job->top;
+    const bool right = is_label(labels, count, top_class[0]);
+    /* Label trees have a probability for each class by itself. */
+    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], m->trees ? 0 : log_sum_exp);
+    const size_t bin = XSMI_MIN((size_t)(sure * XSMI_EVALUATE_BINS), XSMI_EVALUATE_BINS - 1);
+    p->sure[bin] += sure;
+    p->right[bin] += right;
+    p->wrong += !right;
+    if (job->ranked) {
+        add_measures(job, index, labels, count, top_class, here->best);
+    }
+}
+
+/* Scores all classes of a job's rows. */
+static void score_rows(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
+{
+    const job_rows *r = here->rows;
+    const xsmi_score_all wanted = {.rows = rows,
+                                   .features = r->features,
+                                   .sparse = job->dataset->sparse,
+                                   .target = r->targets,
+                                   .top = job->top,
+                                   .log_sum_exp = here->rows->log_sum_exp,
+                                   .target_score = here->rows->target_scores,
+                                   .top_score = here->top_score,
+                                   .top_class = here->top_class};
+    xsmi_model_score_rows(job->model, &wanted, here->model, job->context);
+}
+
+/* Searches the best classes of a job's rows in label trees. The log-loss of one label a row needs no sum over classes,
+ * where probabilities sum to one; otherwise there is none. */
+static void search_rows(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
+{
+    const xsm_model *m = job->model;
+    job_rows *r = here->rows;
+    const uint32_t top = XSMI_MIN(job->top, m->classes);
+    xsmi_label_beam_start(&here->beam, m->classes);
+    for (size_t i = 0; i < rows && !xsmi_poll(job->context); i++) {
+        const xsmi_top list = {here->top_score + i * job->top, here->top_class + i * job->top, top};
+        const bool good = xsmi_label_beam_search(&here->beam, &r->features[i], job->beam, &list) > 0;
+        for (uint32_t k = top; k < job->top; k++) {
+            list.class_of[k] = XSMI_NO_CLASS;
+        }
+        r->log_sum_exp[i] = good ? 0 : (double)NAN;
+        r->target_scores[i] = 0;
+        if (r->targets[i] != XSMI_NO_CLASS && !job->lossless) {
+            xsmi_label_chosen(m->trees, &r->features[i], &r->targets[i], 1, &r->target_scores[i], here->code);
+        }
+    }
+}
+
+void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_evaluate_job *job = state;
+    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    const scratch here = divide(job, &arena);
+    job_rows *r = here.rows;
+    uint64_t first = (uint64_t)(job->first + index) * XSMI_EVALUATE_ROWS;
+    size_t rows = (size_t)XSMI_MIN(job->rows - first, XSMI_EVALUATE_ROWS);
+    for (size_t i = 0; i < XSMI_EVALUATE_ROWS; i++) {
+        r->targets[i] = XSMI_NO_CLASS;
+        if (i < rows) {
+            size_t labels;
+            const uint64_t row = row_of(job, first + i);
+            const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
+            r->features[i] = xsmi_dataset_features(job->dataset, row);
+            if (labels == 1 && label[0] < job->model->classes) {
+                r->targets[i] = label[0];
+            }
+        }
+    }
+    if (job->beam > 0) {
+        search_rows(job, rows, &here);
+    } else {
+        score_rows(job, rows, &here);
+    }
+    if (xsmi_is_cancelled(job->context)) {
+        return;
+    }
+    memset(&job->partials[index], 0, sizeof job->partials[index]);
+    if (job->ranked) {
+        memset(job->measures + index * XSMI_MEASURES * job->top, 0, XSMI_MEASURES * job->top * sizeof *job->measures);
+    }
+    job->partials[index].failed = UINT64_MAX;
+    for (size_t i = 0; i < rows; i++) {
+        add_row(job, index, i, &here);
+    }
+    const uint64_t from = row_of(job, first);
+    xsmi_dataset_passed(job->dataset, from, row_of(job, first + rows - 1) + 1 - from);
+    xsmi_advance(job->context, rows);
+}
+
+size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job)
+{
+    xsmi_arena counted = {NULL, 0};
+    (void)divide(job, &counted);
+    return counted.used;
+}

@@ -1,0 +1,54 @@
+/*
+ * The rows of an evaluation: a job scores some of them, and adds up their measures.
+ */
+#ifndef XSMI_EVALUATE_ROWS_H
+#define XSMI_EVALUATE_ROWS_H
+
+#include "model/score.h"
+
+/* Rows of a job. */
+#define XSMI_EVALUATE_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
+
+/* Bins of equal width of the probability of a row's best class. */
+enum { XSMI_EVALUATE_BINS = 15 };
+
+/* Sums over the rows of one job. */
+typedef struct xsmi_evaluated {
+    double log_loss;
+    /* By bin: the probabilities of the best classes, and how many of these are labels. */
+    double sure[XSMI_EVALUATE_BINS];
+    uint64_t right[XSMI_EVALUATE_BINS];
+    uint64_t rows, known_rows, unlabelled, unseen_labels, wrong;
+    uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
+} xsmi_evaluated;
+
+/* Sums over rows for each k <= top. Weighted measures also have the sum of the best possible values. */
+enum { XSMI_PRECISION, XSMI_NDCG, XSMI_PSP, XSMI_PSP_BEST, XSMI_PSNDCG, XSMI_PSNDCG_BEST, XSMI_MEASURES };
+
+typedef struct xsmi_evaluate_job {
+    xsm_context *context;
+    const xsm_model *model;
+    const xsm_dataset *dataset;
+    uint32_t top;             /* at least 1 */
+    bool ranked;              /* measures are wanted */
+    uint64_t rows;            /* to evaluate, of the dataset's */
+    uint32_t beam;            /* width of searches in label trees; 0 = all classes are scored */
+    bool lossless;            /* there is no log-loss: by a search, where probabilities do not sum to one */
+    uint64_t most;            /* rows with scratch, at most those of a job */
+    size_t jobs, round;       /* all jobs; the most in a round */
+    size_t first;             /* first job of the round */
+    xsmi_evaluated *partials; /* [jobs of a round] */
+    double *measures;         /* [jobs of a round][XSMI_MEASURES][top] where they are wanted */
+    size_t weight_count;      /* K+1, or 0 */
+    double *weights;          /* [weight_count] 1/propensity of each class, then of an unseen one; NULL = unknown */
+    double *discounts;        /* [top] 1/log2(j + 2) */
+    unsigned char *scratch;   /* [threads][scratch_each] */
+    size_t scratch_each;
+} xsmi_evaluate_job;
+
+/* Bytes of a thread's scratch. */
+size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job);
+/* Evaluates the rows of a job of the round, as xsmi_run() calls it with the xsmi_evaluate_job. */
+void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread);
+
+#endif
