@@ -2,7 +2,7 @@
  * Tests of label trees: scores of all and of chosen classes, and beam searches, against the sums over paths in double
  * precision here; their files; evaluation; what they refuse.
  */
-#include "support.h"
+#include "sparse_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,14 +21,6 @@
 #define NONZEROS 15
 #define TREES 3
 #define NODES_MOST 600
-
-/* Numbers that look random, the same everywhere. */
-static uint32_t noise(uint32_t i)
-{
-    uint64_t z = (i + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    return (uint32_t)((z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB) >> 32);
-}
 
 /* A quarter of the weights. */
 static float weight_of(uint32_t tree, uint32_t node, uint32_t j)
@@ -95,7 +87,7 @@ static xsmi_label_tree make_tree(xsm_context *ctx, uint32_t tree)
     assert_ok(xsmi_sparse_builder_new(ctx, FEATURES, true, &b, &err), err);
     for (uint32_t v = 0; v < p.count; v++) {
         uint32_t features[FEATURES], starts[FEATURES + 1], columns = 0, n = 0;
-        uint16_t rows[8 * FEATURES];
+        uint16_t entry_rows[8 * FEATURES];
         float values[8 * FEATURES], bias[8];
         if (p.made[v] & XSMI_TREE_LEAF) {
             continue;
@@ -106,7 +98,7 @@ static xsmi_label_tree make_tree(xsm_context *ctx, uint32_t tree)
                 const float w = weight_of(tree, p.first[v] + c, j);
                 bias[c] = bias_of(tree, p.first[v] + c);
                 if (w != 0) {
-                    rows[n] = (uint16_t)c;
+                    entry_rows[n] = (uint16_t)c;
                     values[n++] = w;
                 }
             }
@@ -114,7 +106,7 @@ static xsmi_label_tree make_tree(xsm_context *ctx, uint32_t tree)
             columns += n > starts[columns];
         }
         starts[columns] = n;
-        const xsmi_sparse_chunk chunk = {p.made[v], columns, features, starts, rows, values, bias};
+        const xsmi_sparse_chunk chunk = {p.made[v], columns, features, starts, entry_rows, values, bias};
         assert_ok(xsmi_sparse_builder_add(b, &chunk, &err), err);
     }
     assert_ok(xsmi_sparse_builder_finish(b, &t.weights, &err), err);
@@ -144,55 +136,10 @@ static xsm_model *make_model(xsm_context *ctx, int32_t link, uint32_t trees)
     return m;
 }
 
-typedef struct rows {
-    uint64_t offsets[ROWS + 1], label_offsets[ROWS + 1];
-    uint32_t index[ROWS * NONZEROS], labels[2 * ROWS];
-    float values[ROWS * NONZEROS], dense[ROWS * FEATURES];
-    xsm_dataset *sparse, *full;
-} rows;
-
-/* Sparse rows, and the same as dense ones; one of them has no features. A third have two labels, where `several`. */
 static rows *make_rows(xsm_context *ctx, bool several)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    rows *r = calloc(1, sizeof *r);
-    assert_non_null(r);
-    uint32_t n = 0, labels = 0;
-    for (uint32_t i = 0; i < ROWS; i++) {
-        uint32_t j = noise(i) % 7;
-        for (uint32_t c = 0; c < NONZEROS && i != 3 && j < FEATURES; c++) {
-            r->index[n] = j;
-            r->values[n] = (float)(noise(i * 100 + c) % 400) / 200 - 1;
-            r->dense[i * FEATURES + j] = r->values[n++];
-            j += 1 + noise(i * 51 + c) % 35;
-        }
-        r->offsets[i + 1] = n;
-        r->labels[labels++] = noise(i + 99) % (CLASSES / 2);
-        if (several && i % 3 == 0) {
-            r->labels[labels++] = CLASSES / 2 + noise(i + 999) % (CLASSES / 2);
-        }
-        r->label_offsets[i + 1] = labels;
-    }
-    const xsm_labels given = {sizeof given, CLASSES, 0, r->label_offsets, r->labels};
-    xsm_csr_rows sparse = XSM_CSR_ROWS_INIT;
-    sparse.offsets = r->offsets;
-    sparse.index = r->index;
-    sparse.values = r->values;
-    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
-    dense.values = r->dense;
-    sparse.rows = dense.rows = ROWS;
-    sparse.features = dense.features = FEATURES;
-    sparse.labels = dense.labels = &given;
-    assert_ok(xsm_dataset_from_csr(ctx, &sparse, &r->sparse, &err), err);
-    assert_ok(xsm_dataset_from_dense(ctx, &dense, &r->full, &err), err);
-    return r;
-}
-
-static void end_rows(rows *r)
-{
-    xsm_dataset_free(r->sparse);
-    xsm_dataset_free(r->full);
-    free(r);
+    const sparse_shape shape = {ROWS, FEATURES, CLASSES, NONZEROS, 35, several};
+    return rows_new(ctx, &shape);
 }
 
 /* Log-probabilities of all nodes of a tree. */
@@ -529,19 +476,6 @@ static void evaluation_says_what_it_can(void **state)
 
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
-static unsigned char *read_all(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
-    return bytes;
-}
-
 static void files_hold_trees(void **state)
 {
     (void)state;
@@ -596,7 +530,7 @@ static void files_hold_trees(void **state)
     test_memory_end(memory, ctx);
 }
 
-/* Every 7th byte is changed; what is still accepted must be usable. */
+/* Every byte of the first 5,000 is changed, and every 47th of the others; what is still accepted must be usable. */
 static void damage_is_found_or_harmless(void **state)
 {
     (void)state;
@@ -605,7 +539,8 @@ static void damage_is_found_or_harmless(void **state)
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *m = make_model(ctx, XSMI_LINK_SOFTMAX, 2);
     const char *path = test_path("damaged");
-    size_t size, refused = 0, accepted = 0;
+    size_t size;
+    tried t = {0, 0};
     assert_ok(xsm_model_save(m, path, &err), err);
     xsm_model_free(m);
     unsigned char *bytes = read_all(path, &size);
@@ -613,28 +548,12 @@ static void damage_is_found_or_harmless(void **state)
     const size_t before = test_memory_blocks(memory);
     for (size_t i = 0; i < size; i += i < 5000 ? 1 : 47) {
         const unsigned char change = (unsigned char)(1 + noise((uint32_t)i) % 255);
-        xsmi_container *c = NULL;
         bytes[i] ^= change;
-        if (xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", false, &c, &err) == XSM_OK) {
-            m = NULL;
-            if (xsmi_model_from_container(ctx, c, "bytes", &m, &err) == XSM_OK) {
-                float scores[2];
-                xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
-                if (xsm_model_features(m) == FEATURES) {
-                    assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
-                }
-                accepted++;
-                xsm_model_free(m);
-            } else {
-                assert_true(err.status == XSM_ERROR_FORMAT && err.message[0] != '\0');
-                refused++;
-            }
-            xsmi_container_close(c);
-        }
+        try_bytes(ctx, bytes, size, r, FEATURES, &t);
         bytes[i] ^= change;
         assert_int_equal(test_memory_blocks(memory), before);
     }
-    assert_true(refused > 500 && accepted > 500);
+    assert_true(t.refused > 500 && t.accepted > 500);
     free(bytes);
     end_rows(r);
     test_memory_end(memory, ctx);

@@ -2,7 +2,7 @@
  * Tests of sparse weights: models that xsm_model_prune() makes against the same sums in double precision here, their
  * files, and what they refuse.
  */
-#include "support.h"
+#include "sparse_rows.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -21,14 +21,6 @@
 #define CLASSES 900
 #define ROWS 45
 #define NONZEROS 20
-
-/* Numbers that look random, the same everywhere. */
-static uint32_t noise(uint32_t i)
-{
-    uint64_t z = (i + UINT64_C(1)) * UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    return (uint32_t)((z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB) >> 32);
-}
 
 /* A tenth of the weights are not small. Some classes have none at all, some features too. */
 static float weight_of(uint32_t k, uint32_t j)
@@ -63,56 +55,10 @@ static xsm_model *make_dense(xsm_context *ctx, int32_t layout, uint32_t features
     return m;
 }
 
-typedef struct rows {
-    uint64_t offsets[ROWS + 1], label_offsets[ROWS + 1];
-    uint32_t index[ROWS * NONZEROS], labels[2 * ROWS];
-    float values[ROWS * NONZEROS], dense[ROWS * FEATURES];
-    xsm_dataset *sparse, *full;
-} rows;
-
-/* Sparse rows, and the same as dense ones. One has no features. */
 static rows *make_rows(xsm_context *ctx, uint32_t features)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    rows *r = calloc(1, sizeof *r);
-    assert_non_null(r);
-    uint32_t n = 0, labels = 0;
-    for (uint32_t i = 0; i < ROWS; i++) {
-        uint32_t j = noise(i) % 7;
-        for (uint32_t c = 0; c < NONZEROS && i != 3 && j < features; c++) {
-            r->index[n] = j;
-            r->values[n] = (float)(noise(i * 100 + c) % 400) / 200 - 1;
-            r->dense[i * features + j] = r->values[n++];
-            j += 1 + noise(i * 51 + c) % 60;
-        }
-        r->offsets[i + 1] = n;
-        r->labels[labels++] = noise(i + 99) % (CLASSES / 2);
-        if (i % 3 == 0) {
-            r->labels[labels++] = CLASSES / 2 + noise(i + 999) % (CLASSES / 2);
-        }
-        r->label_offsets[i + 1] = labels;
-    }
-    const xsm_labels given = {
-        .size = sizeof given, .offsets = r->label_offsets, .labels = r->labels, .classes = CLASSES};
-    xsm_csr_rows sparse = XSM_CSR_ROWS_INIT;
-    sparse.offsets = r->offsets;
-    sparse.index = r->index;
-    sparse.values = r->values;
-    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
-    dense.values = r->dense;
-    sparse.rows = dense.rows = ROWS;
-    sparse.features = dense.features = features;
-    sparse.labels = dense.labels = &given;
-    assert_ok(xsm_dataset_from_csr(ctx, &sparse, &r->sparse, &err), err);
-    assert_ok(xsm_dataset_from_dense(ctx, &dense, &r->full, &err), err);
-    return r;
-}
-
-static void end_rows(rows *r)
-{
-    xsm_dataset_free(r->sparse);
-    xsm_dataset_free(r->full);
-    free(r);
+    const sparse_shape shape = {ROWS, features, CLASSES, NONZEROS, 60, true};
+    return rows_new(ctx, &shape);
 }
 
 /* A score in double precision over the weights that pruning keeps. */
@@ -372,19 +318,6 @@ static void chunks_of_any_size_give_the_same_scores(void **state)
 
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
-static unsigned char *read_all(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
-    return bytes;
-}
-
 static void files_are_mapped_and_saved_alike(void **state)
 {
     (void)state;
@@ -436,7 +369,8 @@ static void damage_is_found_or_harmless(void **state)
     xsm_context *ctx = test_memory_context(&memory, 1);
     xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, 40), *m = prune(dense, 0.9, 0);
     const char *path = test_path("damaged");
-    size_t size, refused = 0, accepted = 0;
+    size_t size;
+    tried t = {0, 0};
     assert_ok(xsm_model_save(m, path, &err), err);
     xsm_model_free(m);
     xsm_model_free(dense);
@@ -445,29 +379,13 @@ static void damage_is_found_or_harmless(void **state)
     const size_t before = test_memory_blocks(memory);
     for (size_t i = 0; i < size; i++) {
         for (uint32_t change = 1; change < 256; change = change * 5 + 2) {
-            xsmi_container *c = NULL;
             bytes[i] ^= (unsigned char)change;
-            if (xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", false, &c, &err) == XSM_OK) {
-                m = NULL;
-                if (xsmi_model_from_container(ctx, c, "bytes", &m, &err) == XSM_OK) {
-                    float scores[2];
-                    xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
-                    if (xsm_model_features(m) == 40) {
-                        assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
-                    }
-                    accepted++;
-                    xsm_model_free(m);
-                } else {
-                    assert_true(err.status == XSM_ERROR_FORMAT && err.message[0] != '\0');
-                    refused++;
-                }
-                xsmi_container_close(c);
-            }
+            try_bytes(ctx, bytes, size, r, 40, &t);
             bytes[i] ^= (unsigned char)change;
             assert_int_equal(test_memory_blocks(memory), before);
         }
     }
-    assert_true(refused > 1000 && accepted > 1000);
+    assert_true(t.refused > 1000 && t.accepted > 1000);
     free(bytes);
     end_rows(r);
     test_memory_end(memory, ctx);
