@@ -827,6 +827,23 @@ inline xsm_status check_labels(const labels &from, std::uint64_t rows, xsm_label
                ? static_cast<xsm_status>(XSM_OK)
                : wrong_size(err, "labels", from.values.size(), product(end, 1), "the last of their offsets");
 }
+
+/** What dense and sparse rows have alike: checks labels and owner, and lists the labels. */
+template <class Rows>
+xsm_status check_rows(const std::optional<labels> &of, const std::shared_ptr<const void> *owner, Rows *rows,
+                      xsm_labels *row_labels, xsm_error *err)
+{
+    if (of) {
+        if (check_labels(*of, rows->rows, row_labels, err) != XSM_OK) {
+            return err->status;
+        }
+        rows->labels = row_labels;
+    }
+    if (owner && !*owner) {
+        return refuse(err, XSM_ERROR_ARGUMENT, "rows are borrowed, but their owner is empty");
+    }
+    return XSM_OK;
+}
 /** Keeps the owner of arrays that a dataset borrows until the library needs them no longer. */
 inline void drop_owner(void *kept) noexcept
 {
@@ -997,14 +1014,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                 rows.rows = values.size() / features;
                 rows.features = features;
                 rows.dtype = detail::dtype<T>::value;
-                if (of) {
-                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
-                        return err->status;
-                    }
-                    rows.labels = &row_labels;
-                }
-                if (owner && !*owner) {
-                    return detail::refuse(err, XSM_ERROR_ARGUMENT, "rows are borrowed, but their owner is empty");
+                if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
+                    return err->status;
                 }
                 return detail::lend(
                     owner ? *owner : nullptr, rows,
@@ -1038,14 +1049,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                 rows.rows = offsets.size() - 1;
                 rows.features = features;
                 rows.dtype = XSM_DTYPE_FLOAT32;
-                if (of) {
-                    if (detail::check_labels(*of, rows.rows, &row_labels, err) != XSM_OK) {
-                        return err->status;
-                    }
-                    rows.labels = &row_labels;
-                }
-                if (owner && !*owner) {
-                    return detail::refuse(err, XSM_ERROR_ARGUMENT, "rows are borrowed, but their owner is empty");
+                if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
+                    return err->status;
                 }
                 return detail::lend(
                     owner ? *owner : nullptr, rows,
