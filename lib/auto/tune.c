@@ -360,7 +360,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     t.runner.progress = t.options.progress ? on_progress : NULL;
     t.runner.user = &t;
     xsmi_correction *correction = xsmi_correction_retain(model->correction);
-    xsmi_hierarchy *hierarchy = xsmi_hierarchy_retain(model->hierarchy);
+    xsmi_class_tree *hierarchy = xsmi_class_tree_retain(model->hierarchy);
     xsmi_activity activity;
     xsmi_begin_cover(&activity, t.runner.context, "choosing a learning rate", "trials", 0);
     xsm_status status = xsmi_end(&activity, tune(&t, err), err);
@@ -370,7 +370,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
     xsmi_model_set_correction(model, correction);
     xsmi_model_set_hierarchy(model, hierarchy);
     xsmi_correction_release(correction);
-    xsmi_hierarchy_release(hierarchy);
+    xsmi_class_tree_release(hierarchy);
     xsmi_runner_free(&t.runner);
     if (status == XSM_OK) {
         *out = t.result;

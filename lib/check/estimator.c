@@ -115,7 +115,7 @@ static xsm_status check_threads(const xsmi_estimator_trial *t, xsm_gradient *g, 
             xsm_estimator_free(e);
             xsmi_correction_release(into->correction); /* they are in the memory that is freed now */
             into->correction = NULL;
-            xsmi_hierarchy_release(into->hierarchy);
+            xsmi_class_tree_release(into->hierarchy);
             into->hierarchy = NULL;
         }
         size_t left = xsmi_trial_blocks(&memory);

@@ -49,8 +49,8 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         g->correction = xsmi_correction_retain(e->correction);
     }
     if (g->hierarchy != e->hierarchy) {
-        xsmi_hierarchy_release(g->hierarchy);
-        g->hierarchy = xsmi_hierarchy_retain(e->hierarchy);
+        xsmi_class_tree_release(g->hierarchy);
+        g->hierarchy = xsmi_class_tree_retain(e->hierarchy);
     }
     g->row_bound = e->row_bound;
     return XSM_OK;

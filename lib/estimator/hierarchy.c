@@ -13,7 +13,7 @@ enum { TREE_HUFFMAN, TREE_BALANCED, TREE_FITTED };
 const char *const xsmi_hierarchy_names[] = {"huffman", "balanced", "fitted", NULL};
 
 /* The leaves of a tree fitted to the rows, from left to right. */
-static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_hierarchy **h, xsm_error *err)
+static xsm_status make_fitted(xsm_estimator *e, const xsm_dataset *train, xsmi_class_tree **h, xsm_error *err)
 {
     xsm_sampler *sampler = NULL;
     uint32_t *order = NULL;
@@ -68,7 +68,7 @@ xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *mode
                                          xsm_error *err)
 {
     if (model->hierarchy) {
-        e->hierarchy = xsmi_hierarchy_retain(model->hierarchy);
+        e->hierarchy = xsmi_class_tree_retain(model->hierarchy);
     } else {
         XSMI_TRY(make_hierarchy(e, train, err));
     }
@@ -78,13 +78,9 @@ xsm_status xsmi_estimator_bind_hierarchy(xsm_estimator *e, const xsm_model *mode
 
 void xsmi_hierarchy_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)
 {
-    const xsmi_hierarchy *h = e->hierarchy;
+    const xsmi_class_tree *h = e->hierarchy;
     for (uint64_t i = first; i < first + count; i++) {
-        const uint32_t label = g->example[i].labels[0];
-        uint32_t at = h->above_class[label], *turns = g->work.draws + i * g->width;
-        g->lengths[i] = xsmi_hierarchy_path(h, label, g->classes + i * g->width);
-        for (uint32_t j = 0; j < g->lengths[i]; j++, at = h->above[at / 2]) {
-            turns[j] = at & 1;
-        }
+        const size_t at = i * g->width;
+        g->lengths[i] = xsmi_hierarchy_path(h, g->example[i].labels[0], g->classes + at, g->work.draws + at);
     }
 }

@@ -40,7 +40,7 @@ void xsmi_estimator_unbind_sampler(xsm_estimator *e)
     e->sampling.code_count = 0;
     xsmi_correction_release(e->correction);
     e->correction = NULL;
-    xsmi_hierarchy_release(e->hierarchy);
+    xsmi_class_tree_release(e->hierarchy);
     e->hierarchy = NULL;
     if (e->sampling.own) {
         xsmi_sampler_unbind(e->sampling.own); /* so that its options can be set again */

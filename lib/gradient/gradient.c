@@ -62,7 +62,7 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_release(ctx, g->shrinks, g->shrink_capacity, sizeof *g->shrinks);
         xsmi_release_all(ctx, HIDDEN(&g->layer), &g->layer.capacity);
         xsmi_correction_release(g->correction);
-        xsmi_hierarchy_release(g->hierarchy);
+        xsmi_class_tree_release(g->hierarchy);
         clear_shared(ctx, g);
         clear_work(ctx, &g->work);
         xsmi_release(ctx, g, 1, sizeof *g);

@@ -252,7 +252,7 @@ static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weigh
                                                                               : xsmi_calibrate_sigmoid(&l->kept);
         for (uint32_t v = l->from; v < l->from + l->count; v++) {
             if (!xsmi_class_tree_is_leaf(tree, v)) {
-                scale_chunk(weights, tree->chunk[v], (float)c.scale, (float)c.shift);
+                scale_chunk(weights, tree->number[v], (float)c.scale, (float)c.shift);
             }
         }
     }
@@ -343,7 +343,7 @@ static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *e
         numbers[v] = xsmi_layout_is_leaf(t, v) ? XSMI_TREE_LEAF | g->label[t->order[t->start[v]]]
                                                : t->first_child[v + 1] - t->first_child[v];
     }
-    xsm_status status = xsmi_class_tree_new(g->context, numbers, t->nodes, t->labels, out, err);
+    xsm_status status = xsmi_class_tree_new(g->context, numbers, t->nodes, t->labels, XSMI_TREE_BY_LEVEL, out, err);
     xsmi_release(g->context, numbers, t->nodes, sizeof *numbers);
     return status;
 }

@@ -7,7 +7,7 @@
 
 typedef struct open {
     double log_p;
-    uint32_t child; /* as in xsmi_hierarchy.children */
+    uint32_t child; /* an inner node's number, or XSMI_TREE_LEAF + a class */
 } open;
 
 /* Whether a is taken before b. Of equal ones nodes come first, as they may hold a smaller class. As leaves are marked
@@ -42,7 +42,12 @@ static open pop(open *heap, uint32_t *count)
     return best;
 }
 
-size_t xsmi_best_first_scratch(const xsmi_hierarchy *h)
+static uint32_t name_of(const xsmi_class_tree *h, uint32_t node)
+{
+    return xsmi_class_tree_is_leaf(h, node) ? h->made[node] : h->number[node];
+}
+
+size_t xsmi_best_first_scratch(const xsmi_class_tree *h)
 {
     return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
 }
@@ -50,15 +55,15 @@ size_t xsmi_best_first_scratch(const xsmi_hierarchy *h)
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
                          void *scratch)
 {
-    const xsmi_hierarchy *h = m->hierarchy;
+    const xsmi_class_tree *h = m->hierarchy;
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;
     push(heap, &count, (open){0, 0});
     while (found < top) {
         open best = pop(heap, &count);
-        if (best.child & XSMI_LEAF) {
-            classes[found] = best.child & ~XSMI_LEAF;
+        if (best.child & XSMI_TREE_LEAF) {
+            classes[found] = best.child & ~XSMI_TREE_LEAF;
             scores[found++] = (float)best.log_p;
             continue;
         }
@@ -68,9 +73,10 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t to
             return 0;
         }
         opened++;
+        const uint32_t left = h->first_child[h->inner_node[best.child]];
         for (uint32_t side = 0; side < 2; side++) {
             double against = side ? -(double)z : (double)z;
-            push(heap, &count, (open){best.log_p - xsmi_softplus(against), h->children[2 * (size_t)best.child + side]});
+            push(heap, &count, (open){best.log_p - xsmi_softplus(against), name_of(h, left + side)});
         }
     }
     return opened;

@@ -10,7 +10,7 @@
 #include "model/score.h"
 
 /* Bytes of scratch. */
-size_t xsmi_best_first_scratch(const xsmi_hierarchy *h);
+size_t xsmi_best_first_scratch(const xsmi_class_tree *h);
 /* The `top` most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
  * smaller class first. Returns the number of nodes expanded, 0 when a score is not finite. */
 uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,

@@ -1,4 +1,4 @@
-/* Trees over the classes with any number of children. */
+/* Trees over the classes. */
 #include "model/class_tree.h"
 
 #include "base/order.h"
@@ -20,7 +20,8 @@ void xsmi_class_tree_release(xsmi_class_tree *t)
         xsmi_release(ctx, t->made, t->nodes, sizeof *t->made);
         xsmi_release(ctx, t->first_child, (size_t)t->nodes + 1, sizeof *t->first_child);
         xsmi_release(ctx, t->parent, t->nodes, sizeof *t->parent);
-        xsmi_release(ctx, t->chunk, t->nodes, sizeof *t->chunk);
+        xsmi_release(ctx, t->number, t->nodes, sizeof *t->number);
+        xsmi_release(ctx, t->inner_node, t->nodes, sizeof *t->inner_node);
         xsmi_release(ctx, t->class_leaf, t->classes, sizeof *t->class_leaf);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
@@ -45,7 +46,7 @@ static bool link_nodes(xsmi_class_tree *t)
                 return false;
             }
             t->class_leaf[class] = v;
-            t->chunk[v] = 0;
+            t->number[v] = 0;
             leaves++;
             continue;
         }
@@ -55,7 +56,8 @@ static bool link_nodes(xsmi_class_tree *t)
         for (uint32_t i = 0; i < made; i++) {
             t->parent[next++] = v;
         }
-        t->chunk[v] = t->inner++;
+        t->inner_node[t->inner] = v;
+        t->number[v] = t->inner++;
         t->widest = XSMI_MAX(t->widest, made);
     }
     t->first_child[t->nodes] = (uint32_t)next;
@@ -65,8 +67,32 @@ static bool link_nodes(xsmi_class_tree *t)
     return next == t->nodes && leaves == t->classes;
 }
 
+/* Numbers the inner nodes in preorder: a subtree's numbers begin after those of the subtrees before it. */
+static void number_in_preorder(xsmi_class_tree *t)
+{
+    for (uint32_t v = t->nodes; v-- > 0;) { /* first, how many there are in the subtree */
+        uint32_t inside = 0;
+        for (uint32_t c = t->first_child[v]; c < t->first_child[v + 1]; c++) {
+            inside += t->number[c];
+        }
+        t->number[v] = inside + !xsmi_class_tree_is_leaf(t, v);
+    }
+    t->number[0] = 0;
+    for (uint32_t v = 0; v < t->nodes; v++) {
+        uint32_t next = t->number[v] + 1;
+        for (uint32_t c = t->first_child[v]; c < t->first_child[v + 1]; c++) {
+            const uint32_t inside = t->number[c];
+            t->number[c] = next;
+            next += inside;
+        }
+        if (!xsmi_class_tree_is_leaf(t, v)) {
+            t->inner_node[t->number[v]] = v;
+        }
+    }
+}
+
 xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
-                               xsmi_class_tree **out, xsm_error *err)
+                               xsmi_tree_order order, xsmi_class_tree **out, xsm_error *err)
 {
     *out = NULL;
     if (count < 2 || count >= XSMI_TREE_LEAF || classes < 1) {
@@ -83,14 +109,18 @@ xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t c
     t->made = xsmi_allocate(ctx, count, sizeof *t->made);
     t->first_child = xsmi_allocate(ctx, count + 1, sizeof *t->first_child);
     t->parent = xsmi_allocate(ctx, count, sizeof *t->parent);
-    t->chunk = xsmi_allocate(ctx, count, sizeof *t->chunk);
+    t->number = xsmi_allocate(ctx, count, sizeof *t->number);
+    t->inner_node = xsmi_allocate(ctx, count, sizeof *t->inner_node);
     t->class_leaf = xsmi_allocate_zero(ctx, classes, sizeof *t->class_leaf);
-    if (!t->made || !t->first_child || !t->parent || !t->chunk || !t->class_leaf) {
+    if (!t->made || !t->first_child || !t->parent || !t->number || !t->inner_node || !t->class_leaf) {
         xsmi_class_tree_release(t);
-        return xsmi_fail_memory(err, (4 * (uint64_t)count + classes) * sizeof *nodes, "a tree over the classes");
+        return xsmi_fail_memory(err, (5 * (uint64_t)count + classes) * sizeof *nodes, "a tree over the classes");
     }
     memcpy(t->made, nodes, count * sizeof *nodes);
     if (link_nodes(t)) {
+        if (order == XSMI_TREE_PREORDER) {
+            number_in_preorder(t);
+        }
         *out = t;
     } else {
         xsmi_class_tree_release(t);

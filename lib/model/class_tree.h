@@ -1,10 +1,13 @@
 /*
- * A tree over the classes whose nodes have any number of children, as label trees have it: every class is one leaf.
- * Nodes are numbered level by level: node 0 is the root, and the children of a node are neighbours. It never changes
- * once made and is reference-counted.
+ * A tree over the classes, every class one leaf: of label trees, where nodes have any number of children, and of
+ * hierarchies, which are binary (hierarchy.h). Nodes are numbered level by level: node 0 is the root, and the children
+ * of a node are neighbours. Inner nodes have numbers of their own besides. It never changes once made and is
+ * reference-counted.
  *
- * Where weights belong to a tree, row v - 1 of them is that of node v, and chunk i has the children of the i-th inner
- * node (sparse.h).
+ * Weights belong to a label tree's nodes below the root: row v - 1 of them is that of node v, and chunk i has the
+ * children of inner node i (sparse.h). Those of a hierarchy belong to its inner nodes: row i is that of inner node i.
+ *
+ * In a model's file: `nodes` U32, the array `made`; "tree<t>.nodes" of tree t of a label tree model.
  */
 #ifndef XSMI_CLASS_TREE_H
 #define XSMI_CLASS_TREE_H
@@ -17,6 +20,14 @@
 #define XSMI_TREE_LEAF UINT32_C(0x80000000)
 /* Most children of a node. */
 #define XSMI_TREE_CHILDREN 65535
+/* Its tensor in files. */
+#define XSMI_TREE_TENSOR "nodes"
+
+/* How inner nodes are numbered. */
+typedef enum xsmi_tree_order {
+    XSMI_TREE_BY_LEVEL, /* as all nodes are: for searches that go down level by level */
+    XSMI_TREE_PREORDER  /* a node's subtrees follow it, the first one first: for sweeps that need one path of memory */
+} xsmi_tree_order;
 
 typedef struct xsmi_class_tree {
     xsm_context *context;
@@ -27,14 +38,15 @@ typedef struct xsmi_class_tree {
     uint32_t *made;        /* [nodes] as it was made: number of children, or XSMI_TREE_LEAF + class */
     uint32_t *first_child; /* [nodes+1] the children of node v: first_child[v] .. first_child[v+1]-1; none of a leaf */
     uint32_t *parent;      /* [nodes]; 0 for the root */
-    uint32_t *chunk;       /* [nodes] of an inner node, its number among the inner nodes; unused for a leaf */
+    uint32_t *number;      /* [nodes] of an inner node, among the inner nodes; unused for a leaf */
+    uint32_t *inner_node;  /* [inner] the node of that number */
     uint32_t *class_leaf;  /* [classes] its node */
 } xsmi_class_tree;
 
 /* A tree from the number of children of each node, level by level, or XSMI_TREE_LEAF + the class of a leaf. Sets *out
  * to NULL if that is no tree in which each class is one leaf. O(nodes) */
 xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
-                               xsmi_class_tree **out, xsm_error *err);
+                               xsmi_tree_order order, xsmi_class_tree **out, xsm_error *err);
 xsmi_class_tree *xsmi_class_tree_retain(xsmi_class_tree *t);
 void xsmi_class_tree_release(xsmi_class_tree *t);
 

@@ -2,114 +2,60 @@
 #include "model/hierarchy.h"
 
 #include "base/heap_sort.h"
-#include "base/order.h"
 
 #include <string.h>
 
-static xsm_status start(xsm_context *ctx, uint32_t classes, xsmi_hierarchy **out, xsm_error *err)
+/* Nodes of a binary tree over so many classes; refuses one class. */
+static xsm_status start(xsm_context *ctx, uint32_t classes, uint32_t **nodes, xsm_error *err)
 {
     if (classes < 2) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a tree over %u class; accepted is 2 and more", classes);
     }
-    xsmi_hierarchy *h = xsmi_allocate_zero(ctx, 1, sizeof *h);
-    if (!h) {
-        return xsmi_fail_memory(err, sizeof *h, "a tree over the classes");
+    *nodes = xsmi_allocate(ctx, 2 * (uint64_t)classes - 1, sizeof **nodes);
+    return *nodes ? XSM_OK : xsmi_fail_memory(err, 2 * (uint64_t)classes * sizeof **nodes, "a tree over the classes");
+}
+
+xsm_status xsmi_hierarchy_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
+                              xsmi_class_tree **out, xsm_error *err)
+{
+    XSMI_TRY(xsmi_class_tree_new(ctx, nodes, count, classes, XSMI_TREE_PREORDER, out, err));
+    if (*out && ((*out)->widest != 2 || (*out)->inner != classes - 1)) { /* else each inner node has two children */
+        xsmi_class_tree_release(*out);
+        *out = NULL;
     }
-    h->context = xsmi_context_retain(ctx);
-    xsmi_holders_start(&h->holders);
-    h->classes = classes;
-    h->nodes = classes - 1;
-    h->children = xsmi_allocate(ctx, h->nodes, 2 * sizeof *h->children);
-    h->above = xsmi_allocate_zero(ctx, h->nodes, sizeof *h->above);
-    h->above_class = xsmi_allocate_zero(ctx, classes, sizeof *h->above_class);
-    if (!h->children || !h->above || !h->above_class) {
-        xsmi_hierarchy_release(h);
-        return xsmi_fail_memory(err, 4 * (size_t)classes * sizeof *h->children, "a tree over the classes");
-    }
-    *out = h;
     return XSM_OK;
-}
-
-xsmi_hierarchy *xsmi_hierarchy_retain(xsmi_hierarchy *h)
-{
-    if (h) {
-        xsmi_holders_add(&h->holders);
-    }
-    return h;
-}
-
-void xsmi_hierarchy_release(xsmi_hierarchy *h)
-{
-    if (h && xsmi_holders_drop(&h->holders)) {
-        xsm_context *ctx = h->context;
-        xsmi_release(ctx, h->children, h->nodes, 2 * sizeof *h->children);
-        xsmi_release(ctx, h->above, h->nodes, sizeof *h->above);
-        xsmi_release(ctx, h->above_class, h->classes, sizeof *h->above_class);
-        xsmi_release(ctx, h, 1, sizeof *h);
-        xsm_context_free(ctx);
-    }
-}
-
-/* Fills the parent of each node and class, from children in preorder. */
-static void look_up(xsmi_hierarchy *h)
-{
-    h->above[0] = 0;
-    for (uint32_t i = 0; i < h->nodes; i++) {
-        for (uint32_t side = 0; side < 2; side++) {
-            uint32_t child = h->children[2 * (size_t)i + side];
-            *(child & XSMI_LEAF ? &h->above_class[child & ~XSMI_LEAF] : &h->above[child]) = 2 * i + side;
-        }
-    }
-}
-
-/* Computes the depth; `depths` is scratch, one number per node. */
-static void measure(xsmi_hierarchy *h, uint32_t *depths)
-{
-    h->depth = depths[0] = 1; /* of the root's children */
-    for (uint32_t i = 1; i < h->nodes; i++) {
-        depths[i] = depths[h->above[i] / 2] + 1;
-        h->depth = XSMI_MAX(depths[i], h->depth);
-    }
 }
 
 /* -- balanced ------------------------------------------------------------------------------------------------------ */
 
-/* A range of classes first..first+count in the given order, and the number of its node. Preorder numbers follow by
- * counting, as a subtree over n classes has n-1 nodes. */
-typedef struct range {
-    uint32_t node, first, count;
-} range;
-
-xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint32_t classes, xsmi_hierarchy **out,
+xsm_status xsmi_hierarchy_balanced(xsm_context *ctx, const uint32_t *order, uint32_t classes, xsmi_class_tree **out,
                                    xsm_error *err)
 {
-    xsmi_hierarchy *h = NULL;
-    XSMI_TRY(start(ctx, classes, &h, err));
-    range stack[33]; /* halves: at most one pending right side at each of 31 levels */
-    uint32_t height = 0;
-    stack[height++] = (range){0, 0, classes};
-    while (height > 0) {
-        range r = stack[--height];
-        uint32_t left = (r.count + 1) / 2, right = r.count - left;
-        uint32_t leaf_left = order ? order[r.first] : r.first;
-        uint32_t leaf_right = order ? order[r.first + left] : r.first + left;
-        uint32_t *children = h->children + 2 * (size_t)r.node;
-        children[0] = left == 1 ? XSMI_LEAF | leaf_left : r.node + 1;
-        children[1] = right == 1 ? XSMI_LEAF | leaf_right : r.node + left;
-        if (right > 1) {
-            stack[height++] = (range){children[1], r.first + left, right};
+    typedef struct range {
+        uint32_t first, count; /* of the classes in the given order */
+    } range;
+    uint32_t *nodes;
+    XSMI_TRY(start(ctx, classes, &nodes, err));
+    const size_t count = 2 * (size_t)classes - 1;
+    range *of = xsmi_allocate(ctx, count, sizeof *of);
+    xsm_status status = of ? XSM_OK : xsmi_fail_memory(err, count * sizeof *of, "a tree over the classes");
+    size_t made = 1;
+    if (of) {
+        of[0] = (range){0, classes};
+        for (size_t v = 0; v < count; v++) {
+            const range r = of[v];
+            const uint32_t left = (r.count + 1) / 2;
+            nodes[v] = r.count > 1 ? 2 : XSMI_TREE_LEAF | (order ? order[r.first] : r.first);
+            if (r.count > 1) {
+                of[made++] = (range){r.first, left};
+                of[made++] = (range){r.first + left, r.count - left};
+            }
         }
-        if (left > 1) {
-            stack[height++] = (range){children[0], r.first, left};
-        }
+        status = xsmi_hierarchy_new(ctx, nodes, count, classes, out, err);
     }
-    look_up(h);
-    h->depth = 1;
-    while (((uint64_t)1 << h->depth) < classes) {
-        h->depth++;
-    }
-    *out = h;
-    return XSM_OK;
+    xsmi_release(ctx, of, count, sizeof *of);
+    xsmi_release(ctx, nodes, count, sizeof *nodes);
+    return status;
 }
 
 /* -- Huffman ------------------------------------------------------------------------------------------------------- */
@@ -136,7 +82,7 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
         uint64_t sum = 0;
         for (uint32_t side = 0; side < 2; side++) {
             bool use_leaf = leaf < classes && (node >= made || leaves[leaf].weight <= weights[node]);
-            merged[2 * (size_t)made + side] = use_leaf ? XSMI_LEAF | leaves[leaf].class : node;
+            merged[2 * (size_t)made + side] = use_leaf ? XSMI_TREE_LEAF | leaves[leaf].class : node;
             sum += use_leaf ? leaves[leaf].weight : weights[node];
             leaf += use_leaf;
             node += !use_leaf;
@@ -145,139 +91,80 @@ static void merge(const weighted *leaves, uint32_t classes, uint64_t *weights, u
     }
 }
 
-/* Numbers merged nodes in preorder. `stack` and `number` are scratch, one number per node. */
-static void renumber(xsmi_hierarchy *h, const uint32_t *merged, uint32_t *stack, uint32_t *number)
+/* Lists the merged nodes level by level. `from` [nodes] is scratch: which merged node, or leaf, each is. */
+static void list_levels(const uint32_t *merged, uint32_t classes, uint32_t *from, uint32_t *nodes)
 {
-    uint32_t height = 0, next = 0;
-    stack[height++] = h->nodes - 1;
-    while (height > 0) {
-        uint32_t node = stack[--height];
-        number[node] = next++;
-        for (uint32_t side = 2; side-- > 0;) {
-            uint32_t child = merged[2 * (size_t)node + side];
-            if (!(child & XSMI_LEAF)) {
-                stack[height++] = child;
-            }
+    const size_t count = 2 * (size_t)classes - 1;
+    size_t listed = 1;
+    from[0] = classes - 2;
+    for (size_t v = 0; v < count; v++) {
+        if (from[v] & XSMI_TREE_LEAF) {
+            nodes[v] = from[v];
+            continue;
         }
-    }
-    for (uint32_t node = 0; node < h->nodes; node++) {
+        nodes[v] = 2;
         for (uint32_t side = 0; side < 2; side++) {
-            uint32_t child = merged[2 * (size_t)node + side];
-            h->children[2 * (size_t)number[node] + side] = child & XSMI_LEAF ? child : number[child];
+            from[listed++] = merged[2 * (size_t)from[v] + side];
         }
     }
 }
 
-xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_hierarchy **out,
+xsm_status xsmi_hierarchy_huffman(xsm_context *ctx, const uint64_t *weights, uint32_t classes, xsmi_class_tree **out,
                                   xsm_error *err)
 {
-    xsmi_hierarchy *h = NULL;
-    XSMI_TRY(start(ctx, classes, &h, err));
+    uint32_t *nodes;
+    XSMI_TRY(start(ctx, classes, &nodes, err));
+    const size_t count = 2 * (size_t)classes - 1;
     weighted *leaves = xsmi_allocate(ctx, classes, sizeof *leaves);
     uint64_t *sums = xsmi_allocate(ctx, classes, sizeof *sums);
     uint32_t *merged = xsmi_allocate(ctx, classes, 2 * sizeof *merged);
-    uint32_t *stack = xsmi_allocate(ctx, classes, sizeof *stack);
+    uint32_t *from = xsmi_allocate(ctx, count, sizeof *from);
     xsm_status status = XSM_OK;
-    if (!leaves || !sums || !merged || !stack) {
-        status = xsmi_fail_memory(err, classes * (sizeof *leaves + 20), "a Huffman tree");
+    if (!leaves || !sums || !merged || !from) {
+        status = xsmi_fail_memory(err, classes * (sizeof *leaves + 24), "a Huffman tree");
     } else {
         for (uint32_t k = 0; k < classes; k++) {
             leaves[k] = (weighted){weights[k], k};
         }
         xsmi_heap_sort(leaves, classes, sizeof *leaves, compare_weights);
         merge(leaves, classes, sums, merged);
-        renumber(h, merged, stack, h->above); /* which look_up() fills afterwards */
-        look_up(h);
-        measure(h, stack);
+        list_levels(merged, classes, from, nodes);
+        status = xsmi_hierarchy_new(ctx, nodes, count, classes, out, err);
     }
     xsmi_release(ctx, leaves, classes, sizeof *leaves);
     xsmi_release(ctx, sums, classes, sizeof *sums);
     xsmi_release(ctx, merged, classes, 2 * sizeof *merged);
-    xsmi_release(ctx, stack, classes, sizeof *stack);
-    if (status == XSM_OK) {
-        *out = h;
-    } else {
-        xsmi_hierarchy_release(h);
-    }
-    return status;
-}
-
-/* -- from files ---------------------------------------------------------------------------------------------------- */
-
-/* Whether the children are a tree in preorder: each node in order, each class once. Scratch: `due` for the nodes,
- * `leaves` for the classes, zeros. */
-static bool is_tree(const xsmi_hierarchy *h, uint32_t *due, uint32_t *leaves)
-{
-    uint32_t height = 0, classes = 0;
-    due[height++] = 0;
-    for (uint32_t i = 0; i < h->nodes; i++) {
-        if (height == 0 || due[--height] != i) {
-            return false;
-        }
-        for (uint32_t side = 2; side-- > 0;) {
-            uint32_t child = h->children[2 * (size_t)i + side], class = child & ~XSMI_LEAF;
-            if (!(child & XSMI_LEAF)) {
-                if (child >= h->nodes || child <= i || height >= h->nodes) {
-                    return false;
-                }
-                due[height++] = child;
-            } else if (class >= h->classes || leaves[class]++) {
-                return false;
-            } else {
-                classes++;
-            }
-        }
-    }
-    return height == 0 && classes == h->classes;
-}
-
-xsm_status xsmi_hierarchy_from_children(xsm_context *ctx, const uint32_t *children, uint32_t classes,
-                                        xsmi_hierarchy **out, xsm_error *err)
-{
-    xsmi_hierarchy *h = NULL;
-    *out = NULL;
-    XSMI_TRY(start(ctx, classes, &h, err));
-    memcpy(h->children, children, 2 * (size_t)h->nodes * sizeof *children);
-    uint32_t *due = xsmi_allocate(ctx, h->nodes, sizeof *due);
-    const bool good = due && is_tree(h, due, h->above_class);
-    if (good) {
-        look_up(h);
-        measure(h, due);
-        *out = h;
-    } else {
-        xsmi_hierarchy_release(h);
-    }
-    const xsm_status status =
-        due ? XSM_OK : xsmi_fail_memory(err, (classes - 1) * sizeof *due, "a tree over the classes");
-    xsmi_release(ctx, due, classes - 1, sizeof *due);
+    xsmi_release(ctx, from, count, sizeof *from);
+    xsmi_release(ctx, nodes, count, sizeof *nodes);
     return status;
 }
 
 /* -- sweeps -------------------------------------------------------------------------------------------------------- */
 
-size_t xsmi_hierarchy_stack(const xsmi_hierarchy *h)
+size_t xsmi_hierarchy_stack(const xsmi_class_tree *h)
 {
     return ((size_t)h->depth + 3) * XSMI_LANES;
 }
 
 void xsmi_hierarchy_start_sweep(xsmi_hierarchy_sweep *s)
 {
-    s->node = 0;
+    s->next = 0;
     s->height = 1;
     memset(s->stack, 0, XSMI_LANES * sizeof *s->stack);
 }
 
 void xsmi_hierarchy_consume(xsmi_hierarchy_sweep *s, const float *scores, uint32_t count)
 {
-    const xsmi_hierarchy *h = s->tree;
-    for (uint32_t i = 0; i < count && s->node < h->nodes; i++, s->node++) {
-        const uint32_t *children = h->children + 2 * (size_t)s->node;
+    const xsmi_class_tree *h = s->tree;
+    for (uint32_t i = 0; i < count && s->next < h->inner; i++, s->next++) {
+        const uint32_t left = h->first_child[h->inner_node[s->next]];
         float both[2 * XSMI_LANES];
         s->height--;
         s->kernels->log_branches(scores + (size_t)i * XSMI_LANES, s->stack + s->height * XSMI_LANES, 1, both);
         for (uint32_t side = 2; side-- > 0;) { /* the left one is pushed last, as its subtree comes next */
-            float *to = children[side] & XSMI_LEAF ? s->out + (size_t)(children[side] & ~XSMI_LEAF) * XSMI_LANES
-                                                   : s->stack + s->height++ * XSMI_LANES;
+            float *to = xsmi_class_tree_is_leaf(h, left + side)
+                            ? s->out + (size_t)xsmi_class_tree_class(h, left + side) * XSMI_LANES
+                            : s->stack + s->height++ * XSMI_LANES;
             memcpy(to, both + side * XSMI_LANES, XSMI_LANES * sizeof *to);
         }
     }

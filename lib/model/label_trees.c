@@ -61,7 +61,7 @@ static void apply_link(const xsmi_label_trees *l, float *z, uint32_t count)
 void xsmi_label_children(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, float *z)
 {
     const xsmi_label_tree *t = &l->tree[tree];
-    xsmi_sparse_scores(t->weights, t->tree->chunk[node], x, z);
+    xsmi_sparse_scores(t->weights, t->tree->number[node], x, z);
     apply_link(l, z, t->tree->first_child[node + 1] - t->tree->first_child[node]);
 }
 

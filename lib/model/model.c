@@ -174,20 +174,20 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
     }
 }
 
-void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h)
+void xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *h)
 {
-    xsmi_hierarchy *before = m->hierarchy;
+    xsmi_class_tree *before = m->hierarchy;
     if (h != before) {
         xsmi_model_drop_calibration(m);
     }
-    m->hierarchy = xsmi_hierarchy_retain(h);
-    xsmi_hierarchy_release(before);
+    m->hierarchy = xsmi_class_tree_retain(h);
+    xsmi_class_tree_release(before);
     if (h) {
         xsmi_model_set_correction(m, NULL);
     }
 }
 
-void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h)
+void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h)
 {
     if (c) {
         xsmi_model_set_correction(m, c);

@@ -82,7 +82,7 @@ struct xsm_model {
     /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
      * weights belong to. */
     xsmi_correction *correction;
-    xsmi_hierarchy *hierarchy;
+    xsmi_class_tree *hierarchy;
     xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration) */
 
     xsmi_model_map map;
@@ -166,9 +166,9 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
 
 /* Sets the model's correction, or its hierarchy, in place of either; NULL = none. The model takes a reference. */
 void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
-void xsmi_model_set_hierarchy(xsm_model *m, xsmi_hierarchy *h);
+void xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *h);
 /* Sets what training has found that the model needs: either may be NULL, which leaves the model's as it is. */
-void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_hierarchy *h);
+void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h);
 /* Removes the calibration, for the scores are about to change. */
 static inline void xsmi_model_drop_calibration(xsm_model *m)
 {

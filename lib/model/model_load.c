@@ -42,15 +42,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight",
-                                        "bias",
-                                        "labels",
-                                        "label_names",
-                                        "class_counts",
-                                        "idf",
-                                        XSMI_VOCABULARY_TENSOR,
-                                        XSMI_HIERARCHY_TENSOR,
-                                        "embedding"};
+    static const char *const known[] = {
+        "weight",         "bias",     "labels", "label_names", "class_counts", "idf", XSMI_VOCABULARY_TENSOR,
+        XSMI_TREE_TENSOR, "embedding"};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*" is for checkpoints only */
@@ -61,11 +55,12 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, embedding, idf, vocabulary, correction, hierarchy and those of a tree, "
-                             "of pairs or of sparse weights are known",
-                             s->name, t->name);
+            return xsmi_fail(
+                err, XSM_ERROR_FORMAT,
+                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                "class_counts, embedding, idf, vocabulary, correction, nodes and those of a tree, of pairs "
+                "or of sparse weights are known",
+                s->name, t->name);
         }
     }
     return XSM_OK;

@@ -9,7 +9,7 @@
  *     idf          F32 [n]      if the transform has weights
  *     correction, tree_* or     a correction, if there is one (correction_*.c)
  *     pair_*
- *     hierarchy    U32 [K-1, 2] if the weights are those of its nodes (hierarchy.h)
+ *     nodes        U32 [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h)
  *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
  *     label_names  U8 [bytes]   one name per line, if the classes have names
  *     vocabulary   U8 [bytes]   one word per line, if rows are text (vocabulary_file.c)

@@ -49,21 +49,18 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
 #define PATH_NODES 64
 
 /* log p of classes in a hierarchy, each the sum over its path. O(D) a node. */
-static void score_paths(const xsm_model *m, const xsmi_hierarchy *h, const xsmi_features *x, const uint32_t *classes,
+static void score_paths(const xsm_model *m, const xsmi_class_tree *h, const xsmi_features *x, const uint32_t *classes,
                         size_t count, float *scores)
 {
     for (size_t j = 0; j < count; j++) {
         double sum = 0;
-        uint32_t at = h->above_class[classes[j]];
-        for (bool more = true; more;) {
+        for (uint32_t v = h->class_leaf[classes[j]]; v != 0;) {
             uint32_t nodes[PATH_NODES], some = 0;
             float z[PATH_NODES];
             double sign[PATH_NODES];
-            for (; more && some < PATH_NODES; some++) {
-                nodes[some] = at / 2;
-                sign[some] = at & 1 ? 1 : -1;
-                more = nodes[some] != 0;
-                at = more ? h->above[nodes[some]] : 0;
+            for (; v != 0 && some < PATH_NODES; some++, v = h->parent[v]) {
+                nodes[some] = h->number[h->parent[v]];
+                sign[some] = xsmi_hierarchy_turn(v) ? 1 : -1;
             }
             xsmi_model_score_classes(m, x, nodes, some, m->alpha, z, NULL);
             for (uint32_t i = 0; i < some; i++) {

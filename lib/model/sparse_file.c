@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The tensors of sparse weights: their names, and the most that a tree has. */
-static const char *const names[] = {"indptr", "values", "bias", "blocks", "nodes", "columns", "indices"};
+static const char *const names[] = {"indptr", "values", "bias", "blocks", XSMI_TREE_TENSOR, "columns", "indices"};
 enum { INDPTR, VALUES, BIAS, BLOCKS, NODES, COLUMNS, INDICES, NAMES };
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
@@ -199,7 +199,7 @@ static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_l
     if (is_list(nodes, XSMI_DTYPE_U32, 1)) {
         *classes = tree == 0 ? count_leaves(nodes) : *classes;
         XSMI_TRY(xsmi_class_tree_new(s->context, (const uint32_t *)(const void *)nodes->data, (size_t)nodes->shape[0],
-                                     *classes, &out->tree, err));
+                                     *classes, XSMI_TREE_BY_LEVEL, &out->tree, err));
     }
     if (!out->tree) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,

@@ -16,7 +16,7 @@ bool xsmi_label_tree_fits(const xsmi_label_tree *t)
     bool fits = t->weights->rows == t->tree->nodes - 1 && t->weights->chunks == t->tree->inner;
     for (uint32_t v = 0; fits && v < t->tree->nodes; v++) {
         fits = xsmi_class_tree_is_leaf(t->tree, v) ||
-               t->weights->places[t->tree->chunk[v]].row == t->tree->first_child[v] - 1;
+               t->weights->places[t->tree->number[v]].row == t->tree->first_child[v] - 1;
     }
     return fits;
 }

@@ -24,7 +24,7 @@ typedef struct scratch {
 } scratch;
 
 /* Blocks whose log-probabilities in a hierarchy are kept at once. */
-static size_t swept_together(const xsmi_hierarchy *h, size_t blocks)
+static size_t swept_together(const xsmi_class_tree *h, size_t blocks)
 {
     size_t most = SWEPT_BYTES / ((size_t)h->classes * XSMI_LANES * sizeof(float));
     return XSMI_CLAMP(most, 1, blocks);
@@ -32,7 +32,7 @@ static size_t swept_together(const xsmi_hierarchy *h, size_t blocks)
 
 static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, scratch *s)
 {
-    const xsmi_hierarchy *h = m->hierarchy;
+    const xsmi_class_tree *h = m->hierarchy;
     if (m->trees) {
         s->labels = xsmi_arena_take(arena, xsmi_label_tiles_scratch(m, blocks), sizeof *s->labels);
         return;
@@ -150,7 +150,7 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
 {
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
-    const xsmi_hierarchy *h = m->hierarchy;
+    const xsmi_class_tree *h = m->hierarchy;
     const size_t together = swept_together(h, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
     for (size_t b = 0; b < rows->blocks; b += together) {
         size_t some = XSMI_MIN(rows->blocks - b, together);
@@ -162,7 +162,7 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
             xsmi_hierarchy_start_sweep(&w.sweep[i]);
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
-        const xsmi_tile_call nodes = {m, &group, 0, h->nodes, sweep_tile, &w, call->context};
+        const xsmi_tile_call nodes = {m, &group, 0, h->inner, sweep_tile, &w, call->context};
         xsmi_plain_score(&nodes, &s->plain);
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);

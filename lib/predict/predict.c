@@ -135,7 +135,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->context = ctx;
     p->model = xsmi_model_retain(model);
     p->correction = xsmi_correction_retain(model->correction);
-    p->hierarchy = xsmi_hierarchy_retain(model->hierarchy);
+    p->hierarchy = xsmi_class_tree_retain(model->hierarchy);
     p->top = top;
     p->beam = beam;
     p->tree_alone = o.tree_alone;
@@ -163,7 +163,7 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
         xsmi_index_release(p->index);
-        xsmi_hierarchy_release(p->hierarchy);
+        xsmi_class_tree_release(p->hierarchy);
         xsmi_correction_release(p->correction);
         xsmi_model_release(p->model);
         xsmi_release(ctx, p, 1, sizeof *p);

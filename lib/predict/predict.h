@@ -29,7 +29,7 @@ struct xsm_predictor {
     size_t scratch_size;
     /* Of the model when the predictor was made: */
     xsmi_correction *correction; /* these two are references, so that no other can come to lie where they are */
-    xsmi_hierarchy *hierarchy;
+    xsmi_class_tree *hierarchy;
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */

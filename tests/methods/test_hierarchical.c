@@ -20,32 +20,51 @@
 
 /* -- trees --------------------------------------------------------------------------------------------------------- */
 
-static uint32_t depth_of(const xsmi_hierarchy *h, uint32_t class)
+static uint32_t depth_of(const xsmi_class_tree *h, uint32_t class)
 {
-    uint32_t nodes[4096];
-    uint32_t count = xsmi_hierarchy_path(h, class, nodes);
+    uint32_t nodes[4096], turns[4096];
+    uint32_t count = xsmi_hierarchy_path(h, class, nodes, turns);
     assert_true(count <= h->depth && nodes[count - 1] == 0);
     return count;
 }
 
-/* Every class hangs where its path says, and a file's tree is the same. */
-static void check_tree(xsm_context *ctx, const xsmi_hierarchy *h)
+/* Inner nodes of the subtree of v; each has two children, and their numbers are those of a walk through the subtree
+ * that begins at `number`. */
+static uint32_t walk(const xsmi_class_tree *h, uint32_t v, uint32_t number)
+{
+    if (xsmi_class_tree_is_leaf(h, v)) {
+        assert_int_equal(h->class_leaf[xsmi_class_tree_class(h, v)], v);
+        return 0;
+    }
+    const uint32_t left = h->first_child[v];
+    assert_int_equal(h->first_child[v + 1], left + 2);
+    assert_int_equal(h->number[v], number);
+    assert_int_equal(h->inner_node[number], v);
+    assert_true(xsmi_hierarchy_turn(left) == 0 && xsmi_hierarchy_turn(left + 1) == 1);
+    assert_true(h->parent[left] == v && h->parent[left + 1] == v);
+    const uint32_t first = walk(h, left, number + 1);
+    return 1 + first + walk(h, left + 1, number + 1 + first);
+}
+
+/* Every class hangs where its path says, nodes are in preorder, and a file's tree is the same. */
+static void check_tree(xsm_context *ctx, const xsmi_class_tree *h)
 {
     xsm_error err = XSM_ERROR_INIT;
     uint32_t deepest = 0;
     for (uint32_t k = 0; k < h->classes; k++) {
-        assert_true(h->children[h->above_class[k]] == (XSMI_LEAF | k));
+        assert_true(h->made[h->class_leaf[k]] == (XSMI_TREE_LEAF | k));
         uint32_t depth = depth_of(h, k);
         deepest = depth > deepest ? depth : deepest;
     }
     assert_int_equal(deepest, h->depth);
-    xsmi_hierarchy *again = NULL;
-    assert_ok(xsmi_hierarchy_from_children(ctx, h->children, h->classes, &again, &err), err);
+    xsmi_class_tree *again = NULL;
+    assert_int_equal(walk(h, 0, 0), h->classes - 1);
+    assert_ok(xsmi_hierarchy_new(ctx, h->made, h->nodes, h->classes, &again, &err), err);
     assert_non_null(again);
     assert_int_equal(again->depth, h->depth);
-    assert_memory_equal(again->above, h->above, h->nodes * sizeof *h->above);
-    assert_memory_equal(again->above_class, h->above_class, h->classes * sizeof *h->above_class);
-    xsmi_hierarchy_release(again);
+    assert_memory_equal(again->number, h->number, h->nodes * sizeof *h->number);
+    assert_memory_equal(again->class_leaf, h->class_leaf, h->classes * sizeof *h->class_leaf);
+    xsmi_class_tree_release(again);
 }
 
 static void balanced_trees(void **state)
@@ -61,7 +80,7 @@ static void balanced_trees(void **state)
         for (uint32_t i = 0; i < classes; i++) {
             order[i] = classes - 1 - i;
         }
-        xsmi_hierarchy *h = NULL;
+        xsmi_class_tree *h = NULL;
         for (int given = 0; given < 2; given++) {
             assert_ok(xsmi_hierarchy_balanced(ctx, given ? order : NULL, classes, &h, &err), err);
             check_tree(ctx, h);
@@ -70,16 +89,16 @@ static void balanced_trees(void **state)
             }
             /* The first half of the order is on the left of the root. */
             for (uint32_t i = 0; i < classes; i++) {
-                uint32_t at = h->above_class[given ? order[i] : i];
-                while (at / 2 != 0) {
-                    at = h->above[at / 2];
+                uint32_t v = h->class_leaf[given ? order[i] : i];
+                while (h->parent[v] != 0) {
+                    v = h->parent[v];
                 }
-                assert_int_equal(at & 1, i >= (classes + 1) / 2);
+                assert_int_equal(xsmi_hierarchy_turn(v), i >= (classes + 1) / 2);
             }
-            xsmi_hierarchy_release(h);
+            xsmi_class_tree_release(h);
         }
     }
-    xsmi_hierarchy *h = NULL;
+    xsmi_class_tree *h = NULL;
     assert_fails(xsmi_hierarchy_balanced(ctx, NULL, 1, &h, &err), XSM_ERROR_RANGE, err);
     xsm_context_free(ctx);
 }
@@ -119,18 +138,18 @@ static void huffman_trees_have_the_least_depth(void **state)
         for (uint32_t k = 0; k < classes; k++) {
             weights[k] = trial % 3 == 0 ? test_next(&seed) % 3 : test_next(&seed) % 1000;
         }
-        xsmi_hierarchy *h = NULL;
+        xsmi_class_tree *h = NULL;
         assert_ok(xsmi_hierarchy_huffman(ctx, weights, classes, &h, &err), err);
         check_tree(ctx, h);
         for (uint32_t k = 0; k < classes; k++) {
             cost += weights[k] * depth_of(h, k);
         }
         assert_int_equal(cost, least_cost(weights, (int)classes));
-        xsmi_hierarchy_release(h);
+        xsmi_class_tree_release(h);
     }
     /* Powers of two hang as a chain; classes without rows do not. */
     uint64_t weights[60];
-    xsmi_hierarchy *h = NULL;
+    xsmi_class_tree *h = NULL;
     for (uint32_t k = 0; k < 60; k++) {
         weights[k] = (uint64_t)1 << k;
     }
@@ -138,11 +157,11 @@ static void huffman_trees_have_the_least_depth(void **state)
     check_tree(ctx, h);
     assert_int_equal(h->depth, 59);
     assert_int_equal(depth_of(h, 59), 1);
-    xsmi_hierarchy_release(h);
+    xsmi_class_tree_release(h);
     memset(weights, 0, sizeof weights);
     assert_ok(xsmi_hierarchy_huffman(ctx, weights, 60, &h, &err), err);
     assert_int_equal(h->depth, 6);
-    xsmi_hierarchy_release(h);
+    xsmi_class_tree_release(h);
     xsm_context_free(ctx);
 }
 
@@ -151,26 +170,31 @@ static void what_is_no_tree(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
-    const uint32_t L = XSMI_LEAF;
-    const uint32_t bad[][6] = {
-        {1, L, 2, L | 1, L | 2, L | 2},     /* a class twice */
-        {1, L, 2, L | 1, L | 2, L | 4},     /* a class that there is not */
-        {2, 1, L, L | 1, L | 2, L | 3},     /* not in preorder */
-        {1, 1, 2, L | 1, L | 2, L | 3},     /* a node twice */
-        {0, L, 2, L | 1, L | 2, L | 3},     /* a ring */
-        {1, 3, 2, L | 1, L | 2, L | 3},     /* a node that there is not */
-        {L, L | 1, 2, L | 2, L | 3, L | 0}, /* nodes that hang on nothing */
+    const uint32_t L = XSMI_TREE_LEAF;
+    const uint32_t bad[][7] = {
+        {2, 2, 2, L, L | 1, L | 2, L | 2}, /* a class twice */
+        {2, 2, 2, L, L | 1, L | 2, L | 4}, /* a class that there is not */
+        {3, 2, L, L | 1, L | 2, L | 3, L}, /* three children */
+        {2, 1, 2, L, L | 1, L | 2, 1},     /* one child */
+        {2, 2, L, L | 1, L | 2, 2, L | 3}, /* children that there are not */
+        {L, L | 1, 2, L | 2, L | 3, 2, L}, /* nodes that hang on nothing */
+        {2, 0, 2, L, L | 1, L | 2, L | 3}, /* no child */
     };
-    xsmi_hierarchy *h = NULL;
+    xsmi_class_tree *h = NULL;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        assert_ok(xsmi_hierarchy_from_children(ctx, bad[i], 4, &h, &err), err);
+        assert_ok(xsmi_hierarchy_new(ctx, bad[i], 7, 4, &h, &err), err);
         assert_null(h);
     }
-    const uint32_t fine[6] = {1, L, 2, L | 1, L | 2, L | 3};
-    assert_ok(xsmi_hierarchy_from_children(ctx, fine, 4, &h, &err), err);
+    const uint32_t wide[] = {3, L, L | 1, L | 2}, chain[] = {2, 1, L, L | 1}; /* trees, but not binary ones */
+    assert_ok(xsmi_hierarchy_new(ctx, wide, 4, 3, &h, &err), err);
+    assert_null(h);
+    assert_ok(xsmi_hierarchy_new(ctx, chain, 4, 2, &h, &err), err);
+    assert_null(h);
+    const uint32_t fine[] = {2, 2, L | 3, L | 1, 2, L, L | 2};
+    assert_ok(xsmi_hierarchy_new(ctx, fine, 7, 4, &h, &err), err);
     assert_non_null(h);
     check_tree(ctx, h);
-    xsmi_hierarchy_release(h);
+    xsmi_class_tree_release(h);
     xsm_context_free(ctx);
 }
 
@@ -194,15 +218,14 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
 /* log p(k|x) in double, from the root down. */
 static double log_p(const xsm_model *m, uint32_t class, const float *x)
 {
-    const xsmi_hierarchy *h = m->hierarchy;
+    const xsmi_class_tree *h = m->hierarchy;
     double sum = 0;
-    for (uint32_t at = h->above_class[class];; at = h->above[at / 2]) {
-        double z = test_score(m, at / 2, x), t = at & 1 ? -z : z;
+    for (uint32_t v = h->class_leaf[class]; v != 0; v = h->parent[v]) {
+        double z = test_score(m, h->number[h->parent[v]], x);
+        double t = v == h->first_child[h->parent[v]] ? z : -z; /* sigma(z) is the probability of the right child */
         sum -= (t > 0 ? t : 0) + log1p(exp(-fabs(t)));
-        if (at / 2 == 0) {
-            return sum;
-        }
     }
+    return sum;
 }
 
 static void probabilities_sum_to_one(void **state)
@@ -508,7 +531,7 @@ static void models_are_saved_and_go_on(void **state)
     assert_non_null(f);
     static char bytes[1 << 16];
     size_t size = fread(bytes, 1, sizeof bytes, f);
-    const uint32_t root[2] = {m->hierarchy ? m->hierarchy->children[0] : 0, m->hierarchy->children[1]};
+    const uint32_t root[2] = {m->hierarchy->made[0], m->hierarchy->made[1]};
     bool changed = false;
     for (size_t i = 0; i + sizeof root <= size && !changed; i += 4) {
         if (memcmp(bytes + i, root, sizeof root) == 0) {

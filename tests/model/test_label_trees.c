@@ -82,7 +82,7 @@ static xsmi_label_tree make_tree(xsm_context *ctx, uint32_t tree)
     xsmi_label_tree t = {NULL, NULL};
     xsmi_sparse_builder *b = NULL;
     make_plan(tree, &p);
-    assert_ok(xsmi_class_tree_new(ctx, p.made, p.count, CLASSES, &t.tree, &err), err);
+    assert_ok(xsmi_class_tree_new(ctx, p.made, p.count, CLASSES, XSMI_TREE_BY_LEVEL, &t.tree, &err), err);
     assert_non_null(t.tree);
     assert_ok(xsmi_sparse_builder_new(ctx, FEATURES, true, &b, &err), err);
     for (uint32_t v = 0; v < p.count; v++) {
@@ -586,7 +586,9 @@ static void other_shapes_are_no_trees(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         xsmi_class_tree *t = NULL;
-        assert_ok(xsmi_class_tree_new(ctx, cases[i].nodes, cases[i].count, cases[i].classes, &t, &err), err);
+        assert_ok(
+            xsmi_class_tree_new(ctx, cases[i].nodes, cases[i].count, cases[i].classes, XSMI_TREE_BY_LEVEL, &t, &err),
+            err);
         assert_true((t != NULL) == cases[i].good);
         xsmi_class_tree_release(t);
     }

@@ -110,15 +110,15 @@ static void frequent_words_hang_high(void **state)
     o.eta = 1e-9;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, e, &o, &t, &err), err);
     assert_string_equal(test_model_info(out).correction, "hierarchy");
-    const xsmi_hierarchy *h = out->hierarchy;
+    const xsmi_class_tree *h = out->hierarchy;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(out, &map, &err), err);
     uint64_t *weights = malloc(map.classes * sizeof *weights), hung = 0, least = 0;
-    uint32_t *nodes = malloc(map.classes * sizeof *nodes), count = map.classes;
+    uint32_t *nodes = malloc(2 * map.classes * sizeof *nodes), count = map.classes;
     assert_true(weights && nodes && map.classes > 300);
     for (uint32_t k = 0; k < map.classes; k++) {
         weights[k] = map.counts[k];
-        hung += map.counts[k] * xsmi_hierarchy_path(h, k, nodes);
+        hung += map.counts[k] * xsmi_hierarchy_path(h, k, nodes, nodes + map.classes);
     }
     while (count > 1) {
         for (int i = 0; i < 2; i++) { /* the two lightest go to the end */
