@@ -8,7 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-/* A residual below this share of a row's squared length counts as rounding error of the products. */
+/* A residual below this share of a row's squared length counts as rounding error of the products, which are floats: a
+ * part of a row that is orthogonal to the rows before it vanishes if it is shorter than 7e-4 of the row. */
 #define REST_LEAST 5e-7
 
 /* A cached batch: rows[count], then coordinates[count][rank], in one allocation. */

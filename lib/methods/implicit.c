@@ -13,6 +13,8 @@
 #include "base/order.h"
 #include "math/proximal.h"
 
+#include <math.h>
+
 static const char *const solvers[] = {"newton", "bisection", NULL};
 
 static const xsm_option options[] = {
@@ -109,8 +111,8 @@ static void read_solution(xsmi_implicit *s, const xsm_score_block *block, uint64
     }
     g[0] = (float)(-sum / block->eta);
     s->sum.u[block->examples[i].row] = u;
-    /* f at the new point is u + e^-u + C/eta - 1, and the equation in u gives C. */
-    block->losses[i] = u + (u - e->u_old[lane]) / block->eta;
+    /* f at the new point, less 1. That (u - u_old)/eta = e^-u - 1 + C/eta there would lose digits as eta falls. */
+    block->losses[i] = u + expm1(-u) + sum / block->eta;
 }
 
 static size_t scratch(const void *state)

@@ -160,12 +160,14 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     double share = block->eta / (double)n; /* of one example's gradient */
     for (size_t i = 0; i < n; i++) {
         float *g = block->coefficients + i * block->width;
+        double others = 0;
         for (size_t j = 0; j < classes; j++) {
+            others += j == own[i] ? 0 : pull[i * classes + j];
             g[j] = (float)(pull[i * classes + j] / share);
         }
         s->sum.u[block->examples[i].row] = u[i];
-        /* f at the new point is u + e^(T-u) - 1, and e^(T-u) = 1 + (u - u_old) n/eta. */
-        block->losses[i] = u[i] + (u[i] - u_old[i]) / share;
+        /* f at the new point, less 1. */
+        block->losses[i] = u[i] + expm1(-u[i]) + others / share;
     }
     return XSM_OK;
 }

@@ -4,7 +4,8 @@
  * classes drawn from q with the weights 1/(m q):
  *     loss = sum_j c_j/(m q_j) softplus(z_j - z_y),   g_j = c_j/(m q_j) sigma(z_j - z_y),   g_y = -sum_j g_j,
  * where c_j is the number of draws of class j. Unbiased for the bound and its gradient; a drawn label adds nothing.
- * Uniform classes are drawn without replacement from the others, which equals `ove`.
+ * Uniform classes are drawn without replacement from the others, which equals `ove`. With another sampler, the tree
+ * above all, the weight of a rare class has no bound, and neither has a step.
  */
 #include "methods/sampled.h"
 #include "math/omega.h"
@@ -35,6 +36,7 @@ static void gradient(void *state, const xsm_score_block *block)
 const xsm_estimator_ops xsmi_ove_sampled_ops = {
     XSMI_ESTIMATOR_OF(xsmi_draws),
     .kind = XSM_ESTIMATOR_SAMPLED,
+    .flags = XSM_ESTIMATOR_UNBOUNDED,
     .name = "ove-sampled",
     .summary = "one-vs-each bound, importance-weighted classes of any sampler (Titsias 2016)",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -22,7 +22,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_vanilla_ops = {
     XSMI_ESTIMATOR_OF(xsmi_double_sum),
-    .flags = XSM_ESTIMATOR_ROW_STATE,
+    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_UNBOUNDED,
     .name = "vanilla",
     .summary = "plain SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
     XSMI_ESTIMATOR_OPTIONS(options),

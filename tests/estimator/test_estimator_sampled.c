@@ -6,6 +6,10 @@
 
 #include "estimator/estimator.h"
 
+#include <xsoftmax/ext/draw.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -320,6 +324,79 @@ static void adversarial_noise_has_the_best_signal(void **state)
     stage_free(&t);
 }
 
+/* The z where the mean coefficient of a class, p (2 lambda s - sigma(-z)) + q (2 lambda s + sigma(z)) with s = z + log
+ * q, is zero; it rises in z. Returns s, the softmax's score by eq. 5. */
+static double penalised_score(double p, double q, double lambda)
+{
+    double low = -60, high = 60;
+    for (int i = 0; i < 200; i++) {
+        double z = (low + high) / 2, pull = 2 * lambda * (z + log(q));
+        bool above = p * (pull - 1 / (1 + exp(z))) + q * (pull + 1 / (1 + exp(-z))) > 0;
+        low = above ? low : z;
+        high = above ? z : high;
+    }
+    return low + log(q);
+}
+
+/* Trained with the tree and lambda > 0, a model predicts by eq. 5: each context's scores are where eq. 6 has its
+ * minimum, with log p_n(k|x) added. */
+static void penalised_training_predicts_by_the_correction(void **state)
+{
+    (void)state;
+    enum { CONTEXTS = 3, MANY = 1500, WIDE = 6 };
+    xsm_error err = XSM_ERROR_INIT;
+    double share[CONTEXTS][WIDE];
+    const double lambda = 0.02;
+    test_problem p = test_context_problem(MANY, CONTEXTS, WIDE, share[0]);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_sampler *s = NULL;
+    assert_ok(xsm_sampler_new(NULL, "tree", &s, &err), err);
+    assert_ok(xsm_sampler_bind(s, p.data, &err), err);
+    xsm_estimator *e = test_estimator(NULL, "negative-sampling", "negatives=8 lambda=0.02");
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 600;
+    options.batch = 50;
+    options.eta = 4;
+    options.schedule = XSM_SCHEDULE_STEP;
+    options.factor = 0.99;
+    xsm_trainer *t = NULL;
+    assert_ok(xsm_trainer_new(NULL, m, p.data, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    xsm_predictor_options order = XSM_PREDICTOR_OPTIONS_INIT;
+    order.top = WIDE;
+    xsm_predictor *predictor = NULL;
+    assert_ok(xsm_predictor_new(m, &order, &predictor, &err), err);
+    for (uint32_t c = 0; c < CONTEXTS; c++) {
+        uint64_t row = 0;
+        while (p.x[row * CONTEXTS + c] == 0) {
+            row++;
+        }
+        xsm_batch batch = xsm_batch_range(p.data, row, 1);
+        float log_q[WIDE], found[WIDE];
+        double probabilities[WIDE], want[WIDE], sum = 0;
+        uint32_t classes[WIDE];
+        assert_ok(xsm_sampler_log_probabilities(s, &batch, 0, WIDE, log_q, &err), err);
+        assert_ok(test_predict(predictor, &batch, classes, found, probabilities, &err), err);
+        for (uint32_t k = 0; k < WIDE; k++) {
+            want[k] = penalised_score(share[c][k], exp((double)log_q[k]), lambda);
+            sum += exp(want[k]);
+        }
+        for (uint32_t j = 0; j < WIDE; j++) {
+            assert_float_equal((double)found[j], want[classes[j]], 0.06);
+            assert_float_equal(probabilities[j], exp(want[classes[j]]) / sum, 0.02);
+        }
+    }
+    xsm_predictor_free(predictor);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_sampler_free(s);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 static void ove_sampled_is_unbiased(void **state)
 {
     (void)state;
@@ -500,6 +577,7 @@ int main(void)
         cmocka_unit_test(large_scores_are_finite),
         cmocka_unit_test(negative_sampling_has_the_right_mean),
         cmocka_unit_test(adversarial_noise_has_the_best_signal),
+        cmocka_unit_test(penalised_training_predicts_by_the_correction),
         cmocka_unit_test(ove_sampled_is_unbiased),
         cmocka_unit_test(one_class),
     };

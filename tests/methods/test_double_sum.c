@@ -246,6 +246,29 @@ static void implicit_steps_are_shorter(void **state)
     }
 }
 
+/* What implicit reports is f where the step ends, whatever the rate. A step of 1e-14 moves u by less than its last
+ * digits, from which f must not be found. */
+static void implicit_reports_its_loss(void **state)
+{
+    (void)state;
+    uint64_t seed = 10;
+    rig r = begin("implicit", "negatives=6 tolerance=1e-12");
+    for (int i = 0; i < 6000; i++) {
+        float z[CLASSES];
+        draw_scores(z, 6 * test_uniform(&seed), &seed);
+        const uint32_t classes[CLASSES] = {2, 0, 1, 3, 4, 5, 6};
+        double eta = pow(10, 16 * test_uniform(&seed) - 14), u = 6 * test_uniform(&seed), last[CLASSES];
+        asked a = ask(r.e, z, CLASSES, classes, eta, u);
+        step(&a, eta, CLASSES, classes, z, last);
+        double f = objective(last, a.u) - 1, rounding = 0;
+        for (int j = 0; j < CLASSES; j++) { /* of the coefficients, which are floats */
+            rounding += 1e-7 * eta * fabs((double)a.g[j]) * (1 + fabs(f));
+        }
+        assert_true(fabs(a.loss - f) <= 2e-6 * (1 + f) + rounding * CLASSES);
+    }
+    end(&r);
+}
+
 /* -- extremes ----------------------------------------------------------------------------------------------------- */
 
 /* Scores up to 1e4 and rates from 1e-8 to 1e8: a whole run is finite, or says that it diverged; u and weights are never
@@ -308,11 +331,9 @@ static void extremes_are_finite_or_divergence(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gradients_are_bounded),
-        cmocka_unit_test(raising_u_pays),
-        cmocka_unit_test(bounds_the_log_loss),
-        cmocka_unit_test(implicit_steps_are_shorter),
-        cmocka_unit_test(extremes_are_finite_or_divergence),
+        cmocka_unit_test(gradients_are_bounded),     cmocka_unit_test(raising_u_pays),
+        cmocka_unit_test(bounds_the_log_loss),       cmocka_unit_test(implicit_steps_are_shorter),
+        cmocka_unit_test(implicit_reports_its_loss), cmocka_unit_test(extremes_are_finite_or_divergence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
