@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const double rates[RATES] = {1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1, 1e1, 1e2, 1e3};
+const rate_grid decades = {1, -3, 3};
 
 typedef struct listener {
     learn_point each;
@@ -77,6 +77,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
     listener to = {each, user, how, {.error = 0}};
+    const uint64_t seed = how->seed ? how->seed : 1;
     learned l = {.diverged = false};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
     shape.bias = how->bias;
@@ -91,14 +92,14 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     }
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, how->ridge);
-    papers_check(xsm_estimator_set_number(estimator, "seed", 1, &err), &err);
+    papers_check(xsm_estimator_set_number(estimator, "seed", (double)seed, &err), &err);
     papers_check(xsm_optimizer_new(p->context, "sgd", &optimizer, &err), &err);
     options.epochs = how->epochs;
     options.batch = m->batch;
     options.eta = how->eta * (double)m->batch;
     options.schedule = how->factor > 0 ? XSM_SCHEDULE_STEP : XSM_SCHEDULE_INVERSE;
     options.factor = how->factor;
-    options.seed = 1;
+    options.seed = seed;
     if (how->evaluations > 0) {
         uint64_t every = how->epochs / how->evaluations;
         options.evaluate_every = every ? every : 1;
@@ -141,32 +142,59 @@ void learned_free(learned *l)
     xsm_model_free(l->model);
 }
 
-int best_rate(const double losses[RATES])
+typedef struct tenth_trial {
+    const papers *p;
+    const xsm_dataset *tenth;
+    const method *m;
+    plan how;
+} tenth_trial;
+
+static double try_tenth(void *user, double rate)
 {
-    int best = -1;
-    for (int i = 0; i < RATES; i++) {
-        if (isfinite(losses[i]) && (best < 0 || losses[i] < losses[best])) {
-            best = i;
-        }
-    }
-    return best;
+    tenth_trial *t = user;
+    t->how.eta = rate;
+    learned l = learn(t->p, t->tenth, t->m, &t->how, NULL, NULL);
+    const double loss = l.test.log_loss;
+    learned_free(&l);
+    return loss;
 }
 
-void try_rates(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m, const plan *how,
-               double losses[RATES])
+rate_search learn_rate(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m,
+                       const plan *how)
 {
-    plan with = *how;
-    with.evaluations = 0;
-    with.skip_train = true;
-    with.test = all;
-    with.progress = NULL;
-    for (int i = 0; i < RATES; i++) {
-        losses[i] = PAPERS_NONE;
+    tenth_trial t = {p, tenth, m, *how};
+    char who[80];
+    t.how.evaluations = 0;
+    t.how.skip_train = true;
+    t.how.test = all;
+    t.how.progress = NULL;
+    snprintf(who, sizeof who, "%s on a tenth of the rows", m->title);
+    return rate_find(p, &decades, who, try_tenth, &t);
+}
+
+void several_add(several *s, double value)
+{
+    s->value[s->count++] = value;
+}
+
+double several_mean(const several *s)
+{
+    double sum = 0;
+    for (int i = 0; i < s->count; i++) {
+        sum += s->value[i];
     }
-    for (int i = RATES - 1; i >= RATES_BELOW || (i >= 0 && best_rate(losses) < 0); i--) {
-        with.eta = rates[i];
-        learned l = learn(p, tenth, m, &with, NULL, NULL);
-        losses[i] = l.test.log_loss;
-        learned_free(&l);
+    return s->count ? sum / s->count : PAPERS_NONE;
+}
+
+double several_spread(const several *s)
+{
+    double least = INFINITY, most = -INFINITY;
+    for (int i = 0; i < s->count; i++) {
+        if (!isfinite(s->value[i])) {
+            return PAPERS_NONE;
+        }
+        least = s->value[i] < least ? s->value[i] : least;
+        most = s->value[i] > most ? s->value[i] : most;
     }
+    return s->count ? most - least : PAPERS_NONE;
 }

@@ -5,6 +5,7 @@
 #define PAPERS_LEARN_H
 
 #include "papers.h"
+#include "rates.h"
 
 /* -- data */
 
@@ -48,6 +49,7 @@ typedef struct plan {
     uint64_t evaluations; /* on the training rows, evenly spaced; 0 = only at the end */
     bool skip_train;      /* no evaluation at the end either */
     const xsm_dataset *test;
+    uint64_t seed;                  /* 0 = 1 */
     xsm_progress_function progress; /* called as training proceeds, or NULL */
     void *progress_user;
 } plan;
@@ -79,16 +81,22 @@ void learned_free(learned *l);
 /* Evaluates exactly. */
 evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data);
 
-/* The papers' learning rates, 10^-3 to 10^3, and two smaller ones for methods that diverge at all of them. */
-enum { RATES = 9, RATES_BELOW = 2 };
-extern const double rates[RATES];
+/* The papers' learning rates, 10^-3 to 10^3. */
+extern const rate_grid decades;
 
-/* Index of the learning rate with the least loss; -1 if none is finite. */
-int best_rate(const double losses[RATES]);
-/* Trains on a tenth of the rows at each learning rate and evaluates on `all`; losses[i] is NaN if training diverged or
- * was not needed. */
-void try_rates(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m, const plan *how,
-               double losses[RATES]);
+/* The learning rate that, trained with on a tenth of the rows, has the least log-loss on `all`. */
+rate_search learn_rate(const papers *p, const xsm_dataset *tenth, const xsm_dataset *all, const method *m,
+                       const plan *how);
+
+/* A number at several seeds: their mean, and the largest less the least. */
+enum { SEEDS = 3 };
+typedef struct several {
+    int count;
+    double value[SEEDS];
+} several;
+void several_add(several *s, double value);
+double several_mean(const several *s);
+double several_spread(const several *s);
 
 /* -- all rows at once */
 

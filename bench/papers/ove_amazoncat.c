@@ -81,15 +81,13 @@ void figure_ove_amazoncat(const papers *p)
     data_pair all = {"made up", train, test, s.rows, s.test_rows, s.features, s.classes};
     const method ove = {"OVE-SGD", "ove", 1, 5, NULL};
     plan how = {.epochs = EPOCHS, .factor = 0.5, .skip_train = true};
-    double losses[RATES];
     xsm_dataset *tenth = data_tenth(&all), *some = first_rows(train, tuned);
-    try_rates(p, tenth, some, &ove, &how, losses);
-    int best = best_rate(losses);
-    if (best < 0) {
+    const rate_search rate = learn_rate(p, tenth, some, &ove, &how);
+    if (!isfinite(rate.best)) {
         papers_fail("every rate diverges");
     }
-    papers_say("  rate %g chosen (%.0f s)", rates[best], papers_clock() - start);
-    how.eta = rates[best];
+    papers_say("  rate %g chosen (%.0f s)", rate.best, papers_clock() - start);
+    how.eta = rate.best;
     how.test = test;
     bound b = {curves_new(p, "ove_amazoncat-bound", "examples"), 0, 0, 0, (double)s.rows};
     how.progress = add_point;
@@ -115,6 +113,8 @@ void figure_ove_amazoncat(const papers *p)
     report_cell(r, "test error of the largest class", "OVE-SGD", 0.79, error_of_largest(test, s.classes, s.test_rows));
     report_cell(r, "test log-loss", "OVE-SGD", PAPERS_NONE, l.test.log_loss);
     report_cell(r, "eta0", "OVE-SGD", PAPERS_NONE, how.eta);
+    report_cell(r, "eta0 tried, least", "OVE-SGD", PAPERS_NONE, rate.least);
+    report_cell(r, "eta0 tried, largest", "OVE-SGD", PAPERS_NONE, rate.most);
     report_end(r);
     learned_free(&l);
     xsm_dataset_free(tenth);

@@ -176,6 +176,23 @@ static int32_t add_estimate(void *user, const xsm_progress *progress)
     return 0;
 }
 
+typedef struct stochastic_trial {
+    const papers *p;
+    const xsm_dataset *data;
+    const method *m;
+    plan how;
+} stochastic_trial;
+
+static double try_stochastic(void *user, double rate)
+{
+    stochastic_trial *t = user;
+    t->how.eta = rate;
+    learned l = learn(t->p, t->data, t->m, &t->how, NULL, NULL);
+    const double loss = l.diverged ? PAPERS_NONE : -ove_bound(l.model, t->data);
+    learned_free(&l);
+    return loss;
+}
+
 static void show_points(const papers *p, report *r)
 {
     static const method stochastic = {"OVE-SGD", "ove", BATCH, 1, NULL};
@@ -194,19 +211,10 @@ static void show_points(const papers *p, report *r)
                     distance_from(of[m].model, of[0].model));
     }
     plan how = {.epochs = STEPS * BATCH / POINTS, .factor = 0.99, .skip_train = true};
-    double best = -INFINITY, rate = 0;
-    for (size_t i = RATES_BELOW; i < RATES; i++) {
-        how.eta = rates[i];
-        learned l = learn(p, data, &stochastic, &how, NULL, NULL);
-        double bound = l.diverged ? -INFINITY : ove_bound(l.model, data);
-        if (bound > best) {
-            best = bound;
-            rate = rates[i];
-        }
-        learned_free(&l);
-    }
+    stochastic_trial trial = {p, data, &stochastic, how};
+    const rate_search rate = rate_find(p, &decades, stochastic.title, try_stochastic, &trial);
     along a = {bounds, 0};
-    how.eta = rate;
+    how.eta = rate.best;
     how.progress = add_estimate;
     how.progress_user = &a;
     learned l = learn(p, data, &stochastic, &how, NULL, NULL);

@@ -80,12 +80,14 @@ void figure_ove_alpha(const papers *p);
 void figure_ove_amazoncat(const papers *p);
 void figure_umax_table3(const papers *p);
 void figure_umax_rates(const papers *p);
+void figure_umax_start(const papers *p);
 void figure_ldgs_steps(const papers *p);
 void figure_ldgs_equal_time(const papers *p);
 void figure_ldgs_multiclass(const papers *p);
 void figure_ldgs_multilabel(const papers *p);
 void figure_umax_optimum(const papers *p);
 void figure_adversarial_eurlex(const papers *p);
+void figure_adversarial_penalty(const papers *p);
 void figure_adversarial_curves(const papers *p);
 void figure_ldgs_words(const papers *p);
 

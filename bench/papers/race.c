@@ -1,21 +1,46 @@
 /* A trainer that is stopped and continued: the model is evaluated at each stop. */
 #include "race.h"
 
+#include "data.h"
+
+#include <stdlib.h>
 #include <string.h>
 
-enum { HELD_OUT_MOST = 2000, EPOCHS_ENOUGH = 1000000 };
+enum { HELD_OUT_MOST = 2000, EPOCHS_ENOUGH = 1000000, HOLD_OUT_SEED = 3 };
 
 xsm_dataset *race_hold_out(data_pair *data)
 {
     xsm_dataset *held = NULL, *rest = NULL;
     xsm_error err = XSM_ERROR_INIT;
-    double share = data->rows / 10 > HELD_OUT_MOST ? (double)HELD_OUT_MOST / (double)data->rows : 0.1;
-    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    papers_check(xsm_dataset_split(data->train, share, 1, &held, &rest, &err), &err);
+    const uint64_t want = data->rows / 10 > HELD_OUT_MOST ? HELD_OUT_MOST : data->rows / 10;
+    const uint64_t *counts = papers_class_counts(data->train);
+    uint64_t *left = papers_memory(data->classes, sizeof *left), *order = papers_memory(data->rows, sizeof *order);
+    memcpy(left, counts, data->classes * sizeof *left);
+    bench_random random = {HOLD_OUT_SEED};
+    for (uint64_t i = 0; i < data->rows; i++) {
+        const uint64_t at = bench_below(&random, i + 1);
+        order[i] = order[at];
+        order[at] = i;
+    }
+    /* The first `want` rows of the order, less those that are the last of their class, go to the front. */
+    uint64_t out = 0;
+    for (uint64_t i = 0; i < data->rows && out < want; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        papers_check(xsm_dataset_get_row(data->train, order[i], &row, &err), &err);
+        if (left[row.labels[0]] > 1) {
+            left[row.labels[0]]--;
+            const uint64_t held_row = order[i];
+            order[i] = order[out];
+            order[out++] = held_row;
+        }
+    }
+    papers_check(xsm_dataset_select(data->train, order, out, &held, &err), &err);
+    papers_check(xsm_dataset_select(data->train, order + out, data->rows - out, &rest, &err), &err);
+    free(left);
+    free(order);
     xsm_dataset_free(data->train);
     data->train = rest;
-    papers_check(xsm_dataset_get_info(rest, &info, &err), &err);
-    data->rows = info.rows;
+    data->rows -= out;
     return held;
 }
 
@@ -59,13 +84,54 @@ static void add_point(const papers *p, race *r, const xsm_model *model, const xs
     r->accuracy[r->count++] = 1 - metrics.error;
 }
 
+/* Calls `set` for each "name=value" of a method's options; returns when all are done. */
+static void each_option(const racer *r, void (*set)(const racer *r, const char *name, const char *value, void *to),
+                        void *to)
+{
+    char *list = strdup(r->method->options ? r->method->options : ""), *rest = NULL;
+    if (!list) {
+        papers_fail("no memory for options");
+    }
+    for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
+        char *value = strchr(item, '=');
+        if (!value) {
+            papers_fail("'%s' is no option with a value", item);
+        }
+        *value = '\0';
+        set(r, item, value + 1, to);
+    }
+    free(list);
+}
+
+static const char of_sampler[] = "sampler.";
+
+static void make_sampler(const racer *r, const char *name, const char *value, void *to)
+{
+    const papers *p = to;
+    racer *made = (racer *)(uintptr_t)r;
+    xsm_error err = XSM_ERROR_INIT;
+    if (strcmp(name, "sampler") == 0) {
+        papers_check(xsm_sampler_new(p->context, value, &made->sampler, &err), &err);
+    } else if (strncmp(name, of_sampler, sizeof of_sampler - 1) == 0) {
+        papers_check(xsm_sampler_set(made->sampler, name + sizeof of_sampler - 1, value, &err), &err);
+    }
+}
+
+static void set_estimator(const racer *r, const char *name, const char *value, void *to)
+{
+    (void)r;
+    xsm_error err = XSM_ERROR_INIT;
+    if (strncmp(name, "sampler", sizeof "sampler" - 1) != 0) {
+        papers_check(xsm_estimator_set(to, name, value, &err), &err);
+    }
+}
+
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer)
 {
-    static const char option[] = "sampler=";
     xsm_error err = XSM_ERROR_INIT;
     racer r = {m, optimizer, NULL, 0, 0};
-    if (m->options && strncmp(m->options, option, sizeof option - 1) == 0) {
-        papers_check(xsm_sampler_new(p->context, m->options + sizeof option - 1, &r.sampler, &err), &err);
+    each_option(&r, make_sampler, (void *)(uintptr_t)p);
+    if (r.sampler) {
         double start = race_clock(p);
         papers_check(xsm_sampler_bind(r.sampler, data->train, &err), &err);
         r.fit = race_clock(p) - start;
@@ -100,6 +166,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     }
     papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
     papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
+    each_option(who, set_estimator, estimator);
     if (who->sampler) {
         papers_check(xsm_estimator_set_sampler(estimator, who->sampler, &err), &err);
     }

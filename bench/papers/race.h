@@ -15,7 +15,8 @@ typedef struct race {
     double seconds[RACE_POINTS], log_loss[RACE_POINTS], accuracy[RACE_POINTS];
 } race;
 
-/* A tenth of a set's training rows, at most 2,000, to choose settings on; they are removed from the training rows. */
+/* A tenth of a set's training rows at random, at most 2,000, to choose settings on; they are removed from the training
+ * rows, of which each class keeps one: a class that no row has could not be drawn by frequency. One label a row. */
 xsm_dataset *race_hold_out(data_pair *data);
 /* If there are more test rows than RACE_TEST_MOST, keeps a random selection of that size, because a curve has many
  * points. */
@@ -32,6 +33,7 @@ typedef struct racer {
 /* Seconds of a clock, or of processor time of all threads, according to the settings. */
 double race_clock(const papers *p);
 
+/* Of the method's options, `sampler=NAME` and `sampler.OPTION=VALUE` are its sampler's, the others the estimator's. */
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);
 void racer_free(racer *r);
 /* Trains a new model for the given seconds and evaluates it on `rows` at `points` times (RACE_POINTS at most), each

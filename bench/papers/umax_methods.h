@@ -17,8 +17,9 @@ typedef enum umax_method {
     UMAX_UMAX_5,
     UMAX_IMPLICIT,
     UMAX_IMPLICIT_5,
-    UMAX_TABLE3, /* the methods of the table; the others are only in the figures */
-    UMAX_RAMAN = UMAX_TABLE3,
+    UMAX_OTHER_SUM,           /* U-max on the sum of Raman et al. */
+    UMAX_TABLE3,              /* the methods of the table; the others are only in the figures */
+    UMAX_NCE_1 = UMAX_TABLE3, /* the paper's NCE (1,1) */
     UMAX_METHODS
 } umax_method;
 

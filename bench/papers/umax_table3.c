@@ -22,7 +22,8 @@ const method umax_methods[UMAX_METHODS] = {
     [UMAX_UMAX_5] = {"U-max m=5", "umax", 1, 5, NULL},
     [UMAX_IMPLICIT] = {"Implicit", "implicit", 1, 1, NULL},
     [UMAX_IMPLICIT_5] = {"Implicit m=5", "implicit", 1, 5, NULL},
-    [UMAX_RAMAN] = {"Raman", "raman", 1, 1, NULL},
+    [UMAX_OTHER_SUM] = {"U-max, Raman's sum", "raman", 1, 1, "delta=1,start=zero"},
+    [UMAX_NCE_1] = {"NCE n=m=1", "nce", 1, 1, NULL},
 };
 
 #define NONE PAPERS_NONE
@@ -37,22 +38,22 @@ typedef struct published {
 static const published sets[SETS] = {
     {"mnist",
      "MNIST",
-     {10, 10, 10, NONE, 0.01, 0.01, 10, 10, 0.1, NONE},
-     {1.552, 1.639, 1.554, NONE, 0.388, 0.388, 0.414, 0.414, 0.295, NONE},
-     {0.089, 0.095, 0.074, NONE, 0.090, 0.090, 0.059, 0.059, 0.081, NONE},
-     {5.73, 6.05, 5.74, NONE, 1.43, 1.43, 1.56, 1.56, 1, NONE}},
+     {10, 10, 10, NONE, 0.01, 0.01, 10, 10, 0.1, NONE, NONE},
+     {1.552, 1.639, 1.554, NONE, 0.388, 0.388, 0.414, 0.414, 0.295, NONE, NONE},
+     {0.089, 0.095, 0.074, NONE, 0.090, 0.090, 0.059, 0.059, 0.081, NONE, NONE},
+     {5.73, 6.05, 5.74, NONE, 1.43, 1.43, 1.56, 1.56, 1, NONE, NONE}},
     {"bibtex",
      "Bibtex",
-     {100, 100, 100, NONE, 0.01, 0.01, 0.1, 0.1, 10, NONE},
-     {4.211, 4.137, 4.157, NONE, 2.202, 2.202, 1.414, 1.414, 0.333, NONE},
-     {0.209, 0.135, 0.154, NONE, 0.371, 0.371, 0.314, 0.314, 0.095, NONE},
-     {29.03, 28.52, 32.71, NONE, 15.18, 15.18, 9.77, 9.77, 1, NONE}},
+     {100, 100, 100, NONE, 0.01, 0.01, 0.1, 0.1, 10, NONE, NONE},
+     {4.211, 4.137, 4.157, NONE, 2.202, 2.202, 1.414, 1.414, 0.333, NONE, NONE},
+     {0.209, 0.135, 0.154, NONE, 0.371, 0.371, 0.314, 0.314, 0.095, NONE, NONE},
+     {29.03, 28.52, 32.71, NONE, 15.18, 15.18, 9.77, 9.77, 1, NONE, NONE}},
     {"delicious",
      "Delicious",
-     {10, 1000, 1000, NONE, 0.001, 0.001, 0.01, 0.01, 0.01, NONE},
-     {5.658, 5.691, 5.644, NONE, 3.714, 3.714, 3.307, 3.307, 3.203, NONE},
-     {0.795, 0.828, 0.782, NONE, 0.767, 0.767, 0.752, 0.752, 0.768, NONE},
-     {1.90, 1.91, 1.89, NONE, 1.25, 1.25, 1.11, 1.11, 1, NONE}},
+     {10, 1000, 1000, NONE, 0.001, 0.001, 0.01, 0.01, 0.01, NONE, NONE},
+     {5.658, 5.691, 5.644, NONE, 3.714, 3.714, 3.307, 3.307, 3.203, NONE, NONE},
+     {0.795, 0.828, 0.782, NONE, 0.767, 0.767, 0.752, 0.752, 0.768, NONE, NONE},
+     {1.90, 1.91, 1.89, NONE, 1.25, 1.25, 1.11, 1.11, 1, NONE, NONE}},
 };
 
 /* log sum_k e^(p_k) - p_y, the mean over the rows: the log-loss if the probabilities were scores (logits). */
@@ -105,39 +106,64 @@ static void add_point(void *user, uint64_t epoch, const evaluation *train)
 
 /* The results of a method on one of the sets. */
 typedef struct result {
-    int best;       /* the learning rate with the least log-loss on the training rows, -1 for none */
-    int tenth;      /* the learning rate chosen by the authors' rule, -1 for none */
-    learned at;     /* the training at the best rate; its model is released */
-    history curve;  /* of it */
-    learned theirs; /* the same at the rate of the authors' rule */
+    rate_search search; /* for the least log-loss on the training rows */
+    double tenth;       /* the learning rate chosen by the authors' rule */
+    learned at;         /* the training at the best rate; its model is released */
+    several losses;     /* at the best rate, by seed */
+    history curve;      /* of the first */
+    learned theirs;     /* training at the authors' rate */
     double twice;
 } result;
+
+typedef struct trial {
+    const papers *p;
+    const data_pair *data;
+    const method *m;
+    double authors; /* their rate */
+    plan how;
+    result *r;
+} trial;
+
+static double try_rate(void *user, double rate)
+{
+    trial *t = user;
+    history curve = {.count = 0};
+    t->how.eta = rate;
+    learned l = learn(t->p, t->data->train, t->m, &t->how, add_point, &curve);
+    if (isfinite(t->authors) && fabs(t->authors - rate) < 1e-9 * rate) {
+        t->r->theirs = l;
+        t->r->twice = l.diverged ? PAPERS_NONE : log_loss_twice(l.model, t->data->train);
+    }
+    if (!l.diverged && (t->r->at.diverged || l.train.log_loss < t->r->at.train.log_loss)) {
+        t->r->at = l;
+        t->r->curve = curve;
+    }
+    learned_free(&l);
+    return l.train.log_loss;
+}
 
 static result run_method(const papers *p, const data_pair *data, const xsm_dataset *tenth, const method *m,
                          double authors)
 {
-    result r = {.best = -1, .tenth = -1, .twice = PAPERS_NONE};
-    double losses[RATES];
+    result r = {.tenth = PAPERS_NONE, .twice = PAPERS_NONE};
+    char who[80];
     plan how = {.epochs = p->quick ? 5 : EPOCHS, .factor = 0.9, .evaluations = POINTS, .test = data->test};
+    trial t = {p, data, m, authors, how, &r};
     r.at.diverged = r.theirs.diverged = true;
-    for (int i = RATES - 1; i >= RATES_BELOW || (i >= 0 && r.best < 0); i--) {
-        history curve = {.count = 0};
-        how.eta = rates[i];
-        learned l = learn(p, data->train, m, &how, add_point, &curve);
-        if (isfinite(authors) && fabs(authors - rates[i]) < 1e-9 * rates[i]) {
-            r.theirs = l;
-            r.twice = l.diverged ? PAPERS_NONE : log_loss_twice(l.model, data->train);
-        }
-        if (!l.diverged && (r.best < 0 || l.train.log_loss < r.at.train.log_loss)) {
-            r.best = i;
-            r.at = l;
-            r.curve = curve;
-        }
+    snprintf(who, sizeof who, "%s, %s", data->title, m->title);
+    r.search = rate_find(p, &decades, who, try_rate, &t);
+    how.evaluations = 0;
+    r.tenth = learn_rate(p, tenth, data->train, m, &how).best;
+    if (!r.at.diverged) {
+        several_add(&r.losses, r.at.train.log_loss);
+    }
+    how.test = NULL;
+    how.eta = r.search.best;
+    for (how.seed = 2; !p->quick && !r.at.diverged && how.seed <= SEEDS; how.seed++) {
+        learned l = learn(p, data->train, m, &how, NULL, NULL);
+        several_add(&r.losses, l.train.log_loss);
         learned_free(&l);
     }
-    how.evaluations = 0;
-    try_rates(p, tenth, data->train, m, &how, losses);
-    r.tenth = best_rate(losses);
     return r;
 }
 
@@ -162,15 +188,18 @@ static void put_all(report *r, const published *s, const result of[METHODS])
 {
     for (size_t m = 0; m < METHODS; m++) {
         const result *x = &of[m];
-        bool any = x->best >= 0;
-        put(r, s, "eta0", m, PAPERS_NONE, any ? rates[x->best] : PAPERS_NONE);
-        put(r, s, "train log-loss", m, s->log_loss[m], loss_of(&x->at));
-        put(r, s, "the same / Implicit's", m, s->ratio[m], loss_of(&x->at) / loss_of(&of[UMAX_IMPLICIT].at));
+        const double loss = several_mean(&x->losses);
+        put(r, s, "eta0", m, PAPERS_NONE, x->search.best);
+        put(r, s, "eta0 tried, least", m, PAPERS_NONE, x->search.least);
+        put(r, s, "eta0 tried, largest", m, PAPERS_NONE, x->search.most);
+        put(r, s, "train log-loss", m, s->log_loss[m], loss);
+        put(r, s, "train log-loss, spread", m, PAPERS_NONE, several_spread(&x->losses));
+        put(r, s, "the same / Implicit's", m, s->ratio[m], loss / several_mean(&of[UMAX_IMPLICIT].losses));
         put(r, s, "train error", m, s->error[m], error_of(&x->at));
-        put(r, s, "test log-loss", m, PAPERS_NONE, any ? x->at.test.log_loss : PAPERS_NONE);
-        put(r, s, "test error", m, PAPERS_NONE, any ? x->at.test.error : PAPERS_NONE);
-        put(r, s, "seconds", m, PAPERS_NONE, any ? x->at.seconds : PAPERS_NONE);
-        put(r, s, "eta0 by the authors' rule", m, s->eta[m], x->tenth >= 0 ? rates[x->tenth] : PAPERS_NONE);
+        put(r, s, "test log-loss", m, PAPERS_NONE, x->at.test.log_loss);
+        put(r, s, "test error", m, PAPERS_NONE, x->at.test.error);
+        put(r, s, "seconds", m, PAPERS_NONE, x->at.seconds);
+        put(r, s, "eta0 by the authors' rule", m, s->eta[m], x->tenth);
         if (isfinite(s->eta[m])) {
             put(r, s, "authors' eta0: train log-loss", m, m < BASELINES ? PAPERS_NONE : s->log_loss[m],
                 loss_of(&x->theirs));
@@ -213,8 +242,10 @@ static void run_set(const papers *p, report *r, const published *s)
 void figure_umax_table3(const papers *p)
 {
     report *r = report_new(p, "umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: log-loss after 50 epochs");
-    report_note(r, "Unit rows, first label, no bias, no ridge; rate eta0 x 0.9^epoch, eta0 the best of 10^-3..10^3 for "
-                   "the train log-loss.");
+    report_note(r,
+                "Unit rows, first label, no bias, no ridge; rate eta0 x 0.9^epoch, eta0 the best power of ten for the "
+                "train log-loss, which lies inside of those tried; u starts at 0 (umax_start has both starts).");
+    report_note(r, "Train log-loss: the mean of %d seeds, and their largest less their least.", (int)SEEDS);
     report_note(
         r, "OVE, NCE, IS, importance: n = 100 (a step takes the sum), m = 5; the others n = 1, m = 1 unless said.");
     report_note(r,
