@@ -1,23 +1,25 @@
 # Appendix A.2 of Bamler and Mandt 2020: the best accuracy on rows held out by learning rate.
 name = "adversarial_eurlex"
-width = 1000; height = 760
+width = 900; height = 640
 load scripts."/style.inc"
-set multiplot layout 2,2 margins 0.08, 0.98, 0.14, 0.955 spacing 0.09, 0.13
+columns = 2; rows = 2; below = 45; keyrows = 1
 sets = "made bibtex delicious corel5k"
 titles = "'EURLex-4K in shape' Bibtex Delicious Corel5k"
+set multiplot
 set logscale x
 set format x "%g"
-set xlabel "learning rate"
 set yrange [0:*]
-set key at screen 0.5, 0.005 center bottom horizontal maxrows 1
-do for [s=1:4] {
-    part = "-".word(sets, s)
-    if (there(part)) {
+do for [s=1:words(sets)] {
+    if (there("-".word(sets, s))) {
+        f = file("-".word(sets, s))
+        col = (s - 1) % columns; row = (s - 1) / columns
+        @PANEL
         set title word(titles, s)
-        set ylabel (s % 2 == 1 ? "best accuracy on rows held out" : "")
-        stats file(part) using 1 skip 1 nooutput
-        plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
-        unset key
+        set xlabel (row == rows - 1 ? "learning rate" : "")
+        set ylabel (col == 0 ? "best accuracy on rows held out" : "")
+        plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
     }
 }
+@LEGEND
+plot NaN notitle, for [i=2:columns_of(f)] keyentry with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6 title column_name(f,i)
 unset multiplot

@@ -129,8 +129,10 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
     papers_check(xsm_sampler_new(p->context, "tree", &tree, &err), &err);
     papers_check(xsm_sampler_bind(tree, data.train, &err), &err);
     char name[80];
-    snprintf(name, sizeof name, "adversarial_penalty-%s", folder);
-    curves *to = curves_new(p, name, "lambda");
+    snprintf(name, sizeof name, "adversarial_penalty-%s-log-loss", folder);
+    curves *losses = curves_new(p, name, "lambda");
+    snprintf(name, sizeof name, "adversarial_penalty-%s-accuracy", folder);
+    curves *accuracies = curves_new(p, name, "lambda");
     for (size_t m = 0; m < METHODS; m++) {
         double chosen = PAPERS_NONE, least = INFINITY;
         for (size_t i = 0; i < LAMBDAS; i++) {
@@ -159,7 +161,9 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
             put(r, title, lambdas[i], "learning rates tried, least", column, rate.least);
             put(r, title, lambdas[i], "learning rates tried, largest", column, rate.most);
             /* A logarithmic axis has no zero. */
-            curves_point(to, methods[m].title, lambdas[i] > 0 ? lambdas[i] : 1e-5, several_mean(&loss));
+            const double x = lambdas[i] > 0 ? lambdas[i] : 1e-5;
+            several_point(&loss, losses, column, x);
+            several_point(&accuracy, accuracies, column, x);
             if (t.best_held.log_loss < least) {
                 least = t.best_held.log_loss;
                 chosen = lambdas[i];
@@ -171,7 +175,8 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
         snprintf(row, sizeof row, "%s, lambda chosen", title);
         report_cell(r, row, methods[m].title, PAPERS_NONE, chosen);
     }
-    curves_end(to);
+    curves_end(losses);
+    curves_end(accuracies);
     xsm_sampler_free(tree);
     xsm_dataset_free(held);
     data_free(&data);

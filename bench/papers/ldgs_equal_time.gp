@@ -1,21 +1,27 @@
 # Figure 1 of Yen et al. 2018: accuracy against time at 672 thousand classes, on training rows and on new images.
 name = "ldgs_equal_time"
-width = 1000; height = 520
+width = 900; height = 430
 load scripts."/style.inc"
-set multiplot layout 1,2 margins 0.07, 0.985, 0.32, 0.92 spacing 0.08, 0.1
-set key at screen 0.5, 0.01 center bottom horizontal maxrows 3 samplen 2
-set xlabel "seconds of training"
+columns = 2; below = 82; keyrows = 3
+parts = "train new"
+titles = "'training rows' 'new images of the same identities'"
+xlabels = "'seconds of training' 'seconds of training'"
+set multiplot
 set ylabel "right, %"
-set logscale x
 set format x "%g"
 set yrange [0:*]
 do for [s=1:2] {
-    part = "-".word("train new", s)
-    if (there(part)) {
-        set title (s == 1 ? "training rows" : "new images of the same identities")
-        stats file(part) using 1 skip 1 nooutput
-        plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
-        unset key
+    if (there("-".word(parts, s))) {
+        f = file("-".word(parts, s))
+        col = s - 1
+        @PANEL
+        set title word(titles, s)
+        set xlabel word(xlabels, s)
+        if (1) { set logscale x }
+        plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
+        set ylabel ""
     }
 }
+@LEGEND
+plot NaN notitle, for [i=2:columns_of(f)] keyentry with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6 title column_name(f,i)
 unset multiplot

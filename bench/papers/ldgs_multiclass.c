@@ -25,9 +25,9 @@ static void learn_all(const papers *p, report *r, bool families)
     snprintf(mips, sizeof mips, "candidates=%u,index.clusters=100,startup=%u", few, startup);
     snprintf(decomposed, sizeof decomposed, "%s,blocks=%d", mips, BLOCKS);
     const method methods[METHODS] = {{"Softmax", "softmax", 10, 0, NULL},
-                                     {"Sampled-Softmax, paper's", "sampled-softmax", 10, 0, plain},
+                                     {"Sampled-Softmax (paper's)", "sampled-softmax", 10, 0, plain},
                                      {"Sampled-Softmax", "sampled-softmax", 10, 0, sampled},
-                                     {"Sampled-Softmax, shared", "sampled-softmax", 10, 0, shared},
+                                     {"Sampled-Softmax (shared)", "sampled-softmax", 10, 0, shared},
                                      {"Margin", "margin", 10, 0, NULL},
                                      {"MIPS", "mips", 10, 0, mips},
                                      {"Decomp-MIPS", "decomp-mips", 10, 0, decomposed}};

@@ -1,19 +1,27 @@
 # Figure 1 of Yen et al. 2018: accuracy on the training rows by epoch and by time.
 name = "ldgs_multiclass"
-width = 1000; height = 460
+width = 900; height = 400
 load scripts."/style.inc"
-set multiplot layout 1,2 margins 0.08, 0.98, 0.22, 0.93 spacing 0.08, 0.1
-set key at screen 0.5, 0.02 center bottom horizontal maxrows 1 samplen 2 width -2
+columns = 2; below = 62; keyrows = 2
+parts = "epochs seconds"
+titles = "'by epoch' 'by time'"
+xlabels = "'epoch' 'seconds of training'"
+set multiplot
 set ylabel "right on the training rows, %"
-part = "-epochs"
-set xlabel "epoch"
-stats file(part) using 1 skip 1 nooutput
-plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
-unset key
-part = "-seconds"
-set xlabel "seconds of training"
-set ylabel ""
-set logscale x
 set format x "%g"
-plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 notitle
+
+do for [s=1:2] {
+    if (there("-".word(parts, s))) {
+        f = file("-".word(parts, s))
+        col = s - 1
+        @PANEL
+        set title word(titles, s)
+        set xlabel word(xlabels, s)
+        if (s == 2) { set logscale x }
+        plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
+        set ylabel ""
+    }
+}
+@LEGEND
+plot NaN notitle, for [i=2:columns_of(f)] keyentry with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6 title column_name(f,i)
 unset multiplot

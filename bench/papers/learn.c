@@ -186,15 +186,30 @@ double several_mean(const several *s)
     return s->count ? sum / s->count : PAPERS_NONE;
 }
 
-double several_spread(const several *s)
+/* +1: the largest, -1: the least; NaN if a value is not finite. */
+static double several_end(const several *s, double sign)
 {
-    double least = INFINITY, most = -INFINITY;
+    double most = -INFINITY;
     for (int i = 0; i < s->count; i++) {
         if (!isfinite(s->value[i])) {
             return PAPERS_NONE;
         }
-        least = s->value[i] < least ? s->value[i] : least;
-        most = s->value[i] > most ? s->value[i] : most;
+        most = sign * s->value[i] > most ? sign * s->value[i] : most;
     }
-    return s->count ? most - least : PAPERS_NONE;
+    return s->count ? sign * most : PAPERS_NONE;
+}
+
+double several_spread(const several *s)
+{
+    return several_end(s, 1) - several_end(s, -1);
+}
+
+void several_point(const several *s, curves *to, const char *column, double x)
+{
+    char end[100];
+    curves_point(to, column, x, several_mean(s));
+    snprintf(end, sizeof end, "%s least", column);
+    curves_point(to, end, x, several_end(s, -1));
+    snprintf(end, sizeof end, "%s most", column);
+    curves_point(to, end, x, several_end(s, 1));
 }

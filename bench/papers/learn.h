@@ -97,6 +97,8 @@ typedef struct several {
 void several_add(several *s, double value);
 double several_mean(const several *s);
 double several_spread(const several *s);
+/* Adds the mean to a column, and the least and the largest to the two columns after it: NAME, NAME least, NAME most. */
+void several_point(const several *s, curves *to, const char *column, double x);
 
 /* -- all rows at once */
 

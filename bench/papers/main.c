@@ -13,32 +13,42 @@
 #include <sys/stat.h>
 
 static const figure figures[] = {
-    {"ove_toy", "Titsias 2016, Figure 1: softmax, one-vs-each and Bouchard's bound on 200 points", figure_ove_toy},
+    {"ove_toy", "Titsias 2016, Figure 1: softmax, one-vs-each and Bouchard's bound on 200 points", figure_ove_toy,
+     false, false},
     {"ove_nonparametric", "Titsias 2016, Figure 2: probabilities of 10,000 values by doubly stochastic OVE",
-     figure_ove_nonparametric},
-    {"ove_table2", "Titsias 2016, Table 2: the bounds' optima on MNIST, 20NEWS, BIBTEX", figure_ove_table2},
-    {"ove_alpha", "Titsias 2016, Table 2: BOUCHARD's distance from SOFT on MNIST by how alpha moves", figure_ove_alpha},
-    {"ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape", figure_ove_amazoncat},
+     figure_ove_nonparametric, false, false},
+    {"ove_table2", "Titsias 2016, Table 2: the bounds' optima on MNIST, 20NEWS, BIBTEX", figure_ove_table2, false,
+     false},
+    {"ove_alpha", "Titsias 2016, Table 2: BOUCHARD's distance from SOFT on MNIST by how alpha moves", figure_ove_alpha,
+     false, false},
+    {"ove_amazoncat", "Titsias 2016, section 4.2: OVE-SGD on data of AmazonCat-13K's shape", figure_ove_amazoncat,
+     false, false},
     {"umax_table3", "Fagan and Iyengar 2018, Table 3 and Figure 1: methods after 50 epochs, honestly evaluated",
-     figure_umax_table3},
-    {"umax_rates", "Fagan and Iyengar 2018, Figure 3: log-loss against the learning rate", figure_umax_rates},
-    {"umax_start", "Fagan and Iyengar 2018, Figure 2: both double sums, from both starts of u", figure_umax_start},
-    {"ldgs_steps", "Yen et al. 2018, Figure 1: what a step costs at 672 thousand classes", figure_ldgs_steps},
+     figure_umax_table3, false, false},
+    {"umax_rates", "Fagan and Iyengar 2018, Figure 3: log-loss against the learning rate", figure_umax_rates, false,
+     false},
+    {"umax_start", "Fagan and Iyengar 2018, Figure 2: both double sums, from both starts of u", figure_umax_start,
+     false, false},
+    {"ldgs_steps", "Yen et al. 2018, Figure 1: what a step costs at 672 thousand classes", figure_ldgs_steps, false,
+     false},
     {"ldgs_equal_time", "Yen et al. 2018, Figure 1: accuracy against time at 672 thousand classes",
-     figure_ldgs_equal_time},
+     figure_ldgs_equal_time, true, false},
     {"ldgs_multiclass", "Yen et al. 2018, Figure 1 on faces of that form: accuracy by epoch and by time",
-     figure_ldgs_multiclass},
+     figure_ldgs_multiclass, false, false},
     {"ldgs_multilabel", "Yen et al. 2018, Figure 2: documents with several labels, by epoch and by time",
-     figure_ldgs_multilabel},
-    {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum},
+     figure_ldgs_multilabel, false, true},
+    {"umax_optimum", "how far from the exact optimum the methods end with rates that fall as 1/t", figure_umax_optimum,
+     false, false},
     {"adversarial_eurlex", "Bamler and Mandt 2020, appendix A.2: the exact softmax against negative sampling",
-     figure_adversarial_eurlex},
+     figure_adversarial_eurlex, false, false},
     {"adversarial_penalty", "Bamler and Mandt 2020, eq. 6: the penalty lambda, with the tree and NCE",
-     figure_adversarial_penalty},
+     figure_adversarial_penalty, false, false},
     {"adversarial_curves", "Bamler and Mandt 2020, Figure 1: test accuracy and log-likelihood against time",
-     figure_adversarial_curves},
+     figure_adversarial_curves, true, true},
     {"ldgs_words", "Yen et al. 2018, Figure 3 in shape: the collapsed skip-gram objective by epoch and time",
-     figure_ldgs_words},
+     figure_ldgs_words, false, false},
+    {"estimators_time", "which estimator: log-loss on test rows against training time, five real sets",
+     figure_estimators_time, true, true},
 };
 enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
 
@@ -60,8 +70,8 @@ static _Noreturn void usage(const char *what, const char *which)
 {
     fprintf(stderr,
             "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, for "
-            "adversarial_curves and ldgs_multilabel --sets NAME,..., for adversarial_curves and ldgs_equal_time "
-            "--only METHOD,..., --budget SECONDS, --scale N, --processor, and\n",
+            "adversarial_curves, estimators_time and ldgs_multilabel --sets NAME,..., for adversarial_curves, "
+            "estimators_time and ldgs_equal_time --only METHOD,..., --budget SECONDS, --scale N, --processor, and\n",
             what, which);
     list(stderr);
     exit(2);
@@ -164,16 +174,14 @@ static arguments read_arguments(int argc, char **argv)
     /* Options are for the figures that take them, of which there must be one. */
     bool races = false, has_sets = false;
     for (size_t i = 0; i < FIGURES; i++) {
-        races |=
-            a.wanted[i] && (figures[i].run == figure_adversarial_curves || figures[i].run == figure_ldgs_equal_time);
-        has_sets |=
-            a.wanted[i] && (figures[i].run == figure_adversarial_curves || figures[i].run == figure_ldgs_multilabel);
+        races |= a.wanted[i] && figures[i].races;
+        has_sets |= a.wanted[i] && figures[i].has_sets;
     }
     if (racing && !races) {
-        usage("only adversarial_curves and ldgs_equal_time take", racing);
+        usage("only adversarial_curves, estimators_time and ldgs_equal_time take", racing);
     }
     if (choosing && !has_sets) {
-        usage("only adversarial_curves and ldgs_multilabel take", choosing);
+        usage("only adversarial_curves, estimators_time and ldgs_multilabel take", choosing);
     }
     return a;
 }

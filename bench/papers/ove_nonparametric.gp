@@ -1,6 +1,6 @@
 # Figure 2 of Titsias 2016: exact and estimated probabilities of the values, and the error over the steps.
 name = "ove_nonparametric"
-width = 1200; height = 380
+width = 900; height = 330
 load scripts."/style.inc"
 set multiplot layout 1,3 margins 0.075, 0.985, 0.15, 0.9 spacing 0.085, 0
 unset key

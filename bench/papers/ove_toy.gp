@@ -1,6 +1,6 @@
 # Figure 1 of Titsias 2016: probabilities, decision boundaries, and bounds.
 name = "ove_toy"
-width = 1200; height = 400
+width = 900; height = 360
 load scripts."/style.inc"
 set multiplot layout 1,3 margins 0.055, 0.975, 0.15, 0.9 spacing 0.06, 0
 set title "(a) estimated probabilities of ten values"
@@ -11,7 +11,8 @@ set style fill solid 0.9 noborder
 set yrange [0:*]
 set xtics nomirror
 set key top right
-plot for [i=2:4] file("-values") using i:xtic(1) linetype i-1 title columnheader(i)
+f = file("-values")
+plot for [i=2:4] f using i:xtic(1) skip 1 linecolor rgb colour(column_name(f,i)) title column_name(f,i)
 set title "(b) five classes, decision boundaries"
 set xlabel "x_1"
 set ylabel "x_2" offset 1.5
@@ -22,8 +23,8 @@ set xtics 1 mirror
 set ytics 1
 set key top right samplen 2
 plot for [i=2:6] file("-points") using 1:i with points linecolor rgb "#999999" pointtype i*2-3 pointsize 0.5 notitle, \
-     for [i=2:4] file("-boundaries") using (0):(0):(column(i) > 0 ? 5*cos($1) : NaN):(5*sin($1)) with vectors nohead \
-         linetype i-1 linewidth 1.5 title columnheader(i)
+     for [i=2:4] file("-boundaries") using (0):(0):(column(i) > 0 ? 5*cos($1) : NaN):(5*sin($1)) skip 1 with vectors nohead \
+         linecolor rgb colour(column_name(file("-boundaries"),i)) linewidth 1.5 title column_name(file("-boundaries"),i)
 set title "(c) maximised log likelihood and bounds"
 set xrange [0:10000]
 set yrange [-180:-20]
@@ -32,6 +33,7 @@ set ytics autofreq
 set xlabel "iteration"
 set ylabel "log likelihood or bound" offset 0
 set key bottom right
-plot file("-bounds") using 1:5 with lines linetype 5 linewidth 1 title columnheader(5), \
-     for [i=2:4] file("-bounds") using 1:i with lines linetype i-1 linewidth 1.5 title columnheader(i)
+f = file("-bounds")
+plot f using 1:5 skip 1 with lines linecolor rgb orange linewidth 1 title column_name(f,5), \
+     for [i=2:4] f using 1:i skip 1 with lines linecolor rgb colour(column_name(f,i)) linewidth 1.5 title column_name(f,i)
 unset multiplot

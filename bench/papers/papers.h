@@ -26,6 +26,7 @@ typedef struct papers {
 typedef struct figure {
     const char *name, *summary;
     void (*run)(const papers *p);
+    bool races, has_sets; /* takes --only, --budget, --scale and --processor; takes --sets */
 } figure;
 
 /* Ends the program with exit status 1 if a call failed; otherwise it does nothing. */
@@ -90,5 +91,6 @@ void figure_adversarial_eurlex(const papers *p);
 void figure_adversarial_penalty(const papers *p);
 void figure_adversarial_curves(const papers *p);
 void figure_ldgs_words(const papers *p);
+void figure_estimators_time(const papers *p);
 
 #endif

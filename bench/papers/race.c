@@ -165,7 +165,9 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
         parameters.bias[k] = (float)who->bias;
     }
     papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
-    papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
+    if (who->method->negatives > 0) {
+        papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
+    }
     each_option(who, set_estimator, estimator);
     if (who->sampler) {
         papers_check(xsm_estimator_set_sampler(estimator, who->sampler, &err), &err);

@@ -18,7 +18,7 @@ static const method bound = {"OVE, L-BFGS", "ove", 1, 0, "negatives=all"};
 static const method methods[SAMPLED] = {
     {"Implicit m=20", "implicit", 1, 20, NULL},
     {"U-max m=20", "umax", 1, 20, NULL},
-    {"U-max, Raman's sum m=20", "raman", 1, 20, "delta=1,start=zero"},
+    {"U-max (Raman's sum) m=20", "raman", 1, 20, "delta=1,start=zero"},
     {"OVE m=20", "ove", 1, 20, NULL},
     {"NCE m=20", "nce", 1, 20, NULL},
     {"IS m=20", "sampled-softmax", 1, 20, NULL},

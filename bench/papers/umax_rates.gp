@@ -1,41 +1,27 @@
-# Figures 2 and 3 of Fagan and Iyengar 2018: log-loss on the training rows by initial learning rate, and by epoch for the
-# two double sums.
+# Figure 3 of Fagan and Iyengar 2018: log-loss on the training rows by initial learning rate.
 name = "umax_rates"
-width = 1000; height = 820
+width = 900; height = 430
 load scripts."/style.inc"
-set multiplot layout 2,2 margins 0.08, 0.98, 0.19, 0.955 spacing 0.08, 0.13
+columns = 2; rows = 1; below = 62; keyrows = 2
 sets = "bibtex delicious"
 titles = "Bibtex Delicious"
-set xlabel "initial learning rate eta0"
+set multiplot
 set logscale xy
-set yrange [*:1000]
+set yrange [*:100]
 set format x "10^{%L}"
-set key at screen 0.5, 0.07 center bottom horizontal maxrows 1
-do for [s=1:2] {
-    part = "-".word(sets, s)
-    if (there(part)) {
+set format y "%g"
+set ytics add (0.02, 0.05, 0.2, 0.5, 2, 5, 20, 50)
+do for [s=1:words(sets)] {
+    if (there("-".word(sets, s))) {
+        f = file("-".word(sets, s))
+        col = (s - 1) % columns; row = (s - 1) / columns
+        @PANEL
         set title word(titles, s)
-        set ylabel (s == 1 ? "train log-loss after 50 epochs" : "")
-        stats file(part) using 1 skip 1 nooutput
-        plot for [i=2:STATS_columns] file(part) using 1:i with linespoints linetype i-1 title columnheader(i)
-        unset key
+        set xlabel (row == rows - 1 ? "initial learning rate eta0" : "")
+        set ylabel (col == 0 ? "log-loss after 50 epochs, training rows" : "")
+        plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
     }
 }
-unset logscale x
-set yrange [*:*]
-set format x "%g"
-set xlabel "epoch"
-set key at screen 0.5, 0.005 center bottom horizontal maxrows 1
-do for [s=1:2] {
-    part = "-".word(sets, s)."-epochs"
-    if (there(part)) {
-        set title word(titles, s).": the double sums"
-        set ylabel (s == 1 ? "train log-loss" : "")
-        plot for [i=0:2] file(part) using 1:(column(sprintf("U-max %s", word("0.01 0.1 1", i+1)))) with linespoints \
-                 linetype i+1 title sprintf("U-max, eta0 %s", word("0.01 0.1 1", i+1)), \
-             for [i=0:2] file(part) using 1:(column(sprintf("Raman %s", word("0.001 0.01 0.1", i+1)))) with linespoints \
-                 linetype i+1 dashtype 2 title sprintf("Raman, eta0 %s", word("0.001 0.01 0.1", i+1))
-        unset key
-    }
-}
+@LEGEND
+plot NaN notitle, for [i=2:columns_of(f)] keyentry with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6 title column_name(f,i)
 unset multiplot

@@ -22,7 +22,7 @@ const method umax_methods[UMAX_METHODS] = {
     [UMAX_UMAX_5] = {"U-max m=5", "umax", 1, 5, NULL},
     [UMAX_IMPLICIT] = {"Implicit", "implicit", 1, 1, NULL},
     [UMAX_IMPLICIT_5] = {"Implicit m=5", "implicit", 1, 5, NULL},
-    [UMAX_OTHER_SUM] = {"U-max, Raman's sum", "raman", 1, 1, "delta=1,start=zero"},
+    [UMAX_OTHER_SUM] = {"U-max (Raman's sum)", "raman", 1, 1, "delta=1,start=zero"},
     [UMAX_NCE_1] = {"NCE n=m=1", "nce", 1, 1, NULL},
 };
 

@@ -1,0 +1,143 @@
+#!/usr/bin/python3
+"""Compares the numbers of the papers' pages with those of a run: check.sh calls this.
+
+    check.py RUN.json PAGE.md...
+
+RUN.json is what `sh bench/papers/run.sh all --json` prints. A table of a page is compared if the line before it says which
+cells it shows, as a comment that no reader sees:
+
+    <!-- cells FIGURE: row "Bibtex, $c", column "$r" within 2 % -->
+
+$r is the text of the table's first column, $c that of its head, both without markup. A number in brackets is the paper's.
+A number may be as far from the run's as its last digit is worth, or as the bound says; numbers of columns or rows whose
+name is a time ("s", "seconds", "ms", "us") are free, and so are all numbers of a table `within free`. `ratio N` allows a
+factor of N either way. A table whose numbers no run gives is named by
+
+    <!-- no run: WHY -->
+
+The status is 1 if a number differs, is of no cell, or stands in a table that says neither.
+"""
+import json
+import math
+import re
+import sys
+
+CELLS = re.compile(r'<!-- cells (\S+): row "([^"]*)", column "([^"]*)"(?: within (free|[\d.]+ %))?(?: ratio ([\d.]+))? -->')
+NO_RUN = re.compile(r"<!-- no run: (.*) -->")
+NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|-?\.\d+")
+TIMES = {"s", "seconds", "ms", "us", "minutes"}
+
+
+def plain(text):
+    return re.sub(r"[*`]|</?b>|\\(?=@)", "", text).strip()
+
+
+def value_of(text):
+    """A number as it is printed, and what its last digit is worth."""
+    text = text.replace(",", "")
+    mantissa = text.split("e")[0]
+    digits = len(mantissa.split(".")[1]) if "." in mantissa else 0
+    scale = 10.0 ** int(text.split("e")[1]) if "e" in text else 1.0
+    return float(text), 0.5 * 10.0 ** -digits * scale
+
+
+def cells_of(line):
+    return [plain(c) for c in line.strip().strip("|").split("|")]
+
+
+class Check:
+    def __init__(self, run):
+        self.cells = {}
+        for line in open(run, encoding="utf-8"):
+            if line.startswith("{"):
+                c = json.loads(line)
+                self.cells[c["figure"], c["row"], c["column"]] = c
+        self.figures = {f for f, _, _ in self.cells}
+        self.compared = self.free = self.without = 0
+        self.missing = set()
+        self.wrong = []
+
+    def number(self, where, text, want, bound, ratio, free):
+        value, slack = value_of(text)
+        if free:
+            self.free += 1
+            return
+        self.compared += 1
+        if want is None:
+            self.wrong.append(f"{where}: {text}, where the run has none")
+        elif ratio:
+            if not (value > 0 and want > 0 and abs(math.log(value / want)) <= math.log(ratio)):
+                self.wrong.append(f"{where}: {text}, not within a factor of {ratio} of the run's {want:.4g}")
+        elif abs(value - want) > slack * 1.000001 + bound * abs(want):
+            self.wrong.append(f"{where}: {text}, but the run has {want:.4g}")
+
+    def cell(self, where, note, first, head, text):
+        figure, row, column, within, ratio = note.groups()
+        free = within == "free" or any(plain(t).split(", ")[-1] in TIMES for t in (first, head))
+        bound = 0.0 if not within or free else float(within[:-2]) / 100
+        numbers = NUMBER.findall(text.split("(")[0])
+        bracket = re.search(r"\(([^)]*)\)", text)
+        if not numbers and text not in ("-",) and not bracket:
+            return
+        key = (figure, row.replace("$r", first).replace("$c", head), column.replace("$r", first).replace("$c", head))
+        c = self.cells.get(key)
+        if c is None:
+            self.wrong.append(f"{where}: {text}: no run gives {key[0]}: '{key[1]}', '{key[2]}'")
+            return
+        if text.split("(")[0].strip() == "-":
+            self.compared += 1
+            if c["ours"] is not None:
+                self.wrong.append(f"{where}: -, but the run has {c['ours']:.4g}")
+        elif numbers:
+            self.number(where, numbers[0], c["ours"], bound, ratio and float(ratio), free)
+        if bracket and NUMBER.search(bracket.group(1)):
+            self.number(where, NUMBER.search(bracket.group(1)).group(0), c["paper"], 0, None, False)
+
+    def page(self, path):
+        name = path.rsplit("/", 1)[-1]
+        note = why = head = None
+        for n, line in enumerate(open(path, encoding="utf-8"), 1):
+            if line.startswith("<!--"):
+                note, why = CELLS.match(line), NO_RUN.match(line)
+                if not note and not why:
+                    self.wrong.append(f"{name}:{n}: a comment that says nothing of cells: {line.strip()}")
+                if note and note.group(1) not in self.figures:
+                    self.missing.add(note.group(1))
+                head = None
+            elif not line.startswith("|"):
+                if line.strip():
+                    note = why = None
+                head = None
+            elif head is None:
+                head = cells_of(line)
+            elif not re.match(r"^\|[-| :]+\|$", line.strip()):
+                row = cells_of(line)
+                for i, text in enumerate(row[1:], 1):
+                    where = f"{name}:{n}"
+                    if note and note.group(1) in self.missing:
+                        self.without += bool(NUMBER.search(text))
+                    elif note:
+                        self.cell(where, note, row[0], head[i] if i < len(head) else "", text)
+                    elif why:
+                        self.without += bool(NUMBER.search(text))
+                    elif NUMBER.search(text):
+                        self.wrong.append(f"{where}: {text}: no run gives it, and the table says neither whence nor why")
+                if why and row == row and not hasattr(self, f"said {name} {why.group(1)}"):
+                    setattr(self, f"said {name} {why.group(1)}", True)
+                    print(f"{name}:{n}: no run gives this table: {why.group(1)}")
+
+
+def main():
+    check = Check(sys.argv[1])
+    for path in sys.argv[2:]:
+        check.page(path)
+    for figure in sorted(check.missing):
+        print(f"the run has no {figure}: its numbers are not compared")
+    for line in check.wrong:
+        print(line)
+    print(f"{check.compared} numbers compared, {len(check.wrong)} differ or have no cell; {check.free} free (times); "
+          f"{check.without} that this run does not give")
+    sys.exit(1 if check.wrong else 0)
+
+
+main()
