@@ -34,10 +34,10 @@
 #define XSMI_LAST_xsm_fit_options reserved
 #define XSMI_LAST_xsm_fit_result reserved
 #define XSMI_LAST_xsm_gradient_view row_bound
-#define XSMI_LAST_xsm_index_block list_stride
+#define XSMI_LAST_xsm_index_block reserved
 #define XSMI_LAST_xsm_index_check_options set
 #define XSMI_LAST_xsm_index_info name
-#define XSMI_LAST_xsm_index_ops restore
+#define XSMI_LAST_xsm_index_ops next
 #define XSMI_LAST_xsm_index_rows bias
 #define XSMI_LAST_xsm_index_search probed
 #define XSMI_LAST_xsm_index_source reserved

@@ -1,5 +1,5 @@
 /* The conformance suite for indexes' tables, on synthetic problems (ext/index.h says what it tests). */
-#include "index/index.h"
+#include "check/index.h"
 
 #include "base/arena.h"
 #include "base/entry.h"
@@ -10,38 +10,11 @@
 #include <math.h>
 #include <string.h>
 
-enum { QUERIES = 70, TOP = 10 }; /* more queries than a block has */
+enum { QUERIES = XSMI_TRIAL_QUERIES, TOP = XSMI_TRIAL_TOP };
+enum { BIASED = XSMI_TRIAL_BIASED, EQUAL = XSMI_TRIAL_EQUAL, ZEROS = XSMI_TRIAL_ZEROS, KINDS = 8 };
 
-typedef struct problem {
-    xsm_context *context;
-    const xsm_index_ops *ops;
-    const xsm_index_check_options *options;
-    uint32_t rows, width;
-    int kind; /* sum of the values below */
-    float *x, *bias, *queries;
-    /* [QUERIES][top] and [QUERIES] of two searches */
-    uint32_t *classes[2], *lengths[2];
-    float *scores[2];
-    uint32_t top;
-} problem;
-
-enum { BIASED = 1, EQUAL = 2, ZEROS = 4, KINDS = 8 };
-
-/* Reports an error of the table. */
-#define FAULT(p, err, ...) fault(p, err, __VA_ARGS__)
-static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static xsm_status fault(const problem *p, xsm_error *err, const char *format, ...)
-{
-    char what[160];
-    va_list args;
-    va_start(args, format);
-    xsmi_format_line(what, sizeof what, format, args);
-    va_end(args);
-    return xsmi_fail(err, XSM_ERROR_DATA, "index '%s', %u rows of %u numbers%s%s%s: %s", p->ops->name, p->rows,
-                     p->width, p->kind & BIASED ? " with a bias" : "", p->kind & EQUAL ? ", some equal" : "",
-                     p->kind & ZEROS ? ", some of zeros" : "", what);
-}
+typedef xsmi_index_trial problem;
+#define FAULT(p, err, ...) xsmi_index_fault(p, err, __VA_ARGS__)
 
 /* Approximately normal: the sum of four uniform numbers. */
 static float number(xsmi_stream *s)
@@ -67,19 +40,6 @@ static void fill_row(problem *p, xsmi_stream *s, uint32_t k)
         memset(row, 0, p->width * sizeof *row);
     }
     p->bias[k] = (p->kind & EQUAL) && k % 3 == 1 ? p->bias[0] : number(s);
-}
-
-static double score_of(const problem *p, uint32_t query, uint32_t k, double *size)
-{
-    double sum = p->kind & BIASED ? (double)p->bias[k] : 0, row_square = 1, query_square = 1;
-    for (uint32_t j = 0; j < p->width; j++) {
-        double a = (double)p->x[(size_t)k * p->width + j], b = (double)p->queries[query * p->width + j];
-        sum += a * b;
-        row_square += a * a;
-        query_square += b * b;
-    }
-    *size = sqrt(row_square * query_square);
-    return sum;
 }
 
 /* Some of the queries, and the length of their lists. */
@@ -115,7 +75,7 @@ static xsm_status check_lists(const problem *p, int of, uint32_t top, const floa
         const uint32_t *classes = p->classes[of] + (size_t)i * top;
         const float *scores = p->scores[of] + (size_t)i * top;
         for (uint32_t j = 0; j < p->lengths[of][i]; j++) {
-            double size, want = score_of(p, i, classes[j], &size);
+            double size, want = xsmi_index_trial_score(p, i, classes[j], &size);
             if (!(fabs((double)scores[j] - want) <= p->options->tolerance * size)) {
                 return FAULT(p, err, "row %u scores %g, not %g", classes[j], want, (double)scores[j]);
             }
@@ -275,7 +235,8 @@ static xsm_status try_searches(problem *p, xsm_index *x, xsm_error *err)
         return FAULT(p, err, "nothing is above a threshold that lies below the best");
     }
     XSMI_TRY(search(p, x, search_all(p->top), 1, err));
-    return check_lists(p, 1, p->top, NULL, err);
+    XSMI_TRY(check_lists(p, 1, p->top, NULL, err));
+    return xsmi_index_try_next(p, x, err);
 }
 
 static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
@@ -314,6 +275,9 @@ static xsm_status try_problem(problem *p, xsmi_stream *stream, xsm_error *err)
             status = build(p, other, &x, err);
             if (status == XSM_OK) {
                 status = search(p, x, search_all(top), threads > 1, err);
+                if (status == XSM_OK && threads == 2) {
+                    status = xsmi_index_try_cursors(p, x, other, err);
+                }
                 xsm_index_free(x);
             }
             xsm_context_free(other);

@@ -100,58 +100,22 @@ static size_t scratch(const void *state, uint32_t top)
     return arena.used;
 }
 
-/* Offers a tile to the lists of its queries; `least` are the worst scores in full lists. */
-static void add_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists,
-                     float *least)
-{
-    for (uint32_t c = 0; c < classes; c++) {
-        const float *scores = tile + c * XSMI_LANES;
-        uint32_t any = 0;
-        for (uint32_t l = 0; l < XSMI_LANES; l++) {
-            any |= scores[l] > least[l];
-        }
-        for (uint32_t l = 0; any && l < queries; l++) {
-            if (scores[l] > least[l]) {
-                xsmi_top_offer(&lists[l], scores[l], first + c);
-                least[l] = XSMI_MAX(lists[l].score[0], least[l]);
-            }
-        }
-    }
-}
+/* -- searches ------------------------------------------------------------------------------------------------------ */
 
-/* Copies a tile to lists that are long enough for every row. */
-static void copy_tile(const float *tile, uint32_t classes, uint32_t first, uint32_t queries, const xsmi_top *lists)
-{
-    for (uint32_t l = 0; l < queries; l++) {
-        for (uint32_t c = 0; c < classes; c++) {
-            lists[l].score[first + c] = tile[c * XSMI_LANES + l];
-            lists[l].class_of[first + c] = first + c;
-        }
-    }
-}
+/* The scores of the rows first..first+classes with the queries at..at+n: row by row, XSMI_LANES apart. */
+typedef struct scored {
+    const float *tile;
+    uint32_t first, classes, at, n;
+} scored;
 
-static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
+typedef void (*taker)(void *user, const scored *part);
+
+/* Scores all rows with all queries, and hands the scores on in rising order of row. */
+static xsm_status score_rows(const exact_state *s, const xsm_index_block *block, taker take, void *user, xsm_error *err)
 {
-    xsm_index_block read;
-    XSMI_TRY(xsmi_index_read_block(given, &read, err));
-    const xsm_index_block *block = &read;
-    const exact_state *s = state;
     xsmi_arena arena = {block->scratch, 0};
     scratch_arrays p = divide_scratch(s, &arena);
-    bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
-    xsmi_top lists[XSM_INDEX_QUERIES];
-    float least[XSM_INDEX_QUERIES];
-    uint32_t blocks = (block->count + XSMI_LANES - 1) / XSMI_LANES;
-    for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
-        least[i] = i < block->count ? block->threshold : INFINITY;
-        if (i < block->count) {
-            lists[i] =
-                (xsmi_top){block->scores + i * block->list_stride, block->classes + i * block->list_stride, block->top};
-            if (!all) {
-                xsmi_top_start(&lists[i]);
-            }
-        }
-    }
+    const uint32_t blocks = (block->count + XSMI_LANES - 1) / XSMI_LANES;
     for (uint32_t b = 0; b < blocks; b++) {
         const float *x[XSMI_LANES];
         uint32_t n = block->count - b * XSMI_LANES < XSMI_LANES ? block->count - b * XSMI_LANES : XSMI_LANES;
@@ -169,27 +133,192 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
             uint32_t at = b * XSMI_LANES, n = block->count - at < XSMI_LANES ? block->count - at : XSMI_LANES;
             s->kernels->score_tile(s->rows + first * s->stride, s->stride, classes, p.packed[b], s->width, 1, NULL,
                                    NULL, p.tile);
-            if (all) {
-                copy_tile(p.tile, classes, first, n, lists + at);
-            } else {
-                add_tile(p.tile, classes, first, n, lists + at, least + at);
-            }
+            take(user, &(scored){p.tile, first, classes, at, n});
         }
         first += classes;
     }
+    return XSM_OK;
+}
+
+typedef struct best_lists {
+    xsmi_top lists[XSM_INDEX_QUERIES];
+    float least[XSM_INDEX_QUERIES]; /* the worst scores in full lists */
+} best_lists;
+
+static void offer(void *user, const scored *part)
+{
+    best_lists *b = user;
+    float *least = b->least + part->at;
+    for (uint32_t c = 0; c < part->classes; c++) {
+        const float *scores = part->tile + c * XSMI_LANES;
+        uint32_t any = 0;
+        for (uint32_t l = 0; l < XSMI_LANES; l++) {
+            any |= scores[l] > least[l];
+        }
+        for (uint32_t l = 0; any && l < part->n; l++) {
+            if (scores[l] > least[l]) {
+                const xsmi_top *list = &b->lists[part->at + l];
+                xsmi_top_offer(list, scores[l], part->first + c);
+                least[l] = XSMI_MAX(list->score[0], least[l]);
+            }
+        }
+    }
+}
+
+/* For lists that are long enough for every row. */
+static void copy(void *user, const scored *part)
+{
+    const best_lists *b = user;
+    for (uint32_t l = 0; l < part->n; l++) {
+        const xsmi_top *list = &b->lists[part->at + l];
+        for (uint32_t c = 0; c < part->classes; c++) {
+            list->score[part->first + c] = part->tile[c * XSMI_LANES + l];
+            list->class_of[part->first + c] = part->first + c;
+        }
+    }
+}
+
+static xsmi_top list_of(const xsm_index_block *block, uint32_t query)
+{
+    return (xsmi_top){block->scores + query * block->list_stride, block->classes + query * block->list_stride,
+                      block->top};
+}
+
+/* Sorts a list, and sets its length. */
+static void finish(const xsm_index_block *block, uint32_t query, const xsmi_top *list)
+{
+    xsmi_top_sort(list);
+    uint32_t length = 0;
+    while (length < block->top && list->class_of[length] != XSMI_NO_CLASS) {
+        length++;
+    }
+    block->lengths[query] = length;
+}
+
+static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
+{
+    xsm_index_block read;
+    XSMI_TRY(xsmi_index_read_block(given, &read, err));
+    const xsm_index_block *block = &read;
+    const exact_state *s = state;
+    bool all = block->any_order && block->top == s->count && block->threshold == -INFINITY;
+    best_lists best;
+    for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
+        best.least[i] = i < block->count ? block->threshold : INFINITY;
+        if (i < block->count) {
+            best.lists[i] = list_of(block, i);
+            if (!all) {
+                xsmi_top_start(&best.lists[i]);
+            }
+        }
+    }
+    XSMI_TRY(score_rows(s, block, all ? copy : offer, &best, err));
     for (uint32_t i = 0; i < block->count; i++) {
-        if (!all) {
-            xsmi_top_sort(&lists[i]);
+        if (all) {
+            block->lengths[i] = block->top;
+        } else {
+            finish(block, i, &best.lists[i]);
         }
-        uint32_t length = all ? block->top : 0;
-        while (length < block->top && lists[i].class_of[length] != XSMI_NO_CLASS) {
-            length++;
-        }
-        block->lengths[i] = length;
         block->probed[i] = s->count;
     }
     return XSM_OK;
 }
+
+/* -- falling order on demand --------------------------------------------------------------------------------------- */
+
+/* What a query has listed, all up to a row, and its scores, which are computed once. */
+typedef struct exact_cursor {
+    bool listed; /* any */
+    float last_score;
+    uint32_t last;
+} exact_cursor;
+
+typedef struct cursor_arrays {
+    exact_cursor *place;
+    float *scores; /* [count] */
+} cursor_arrays;
+
+static cursor_arrays divide_cursor(const exact_state *s, void *memory, size_t *bytes)
+{
+    xsmi_arena arena = {memory, 0};
+    cursor_arrays c;
+    c.place = xsmi_arena_take(&arena, 1, sizeof *c.place);
+    c.scores = xsmi_arena_take(&arena, s->count, sizeof *c.scores);
+    *bytes = arena.used;
+    return c;
+}
+
+static cursor_arrays cursor_of(const exact_state *s, const xsm_index_block *block, uint32_t query)
+{
+    size_t bytes;
+    return divide_cursor(s, (unsigned char *)block->cursors + query * block->cursor_stride, &bytes);
+}
+
+static size_t cursor(const void *state)
+{
+    size_t bytes;
+    (void)divide_cursor(state, NULL, &bytes);
+    return bytes;
+}
+
+typedef struct keeper {
+    const exact_state *state;
+    const xsm_index_block *block;
+} keeper;
+
+static void keep(void *user, const scored *part)
+{
+    const keeper *k = user;
+    for (uint32_t l = 0; l < part->n; l++) {
+        float *scores = cursor_of(k->state, k->block, part->at + l).scores + part->first;
+        for (uint32_t c = 0; c < part->classes; c++) {
+            scores[c] = part->tile[c * XSMI_LANES + l];
+        }
+    }
+}
+
+static void list_more(const exact_state *s, const xsm_index_block *block, uint32_t query)
+{
+    const cursor_arrays c = cursor_of(s, block, query);
+    const xsmi_top list = list_of(block, query);
+    const float last_score = c.place->listed ? c.place->last_score : INFINITY;
+    xsmi_top_start(&list);
+    for (uint32_t k = 0; k < s->count; k++) {
+        const float z = c.scores[k];
+        if (z > list.score[0] && z <= last_score && (z < last_score || !c.place->listed || k > c.place->last)) {
+            xsmi_top_sink(&list, list.size, z, k);
+        }
+    }
+    finish(block, query, &list);
+    const uint32_t length = block->lengths[query];
+    if (length > 0) {
+        *c.place = (exact_cursor){true, list.score[length - 1], list.class_of[length - 1]};
+    }
+}
+
+static xsm_status next(const void *state, const xsm_index_block *given, xsm_error *err)
+{
+    xsm_index_block block;
+    const exact_state *s = state;
+    XSMI_TRY(xsmi_index_read_next(given, cursor(state), &block, err));
+    if (block.begin) {
+        keeper k = {s, &block};
+        for (uint32_t i = 0; i < block.count; i++) {
+            *cursor_of(s, &block, i).place = (exact_cursor){false, 0, 0};
+        }
+        XSMI_TRY(score_rows(s, &block, keep, &k, err));
+    }
+    for (uint32_t i = 0; i < block.count; i++) {
+        if (xsmi_poll(s->context)) {
+            return xsmi_fail_cancelled(s->context, err);
+        }
+        list_more(s, &block, i);
+        block.probed[i] = block.begin ? s->count : 0;
+    }
+    return XSM_OK;
+}
+
+/* -- checkpoints --------------------------------------------------------------------------------------------------- */
 
 /* Rows never move, whatever is updated. */
 static uint64_t saved(const void *state, const xsm_index_source *source)
@@ -227,4 +356,6 @@ const xsm_index_ops xsmi_exact_index_ops = {
     .saved = saved,
     .save = save,
     .restore = restore,
+    .cursor = cursor,
+    .next = next,
 };

@@ -41,6 +41,10 @@ static xsm_status read_ops(const xsm_index_ops *given, xsm_index_ops *ops, xsm_e
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "index '%s': the table needs saved(), save() and restore(), all three or none", ops->name);
     }
+    if (!ops->cursor != !ops->next) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': the table needs cursor() and next(), both or none",
+                         ops->name);
+    }
     if (ops->flags & ~(uint32_t)XSM_INDEX_UNCHECKED) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "index '%s': flags 0x%x are not known", ops->name, ops->flags);
     }

@@ -71,9 +71,15 @@ size_t xsmi_index_scratch(const xsm_index *index, uint32_t top);
 /* Reads a block for the built-in tables, which a host with another version's header may have made: missing members are
  * 0. */
 xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err);
+/* The same for next(), whose cursors have so many bytes. */
+xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm_index_block *block, xsm_error *err);
 /* Searches a block whose queries are aligned, xsmi_index_query_stride() floats from each other, and followed by a 1 if
  * there is a bias. Checks that lists and lengths are valid. */
 xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
+/* Bytes from cursor to cursor of an index that has next(), SIZE_MAX if they cannot be addressed. */
+size_t xsmi_index_cursor(const xsm_index *index);
+/* As xsmi_index_block(), for further rows; without entries for those that the lists lack. */
+xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
 
 /* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];

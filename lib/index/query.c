@@ -27,10 +27,26 @@ xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *
     return XSM_OK;
 }
 
-xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xsm_error *err)
+xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm_index_block *block, xsm_error *err)
+{
+    XSMI_TRY(xsmi_index_read_block(given, block, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_block, block, begin, err));
+    if (!block->cursors) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_block.cursors is NULL");
+    }
+    if (block->cursor_stride < cursor || block->cursor_stride % XSMI_ALIGNMENT != 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_index_block.cursor_stride is %zu; accepted are multiples of %d from %zu on",
+                         block->cursor_stride, XSMI_ALIGNMENT, cursor);
+    }
+    return XSM_OK;
+}
+
+/* Calls query() or next(), and checks the lists. */
+static xsm_status search(const xsm_index *x, const xsm_index_block *block, bool further, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;
-    xsm_status status = x->ops.query(x->state, block, &unsaid);
+    xsm_status status = (further ? x->ops.next : x->ops.query)(x->state, block, &unsaid);
     if (status != XSM_OK) {
         /* A host's table may return an error without a message. */
         return unsaid.status == status ? xsmi_fail_copy(err, &unsaid)
@@ -48,12 +64,32 @@ xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xs
             return xsmi_fail(err, XSM_ERROR_DATA, "index '%s' lists more rows than asked for, or one that is not there",
                              x->ops.name);
         }
-        for (uint32_t j = length; j < block->top; j++) {
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_index_block(const xsm_index *x, const xsm_index_block *block, xsm_error *err)
+{
+    XSMI_TRY(search(x, block, false, err));
+    for (uint32_t i = 0; i < block->count; i++) {
+        for (uint32_t j = block->lengths[i]; j < block->top; j++) {
             block->classes[i * block->list_stride + j] = UINT32_MAX;
             block->scores[i * block->list_stride + j] = -INFINITY;
         }
     }
     return XSM_OK;
+}
+
+size_t xsmi_index_cursor(const xsm_index *x)
+{
+    const size_t bytes = x->ops.cursor(x->state);
+    return bytes > SIZE_MAX - XSMI_ALIGNMENT ? SIZE_MAX
+                                             : (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+}
+
+xsm_status xsmi_index_next(const xsm_index *x, const xsm_index_block *block, xsm_error *err)
+{
+    return search(x, block, true, err);
 }
 
 typedef struct query_job {

@@ -90,15 +90,36 @@ static size_t scratch(const void *state, uint32_t top)
     return xsmi_sphere_scratch(&((const spherical_state *)state)->sphere);
 }
 
+/* The rows that a query scores, at least. */
+static uint64_t probe_of(const spherical_state *s)
+{
+    return s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));
+}
+
 static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
 {
     const spherical_state *s = state;
     xsm_index_block block;
     XSMI_TRY(xsmi_index_read_block(given, &block, err));
-    uint64_t rows = s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));
+    const uint64_t rows = probe_of(s);
     /* Without an order, and if all probed rows fit into the list, nothing must be selected. */
     bool all = block.any_order && block.threshold == -INFINITY && (!s->probe || rows <= block.top);
     xsmi_sphere_query(&s->sphere, &block, all || rows < block.top ? block.top : rows, all);
+    const xsm_context *ctx = s->sphere.context;
+    return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
+static size_t cursor(const void *state)
+{
+    return xsmi_sphere_cursor(&((const spherical_state *)state)->sphere);
+}
+
+static xsm_status next(const void *state, const xsm_index_block *given, xsm_error *err)
+{
+    const spherical_state *s = state;
+    xsm_index_block block;
+    XSMI_TRY(xsmi_index_read_next(given, cursor(state), &block, err));
+    xsmi_sphere_next(&s->sphere, &block, probe_of(s));
     const xsm_context *ctx = s->sphere.context;
     return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
@@ -159,4 +180,6 @@ const xsm_index_ops xsmi_spherical_index_ops = {
     .saved = saved,
     .save = save,
     .restore = restore,
+    .cursor = cursor,
+    .next = next,
 };

@@ -145,6 +145,10 @@ size_t xsmi_sphere_scratch(const xsmi_sphere *s);
  * so many. With `all`, lists take the rows of these clusters as they come, and the best ones where they are too many.
  */
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all);
+/* Bytes of a cursor; and the next rows of each query. Their clusters hold at least `rows` rows, and some times as many
+ * as are listed. */
+size_t xsmi_sphere_cursor(const xsmi_sphere *s);
+void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows);
 /* The mean, M^2 and the centres, each computed from the ones before it. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);

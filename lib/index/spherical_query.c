@@ -106,15 +106,12 @@ typedef struct choice {
     uint64_t rows; /* that they hold */
 } choice;
 
-/* Chooses the best clusters of a query until they hold the rows wanted, of equal ranks the first. A cluster counts for
- * at most `most` rows. Ranks become -INFINITY. */
-static choice choose(const search *q, uint32_t query, uint32_t most)
+/* Chooses the best clusters by rank until they hold the rows wanted, of equal ranks the first. A cluster counts for at
+ * most `most` rows. Ranks become -INFINITY. `best` and `clusters` as in scratch_arrays, for a query. */
+static choice choose(const xsmi_sphere *s, float *rank, float *best, uint32_t *clusters, uint64_t rows, uint32_t most)
 {
-    const xsmi_sphere *s = q->sphere;
     const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
-    const uint64_t rows = q->rows;
-    float *rank = q->scratch.ranks + (size_t)query * size, *best = q->scratch.best;
-    choice chosen = {q->scratch.chosen + (size_t)query * size, 0, 0};
+    choice chosen = {clusters, 0, 0};
     uint64_t counted = 0;
     for (uint32_t run = 0; run < runs; run++) {
         uint32_t first = run * RUN;
@@ -365,7 +362,8 @@ static void choose_for(const search *q, uint32_t query)
     const xsm_index_block *block = q->block;
     const scratch_arrays *p = &q->scratch;
     const uint32_t most = q->all ? block->top / LARGE + 1 : s->count;
-    const choice chosen = choose(q, query, most);
+    const size_t at = (size_t)query * s->clusters;
+    const choice chosen = choose(s, p->ranks + at, p->best, p->chosen + at, q->rows, most);
     p->counts[query] = chosen.count;
     block->lengths[query] = chosen.rows < block->top ? (uint32_t)chosen.rows : block->top;
     block->probed[query] = chosen.rows;
@@ -419,5 +417,128 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {
         sort_list(block, i);
+    }
+}
+
+/* -- falling order on demand --------------------------------------------------------------------------------------- */
+
+/* Rows that are scored for each row listed. The best of many rows of the best clusters score as those of all rows;
+ * the worst of them say nothing of the rows of other clusters. */
+#define SCORED_PER_LISTED 4
+
+/* What a query has listed. */
+typedef struct place {
+    uint64_t listed, scored; /* rows */
+    uint32_t pooled;         /* rows that are scored and not listed */
+} place;
+
+typedef struct cursor_arrays {
+    place *at;
+    float *ranks;      /* [C] products with the centres, -INFINITY of clusters that were probed */
+    float *scores;     /* [K + XSMI_QUAD_ROWS] of the pooled rows */
+    uint32_t *classes; /* [K] */
+} cursor_arrays;
+
+static cursor_arrays divide_cursor(const xsmi_sphere *s, void *memory, size_t *bytes)
+{
+    xsmi_arena arena = {memory, 0};
+    cursor_arrays c;
+    c.at = xsmi_arena_take(&arena, 1, sizeof *c.at);
+    c.ranks = xsmi_arena_take(&arena, s->clusters, sizeof *c.ranks);
+    c.scores = xsmi_arena_take(&arena, (uint64_t)s->count + XSMI_QUAD_ROWS, sizeof *c.scores);
+    c.classes = xsmi_arena_take(&arena, s->count, sizeof *c.classes);
+    *bytes = arena.used;
+    return c;
+}
+
+size_t xsmi_sphere_cursor(const xsmi_sphere *s)
+{
+    size_t bytes;
+    (void)divide_cursor(s, NULL, &bytes);
+    return bytes;
+}
+
+/* Adds the rows of a cluster to those of a query that are scored. */
+static void pool_cluster(const search *q, uint32_t query, const xsmi_cluster *cluster, const cursor_arrays *c)
+{
+    const xsmi_sphere *s = q->sphere;
+    const size_t size = xsmi_block_size(s), ahead = AHEAD / sizeof(float);
+    const float *of = q->scratch.queries + (size_t)query * s->quads * XSMI_LINE;
+    for (uint32_t first = 0; first < cluster->count; first += XSMI_QUAD_ROWS) {
+        const uint32_t left = cluster->count - first, rows = XSMI_MIN(left, XSMI_QUAD_ROWS);
+        const float *from = xsmi_cluster_block(s, cluster, first);
+        if (first + XSMI_QUAD_ROWS < cluster->count) {
+            const size_t rest = xsmi_whole_quads(left) / XSMI_QUAD_ROWS * size;
+            for (size_t i = ahead; i < ahead + size && i < rest; i += XSMI_LINE) {
+                xsmi_prefetch_line(from + i);
+            }
+        }
+        s->kernels->score_quads(of, from, size, 1, s->quads, c->scores + c->at->pooled);
+        memcpy(c->classes + c->at->pooled, xsmi_cluster_class(s, cluster, first), rows * sizeof *c->classes);
+        c->at->pooled += rows;
+    }
+}
+
+/* Lists the best of the pooled rows, and removes them. */
+static void list_pooled(const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
+{
+    const uint32_t pooled = c->at->pooled, length = XSMI_MIN(block->top, pooled);
+    const size_t offset = query * block->list_stride;
+    const xsmi_top list = {block->scores + offset, block->classes + offset, length};
+    block->lengths[query] = length;
+    if (length == 0) {
+        return;
+    }
+    memcpy(list.score, c->scores, length * sizeof *list.score);
+    memcpy(list.class_of, c->classes, length * sizeof *list.class_of);
+    xsmi_top_heap(&list);
+    for (uint32_t i = length; i < pooled; i++) {
+        xsmi_top_offer_any(&list, c->scores[i], c->classes[i]);
+    }
+    xsmi_top_sort(&list);
+    const float least = list.score[length - 1];
+    const uint32_t last = list.class_of[length - 1];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < pooled; i++) {
+        const float z = c->scores[i];
+        const uint32_t k = c->classes[i];
+        c->scores[kept] = z;
+        c->classes[kept] = k;
+        kept += z < least || (z == least && k > last);
+    }
+    c->at->pooled = kept;
+    c->at->listed += length;
+}
+
+void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows)
+{
+    xsmi_arena arena = {block->scratch, 0};
+    search q = {s, block, divide_scratch(s, &arena), rows, false};
+    const scratch_arrays *p = &q.scratch;
+    if (block->begin) {
+        rank_centres(&q);
+    }
+    spread_queries(&q);
+    for (uint32_t i = 0; i < block->count; i++) {
+        size_t bytes;
+        const cursor_arrays c = divide_cursor(s, (unsigned char *)block->cursors + i * block->cursor_stride, &bytes);
+        if (block->begin) {
+            *c.at = (place){0};
+            memcpy(c.ranks, p->ranks + (size_t)i * s->clusters, s->clusters * sizeof *c.ranks);
+        }
+        const uint64_t sought = SCORED_PER_LISTED * (c.at->listed + block->top), wanted = XSMI_MAX(rows, sought);
+        block->probed[i] = 0;
+        if (c.at->scored < wanted) {
+            const choice chosen = choose(s, c.ranks, p->best, p->chosen, wanted - c.at->scored, s->count);
+            for (uint32_t j = 0; j < chosen.count; j++) {
+                if (xsmi_poll(s->context)) {
+                    return;
+                }
+                pool_cluster(&q, i, &s->cluster[chosen.clusters[j]], &c);
+            }
+            c.at->scored += chosen.rows;
+            block->probed[i] = chosen.rows;
+        }
+        list_pooled(block, i, &c);
     }
 }

@@ -265,6 +265,144 @@ static void faults_are_found(void **state)
     assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
 }
 
+/* The exact index, with a fault of a kind in next(). */
+static xsm_status faulty_next(const void *state, const xsm_index_block *b, xsm_error *err)
+{
+    static const xsm_index_block *shared;
+    static uint32_t calls;
+    xsm_index_block own = *b;
+    if (fault == 1 && !b->begin) { /* begins anew */
+        own.begin = 1;
+    } else if (fault == 2 && b->top > 1) { /* lists less than it could */
+        own.top = b->top - 1;
+    } else if (fault == 3) {
+        memset((unsigned char *)b->cursors + b->count * b->cursor_stride, 0, 1);
+    } else if (fault == 4 && shared && calls % 2) { /* confuses cursors */
+        own.begin = 1;
+    }
+    calls++;
+    shared = b;
+    xsm_status status = xsmi_exact_index_ops.next(state, &own, err);
+    for (uint32_t i = 0; i < b->count && status == XSM_OK; i++) {
+        uint32_t *classes = b->classes + i * b->list_stride, k = classes[0];
+        float *scores = b->scores + i * b->list_stride, z = scores[0];
+        if (fault == 5 && b->lengths[i] > 1) { /* an order that is none */
+            classes[0] = classes[1];
+            scores[0] = scores[1];
+            classes[1] = k;
+            scores[1] = z;
+        } else if (fault == 6 && b->lengths[i] > 0) {
+            scores[0] += 1;
+        } else if (fault == 7 && !b->begin) { /* forgets the last */
+            b->lengths[i] = 0;
+        } else if (fault == 8 && b->begin && b->lengths[i] > 1) { /* not the best */
+            memmove(classes, classes + 1, (b->lengths[i] - 1) * sizeof *classes);
+            memmove(scores, scores + 1, (b->lengths[i] - 1) * sizeof *scores);
+            b->lengths[i]--;
+        } else if (fault == 9 && b->lengths[i] > 0) {
+            classes[0] = 1000000;
+        } else if (fault == 10 && !b->begin && b->count > 1) { /* in company, a query finds less */
+            b->lengths[i] /= 2;
+        }
+    }
+    return fault == 11 && !b->begin ? XSM_ERROR_DATA : status;
+}
+
+static void faults_of_next_are_found(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index_check_options o = XSM_INDEX_CHECK_OPTIONS_INIT;
+    o.rows = 300;
+    o.recall = 1;
+    xsm_index_ops ops = xsmi_exact_index_ops;
+    ops.next = faulty_next;
+    ops.name = "faulty";
+    fault = 0;
+    assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
+    for (fault = 1; fault <= 11; fault++) {
+        assert_fails(xsm_index_check(NULL, &ops, &o, &err), XSM_ERROR_DATA, err);
+        print_message("%d: %s\n", fault, err.message);
+    }
+    fault = 0;
+    ops.next = NULL;
+    ops.cursor = NULL; /* nothing to try then */
+    assert_ok(xsm_index_check(NULL, &ops, &o, &err), err);
+}
+
+/* A search over all clusters of `spherical` lists all rows in the order of `exact`, whatever the portions. */
+static void further_rows_fall(void **state)
+{
+    (void)state;
+    enum { ROWS = 700, WIDTH = 6, QUERIES = 40 };
+    static float numbers[ROWS * WIDTH];
+    static const uint32_t portions[] = {1, 7, 64, ROWS};
+    xsm_error err = XSM_ERROR_INIT;
+    for (size_t i = 0; i < ROWS * WIDTH; i++) {
+        numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
+    }
+    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL};
+    for (size_t c = 0; xsm_index_at(c / 4); c++) {
+        xsm_index *x = make(xsm_index_at(c / 4)->name, c / 4 ? "probe=700" : "");
+        assert_ok(xsm_index_build(x, &rows, &err), err);
+        const uint32_t top = portions[c % 4];
+        const size_t stride = xsmi_index_query_stride(x), cursor = xsmi_index_cursor(x);
+        float *queries = aligned_alloc(64, QUERIES * stride * sizeof *queries);
+        void *cursors = aligned_alloc(64, QUERIES * cursor);
+        void *scratch = aligned_alloc(64, (xsmi_index_scratch(x, top) + 63) / 64 * 64);
+        uint32_t *classes = malloc(QUERIES * top * sizeof *classes), lengths[QUERIES];
+        float *scores = malloc(QUERIES * top * sizeof *scores);
+        uint64_t probed[QUERIES];
+        assert_true(queries && cursors && scratch && classes && scores);
+        memset(queries, 0, QUERIES * stride * sizeof *queries);
+        for (size_t i = 0; i < QUERIES; i++) {
+            memcpy(queries + i * stride, numbers + 11 * i * WIDTH, WIDTH * sizeof *queries);
+        }
+        xsm_index_block block = {sizeof block, queries, stride,  QUERIES, top,     -INFINITY, 0, classes, scores,
+                                 lengths,      probed,  scratch, top,     cursors, cursor,    1, 0};
+        float last[QUERIES];
+        uint32_t listed = 0;
+        static bool seen[QUERIES][ROWS];
+        memset(seen, 0, sizeof seen);
+        for (; listed < ROWS; listed += lengths[0], block.begin = 0) {
+            assert_ok(xsmi_index_next(x, &block, &err), err);
+            for (uint32_t i = 0; i < QUERIES; i++) {
+                assert_int_equal(lengths[i], ROWS - listed < top ? ROWS - listed : top);
+                for (uint32_t j = 0; j < lengths[i]; j++) {
+                    const uint32_t k = classes[i * top + j];
+                    double want = 0;
+                    for (uint32_t f = 0; f < WIDTH; f++) {
+                        want += (double)numbers[11 * i * WIDTH + f] * (double)numbers[k * WIDTH + f];
+                    }
+                    assert_true(fabs((double)scores[i * top + j] - want) < 1e-5);
+                    assert_true((listed + j == 0 || scores[i * top + j] <= last[i]) && !seen[i][k]);
+                    last[i] = scores[i * top + j];
+                    seen[i][k] = true;
+                }
+                assert_true(probed[i] == (block.begin ? ROWS : 0));
+            }
+        }
+        assert_ok(xsmi_index_next(x, &block, &err), err);
+        assert_int_equal(lengths[0], 0);
+        block.cursors = NULL;
+        assert_fails(xsmi_index_next(x, &block, &err), XSM_ERROR_ARGUMENT, err);
+        block.cursors = cursors;
+        block.cursor_stride = cursor - 64;
+        assert_fails(xsmi_index_next(x, &block, &err), XSM_ERROR_RANGE, err);
+        block.cursor_stride = cursor + 1;
+        assert_fails(xsmi_index_next(x, &block, &err), XSM_ERROR_RANGE, err);
+        block.cursor_stride = cursor;
+        block.begin = 2;
+        assert_fails(xsmi_index_next(x, &block, &err), XSM_ERROR_RANGE, err);
+        free(queries);
+        free(cursors);
+        free(scratch);
+        free(classes);
+        free(scores);
+        xsm_index_free(x);
+    }
+}
+
 static void tables_that_cannot_be_right(void **state)
 {
     (void)state;
@@ -283,6 +421,8 @@ static void tables_that_cannot_be_right(void **state)
     REFUSE(ops.name = NULL, XSM_ERROR_ARGUMENT);
     REFUSE(ops.build = NULL, XSM_ERROR_ARGUMENT);
     REFUSE(ops.query = NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.next = NULL, XSM_ERROR_ARGUMENT);
+    REFUSE(ops.cursor = NULL, XSM_ERROR_ARGUMENT);
     assert_fails(xsm_index_new(NULL, "sherical", &x, &err), XSM_ERROR_NAME, err);
     assert_non_null(strstr(err.message, "did you mean 'spherical'?"));
     assert_fails(xsm_index_new(NULL, NULL, &x, &err), XSM_ERROR_ARGUMENT, err);
@@ -637,6 +777,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(built_in_indexes_pass_the_suite),
         cmocka_unit_test(faults_are_found),
+        cmocka_unit_test(faults_of_next_are_found),
+        cmocka_unit_test(further_rows_fall),
         cmocka_unit_test(tables_that_cannot_be_right),
         cmocka_unit_test(changed_models_need_another_index),
         cmocka_unit_test(bad_calls_are_refused),

@@ -18,8 +18,9 @@
  * can be read from. Rows and queries are plain vectors of `width` numbers. A bias is an additional number of each row;
  * each query then has an additional 1. The score (logit) of a row is its inner product with the query.
  *
- * **Threads.** query() is called from several threads at once while the state is constant. While another function runs,
- * no function of the same state runs in another thread.
+ * **Threads.** query() and next() are called from several threads at once while the state is constant, each time with
+ * scratch memory and cursors of their own. While another function runs, no function of the same state runs in another
+ * thread.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
  *  @{ */
@@ -60,6 +61,14 @@ typedef struct xsm_index_block {
                                undefined. NULL for size 0. */
     size_t list_stride;   /**< Entries from one query's list to the next, at least `top`. Entries between the lists are
                                not the table's. */
+    void *cursors;        /**< For next(), else NULL: what each query has listed so far. The cursor of query i is the
+                               `cursor_stride` bytes at i*cursor_stride, aligned to 64 bytes; it is the table's until
+                               the next beginning, and copies of it are not made. */
+    size_t cursor_stride; /**< For next(), else 0: bytes from cursor to cursor, a multiple of 64 and at least what
+                               cursor() returned. */
+    int32_t begin;        /**< For next(), else 0: 1 = the queries begin, and the contents of their cursors are
+                               undefined; 0 = they go on where their cursors stand. */
+    uint32_t reserved;    /**< Zero. */
 } xsm_index_block;
 
 /** Most queries of an #xsm_index_block. */
@@ -89,7 +98,8 @@ struct xsm_index_ops {
      *  build(). */
     xsm_status (*update)(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err);
-    /** Bytes of scratch memory that query() needs for this `top`; SIZE_MAX = more than can be addressed. NULL = 0. */
+    /** Bytes of scratch memory that query() and next() need for this `top` or a smaller one; SIZE_MAX = more than can
+     * be addressed. NULL = 0. */
     size_t (*scratch)(const void *state, uint32_t top);
     /** Required. Searches: fills `classes`, `scores` and `lengths`. */
     xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err);
@@ -106,6 +116,17 @@ struct xsm_index_ops {
     /** As build(), but makes the index that was saved, with the current rows of the source. Returns #XSM_ERROR_FORMAT
      *  for invalid numbers. */
     xsm_status (*restore)(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err);
+    /** cursor() and next() list the rows of a query in falling order on demand, for estimators that stop when what
+     *  remains can be neglected. A table has both or none; without them, such a search is refused. cursor() returns
+     *  the bytes of a query's cursor; SIZE_MAX = more than can be addressed. It is called after each change of the
+     *  index, which ends all cursors. */
+    size_t (*cursor)(const void *state);
+    /** As query() with the `threshold` -INFINITY and an order, but for each query the best `top` rows of those that
+     *  were not listed since it began: each row once, and after every beginning the same. Fewer than `top` rows = none
+     *  is left that this table can find. The rows listed first are those of query(). A table that finds the best rows
+     *  with certainty lists all K in falling order. One that scores a part of the rows at a time may list a row later
+     *  than worse ones that an earlier call listed; each call's list is in falling order nonetheless. */
+    xsm_status (*next)(const void *state, const xsm_index_block *block, xsm_error *err);
 };
 
 /** Settings of xsm_index_check(). Start with #XSM_INDEX_CHECK_OPTIONS_INIT. */
@@ -161,7 +182,9 @@ XSM_API xsm_status xsm_estimator_index_info(const xsm_estimator *estimator, uint
 /** Tests a table on problems of several sizes, including equal rows, rows of zeros and biases. Checks that lists are
  *  sorted, have no duplicates and only rows below K; that nothing is written between lists; that scores are correct and
  *  thresholds are respected; that `top` may be K; that a query gives the same list alone and together with others, on
- *  one thread and on several; that updates take effect; and that the recall is large enough.
+ *  one thread and on several; that updates take effect; and that the recall is large enough. Of next(), that it begins
+ *  with the list of query(), lists each row at most once and at least the share `recall` of all, with a recall of 1 in
+ *  falling order throughout, and does not write outside its cursors, which queries and threads have for themselves.
  *  @param context context, or NULL
  *  @param ops     the table
  *  @param options requirements, or NULL

@@ -1,0 +1,34 @@
+/* The trial of an index's table: what its parts share. */
+#ifndef XSMI_CHECK_INDEX_H
+#define XSMI_CHECK_INDEX_H
+
+#include "index/index.h"
+
+enum { XSMI_TRIAL_QUERIES = 70, XSMI_TRIAL_TOP = 10 }; /* more queries than a block has */
+enum { XSMI_TRIAL_BIASED = 1, XSMI_TRIAL_EQUAL = 2, XSMI_TRIAL_ZEROS = 4 };
+
+typedef struct xsmi_index_trial {
+    xsm_context *context;
+    const xsm_index_ops *ops;
+    const xsm_index_check_options *options;
+    uint32_t rows, width;
+    int kind; /* sum of the values above: rows with a bias, some equal, some of zeros */
+    float *x, *bias, *queries;
+    /* [XSMI_TRIAL_QUERIES][top] and [XSMI_TRIAL_QUERIES] of two searches */
+    uint32_t *classes[2], *lengths[2];
+    float *scores[2];
+    uint32_t top;
+} xsmi_index_trial;
+
+/* Reports an error of the table. (index_trial.c) */
+xsm_status xsmi_index_fault(const xsmi_index_trial *p, xsm_error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* The score of row k, and |row| |query|, both with the bias, with squares increased by 1. */
+double xsmi_index_trial_score(const xsmi_index_trial *p, uint32_t query, uint32_t k, double *size);
+
+/* Tries next(), if the table has it (index_next.c). Searches 0 and 1 are of XSMI_TRIAL_TOP and of `top` rows. */
+xsm_status xsmi_index_try_next(const xsmi_index_trial *p, const xsm_index *x, xsm_error *err);
+/* Tries whether queries that take turns on the threads of a context have cursors of their own. */
+xsm_status xsmi_index_try_cursors(const xsmi_index_trial *p, const xsm_index *x, xsm_context *threads, xsm_error *err);
+
+#endif
