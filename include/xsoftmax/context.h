@@ -85,6 +85,17 @@ typedef struct xsm_activity {
  *  @return 0 to go on */
 typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
 
+/** Called once, when the library no longer needs what the host has lent it: a context its callbacks
+ *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW). Never called if the constructor fails: what was lent is
+ *  then still the caller's alone.
+ *
+ *  Called on the thread whose call gave up the last reference, or changed the dataset. It may call the library. After
+ *  fork() each process has objects of its own, so the hook is called in each of them that releases its objects: what it
+ *  does outside of the memory of the process (removing a file, telling a server) happens twice unless it compares
+ *  process numbers.
+ *  @param user `release_user` */
+typedef void (*xsm_release_hook)(void *user);
+
 /** Instruction sets that a context can be forbidden to use, for tests and comparisons. */
 enum {
     XSM_CPU_DISABLE_AVX2 = 1,   /**< x86-64: AVX2 with FMA (also disables AVX-512). */
@@ -104,12 +115,16 @@ typedef struct xsm_context_options {
     uint32_t cpu_disable; /**< Sum of XSM_CPU_DISABLE_* values. Results are bit-identical for any value. */
     xsm_progress_hook progress; /**< Receives the progress of long calls, and can cancel them. Default: none. */
     void *progress_user;        /**< First argument of progress(). */
+    xsm_release_hook release;   /**< Called after the last object made with the context has been released: nothing calls
+                                     the allocator, runner, log and progress of these options any more, so what their
+                                     `user` pointers point to can go. Default: none. */
+    void *release_user;         /**< Argument of release(). */
 } xsm_context_options;
 
 /** Starting value of an #xsm_context_options. */
 #define XSM_CONTEXT_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(xsm_context_options), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                                          \
+        sizeof(xsm_context_options), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                              \
     }
 
 /** A context; opaque. */
@@ -142,8 +157,8 @@ extern "C" {
  *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
  *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
-/** Releases the caller's reference to a context; NULL is allowed. The allocator and the runner stay in use until the
- *  last object made with the context is released. */
+/** Releases the caller's reference to a context; NULL is allowed. The allocator, the runner and the callbacks stay
+ *  in use until the last object made with the context is released: xsm_context_options::release tells when. */
 XSM_API void xsm_context_free(xsm_context *context);
 /** Fills `info` (start it with #XSM_CONTEXT_INFO_INIT). O(1).
  *  @return #XSM_OK, or what any function may return (@ref error) */

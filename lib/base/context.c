@@ -108,6 +108,8 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     ctx->allocator = allocator;
     ctx->log = o.log;
     ctx->log_user = o.log_user;
+    ctx->release = o.release;
+    ctx->release_user = o.release_user;
     ctx->runner = runner;
     /* No processor has AVX-512 without AVX2, so that disabling AVX2 disables AVX-512 too. */
     uint32_t without = o.cpu_disable & XSM_CPU_DISABLE_AVX2 ? o.cpu_disable | XSM_CPU_DISABLE_AVX512 : o.cpu_disable;
@@ -120,8 +122,13 @@ void xsm_context_free(xsm_context *ctx)
 {
     if (ctx && xsmi_holders_drop(&ctx->holders)) {
         xsm_allocator allocator = ctx->allocator;
+        xsm_release_hook release = ctx->release;
+        void *release_user = ctx->release_user;
         xsmi_pool_free(ctx->pool);
         release_context(ctx, &allocator);
+        if (release) {
+            XSMI_CALL_HOST(release(release_user));
+        }
     }
 }
 

@@ -17,8 +17,10 @@ struct xsm_context {
     const xsmi_kernels *kernels;
     xsm_progress_hook progress;
     void *progress_user;
-    double pace;          /* seconds from one call of progress() to the next */
-    pthread_key_t key;    /* each thread's activity; only with progress() */
+    double pace;              /* seconds from one call of progress() to the next */
+    pthread_key_t key;        /* each thread's activity; only with progress() */
+    xsm_release_hook release; /* called when all else of the context is gone */
+    void *release_user;
     xsmi_activity shield; /* what a thread's activity is while nothing may stop it */
 };
 

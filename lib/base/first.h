@@ -15,7 +15,7 @@
 #define XSMI_LAST_xsm_choose_progress seconds
 #define XSMI_LAST_xsm_class_map vocabulary
 #define XSMI_LAST_xsm_context_info reserved
-#define XSMI_LAST_xsm_context_options progress_user
+#define XSMI_LAST_xsm_context_options release_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_csr_rows release_user

@@ -291,6 +291,56 @@ static void test_holders(void **state)
     xsm_context_free(second);
 }
 
+/* What a host lends to a context, and what was called in which order. */
+typedef struct lent {
+    test_memory *memory;
+    int releases;
+    size_t blocks; /* that the allocator still had when the hook came */
+} lent;
+
+static void count_release(void *user)
+{
+    lent *l = user;
+    l->releases++;
+    l->blocks = test_memory_blocks(l->memory);
+    errno = 77; /* undone */
+}
+
+/* The hook comes once, after the last object and all memory, and not where there is no context. */
+static void test_release_hook(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (uint32_t threads = 1; threads <= 2; threads++) {
+        test_memory *m;
+        xsm_context *base = test_memory_context(&m, 1), *ctx = NULL;
+        xsm_allocator allocator = {base, allocate_from, release_to};
+        lent l = {m, 0, 0};
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.allocator = &allocator;
+        options.threads = threads;
+        options.release = count_release;
+        options.release_user = &l;
+        test_memory_fail(m, 1);
+        assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_MEMORY, err);
+        assert_int_equal(l.releases, 0);
+
+        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        xsm_model *model = NULL, *pruned = NULL;
+        assert_ok(xsm_model_new_linear(ctx, 3, 4, NULL, &model, &err), err);
+        assert_ok(xsm_model_prune(model, NULL, &pruned, &err), err);
+        xsm_context_free(ctx);
+        xsm_model_free(model);
+        assert_int_equal(l.releases, 0); /* what was made of an object needs the context, too */
+        errno = 5;
+        xsm_model_free(pruned);
+        assert_int_equal(errno, 5);
+        assert_int_equal(l.releases, 1);
+        assert_int_equal(l.blocks, 0);
+        test_memory_end(m, base);
+    }
+}
+
 /* -- log --------------------------------------------------------------------------------------------------------- */
 
 typedef struct logged {
@@ -566,6 +616,7 @@ int main(void)
         cmocka_unit_test(test_copy_text),
         cmocka_unit_test(test_refused_memory),
         cmocka_unit_test(test_holders),
+        cmocka_unit_test(test_release_hook),
         cmocka_unit_test(test_log),
         cmocka_unit_test(test_jobs),
         cmocka_unit_test(test_jobs_when_nested),

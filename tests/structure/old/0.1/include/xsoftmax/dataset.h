@@ -227,16 +227,6 @@ enum {
                         labels are copied only when a function has to change them. */
 };
 
-/** Called once, when the library no longer needs the arrays of a dataset that borrows them (#XSM_BORROW): after the
- * last reference to the dataset has been given up, also by an estimator or a trainer that kept it, or after all of the
- * arrays have been copied because a function had to change them. Never called if the constructor fails: the arrays are
- * then still the caller's alone. So a dataset can own memory of another language, such as a NumPy array.
- *
- *  Called on the thread whose call gave up the last reference, or changed the dataset. It may call the library, but not
- *  use the dataset.
- *  @param user `release_user` */
-typedef void (*xsm_release_hook)(void *user);
-
 /** Dense rows in the caller's memory. Start with #XSM_DENSE_ROWS_INIT. */
 typedef struct xsm_dense_rows {
     size_t size;              /**< sizeof(xsm_dense_rows). */
@@ -249,7 +239,10 @@ typedef struct xsm_dense_rows {
     int32_t ownership;        /**< #XSM_COPY or, for float32, #XSM_BORROW. */
     int32_t reserved;         /**< Zero. */
     xsm_release_hook release; /**< With #XSM_BORROW: called when these arrays, and those of the labels, are no longer
-                                   needed. NULL = the caller knows. */
+                                   needed: after the last reference to the dataset has been given up, also by an
+                                   estimator or a trainer that kept it, or after all of the arrays have been copied
+                                   because a function had to change them. It must not use the dataset. So a dataset can
+                                   own memory of another language, such as a NumPy array. NULL = the caller knows. */
     void *release_user;       /**< Argument of release(). */
 } xsm_dense_rows;
 
