@@ -9,13 +9,29 @@
  * #xsoftmax::result instead: `model.save<xsoftmax::as_result>(path)`. Without exceptions (-fno-exceptions) only this
  * form compiles. Memory for C++ containers is asked for in the C++ way.
  *
- * **Callbacks** may throw. The exception ends the library's call as a cancellation would, and leaves the C++ call that
- * is under way once the library has returned, in either form. If the program called the C function itself, the call
- * returns #XSM_CANCELLED and the exception is dropped.
+ * **Callbacks** may throw. The exception passes no function of the library: it is kept, ends the library's call as a
+ * cancellation or a failure would, and leaves the C++ call that is under way once the library has returned, in either
+ * form. (What a log function throws ends a call only where it next looks for a cancellation.) If the program called the
+ * C function itself, or the header of another release, the call returns the status, and the exception is dropped. Only
+ * destructors of callables, owners and memory resources, and deallocate() of the latter, must not throw.
  *
- * **Lifetime.** An object keeps the callables and the memory resource's adapter of its contexts alive. As
- * in C, what an object was made from (a trainer's model, rows, estimator and optimizer) may be destroyed before it.
- * Objects can be moved; one that was moved from is empty, and its get() is nullptr.
+ * **Lifetime.** An object owns one reference to its C object, and nothing else: it may be destroyed before what was
+ * made from it, also by C functions. What a context was given (callables, the adapter of a memory resource) belongs to
+ * the C context, which destroys it after its last object (xsm_context_options::release), on the thread that releases
+ * that. So what callables refer to must live as long. Objects can be moved; one that was moved from is empty, and its
+ * get() is nullptr.
+ *
+ * **Threads.** Functions of a const object may be called by several threads at once; the comments of the C headers say
+ * what else may not be used during a call (a model while it is trained). An object can be destroyed by any thread, also
+ * while others use what was made from it.
+ *
+ * **After fork()** each process has all objects, callables and owners of rows, and destroys its own. A destructor that
+ * does something outside of the process's memory (removes a file, say) does it in each. A context with a pool of the
+ * program cannot be used in the child, where the pool has no threads.
+ *
+ * **Promise.** The header uses core functions. Members that use functions of ext/ say so, as "(ext/weights.h)": only
+ * programs that call them need the promise of ext/. Everything is in an inline namespace of the release, such as v0_1:
+ * libraries that were compiled with headers of different releases can be parts of one process.
  */
 #ifndef XSOFTMAX_HPP
 #define XSOFTMAX_HPP
@@ -47,7 +63,6 @@
 #endif
 
 #include <xsoftmax.h>
-#include <xsoftmax/ext/bindings.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/pairs.h>
@@ -60,7 +75,22 @@
 #define XSOFTMAX_EXCEPTIONS 0
 #endif
 
+/** @cond */
+/* The classes of two minor releases may differ, and those of a program without exceptions do. With names of their own,
+ * the linker takes none for another. */
+#if XSOFTMAX_EXCEPTIONS
+#define XSOFTMAX_NAME_(major, minor) v##major##_##minor
+#else
+#define XSOFTMAX_NAME_(major, minor) v##major##_##minor##_no_exceptions
+#endif
+#define XSOFTMAX_JOIN_(major, minor) XSOFTMAX_NAME_(major, minor)
+#define XSOFTMAX_RELEASE XSOFTMAX_JOIN_(XSM_VERSION_MAJOR, XSM_VERSION_MINOR)
+/** @endcond */
+
 namespace xsoftmax
+{
+/** The release whose header this is. */
+inline namespace XSOFTMAX_RELEASE
 {
 
 /** A view of `size()` elements that it does not own: of a std::vector, std::array, std::span, array, or of a pointer
@@ -301,6 +331,7 @@ XSOFTMAX_INITIAL(xsm_csr_rows, XSM_CSR_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_dataset_info, XSM_DATASET_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_row, XSM_ROW_INIT);
 XSOFTMAX_INITIAL(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_prune_options, XSM_PRUNE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_model_info, XSM_MODEL_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_parameters, XSM_EMBEDDING_PARAMETERS_INIT);
@@ -332,6 +363,8 @@ XSOFTMAX_INITIAL(xsm_ranks_options, XSM_RANKS_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_ranks, XSM_RANKS_INIT);
 XSOFTMAX_INITIAL(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_fit_result, XSM_FIT_RESULT_INIT);
+XSOFTMAX_INITIAL(xsm_label_tree_options, XSM_LABEL_TREE_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_label_tree_result, XSM_LABEL_TREE_RESULT_INIT);
 #undef XSOFTMAX_INITIAL
 /** @endcond */
 
@@ -419,9 +452,9 @@ template <class How, class F> outcome<How, void> invoke(F &&function)
 {
     xsm_error err = XSM_ERROR_INIT;
     call here;
-    const xsm_status status = function(&err);
+    err.status = function(&err); /* which a success does not write */
     here.returned();
-    return status == XSM_OK ? How::success() : How::template failure<void>(err);
+    return err.status == XSM_OK ? How::success() : How::template failure<void>(err);
 }
 
 /** Calls a function of the library that fills a value. */
@@ -429,9 +462,9 @@ template <class How, class T, class F> outcome<How, T> fill(T value, F &&functio
 {
     xsm_error err = XSM_ERROR_INIT;
     call here;
-    const xsm_status status = function(&value, &err);
+    err.status = function(&value, &err);
     here.returned();
-    if (status != XSM_OK) {
+    if (err.status != XSM_OK) {
         return How::template failure<T>(err);
     }
     return How::success(std::move(value));
@@ -500,7 +533,10 @@ template <class Argument> std::int32_t show(void *user, const Argument *argument
         return 1;
     }
     auto &f = *static_cast<std::function<flow(const Argument &)> *>(user);
-    return call::guard([&] { return f(*argument) == flow::cancel ? 1 : 0; });
+    return call::guard([&] {
+        const auto running = f; /* which may destroy what owns f */
+        return running(*argument) == flow::cancel ? 1 : 0;
+    });
 }
 
 template <class T> struct dtype;
@@ -514,24 +550,23 @@ template <> struct dtype<double> {
 } // namespace detail
 /** @endcond */
 
-/** Owns an object of the library. */
+/** Owns an object of the library, or a reference to it. */
 template <class T, void (*Free)(T *)> class handle
 {
   public:
     handle() noexcept = default;
-    /** Takes over an object of the C interface, and releases it. What its context's callbacks need is the caller's. */
+    /** Takes over an object of the C interface, and releases it. */
     explicit handle(T *object) noexcept : object_(object)
     {
     }
-    handle(handle &&other) noexcept : kept_(std::move(other.kept_)), object_(std::exchange(other.object_, nullptr))
+    handle(handle &&other) noexcept : object_(other.release())
     {
     }
     handle &operator=(handle &&other) noexcept
     {
         if (this != &other) {
             reset();
-            kept_ = std::move(other.kept_);
-            object_ = std::exchange(other.object_, nullptr);
+            object_ = other.release();
         }
         return *this;
     }
@@ -556,51 +591,32 @@ template <class T, void (*Free)(T *)> class handle
         if (object_) {
             Free(std::exchange(object_, nullptr));
         }
-        kept_.clear();
     }
-
-    /** @cond */
-    void keep(std::shared_ptr<void> what)
+    /** Gives the C object, or nullptr, to the caller, who releases it with the C function. */
+    T *release() noexcept
     {
-        if (what && std::find(kept_.begin(), kept_.end(), what) == kept_.end()) {
-            kept_.push_back(std::move(what));
-        }
+        return std::exchange(object_, nullptr);
     }
-    template <class U, void (*F)(U *)> void keep_of(const handle<U, F> &other)
-    {
-        for (const auto &what : other.kept()) {
-            keep(what);
-        }
-    }
-    const std::vector<std::shared_ptr<void>> &kept() const noexcept
-    {
-        return kept_;
-    }
-    /** @endcond */
 
   private:
-    std::vector<std::shared_ptr<void>> kept_; /* what the callbacks of the contexts need */
     T *object_ = nullptr;
 };
 
 /** @cond */
 namespace detail
 {
-template <class H> struct object_of;
 template <class T, void (*Free)(T *)> T *object_type(const handle<T, Free> &);
 
-/** Calls a constructor of the library; the object keeps what the others keep. */
-template <class How, class Class, class F, class... Others>
-outcome<How, Class> make(F &&function, const Others &...others)
+/** Calls a constructor of the library. */
+template <class How, class Class, class F> outcome<How, Class> make(F &&function)
 {
     decltype(object_type(std::declval<const Class &>())) object = nullptr;
     xsm_error err = XSM_ERROR_INIT;
     call here;
-    const xsm_status status = function(&object, &err);
+    err.status = function(&object, &err);
     Class made(object);
-    (made.keep_of(others), ...);
     here.returned();
-    if (status != XSM_OK) {
+    if (err.status != XSM_OK) {
         return How::template failure<Class>(err);
     }
     return How::success(std::move(made));
@@ -671,7 +687,10 @@ class context_options
     }
     /** Runs parallel calls on the program's pool: `pool(job, count)` calls `job(index)` once for each index below
      *  `count`, a std::size_t, on any threads in any order, and returns when all have ended. At most `threads` jobs run
-     *  at once; further ones wait. If the pool throws, no job may be running any more. Several threads may call it. */
+     *  at once; further ones wait. If the pool throws, no job may be running any more. Several threads may call it.
+     *
+     *  The context keeps the callable, but not what it refers to. A callable that owns the threads is destroyed by the
+     *  thread that releases the last object of the context, which then cannot be one of them. */
     template <class Pool> context_options &pool(Pool &&pool, std::uint32_t threads)
     {
         auto kept = std::make_shared<std::decay_t<Pool>>(std::forward<Pool>(pool));
@@ -696,29 +715,42 @@ class context_options
         return *this;
     }
 #if defined(__cpp_lib_memory_resource)
-    /** Takes memory from a resource, which must be thread-safe and outlive every object of the context. */
+    /** Takes memory from a resource, which must be thread-safe and outlive every object of the context. std::bad_alloc
+     *  becomes #XSM_ERROR_MEMORY. deallocate() must not throw. */
     context_options &memory(std::pmr::memory_resource *resource)
     {
-        allocator_ = {resource, &context_options::allocate, &context_options::release};
+        return memory(std::shared_ptr<std::pmr::memory_resource>(std::shared_ptr<void>(), resource));
+    }
+    /** As memory(), with a resource that the context keeps for its objects. */
+    context_options &memory(std::shared_ptr<std::pmr::memory_resource> resource)
+    {
+        allocator_ = {resource.get(), &context_options::allocate, &context_options::release};
+        resource_ = std::move(resource);
         return *this;
     }
 #endif
 
     /** @cond */
-    /** The C struct, whose pointers are into this object. */
-    xsm_context_options get() noexcept
+    /** The C struct for a context that owns `own`, whose pointers are into it. */
+    static xsm_context_options lend(context_options &own) noexcept
     {
-        xsm_context_options all = options_;
-        runner_.user = this;
-        all.allocator = allocator_.user ? &allocator_ : nullptr;
-        all.runner = pool_ ? &runner_ : nullptr;
-        all.log_user = this;
-        all.progress_user = &progress_;
+        xsm_context_options all = own.options_;
+        own.runner_.user = &own;
+        all.allocator = own.allocator_.user ? &own.allocator_ : nullptr;
+        all.runner = own.pool_ ? &own.runner_ : nullptr;
+        all.log_user = &own;
+        all.progress_user = &own.progress_;
+        all.release = &context_options::drop;
+        all.release_user = &own;
         return all;
     }
     /** @endcond */
 
   private:
+    static void drop(void *own) noexcept
+    {
+        delete static_cast<context_options *>(own);
+    }
     static std::int32_t run(void *user, xsm_job each, void *argument, std::size_t count) noexcept
     {
         auto &of = *static_cast<context_options *>(user);
@@ -766,24 +798,28 @@ class context_options
     std::function<void(job, std::size_t)> pool_;
     std::function<void(std::int32_t, const char *)> log_;
     std::function<flow(const xsm_activity &)> progress_;
+    std::shared_ptr<void> resource_;
     xsm_context_options options_ = XSM_CONTEXT_OPTIONS_INIT;
     xsm_allocator allocator_ = {nullptr, nullptr, nullptr};
     xsm_runner runner_ = {nullptr, 0, 0, nullptr};
 };
 
-/** A context. An empty one, `context{}`, stands for default settings. */
+/** A context. An empty one, `context{}`, stands for NULL: each object gets a context of its own, with the defaults. */
 class context : public handle<xsm_context, xsm_context_free>
 {
   public:
     using handle::handle;
     template <class How = throwing> static outcome<How, context> make(const context_options &options = {})
     {
-        auto own = std::make_shared<context_options>(options);
-        const xsm_context_options all = own->get();
-        context keeper;
-        keeper.keep(own);
-        return detail::make<How, context>(
-            [&](xsm_context **out, xsm_error *err) { return xsm_context_new(&all, out, err); }, keeper);
+        return detail::make<How, context>([&](xsm_context **out, xsm_error *err) {
+            auto own = std::make_unique<context_options>(options);
+            const xsm_context_options all = context_options::lend(*own);
+            const xsm_status status = xsm_context_new(&all, out, err);
+            if (status == XSM_OK) {
+                (void)own.release(); /* drop() has it */
+            }
+            return status;
+        });
     }
     std::uint32_t threads() const noexcept
     {
@@ -844,10 +880,22 @@ xsm_status check_rows(const std::optional<labels> &of, const std::shared_ptr<con
     }
     return XSM_OK;
 }
-/** Keeps the owner of arrays that a dataset borrows until the library needs them no longer. */
+
+/** Gives up the owner of arrays that a dataset has borrowed. */
 inline void drop_owner(void *kept) noexcept
 {
     delete static_cast<std::shared_ptr<const void> *>(kept);
+}
+
+/** The C function of a callable that data are read from. An exception becomes a failure, and is kept for the call. */
+template <class Source> std::int64_t read_from(void *user, void *buffer, std::size_t size) noexcept
+{
+    std::int64_t got = -1;
+    call::guard([&] {
+        got = static_cast<std::int64_t>((*static_cast<Source *>(user))(buffer, size));
+        return 0;
+    });
+    return got;
 }
 
 /** Makes a dataset of rows that are borrowed of an owner, or copied if there is none. */
@@ -882,11 +930,30 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     static outcome<How, dataset> read(const context &in, cstring path,
                                       const xsm_read_options &options = init<xsm_read_options>())
     {
-        return detail::make<How, dataset>(
-            [&](xsm_dataset **out, xsm_error *err) {
-                return xsm_dataset_read(in.get(), path.c_str(), &options, out, err);
-            },
-            in);
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
+            return xsm_dataset_read(in.get(), path.c_str(), &options, out, err);
+        });
+    }
+    /** Reads from a callable: `source(void *buffer, std::size_t size)` writes at most `size` bytes to `buffer` and
+     *  returns how many, an integer, which is 0 at the end and negative for a failure (#XSM_ERROR_IO). Messages have
+     *  `name` in place of the path. */
+    template <class How = throwing, class Source>
+    static outcome<How, dataset> read_source(const context &in, Source &&source, cstring name,
+                                             const xsm_read_options &options = init<xsm_read_options>())
+    {
+        using callable = std::remove_reference_t<Source>;
+        static_assert(std::is_integral_v<std::invoke_result_t<callable &, void *, std::size_t>>,
+                      "a source returns the number of bytes");
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
+            const xsm_source from = {const_cast<void *>(static_cast<const void *>(std::addressof(source))),
+                                     &detail::read_from<callable>};
+            return xsm_dataset_read_source(in.get(), &from, name.c_str(), &options, out, err);
+        });
+    }
+    /** Reads names of the classes: line i of the file, from 0, is the name of the label i. */
+    template <class How = throwing> outcome<How, void> read_names(cstring path)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_read_names(get(), path.c_str(), err); });
     }
     /** Copies rows of `features` numbers each, float or double, one after another. */
     template <class How = throwing>
@@ -902,7 +969,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
         return dense<How>(in, nullptr, values, features, of);
     }
     /** As from_dense(), without a copy: the dataset keeps `owner`, which is not empty, as long as it or what was made
-     *  from it needs the arrays of values and labels, which must not change. */
+     *  from it needs the arrays of values and labels, which must not change. The owner is given up by the thread whose
+     *  call needs them last, and after fork() in each process. */
     template <class How = throwing>
     static outcome<How, dataset> borrow_dense(const context &in, std::shared_ptr<const void> owner,
                                               span<const float> values, std::uint32_t features,
@@ -973,11 +1041,9 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     }
     template <class How = throwing> outcome<How, dataset> select(span<const std::uint64_t> rows) const
     {
-        return detail::make<How, dataset>(
-            [&](xsm_dataset **out, xsm_error *err) {
-                return xsm_dataset_select(get(), rows.data(), rows.size(), out, err);
-            },
-            *this);
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {
+            return xsm_dataset_select(get(), rows.data(), rows.size(), out, err);
+        });
     }
     /** A part of the rows, and the rest. */
     template <class How = throwing>
@@ -988,8 +1054,6 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
             const xsm_status status = xsm_dataset_split(get(), fraction, seed, &part, &rest, err);
             parts->first = dataset(part);
             parts->second = dataset(rest);
-            parts->first.keep_of(*this);
-            parts->second.keep_of(*this);
             return status;
         });
     }
@@ -999,68 +1063,63 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     static outcome<How, dataset> dense(const context &in, const std::shared_ptr<const void> *owner,
                                        span<const T> values, std::uint32_t features, const std::optional<labels> &of)
     {
-        return detail::make<How, dataset>(
-            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
-                if (features == 0) {
-                    return detail::refuse(err, XSM_ERROR_SHAPE, "features is 0, but rows have at least one");
-                }
-                if (values.size() % features != 0) {
-                    return detail::wrong_size(err, "values", values.size(), values.size() / features * features,
-                                              "a whole number of rows");
-                }
-                auto rows = init<xsm_dense_rows>();
-                auto row_labels = init<xsm_labels>();
-                rows.values = values.data();
-                rows.rows = values.size() / features;
-                rows.features = features;
-                rows.dtype = detail::dtype<T>::value;
-                if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
-                    return err->status;
-                }
-                return detail::lend(
-                    owner ? *owner : nullptr, rows,
-                    [&](const xsm_dense_rows *given) { return xsm_dataset_from_dense(in.get(), given, out, err); },
-                    err);
-            },
-            in);
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+            if (features == 0) {
+                return detail::refuse(err, XSM_ERROR_SHAPE, "features is 0, but rows have at least one");
+            }
+            if (values.size() % features != 0) {
+                return detail::wrong_size(err, "values", values.size(), values.size() / features * features,
+                                          "a whole number of rows");
+            }
+            auto rows = init<xsm_dense_rows>();
+            auto row_labels = init<xsm_labels>();
+            rows.values = values.data();
+            rows.rows = values.size() / features;
+            rows.features = features;
+            rows.dtype = detail::dtype<T>::value;
+            if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
+                return err->status;
+            }
+            return detail::lend(
+                owner ? *owner : nullptr, rows,
+                [&](const xsm_dense_rows *given) { return xsm_dataset_from_dense(in.get(), given, out, err); }, err);
+        });
     }
     template <class How>
     static outcome<How, dataset> csr(const context &in, const std::shared_ptr<const void> *owner,
                                      span<const std::uint64_t> offsets, span<const std::uint32_t> index,
                                      span<const float> values, std::uint32_t features, const std::optional<labels> &of)
     {
-        return detail::make<How, dataset>(
-            [&](xsm_dataset **out, xsm_error *err) -> xsm_status {
-                if (offsets.empty()) {
-                    return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
-                }
-                const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
-                if (index.size() != end) {
-                    return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
-                }
-                if (values.size() != end) {
-                    return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
-                }
-                auto rows = init<xsm_csr_rows>();
-                auto row_labels = init<xsm_labels>();
-                rows.offsets = offsets.data();
-                rows.index = index.data();
-                rows.values = values.data();
-                rows.rows = offsets.size() - 1;
-                rows.features = features;
-                rows.dtype = XSM_DTYPE_FLOAT32;
-                if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
-                    return err->status;
-                }
-                return detail::lend(
-                    owner ? *owner : nullptr, rows,
-                    [&](const xsm_csr_rows *given) { return xsm_dataset_from_csr(in.get(), given, out, err); }, err);
-            },
-            in);
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+            if (offsets.empty()) {
+                return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
+            }
+            const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
+            if (index.size() != end) {
+                return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
+            }
+            if (values.size() != end) {
+                return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
+            }
+            auto rows = init<xsm_csr_rows>();
+            auto row_labels = init<xsm_labels>();
+            rows.offsets = offsets.data();
+            rows.index = index.data();
+            rows.values = values.data();
+            rows.rows = offsets.size() - 1;
+            rows.features = features;
+            rows.dtype = XSM_DTYPE_FLOAT32;
+            if (detail::check_rows(of, owner, &rows, &row_labels, err) != XSM_OK) {
+                return err->status;
+            }
+            return detail::lend(
+                owner ? *owner : nullptr, rows,
+                [&](const xsm_csr_rows *given) { return xsm_dataset_from_csr(in.get(), given, out, err); }, err);
+        });
     }
 };
 
-/** All rows of a dataset, `count` from `first`. */
+/** Rows of a dataset: `count` from `first`. */
 inline xsm_batch batch(const dataset &of, std::uint64_t first, std::uint64_t count) noexcept
 {
     return xsm_batch_range(of.get(), first, count);
@@ -1089,11 +1148,9 @@ class transform : public handle<xsm_transform, xsm_transform_free>
     using handle::handle;
     template <class How = throwing> static outcome<How, transform> make(const context &in, cstring description)
     {
-        return detail::make<How, transform>(
-            [&](xsm_transform **out, xsm_error *err) {
-                return xsm_transform_new(in.get(), description.c_str(), out, err);
-            },
-            in);
+        return detail::make<How, transform>([&](xsm_transform **out, xsm_error *err) {
+            return xsm_transform_new(in.get(), description.c_str(), out, err);
+        });
     }
     template <class How = throwing> outcome<How, void> fit(const dataset &rows)
     {
@@ -1114,30 +1171,26 @@ class model : public handle<xsm_model, xsm_model_free>
     static outcome<How, model> linear(const context &in, std::uint32_t features, std::uint32_t classes,
                                       const xsm_model_options &options = init<xsm_model_options>())
     {
-        return detail::make<How, model>(
-            [&](xsm_model **out, xsm_error *err) {
-                return xsm_model_new_linear(in.get(), features, classes, &options, out, err);
-            },
-            in);
+        return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
+            return xsm_model_new_linear(in.get(), features, classes, &options, out, err);
+        });
     }
     template <class How = throwing>
     static outcome<How, model> embedding(const context &in, std::uint32_t features, std::uint32_t hidden,
                                          std::uint32_t classes,
                                          const xsm_embedding_options &options = init<xsm_embedding_options>())
     {
-        return detail::make<How, model>(
-            [&](xsm_model **out, xsm_error *err) {
-                return xsm_model_new_embedding(in.get(), features, hidden, classes, &options, out, err);
-            },
-            in);
+        return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
+            return xsm_model_new_embedding(in.get(), features, hidden, classes, &options, out, err);
+        });
     }
     template <class How = throwing>
     static outcome<How, model> load(const context &in, cstring path,
                                     const xsm_load_options &options = init<xsm_load_options>())
     {
-        return detail::make<How, model>(
-            [&](xsm_model **out, xsm_error *err) { return xsm_model_load(in.get(), path.c_str(), &options, out, err); },
-            in);
+        return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
+            return xsm_model_load(in.get(), path.c_str(), &options, out, err);
+        });
     }
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
@@ -1174,6 +1227,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_class_map(get(), &map, err); });
     }
+    /** Gives the model a copy of a fitted transform; an empty one, `transform{}`, removes it. */
     template <class How = throwing> outcome<How, void> set_transform(const transform &fitted)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_transform(get(), fitted.get(), err); });
@@ -1183,6 +1237,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_transform(get(), rows.get(), err); });
     }
+    /** Sets an entry of the metadata; a nullptr removes it. */
     template <class How = throwing> outcome<How, void> set_metadata(cstring key, cstring value)
     {
         return detail::invoke<How>(
@@ -1193,21 +1248,23 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return xsm_model_get_metadata(get(), key.c_str());
     }
-    /** The weights to read and write, valid until the model is next trained or destroyed. */
+    /** The weights to read and write, valid until the model is next trained or destroyed. Sparse weights
+     *  (#XSM_LAYOUT_SPARSE_ROWS) have no `weight`. */
     template <class How = throwing> outcome<How, xsm_parameters> parameters()
     {
         return detail::fill<How>(init<xsm_parameters>(), [&](xsm_parameters *parameters, xsm_error *err) {
             return xsm_model_parameters(get(), parameters, err);
         });
     }
-    /** The weights as they are stored, valid until the model changes. Copies nothing of a mapped file. */
+    /** The weights as they are stored, valid until the model changes. Copies nothing of a mapped file.
+     *  (ext/weights.h) */
     template <class How = throwing> outcome<How, xsm_parameters_view> view() const
     {
         return detail::fill<How>(init<xsm_parameters_view>(), [&](xsm_parameters_view *view, xsm_error *err) {
             return xsm_model_view(get(), view, err);
         });
     }
-    /** As parameters(), for the features' vectors of an embedding model. */
+    /** As parameters(), for the features' vectors of an embedding model. (ext/weights.h) */
     template <class How = throwing> outcome<How, xsm_embedding_parameters> embedding_parameters()
     {
         return detail::fill<How>(init<xsm_embedding_parameters>(),
@@ -1215,17 +1272,65 @@ class model : public handle<xsm_model, xsm_model_free>
                                      return xsm_model_embedding_parameters(get(), parameters, err);
                                  });
     }
-    /** As view(), for the features' vectors of an embedding model. */
+    /** As view(), for the features' vectors of an embedding model. (ext/weights.h) */
     template <class How = throwing> outcome<How, xsm_embedding_view> embedding_view() const
     {
         return detail::fill<How>(init<xsm_embedding_view>(), [&](xsm_embedding_view *view, xsm_error *err) {
             return xsm_model_embedding_view(get(), view, err);
         });
     }
-    /** Changes the order of the weights in memory, an XSM_LAYOUT_* value. */
+    /** Changes the order of the weights in memory, an XSM_LAYOUT_* value. Sparse weights become dense.
+     *  (ext/weights.h) */
     template <class How = throwing> outcome<How, void> set_layout(std::int32_t layout)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_layout(get(), layout, err); });
+    }
+    /** Order of the weights in memory, an XSM_LAYOUT_* value. */
+    std::int32_t layout() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).layout;
+    }
+    /** Weights that are stored: all, or those of #XSM_LAYOUT_SPARSE_ROWS. */
+    std::uint64_t weights() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).weights;
+    }
+    /** Bytes that the weights take. */
+    std::uint64_t bytes() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).bytes;
+    }
+    /** Trees of a label tree; 0 for other models. */
+    std::uint32_t trees() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).trees;
+    }
+    /** A model without the small weights, which scores and predicts and cannot be trained. */
+    template <class How = throwing>
+    outcome<How, model> prune(const xsm_prune_options &options = init<xsm_prune_options>()) const
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) { return xsm_model_prune(get(), &options, out, err); });
+    }
+    /** Fits the calibration to rows that the model was not trained on. */
+    template <class How = throwing>
+    outcome<How, xsm_calibrate_result> calibrate(const context &in, const dataset &rows,
+                                                 const xsm_calibrate_options &options = init<xsm_calibrate_options>())
+    {
+        return detail::fill<How>(init<xsm_calibrate_result>(), [&](xsm_calibrate_result *result, xsm_error *err) {
+            return xsm_model_calibrate(in.get(), get(), rows.get(), &options, result, err);
+        });
+    }
+    template <class How = throwing> outcome<How, xsm_calibration> calibration() const
+    {
+        return detail::fill<How>(init<xsm_calibration>(), [&](xsm_calibration *calibration, xsm_error *err) {
+            return xsm_model_get_calibration(get(), calibration, err);
+        });
+    }
+    /** Sets the calibration; the starting value of an xsm_calibration removes it. */
+    template <class How = throwing> outcome<How, void> set_calibration(const xsm_calibration &calibration)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_calibration(get(), &calibration, err); });
     }
     /** What scores are, an XSM_GEOMETRY_* value. */
     std::int32_t geometry() const noexcept
@@ -1246,7 +1351,7 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_grow(get(), features, &classes, err); });
     }
-    /** Adds to the scores what pairs of a feature and a class in the training rows say. */
+    /** Adds to the scores what pairs of a feature and a class in the training rows say. (ext/pairs.h) */
     template <class How = throwing> outcome<How, void> add_pairs(const dataset &train, double strength)
     {
         return detail::invoke<How>(
@@ -1358,14 +1463,14 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     template <class How = throwing> static outcome<How, sampler> make(const context &in, cstring name)
     {
         return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_new(in.get(), name.c_str(), out, err); }, in);
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_new(in.get(), name.c_str(), out, err); });
     }
+    /** Loads a sampler of save(); with a table, which must outlive it, one of the program's own. */
     template <class How = throwing>
     static outcome<How, sampler> load(const context &in, cstring path, const xsm_sampler_ops *ops = nullptr)
     {
         return detail::make<How, sampler>(
-            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), ops, out, err); },
-            in);
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load(in.get(), path.c_str(), ops, out, err); });
     }
     template <class How = throwing> outcome<How, void> save(cstring path) const
     {
@@ -1381,7 +1486,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_bind(get(), train.get(), err); });
     }
-    /** Log-probabilities of the classes [first, first+count), [n][count]. */
+    /** Log-probabilities of the classes [first, first+count), [n][count]. (ext/draw.h) */
     template <class How = throwing>
     outcome<How, void> log_probabilities(const xsm_batch &rows, std::uint32_t first, std::uint32_t count,
                                          span<float> out) const
@@ -1394,7 +1499,7 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
             return xsm_sampler_log_probabilities(get(), &rows, first, count, out.data(), err);
         });
     }
-    /** Draws; the members of `draw` name the arrays. */
+    /** Draws; the members of `draw` name the arrays. (ext/draw.h) */
     template <class How = throwing> outcome<How, void> draw(const xsm_draw &draw) const
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_draw(get(), &draw, err); });
@@ -1410,15 +1515,15 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
     template <class How = throwing> static outcome<How, index> make(const context &in, cstring name)
     {
         return detail::make<How, index>(
-            [&](xsm_index **out, xsm_error *err) { return xsm_index_new(in.get(), name.c_str(), out, err); }, in);
+            [&](xsm_index **out, xsm_error *err) { return xsm_index_new(in.get(), name.c_str(), out, err); });
     }
     /** Builds the index of a model, which it keeps until it is built again or destroyed. */
     template <class How = throwing> outcome<How, void> build(const model &of)
     {
-        this->keep_of(of);
         return detail::invoke<How>([&](xsm_error *err) { return xsm_index_build_model(get(), of.get(), err); });
     }
-    /** Builds the index of rows of `width` numbers, one after another, borrowed as the model is. */
+    /** Builds the index of rows of `width` numbers, one after another. Rows and bias are borrowed: they must stay valid
+     *  until the index is built again or released, by predictors, too. (ext/search.h) */
     template <class How = throwing>
     outcome<How, void> build(span<const float> rows, std::uint32_t width, span<const float> bias = {})
     {
@@ -1469,7 +1574,7 @@ class gradient : public handle<xsm_gradient, xsm_gradient_free>
     template <class How = throwing> static outcome<How, gradient> make(const context &in)
     {
         return detail::make<How, gradient>(
-            [&](xsm_gradient **out, xsm_error *err) { return xsm_gradient_new(in.get(), out, err); }, in);
+            [&](xsm_gradient **out, xsm_error *err) { return xsm_gradient_new(in.get(), out, err); });
     }
     /** Pointers are borrowed until the gradient is next filled or destroyed. */
     template <class How = throwing> outcome<How, xsm_gradient_view> view() const
@@ -1490,8 +1595,7 @@ class estimator
     template <class How = throwing> static outcome<How, estimator> make(const context &in, cstring name)
     {
         return detail::make<How, estimator>(
-            [&](xsm_estimator **out, xsm_error *err) { return xsm_estimator_new(in.get(), name.c_str(), out, err); },
-            in);
+            [&](xsm_estimator **out, xsm_error *err) { return xsm_estimator_new(in.get(), name.c_str(), out, err); });
     }
     template <class How = throwing> outcome<How, xsm_estimator_info> info() const
     {
@@ -1499,38 +1603,45 @@ class estimator
             return xsm_estimator_get_info(get(), info, err);
         });
     }
+    /** Sets an option that is a list of classes. */
     template <class How = throwing> outcome<How, void> set_classes(cstring option, span<const std::uint32_t> classes)
     {
-        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
-            if (classes.size() > XSM_CLASSES_MAX) {
-                return detail::refuse(err, XSM_ERROR_RANGE, "more classes are listed than a model can have");
+        std::string list;
+        for (const std::uint32_t each : classes) {
+            if (!list.empty()) {
+                list += ',';
             }
-            return xsm_estimator_set_classes(get(), option.c_str(), classes.data(),
-                                             static_cast<std::uint32_t>(classes.size()), err);
-        });
+            list += std::to_string(each);
+        }
+        return this->template set<How>(option, list);
     }
-    /** Draws with `from`, which the estimator keeps. */
-    template <class How = throwing> outcome<How, void> set_sampler(sampler &from)
+    /** Draws with `from`, which the estimator keeps; an empty one, `sampler{}`, stands for the estimator's own. */
+    template <class How = throwing> outcome<How, void> set_sampler(const sampler &from)
     {
-        this->keep_of(from);
         return detail::invoke<How>([&](xsm_error *err) { return xsm_estimator_set_sampler(get(), from.get(), err); });
     }
-    /** Searches with indexes like this one. */
+    /** Searches with indexes like this one, whose table and options are copied; an empty one, `index{}`, stands for the
+     *  options of the estimator. (ext/index.h) */
     template <class How = throwing> outcome<How, void> set_index(const index &like)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_estimator_set_index(get(), like.get(), err); });
     }
+    /** Prepares for a model and rows, which the estimator keeps until it is bound again or released. */
     template <class How = throwing> outcome<How, void> bind(const model &to, const dataset &train)
     {
-        this->keep_of(to);
-        this->keep_of(train);
         return detail::invoke<How>(
             [&](xsm_error *err) { return xsm_estimator_bind(get(), to.get(), train.get(), err); });
     }
+    /** As bind(), for rows whose features come with each batch: only the labels of `train` are used. */
+    template <class How = throwing> outcome<How, void> bind_labels(const model &to, const dataset &train)
+    {
+        return detail::invoke<How>(
+            [&](xsm_error *err) { return xsm_estimator_bind_labels(get(), to.get(), train.get(), err); });
+    }
+    /** As bind(), for rows whose features and labels come with each batch. */
     template <class How = throwing>
     outcome<How, void> bind_stream(const model &to, const xsm_stream_options &options = init<xsm_stream_options>())
     {
-        this->keep_of(to);
         return detail::invoke<How>(
             [&](xsm_error *err) { return xsm_estimator_bind_stream(get(), to.get(), &options, err); });
     }
@@ -1567,12 +1678,10 @@ class optimizer
     template <class How = throwing> static outcome<How, optimizer> make(const context &in, cstring name)
     {
         return detail::make<How, optimizer>(
-            [&](xsm_optimizer **out, xsm_error *err) { return xsm_optimizer_new(in.get(), name.c_str(), out, err); },
-            in);
+            [&](xsm_optimizer **out, xsm_error *err) { return xsm_optimizer_new(in.get(), name.c_str(), out, err); });
     }
     template <class How = throwing> outcome<How, void> bind(model &to)
     {
-        this->keep_of(to);
         return detail::invoke<How>([&](xsm_error *err) { return xsm_optimizer_bind(get(), to.get(), err); });
     }
     template <class How = throwing>
@@ -1583,7 +1692,7 @@ class optimizer
     }
 };
 
-/** A trainer. Model, rows, estimator and optimizer must stay valid while it is used. */
+/** A trainer. It keeps model, rows, estimator and optimizer, and the test rows of the options. */
 class trainer : public handle<xsm_trainer, xsm_trainer_free>
 {
   public:
@@ -1592,11 +1701,9 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     static outcome<How, trainer> make(const context &in, model &to, const dataset &train, estimator &with,
                                       optimizer &by, const xsm_trainer_options &options = init<xsm_trainer_options>())
     {
-        return detail::make<How, trainer>(
-            [&](xsm_trainer **out, xsm_error *err) {
-                return xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, out, err);
-            },
-            in, to, train, with, by);
+        return detail::make<How, trainer>([&](xsm_trainer **out, xsm_error *err) {
+            return xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, out, err);
+        });
     }
     /** With a callback, which the trainer keeps: `progress(const xsm_progress &)` returns nothing, or #flow::cancel.
      *  It replaces that of the options. */
@@ -1604,19 +1711,20 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     static outcome<How, trainer> make(const context &in, model &to, const dataset &train, estimator &with,
                                       optimizer &by, xsm_trainer_options options, Progress &&progress)
     {
-        context kept;
-        kept.keep_of(in);
-        auto shown = std::make_shared<std::function<flow(const xsm_progress &)>>(
-            detail::as_flow<xsm_progress>(std::forward<Progress>(progress)));
-        kept.keep(shown);
+        auto shown = std::make_unique<callback>(detail::as_flow<xsm_progress>(std::forward<Progress>(progress)));
         options.progress = &detail::show<xsm_progress>;
         options.progress_user = shown.get();
-        return detail::make<How, trainer>(
-            [&](xsm_trainer **out, xsm_error *err) {
-                return xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, out, err);
-            },
-            kept, to, train, with, by);
+        return detail::fill<How>(trainer(), [&](trainer *made, xsm_error *err) {
+            xsm_trainer *out = nullptr;
+            const xsm_status status =
+                xsm_trainer_new(in.get(), to.get(), train.get(), with.get(), by.get(), &options, &out, err);
+            *made = trainer(out);
+            made->progress_ = std::move(shown);
+            return status;
+        });
     }
+    /** Not of a trainer, whose callback the C object does not keep. */
+    xsm_trainer *release() = delete;
     template <class How = throwing> outcome<How, void> run()
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_run(get(), err); });
@@ -1635,9 +1743,13 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
             return xsm_trainer_get_progress(get(), progress, err);
         });
     }
+
+  private:
+    using callback = std::function<flow(const xsm_progress &)>;
+    std::unique_ptr<callback> progress_;
 };
 
-/** A predictor: the scratch memory of one thread. The model must stay valid while it is used. */
+/** A predictor: the scratch memory of one thread. It keeps the model, and the index of the options. */
 class predictor : public handle<xsm_predictor, xsm_predictor_free>
 {
   public:
@@ -1647,7 +1759,15 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
                                         const xsm_predictor_options &options = init<xsm_predictor_options>())
     {
         return detail::make<How, predictor>(
-            [&](xsm_predictor **out, xsm_error *err) { return xsm_predictor_new(of.get(), &options, out, err); }, of);
+            [&](xsm_predictor **out, xsm_error *err) { return xsm_predictor_new(of.get(), &options, out, err); });
+    }
+    /** Searches with an index of the model, which replaces that of the options. */
+    template <class How = throwing>
+    static outcome<How, predictor> make(const model &of, const index &by,
+                                        xsm_predictor_options options = init<xsm_predictor_options>())
+    {
+        options.index = by.get();
+        return make<How>(of, options);
     }
     template <class How = throwing> outcome<How, xsm_predictor_info> info() const
     {
@@ -1688,9 +1808,12 @@ struct evaluation {
     xsm_metrics measures = XSM_METRICS_INIT; /**< Its arrays are not set. */
     std::vector<double> precision;           /**< [top] precision[k-1]: precision at k. */
     std::vector<double> ndcg;                /**< [top] ndcg[k-1]: nDCG at k. */
+    std::vector<double> psp;                 /**< [top] precision with propensities; NaN without class counts. */
+    std::vector<double> psndcg;              /**< [top] nDCG with propensities; NaN without class counts. */
 };
 
-/** Evaluates a model; with `top` above 0 also precision and nDCG at 1 to `top`. */
+/** Evaluates a model; with `top` above 0 also precision and nDCG at 1 to `top`, plain and with propensities. A label
+ * tree is searched with the beam of the options. */
 template <class How = throwing>
 outcome<How, evaluation> evaluate(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
                                   const xsm_evaluate_options &options = init<xsm_evaluate_options>())
@@ -1699,17 +1822,59 @@ outcome<How, evaluation> evaluate(const context &in, const model &of, const data
         auto metrics = init<xsm_metrics>();
         out->precision.resize(top);
         out->ndcg.resize(top);
+        out->psp.resize(top);
+        out->psndcg.resize(top);
         if (top) {
             metrics.top = top;
             metrics.precision = out->precision.data();
             metrics.ndcg = out->ndcg.data();
+            metrics.psp = out->psp.data();
+            metrics.psndcg = out->psndcg.data();
         }
         const xsm_status status = xsm_evaluate(in.get(), of.get(), rows.get(), &options, &metrics, err);
         out->measures = metrics;
         out->measures.precision = nullptr;
         out->measures.ndcg = nullptr;
+        out->measures.psp = nullptr;
+        out->measures.psndcg = nullptr;
         return status;
     });
+}
+
+/** Result of evaluate_search(): the measures without arrays, and the arrays. */
+struct search_evaluation {
+    xsm_search_metrics measures = XSM_SEARCH_METRICS_INIT; /**< Its arrays are not set. */
+    std::vector<double> recall;                            /**< [top] recall[k-1]: share of the k best classes found. */
+    std::vector<double> precision;                         /**< [top] precision[k-1]; NaN without labels. */
+};
+
+/** Compares the search of a predictor's options, an index or a beam, with scoring all classes, at 1 to `top`. */
+template <class How = throwing>
+outcome<How, search_evaluation> evaluate_search(const context &in, const model &of, const dataset &rows,
+                                                std::uint32_t top, const xsm_predictor_options &options)
+{
+    return detail::fill<How>(search_evaluation(), [&](search_evaluation *out, xsm_error *err) {
+        auto metrics = init<xsm_search_metrics>();
+        out->recall.resize(top);
+        out->precision.resize(top);
+        metrics.top = top;
+        metrics.recall = out->recall.data();
+        metrics.precision = out->precision.data();
+        const xsm_status status = xsm_evaluate_search(in.get(), of.get(), rows.get(), &options, &metrics, err);
+        out->measures = metrics;
+        out->measures.recall = nullptr;
+        out->measures.precision = nullptr;
+        return status;
+    });
+}
+/** As evaluate_search() with the options of a predictor that searches the index. */
+template <class How = throwing>
+outcome<How, search_evaluation> evaluate_search(const context &in, const model &of, const dataset &rows,
+                                                std::uint32_t top, const index &by)
+{
+    auto options = init<xsm_predictor_options>();
+    options.index = by.get();
+    return evaluate_search<How>(in, of, rows, top, options);
 }
 
 /** Result of evaluate_ranks(): the measures without the array, and the array if it was asked for. */
@@ -1745,13 +1910,37 @@ outcome<How, ranking> evaluate_ranks(const context &in, const model &of, const d
     });
 }
 
-/** Fits a model to all rows at once. If it fails, or a callback ends it, the model has the best weights so far. */
+/** Result of fit_label_tree(): the model, and what was done. */
+struct label_tree {
+    xsoftmax::model model;                                     /**< The model. */
+    xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT; /**< What was done. */
+};
+
+/** Trains a label tree, for very many labels over sparse rows. */
+template <class How = throwing>
+outcome<How, label_tree> fit_label_tree(const context &in, const dataset &train,
+                                        const xsm_label_tree_options &options = init<xsm_label_tree_options>())
+{
+    return detail::fill<How>(label_tree(), [&](label_tree *out, xsm_error *err) {
+        xsm_model *made = nullptr;
+        const xsm_status status = xsm_fit_label_tree(in.get(), train.get(), &options, &made, &out->result, err);
+        out->model = xsoftmax::model(made);
+        return status;
+    });
+}
+/** Sets an option of a label tree by its name, from text. */
+template <class How = throwing> outcome<How, void> set(xsm_label_tree_options &options, cstring option, cstring value)
+{
+    return detail::invoke<How>(
+        [&](xsm_error *err) { return xsm_label_tree_set(&options, option.c_str(), value.c_str(), err); });
+}
+
+/** Fits a model to all rows at once. The estimator keeps both, as after bind(). If a score is not finite, or a callback
+ *  ends it, the model has the best weights so far. */
 template <class How = throwing>
 outcome<How, xsm_fit_result> fit_full_batch(const context &in, model &to, const dataset &train, estimator &with,
                                             const xsm_fit_options &options = init<xsm_fit_options>())
 {
-    with.keep_of(to);
-    with.keep_of(train);
     return detail::fill<How>(init<xsm_fit_result>(), [&](xsm_fit_result *result, xsm_error *err) {
         return xsm_fit_full_batch(in.get(), to.get(), train.get(), with.get(), &options, result, err);
     });
@@ -1768,6 +1957,11 @@ outcome<How, xsm_fit_result> fit_full_batch(const context &in, model &to, const 
     return fit_full_batch<How>(in, to, train, with, options);
 }
 
+} // namespace XSOFTMAX_RELEASE
 } // namespace xsoftmax
+
+#undef XSOFTMAX_RELEASE
+#undef XSOFTMAX_JOIN_
+#undef XSOFTMAX_NAME_
 
 #endif

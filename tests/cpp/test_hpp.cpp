@@ -6,12 +6,17 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <xsoftmax.hpp>
 
@@ -577,6 +582,360 @@ void test_borrowing()
     CHECK(sparse_watched.expired() && sparse.info().rows == 2); // the rows were copied
 }
 
+// What C code makes of an object keeps the context, and all that the context was given, after every C++ object is gone.
+void test_made_by_c()
+{
+    auto token = std::make_shared<int>(0);
+    const std::weak_ptr<int> lent = token;
+    std::atomic<int> calls{0};
+    std::atomic<std::size_t> jobs{0};
+    xsm_model *pruned = nullptr;
+    xsm_context *held = nullptr;
+#if defined(__cpp_lib_memory_resource)
+    auto resource = std::make_shared<counting>();
+    const std::weak_ptr<counting> memory = resource;
+#endif
+    {
+        auto options =
+            xsoftmax::context_options()
+                .pool([token, own = pool{&calls, &jobs, 2}](xsoftmax::job job, std::size_t count) { own(job, count); },
+                      2)
+                .log([token](std::int32_t, const char *) {})
+                .progress([token](const xsm_activity &) {});
+#if defined(__cpp_lib_memory_resource)
+        options.memory(std::move(resource));
+#endif
+        auto context = xsoftmax::context::make(options);
+        auto model = xsoftmax::model::linear(context, 4, 3000);
+        auto weights = model.parameters();
+        for (std::size_t k = 0; k < 3000; k++) {
+            weights.weight[k * weights.class_step] = static_cast<float>(k);
+        }
+        CHECK(xsm_model_prune(model.get(), nullptr, &pruned, nullptr) == XSM_OK);
+        held = context.release();
+        CHECK(held && !context);
+    }
+    token.reset();
+    xsm_context_free(held);
+    CHECK(!lent.expired());
+    std::vector<float> values(4 * 500, 1.0f);
+    std::vector<std::uint32_t> classes(500, 2999);
+    {
+        const auto rows = xsoftmax::dataset::from_dense({}, values, 4, xsoftmax::labels{classes, 3000});
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        CHECK(xsm_evaluate(nullptr, pruned, rows.get(), nullptr, &metrics, nullptr) == XSM_OK);
+        CHECK(metrics.rows == 500 && metrics.error == 0);
+    }
+    CHECK(calls > 0 && jobs > 1);
+#if defined(__cpp_lib_memory_resource)
+    if (const auto still = memory.lock()) {
+        CHECK(still->bytes > 0);
+    } else {
+        CHECK(false);
+    }
+#endif
+    xsm_model_free(pruned);
+    CHECK(lent.expired());
+#if defined(__cpp_lib_memory_resource)
+    CHECK(memory.expired());
+#endif
+    // A context that cannot be made keeps nothing.
+    auto other = std::make_shared<int>(0);
+    error_of(XSM_ERROR_RANGE, [&] {
+        xsoftmax::context::make(xsoftmax::context_options().threads(5000).log([other](std::int32_t, const char *) {}));
+    });
+    CHECK(other.use_count() == 1);
+}
+
+// A callback that destroys the trainer it belongs to goes on until it returns.
+void test_destroyed_by_its_callback()
+{
+    const xsoftmax::context context;
+    run of(context);
+    auto options = xsoftmax::init<xsm_trainer_options>();
+    std::optional<xsoftmax::trainer> trainer;
+    int calls = 0;
+    trainer.emplace(xsoftmax::trainer::make(context, of.model, of.rows, of.estimator, of.optimizer, options,
+                                            [&trainer, &calls, text = std::string(100, 'x')](const xsm_progress &) {
+                                                trainer.reset();
+                                                CHECK(text == std::string(100, 'x'));
+                                                calls++;
+                                            }));
+    const auto ended = trainer->run<xsoftmax::as_result>();
+    CHECK(!trainer && calls == 1 && ended.error().status == XSM_CANCELLED);
+}
+
+// Exceptions of every kind of callback leave the call in C++, and pass no function of the library.
+void test_thrown_by_every_callback()
+{
+    const char *text = "1 1:1\n2 2:1\n";
+    const auto number_of = [](auto &&call) {
+        try {
+            call();
+        } catch (const own_exception &thrown) {
+            return thrown.number;
+        }
+        return 0;
+    };
+    const xsoftmax::context plain;
+    const auto throwing = [](void *, std::size_t) -> std::size_t { throw own_exception{1}; };
+    CHECK(number_of([&] { xsoftmax::dataset::read_source(plain, throwing, "rows"); }) == 1);
+    CHECK(number_of([&] { (void)xsoftmax::dataset::read_source<xsoftmax::as_result>(plain, throwing, "rows"); }) == 1);
+    // LIBSVM data from index 1 are logged.
+    const auto logs = xsoftmax::context::make(
+        xsoftmax::context_options().log([](std::int32_t, const char *) { throw own_exception{2}; }));
+    const auto read = [&](const xsoftmax::context &in) {
+        std::size_t at = 0;
+        auto options = xsoftmax::init<xsm_read_options>();
+        options.format = XSM_FORMAT_LIBSVM;
+        return xsoftmax::dataset::read_source(
+            in,
+            [&](void *buffer, std::size_t size) {
+                const std::size_t more = std::min(size, std::min<std::size_t>(3, std::strlen(text) - at));
+                std::memcpy(buffer, text + at, more);
+                at += more;
+                return more;
+            },
+            "rows", options);
+    };
+    CHECK(number_of([&] { read(logs); }) == 2);
+    CHECK(read(plain).info().rows == 2);
+#if defined(__cpp_lib_memory_resource)
+    struct throwing_resource : counting {
+        void *do_allocate(std::size_t size, std::size_t alignment) override
+        {
+            if (full) {
+                throw own_exception{3};
+            }
+            return counting::do_allocate(size, alignment);
+        }
+    } resource;
+    {
+        const auto context = xsoftmax::context::make(xsoftmax::context_options().memory(&resource).threads(1));
+        resource.full = true;
+        CHECK(number_of([&] { xsoftmax::model::linear(context, 10, 10); }) == 3);
+        // In a call of C's the exception is dropped, and the status stays.
+        xsm_model *none = nullptr;
+        CHECK(xsm_model_new_linear(context.get(), 10, 10, nullptr, &none, nullptr) == XSM_ERROR_MEMORY);
+    }
+    CHECK(resource.bytes == 0);
+#endif
+}
+
+// The error of a result is of its own call.
+void test_status_after_success()
+{
+    const xsoftmax::context context;
+    run of(context);
+    int refused = 0;
+    auto options = xsoftmax::init<xsm_trainer_options>();
+    options.epochs = 1;
+    auto trainer = xsoftmax::trainer::make(
+        context, of.model, of.rows, of.estimator, of.optimizer, options, [&](const xsm_progress &) {
+            refused += of.estimator.set<xsoftmax::as_result>("no-such-option", "1").error().status == XSM_ERROR_STATE;
+        });
+    const auto ended = trainer.run<xsoftmax::as_result>();
+    CHECK(refused > 0 && ended && ended.error().status == XSM_OK && ended.error().message[0] == '\0');
+    // Also where a function writes an error and succeeds.
+    const auto success = xsoftmax::detail::invoke<xsoftmax::as_result>([](xsm_error *err) {
+        err->status = XSM_ERROR_IO;
+        return xsm_status{XSM_OK};
+    });
+    CHECK(success && success.error().status == XSM_OK);
+    const auto failure = xsoftmax::detail::invoke<xsoftmax::as_result>([](xsm_error *) { return XSM_CANCELLED; });
+    CHECK(!failure && failure.error().status == XSM_CANCELLED);
+}
+
+void test_sources()
+{
+    const xsoftmax::context context;
+    error_of(XSM_ERROR_IO, [&] {
+        xsoftmax::dataset::read_source(
+            context, [](void *, std::size_t) { return -1; }, "nothing");
+    });
+    const std::string text = "7 1:0.5\n9 2:0.25\n9 x\n";
+    struct reader { // one that can neither be copied nor moved
+        const std::string &text;
+        std::size_t at = 0;
+        explicit reader(const std::string &from) : text(from)
+        {
+        }
+        reader(const reader &) = delete;
+        std::int64_t operator()(void *buffer, std::size_t size)
+        {
+            const std::size_t more = text.copy(static_cast<char *>(buffer), size, at);
+            at += more;
+            return static_cast<std::int64_t>(more);
+        }
+    } source(text);
+    const auto thrown = error_of(XSM_ERROR_FORMAT, [&] { xsoftmax::dataset::read_source(context, source, "stream"); });
+    CHECK(says(thrown, "stream") && thrown.line() == 3);
+    const std::string good = text.substr(0, 17);
+    reader again(good);
+    auto rows = xsoftmax::dataset::read_source(context, again, "stream");
+    CHECK(rows.info().rows == 2 && rows.class_map().labels[1] == 9);
+    // The names of labels 0 to 9.
+    std::FILE *file = std::fopen("test_hpp.names", "w");
+    CHECK(file && std::fputs("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n", file) >= 0 && std::fclose(file) == 0);
+    rows.read_names("test_hpp.names");
+    CHECK(std::string(rows.class_map().names[0]) == "h" && std::string(rows.class_map().names[1]) == "j");
+    CHECK(std::remove("test_hpp.names") == 0);
+    error_of(XSM_ERROR_IO, [&] { rows.read_names("test_hpp.names"); });
+}
+
+// Pruned weights, calibration, searches.
+void test_made_models()
+{
+    const auto context = xsoftmax::context::make(xsoftmax::context_options().threads(1));
+    const auto rows = some_rows(context);
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    const auto weights = model.parameters();
+    weights.weight[1 * weights.class_step] = 0.5f;
+    weights.weight[3 * weights.class_step + 2 * weights.feature_step] = -2;
+    weights.weight[5 * weights.class_step + 3 * weights.feature_step] = 0.01f;
+    CHECK(model.layout() == XSM_LAYOUT_CLASS_MAJOR && model.weights() == FEATURES * CLASSES && model.trees() == 0);
+    auto which = xsoftmax::init<xsm_prune_options>();
+    which.below = 0.1;
+    auto pruned = model.prune(which);
+    CHECK(pruned.layout() == XSM_LAYOUT_SPARSE_ROWS && pruned.weights() == 2 && pruned.bytes() > 0);
+    CHECK(pruned.parameters().weight == nullptr && model.prune().weights() == 3);
+    std::array<float, CLASSES> scores{};
+    const std::array<float, FEATURES> ones = {1, 1, 1, 1};
+    pruned.score_range(xsoftmax::batch(ones, FEATURES), 0, CLASSES, scores);
+    CHECK(scores[1] == 0.5f && scores[3] == -2 && scores[5] == 0);
+    error_of(XSM_ERROR_UNSUPPORTED, [&] { pruned.prune(); });
+
+    const auto result = model.calibrate(context, rows);
+    CHECK(result.method == XSM_CALIBRATION_TEMPERATURE && result.log_loss <= result.log_loss_before);
+    auto calibration = model.calibration();
+    CHECK(calibration.scale == result.scale && calibration.method == result.method);
+    calibration.scale = 0.5;
+    model.set_calibration(calibration);
+    CHECK(model.calibration().scale == 0.5);
+    model.set_calibration(xsoftmax::init<xsm_calibration>());
+    CHECK(model.calibration().method == XSM_CALIBRATION_NONE);
+
+    // An index that scores every class finds the best ones; one of another model is refused.
+    auto index = xsoftmax::index::make(context, "exact");
+    index.build(model);
+    const auto found = xsoftmax::evaluate_search(context, model, rows, 2, index);
+    CHECK(found.measures.rows == ROWS && found.recall[0] == 1 && found.recall[1] == 1 &&
+          found.measures.recall == nullptr);
+    const auto all = xsoftmax::evaluate(context, model, rows, 2);
+    CHECK(found.precision[1] == all.precision[1] && all.psp.size() == 2 && std::isnan(all.psp[0]));
+    auto predictor = xsoftmax::predictor::make(model, index);
+    index.reset(); // which the predictor keeps
+    std::vector<std::uint32_t> best(predictor.top()), exact(predictor.top());
+    predictor.run(xsoftmax::batch(rows, 3, 1), best);
+    xsoftmax::predictor::make(model).run(xsoftmax::batch(rows, 3, 1), exact);
+    CHECK(best == exact && predictor.info().probed == CLASSES);
+    auto narrow = xsoftmax::init<xsm_predictor_options>();
+    narrow.beam = 3;
+    error_of(XSM_ERROR_UNSUPPORTED, [&] { xsoftmax::evaluate_search(context, model, rows, 2, narrow); });
+
+    // Features of the program's, labels of the rows.
+    auto estimator = xsoftmax::estimator::make(context, "margin");
+    auto gradient = xsoftmax::gradient::make(context);
+    auto on_hidden = xsoftmax::model::linear(context, 2, CLASSES);
+    error_of(XSM_ERROR_SHAPE, [&] { estimator.bind(on_hidden, rows); });
+    estimator.bind_labels(on_hidden, rows);
+    const std::array<float, 2> hidden = {0.5f, -1};
+    auto row = xsoftmax::batch(hidden, 2);
+    row.dataset = rows.get();
+    row.first = 4;
+    estimator.compute(row, 1, gradient);
+    CHECK(gradient.view().examples == 1);
+
+    // A list of classes, and the estimator's own sampler again.
+    auto list = xsoftmax::estimator::make(context, "ove");
+    const std::array<std::uint32_t, 3> tight = {4, 0, 2};
+    list.set_classes("tight-classes", tight);
+    CHECK(*list.option("tight-classes") == "4,0,2");
+    list.set_classes("tight-classes", {});
+    CHECK(!list.option("tight-classes"));
+    error_of(XSM_ERROR_NAME, [&] { list.set_classes("tite-classes", tight); });
+    auto sampled = xsoftmax::estimator::make(context, "sampled-softmax");
+    const auto uniform = xsoftmax::sampler::make(context, "uniform");
+    sampled.set_sampler(uniform);
+    CHECK(sampled.info().sampler == uniform.get());
+    sampled.set_sampler({});
+    CHECK(sampled.info().sampler != uniform.get() && sampled.info().sampler);
+}
+
+void test_label_tree()
+{
+    // Labels come in pairs that share a feature; each has one of its own.
+    const auto context = xsoftmax::context::make(xsoftmax::context_options().threads(1));
+    constexpr std::uint32_t labels = 8, copies = 6, features = labels + labels / 2;
+    std::vector<std::uint64_t> offsets = {0};
+    std::vector<std::uint32_t> index, classes;
+    std::vector<float> values;
+    for (std::uint32_t i = 0; i < labels * copies; i++) {
+        const std::uint32_t label = i % labels;
+        index.insert(index.end(), {label, labels + label / 2});
+        values.insert(values.end(), {0.8f, 0.6f});
+        classes.push_back(label);
+        offsets.push_back(index.size());
+    }
+    const auto rows =
+        xsoftmax::dataset::from_csr(context, offsets, index, values, features, xsoftmax::labels{classes, labels});
+    auto options = xsoftmax::init<xsm_label_tree_options>();
+    xsoftmax::set(options, "trees", "2");
+    xsoftmax::set(options, "leaf", "2");
+    error_of(XSM_ERROR_NAME, [&] { xsoftmax::set(options, "leaves", "2"); });
+    error_of(XSM_ERROR_FORMAT, [&] { xsoftmax::set(options, "leaf", "few"); });
+    CHECK(options.trees == 2 && options.leaf == 2);
+    auto fitted = xsoftmax::fit_label_tree(context, rows, options);
+    CHECK(fitted.model.trees() == 2 && fitted.model.classes() == labels);
+    CHECK(fitted.model.layout() == XSM_LAYOUT_SPARSE_ROWS && fitted.model.weights() == fitted.result.weights);
+    CHECK(fitted.result.depth >= 2 && fitted.result.nodes > 2 * labels);
+    auto searched = xsoftmax::init<xsm_evaluate_options>();
+    searched.beam = 2;
+    const auto evaluation = xsoftmax::evaluate(context, fitted.model, rows, 1, searched);
+    CHECK(evaluation.measures.error == 0 && evaluation.precision[0] == 1 && evaluation.measures.beam == 2);
+    auto narrow = xsoftmax::init<xsm_predictor_options>();
+    narrow.beam = 2;
+    const auto found = xsoftmax::evaluate_search(context, fitted.model, rows, 1, narrow);
+    CHECK(found.recall[0] == 1 && found.precision[0] == 1);
+    options.leaf = 0;
+    error_of(XSM_ERROR_RANGE, [&] { xsoftmax::fit_label_tree(context, rows, options); });
+}
+
+// Each process gives up its owners.
+void test_fork()
+{
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    struct owner {
+        int end;
+        std::vector<float> values = some_values();
+        explicit owner(int to) : end(to)
+        {
+        }
+        owner(const owner &) = delete;
+        ~owner()
+        {
+            CHECK(write(end, "x", 1) == 1);
+        }
+    };
+    const xsoftmax::context context;
+    auto table = std::make_shared<owner>(ends[1]);
+    auto rows = xsoftmax::dataset::borrow_dense(context, table, table->values, FEATURES);
+    table.reset();
+    const pid_t child = fork();
+    if (child == 0) {
+        rows.reset();
+        _exit(0);
+    }
+    int status = 1;
+    CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+    rows.reset();
+    close(ends[1]);
+    char bytes[3];
+    CHECK(read(ends[0], bytes, 3) == 2);
+    close(ends[0]);
+}
+
 } // namespace
 
 int main()
@@ -592,5 +951,13 @@ int main()
     test_changes();
     test_fit();
     test_borrowing();
+    test_made_by_c();
+    test_destroyed_by_its_callback();
+    test_thrown_by_every_callback();
+    test_status_after_success();
+    test_sources();
+    test_made_models();
+    test_label_tree();
+    test_fork();
     return 0;
 }

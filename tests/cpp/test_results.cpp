@@ -114,5 +114,39 @@ int main(int argc, char **argv)
     CHECK(taken(xsoftmax::evaluate_ranks<as_result>(context, loaded, rows, 1)).hits.size() == 1);
     auto sampled = taken(xsoftmax::estimator::make<as_result>(context, "implicit"));
     CHECK(xsoftmax::fit_full_batch<as_result>(context, model, rows, sampled).error().status == XSM_ERROR_UNSUPPORTED);
+
+    // What is made of models and rows.
+    CHECK(linear.prune<as_result>().error().status == XSM_ERROR_UNSUPPORTED); // distances
+    const auto pruned = taken(model.prune<as_result>());
+    CHECK(pruned.layout() == XSM_LAYOUT_SPARSE_ROWS && pruned.weights() <= FEATURES * CLASSES);
+    CHECK(!pruned.prune<as_result>());
+    auto doubtful = taken(xsoftmax::model::linear<as_result>(context, FEATURES, CLASSES));
+    CHECK(doubtful.calibrate<as_result>(context, xsoftmax::dataset{}).error().status == XSM_ERROR_ARGUMENT);
+    auto calibration = taken(doubtful.calibration<as_result>());
+    calibration.method = 9;
+    CHECK(doubtful.set_calibration<as_result>(calibration).error().status == XSM_ERROR_RANGE);
+    CHECK(taken(xsoftmax::evaluate<as_result>(context, pruned, rows, 1)).psndcg.size() == 1);
+    auto of_model = taken(xsoftmax::index::make<as_result>(context, "exact"));
+    CHECK(of_model.build<as_result>(model));
+    CHECK(taken(xsoftmax::evaluate_search<as_result>(context, model, rows, 1, of_model)).recall[0] == 1);
+    CHECK(xsoftmax::predictor::make<as_result>(model, of_model));
+    CHECK(!xsoftmax::predictor::make<as_result>(linear, of_model));
+    auto tree = xsoftmax::init<xsm_label_tree_options>();
+    CHECK(xsoftmax::set<as_result>(tree, "trees", "1"));
+    CHECK(xsoftmax::set<as_result>(tree, "forest", "1").error().status == XSM_ERROR_NAME);
+    CHECK(taken(xsoftmax::fit_label_tree<as_result>(context, rows, tree)).model.trees() == 1);
+    auto labelled = taken(xsoftmax::estimator::make<as_result>(context, "ove"));
+    CHECK(labelled.set_classes<as_result>("tight-classes", classes));
+    CHECK(labelled.bind_labels<as_result>(linear, rows));
+    CHECK(!rows.read_names<as_result>("no such file"));
+    bool ended = false;
+    auto source = [&](char *buffer, std::size_t size) {
+        const std::size_t length = ended || size < 6 ? 0 : 6;
+        std::memcpy(buffer, "1 1:1\n", length);
+        ended = true;
+        return length;
+    };
+    const auto read = [&](void *buffer, std::size_t size) { return source(static_cast<char *>(buffer), size); };
+    CHECK(taken(taken(xsoftmax::dataset::read_source<as_result>(context, read, "text")).info<as_result>()).rows == 1);
     return 0;
 }
