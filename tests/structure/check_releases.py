@@ -16,7 +16,8 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 # The programs that are stored with each release, by their places in the tree.
-PROGRAMS = ["tests/structure/consumer.c", "tests/structure/consumer.cpp", "examples/quickstart.c", "examples/host_loop.c"]
+PROGRAMS = ["tests/structure/consumer.c", "tests/structure/consumer.cpp", "examples/quickstart.c", "examples/host_loop.c",
+            "examples/cpp_host.cpp"]
 
 
 def run(command, **keywords):
@@ -34,7 +35,7 @@ def build_and_run(sources, include, library, compilers, work, define=(), run_wit
         name = "CXX" if source.suffix == ".cpp" else "CC"
         program = work / (source.name + ".exe")
         standard = "-std=c++17" if name == "CXX" else "-std=c11"
-        run(compilers[name] + [standard, "-O1", *define, "-I", include, "-o", program, source, library, "-lm"])
+        run(compilers[name] + [standard, "-O1", *define, "-I", include, "-o", program, source, library, "-lm", "-pthread"])
         where = (run_with or library).parent
         run([program], cwd=work, env=dict(os.environ, LD_LIBRARY_PATH=str(where)))
         print(f"{source.name}: runs")

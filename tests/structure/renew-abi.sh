@@ -45,11 +45,10 @@ put starts.inc "$root/lib/base/starts.inc"
 put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"
 put xsoftmax-words.map "$root/lib/words/xsoftmax-words.map"
-# Programs of this release, with its headers, for check_releases.py. Those of others stay as they are. (None is in C++ by
-# xsoftmax.hpp, which is compiled into a program as a whole.)
+# Programs of this release, with its headers, for check_releases.py. Those of others stay as they are.
 version=$(sed -n 's/^#define XSM_VERSION_\(MAJOR\|MINOR\) \([0-9]*\).*/\2/p' "$root/include/xsoftmax/version.h" | paste -sd.)
-mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$work/old/include/meson.build" "$work/old/include/xsoftmax.hpp" || exit 1
-for place in $(sed -n 's/^PROGRAMS = \[\(.*\)\]$/\1/p' "$here/check_releases.py" | tr -d '",'); do
+mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$work/old/include/meson.build" || exit 1
+for place in $(cd "$here" && python3 -Bc 'import check_releases; print(*check_releases.PROGRAMS)'); do
     cp "$root/$place" "$work/old" || exit 1
 done
 # (A check leaves them out: comments may change. Those of a release stay, too, also before the next one has its number.)
