@@ -4,6 +4,7 @@
 calls     every core function has a C++ form, or a reason below why it has none; every starting value of the core is one
           of init(); functions of ext/ are called only in members whose comments name their header, and a program that
           calls no such member needs none of them
+guide     the C++ of the guide's page compiles
 releases  shared libraries that were compiled with the headers of different releases, and without exceptions, are parts
           of one process
 """
@@ -113,6 +114,35 @@ def later(include, target):
     return target
 
 
+# What the page's pieces speak of.
+PIECE = """
+#include <cstdio>
+#include <memory>
+#include <vector>
+#include <xsoftmax.hpp>
+struct pool {
+    void run(xsoftmax::job job, std::size_t count);
+};
+void piece%d(pool &threads, const xsoftmax::dataset &train, const xsoftmax::dataset &test, xsoftmax::model &model,
+             std::pmr::memory_resource &resource, const xsoftmax::context &context)
+{
+    (void)threads, (void)train, (void)test, (void)model, (void)resource, (void)context;
+    {
+        %s
+    }
+}
+"""
+
+
+def check_guide(root, compiler):
+    pieces = re.findall(r"^```cpp\n(.*?)^```", (root / "doc/guide/cpp.md").read_text(), flags=re.M | re.S)
+    for i, piece in enumerate(pieces):
+        run(compiler + ["-std=c++17", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-fsyntax-only", "-I", root / "include", "-x",
+                        "c++", "-"], input=piece if "int main(" in piece else PIECE % (i, piece))
+    print(f"{len(pieces)} pieces of C++")
+    return [] if len(pieces) >= 4 else ["the page has no C++"]
+
+
 def number(include):
     return re.findall(r"#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", (include / "xsoftmax/version.h").read_text())
 
@@ -161,7 +191,8 @@ def check_releases(root, library, compiler):
 
 def main():
     what, root, library, compiler = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve(), sys.argv[4:]
-    bad = check_calls(root, compiler) if what == "calls" else check_releases(root, library, compiler)
+    bad = (check_calls(root, compiler) if what == "calls" else check_guide(root, compiler) if what == "guide" else
+           check_releases(root, library, compiler))
     print("\n".join(bad))
     return 1 if bad else 0
 
