@@ -80,7 +80,7 @@ static void print_report(const calibration *c, const xsm_metrics *before, const 
     }
     printf(", on %s rows in %s\n", cli_grouped(r->rows, &a), cli_seconds(c->seconds, &b));
     if (r->method == XSM_CALIBRATION_LABELS) {
-        printf("log-loss   %.4f of all classes, %.4f with a scale of 1 and no shift\n", r->log_loss,
+        printf("log-loss   %.4f of each class by itself, %.4f with a scale of 1 and no shift\n", r->log_loss,
                r->log_loss_before);
     } else {
         printf("log-loss   %.4f, %.4f before\n", after->log_loss, before->log_loss);
@@ -136,7 +136,7 @@ int cli_calibrate(const cli_command *command, int argc, char **argv)
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"method", CLI_CHOICE, &c.method, "NAME",
-         "temperature, labels (each class by itself), or auto: labels where rows have several (auto)", method_words, 0,
+         "temperature, labels (each class by itself), or auto: labels where rows or the model's link are so (auto)", method_words, 0,
          0, 0, 0},
         {"rows", CLI_WHOLE, &c.rows, "N", "at most N of the rows (all)", NULL, 1, 1e15, 0, 0},
         {"threads", CLI_WHOLE, &c.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},

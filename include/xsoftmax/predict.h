@@ -63,7 +63,7 @@ typedef struct xsm_prediction {
                                without one are exp(score) divided by the sum over all K classes; or NULL. Not available
                                with an index or a beam of less than K, which do not score all classes; available with
                                them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose probabilities sum to
-                               one. A label tree has a probability for each class by itself, exp(score). */
+                               one. A label tree has them of what it finds: exp(score) without a calibration. */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */

@@ -2,6 +2,7 @@
 
 #include "base/grow.h"
 #include "base/order.h"
+#include "math/platt.h"
 
 #include <math.h>
 
@@ -35,62 +36,47 @@ void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx)
 
 /* -- sigmoid ------------------------------------------------------------------------------------------------------- */
 
-/* The loss, its gradient and its second derivatives by scale and shift. */
-typedef struct sigmoid_sums {
-    double loss, g[2], h[3];
-} sigmoid_sums;
+typedef struct sigmoid_pass {
+    const xsmi_kept_scores *kept;
+    double target[2]; /* of negative and of positive scores */
+} sigmoid_pass;
 
-static sigmoid_sums sum_sigmoid(const xsmi_kept_scores *c, const double target[2], double scale, double shift)
+static xsm_status sum_sigmoid(void *state, double at[2], double sums[XSMI_PLATT_SUMS], xsm_error *err)
 {
-    sigmoid_sums s = {0};
-    for (size_t k = 0; k < c->count; k++) {
-        const double z = (double)c->score[k].z, x = scale * z + shift, t = target[c->score[k].positive];
-        const double e = exp(-fabs(x)), p = x >= 0 ? 1 / (1 + e) : e / (1 + e), h = p * (1 - p);
-        s.loss += fmax(x, 0) + log1p(e) - t * x;
-        s.g[0] += (p - t) * z;
-        s.g[1] += p - t;
-        s.h[0] += h * z * z;
-        s.h[1] += h * z;
-        s.h[2] += h;
+    const sigmoid_pass *s = state;
+    (void)err;
+    for (size_t i = 0; i < XSMI_PLATT_SUMS; i++) {
+        sums[i] = 0;
     }
-    return s;
+    for (size_t k = 0; k < s->kept->count; k++) {
+        const xsmi_kept_score *score = &s->kept->score[k];
+        const double z = (double)score->z, x = at[0] * z + at[1], target = s->target[score->positive];
+        const double e = exp(-fabs(x)), large = 1 / (1 + e), small = e * large;
+        xsmi_platt_add(sums, z, x >= 0 ? large : small, x >= 0 ? small : large, fmax(x, 0) + log1p(e));
+        sums[XSMI_LOSS] -= target * x;
+        sums[XSMI_BY_SCALE] -= target * z;
+        sums[XSMI_BY_SHIFT] -= target;
+    }
+    return XSM_OK;
 }
 
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 {
-    xsmi_calibrated done = {1, 0};
     double positives = 0;
     for (size_t k = 0; k < c->count; k++) {
         positives += c->score[k].positive;
     }
     const double negatives = (double)c->count - positives;
     if (positives == 0 || negatives == 0) {
-        return done;
+        return (xsmi_calibrated){1, 0};
     }
-    const double target[2] = {1 / (negatives + 2), (positives + 1) / (positives + 2)};
-    double scale = 0, shift = log((positives + 1) / (negatives + 1)), gain = INFINITY;
-    sigmoid_sums now = sum_sigmoid(c, target, scale, shift);
-    for (int i = 0; i < ITERATIONS && gain > LEAST_GAIN * now.loss; i++) {
-        const double ridge = 1e-9 * (now.h[0] + now.h[2]) + 1e-12;
-        const double a = now.h[0] + ridge, b = now.h[1], d = now.h[2] + ridge, det = a * d - b * b;
-        double step[2] = {-(d * now.g[0] - b * now.g[1]) / det, -(a * now.g[1] - b * now.g[0]) / det};
-        sigmoid_sums next = sum_sigmoid(c, target, scale + step[0], shift + step[1]);
-        for (int half = 0; half < 20 && !(next.loss < now.loss); half++) {
-            step[0] /= 2;
-            step[1] /= 2;
-            next = sum_sigmoid(c, target, scale + step[0], shift + step[1]);
-        }
-        gain = now.loss - next.loss;
-        if (gain > 0) {
-            scale += step[0];
-            shift += step[1];
-            now = next;
-        }
-    }
+    sigmoid_pass pass = {c, {1 / (negatives + 2), (positives + 1) / (positives + 2)}};
+    const xsmi_platt platt = {sum_sigmoid, &pass, -MOST_SCALE, MOST_SCALE, ITERATIONS};
+    double at[2] = {0, log((positives + 1) / (negatives + 1))}, sums[XSMI_PLATT_SUMS], before;
+    uint32_t passes;
+    (void)xsmi_platt_fit(&platt, at, sums, &before, &passes, NULL); /* its passes cannot fail */
     /* Where scores say nothing, the order of the classes is kept all the same. */
-    done.scale = XSMI_CLAMP(scale, LEAST_SCALE, MOST_SCALE);
-    done.shift = shift;
-    return done;
+    return (xsmi_calibrated){XSMI_CLAMP(at[0], LEAST_SCALE, MOST_SCALE), at[1]};
 }
 
 /* -- softmax ------------------------------------------------------------------------------------------------------- */

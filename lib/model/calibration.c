@@ -150,10 +150,11 @@ xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm
                          "the model's scores are log-probabilities of its hierarchy, which cannot be calibrated; any "
                          "other model can");
     }
-    if (m->trees && method == XSM_CALIBRATION_TEMPERATURE) {
+    if (m->trees && m->trees->link != XSMI_LINK_SOFTMAX && method == XSM_CALIBRATION_TEMPERATURE) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a temperature needs the scores of all classes, which the beam of a label tree is there to "
-                         "avoid; XSM_CALIBRATION_LABELS is accepted");
+                         "a temperature needs probabilities that sum to one, which the label tree's link '%s' does not "
+                         "give; XSM_CALIBRATION_LABELS is accepted",
+                         xsmi_link_names[m->trees->link]);
     }
     return XSM_OK;
 }

@@ -6,10 +6,21 @@
 #include <math.h>
 #include <string.h>
 
+/* Most classes that a search finds: those of the nodes of all levels. */
+static size_t most_found(const xsmi_label_trees *l, uint32_t classes, uint32_t width)
+{
+    uint64_t levels = 0;
+    for (uint32_t t = 0; t < l->count; t++) {
+        levels += l->tree[t].tree->depth;
+    }
+    const uint64_t most = (uint64_t)width * l->widest; /* below 2^48 */
+    return most > classes / levels ? classes : (size_t)(most * levels);
+}
+
 void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
                             xsmi_label_beam *b)
 {
-    const uint32_t many = l->count > 1 ? classes : 0;
+    const bool many = l->count > 1;
     b->trees = l;
     b->width = width;
     b->z = xsmi_arena_take(arena, l->widest, sizeof *b->z);
@@ -17,9 +28,12 @@ void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_
     b->now = xsmi_arena_take(arena, width, sizeof *b->now);
     b->next_score = xsmi_arena_take(arena, width, sizeof *b->next_score);
     b->next = xsmi_arena_take(arena, width, sizeof *b->next);
-    b->slot = xsmi_arena_take(arena, many, sizeof *b->slot);
-    b->found = xsmi_arena_take(arena, many, sizeof *b->found);
-    b->found_p = xsmi_arena_take(arena, many, l->count * sizeof *b->found_p);
+    b->capacity = most_found(l, classes, width);
+    b->count = xsmi_arena_take(arena, 1, sizeof *b->count);
+    b->found = xsmi_arena_take(arena, b->capacity, sizeof *b->found);
+    b->found_score = xsmi_arena_take(arena, b->capacity, sizeof *b->found_score);
+    b->slot = xsmi_arena_take(arena, many ? classes : 0, sizeof *b->slot);
+    b->found_p = xsmi_arena_take(arena, many ? b->capacity : 0, l->count * sizeof *b->found_p);
 }
 
 void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
@@ -34,7 +48,6 @@ typedef struct search {
     const xsmi_label_beam *b;
     uint32_t tree;
     const xsmi_top *list; /* of classes, where there is one tree; NULL = classes are not wanted */
-    uint32_t *found;      /* number of classes with a slot */
     uint32_t scored;
     bool finite;
 } search;
@@ -45,15 +58,17 @@ static void take_class(search *s, uint32_t class, float score)
     const uint32_t trees = b->trees->count;
     s->scored++;
     if (trees == 1) {
+        b->found[*b->count] = class;
+        b->found_score[(*b->count)++] = score;
         xsmi_top_offer_any(s->list, score, class);
         return;
     }
     if (b->slot[class] == 0) {
-        b->found[*s->found] = class;
+        b->found[*b->count] = class;
         for (uint32_t t = 0; t < trees; t++) {
-            b->found_p[(size_t)*s->found * trees + t] = -INFINITY;
+            b->found_p[(size_t)*b->count * trees + t] = -INFINITY;
         }
-        b->slot[class] = ++*s->found;
+        b->slot[class] = ++*b->count;
     }
     b->found_p[((size_t)b->slot[class] - 1) * trees + s->tree] = score;
 }
@@ -71,7 +86,7 @@ static void open_node(search *s, uint32_t node, float before, const xsmi_feature
         sum += score;
         if (!xsmi_class_tree_is_leaf(t, v)) {
             xsmi_top_offer_any(next, score, v);
-        } else if (s->found) {
+        } else if (s->list) {
             take_class(s, xsmi_class_tree_class(t, v), score);
         }
     }
@@ -118,17 +133,18 @@ static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint3
                          uint32_t *scored)
 {
     const xsmi_label_trees *l = b->trees;
-    uint32_t found = 0;
     bool finite = true;
+    *b->count = 0;
     xsmi_top_start(list);
     for (uint32_t t = 0; t < l->count && finite; t++) {
-        search s = {.b = b, .tree = t, .list = list, .found = &found, .finite = true};
+        search s = {.b = b, .tree = t, .list = list, .finite = true};
         (void)search_tree(&s, x, width, NULL);
         finite = s.finite;
         *scored += s.scored;
     }
-    for (uint32_t i = 0; i < found; i++) {
-        xsmi_top_offer_any(list, xsmi_label_mean(b->found_p + (size_t)i * l->count, l->count), b->found[i]);
+    for (uint32_t i = 0; l->count > 1 && i < *b->count; i++) {
+        b->found_score[i] = xsmi_label_mean(b->found_p + (size_t)i * l->count, l->count);
+        xsmi_top_offer_any(list, b->found_score[i], b->found[i]);
         b->slot[b->found[i]] = 0;
     }
     xsmi_top_sort(list);

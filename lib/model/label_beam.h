@@ -21,10 +21,14 @@ typedef struct xsmi_label_beam {
     uint32_t *now;     /* [width] */
     float *next_score; /* [width] */
     uint32_t *next;    /* [width] */
+    /* What the last search found, in any order: */
+    uint32_t *count;    /* [1] of classes */
+    uint32_t *found;    /* [capacity] */
+    float *found_score; /* [capacity] */
+    size_t capacity;    /* most classes that a search finds */
     /* With several trees: */
-    uint32_t *slot;  /* [classes] 1 + the slot of a class that was found, else 0 */
-    uint32_t *found; /* [classes] */
-    float *found_p;  /* [classes][trees] its log-probabilities, -INFINITY where a tree's beam missed it */
+    uint32_t *slot; /* [classes] 1 + the slot of a class that was found, else 0 */
+    float *found_p; /* [capacity][trees] its log-probabilities, -INFINITY where a tree's beam missed it */
 } xsmi_label_beam;
 
 /* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */

@@ -11,7 +11,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "model/label_beam.h"
+#include "predict/label_scores.h"
 
 #include <math.h>
 
@@ -93,7 +93,7 @@ static xsm_status finish(const xsmi_evaluate_job *job, const total *sum, xsm_met
     m->unseen_rows = all->rows - all->known_rows;
     m->unlabelled = all->unlabelled;
     m->unseen_labels = all->unseen_labels;
-    m->beam = job->beam;
+    m->beam = job->beam < job->model->classes ? job->beam : 0;
     m->log_loss = all->known_rows && !job->lossless ? all->log_loss / (double)all->known_rows : (double)NAN;
     m->error = (double)all->wrong / (double)all->rows;
     m->calibration_error = 0;
@@ -288,9 +288,8 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         .context = kept->context, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
     if (model->trees) {
         const uint32_t beam = o.beam ? o.beam : XSMI_LABEL_BEAM;
-        job.beam = beam < model->classes ? beam : 0;
-        job.lossless = job.beam > 0 &&
-                       (model->trees->link != XSMI_LINK_SOFTMAX || model->calibration.method != XSM_CALIBRATION_NONE);
+        job.beam = XSMI_MIN(beam, model->classes);
+        job.lossless = !xsmi_label_has_loss(model);
     } else if (o.beam > 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);

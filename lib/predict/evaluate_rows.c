@@ -2,9 +2,9 @@
 
 #include "base/activity.h"
 #include "base/arena.h"
-#include "base/hash.h"
 #include "base/order.h"
-#include "model/label_beam.h"
+#include "predict/label_scores.h"
+#include "predict/sample.h"
 
 #include <math.h>
 #include <string.h>
@@ -15,18 +15,20 @@ typedef struct job_rows {
     uint32_t targets[XSMI_EVALUATE_ROWS];
     double log_sum_exp[XSMI_EVALUATE_ROWS];
     float target_scores[XSMI_EVALUATE_ROWS];
+    double loss[XSMI_EVALUATE_ROWS]; /* of label trees: the log-loss, and the labels that are known */
+    size_t known[XSMI_EVALUATE_ROWS];
 } job_rows;
 
 /* One thread's scratch. */
 typedef struct scratch {
     job_rows *rows;
-    float *top_score;     /* [XSMI_EVALUATE_ROWS][top] */
-    uint32_t *top_class;  /* [XSMI_EVALUATE_ROWS][top] */
-    double *best;         /* [top] the largest weights of a row's labels, falling */
-    float *code;          /* for the model's correction */
-    float *hidden;        /* for the model's first layer */
-    void *model;          /* of the model */
-    xsmi_label_beam beam; /* where label trees are searched */
+    float *top_score;        /* [XSMI_EVALUATE_ROWS][top] */
+    uint32_t *top_class;     /* [XSMI_EVALUATE_ROWS][top] */
+    double *best;            /* [top] the largest weights of a row's labels, falling */
+    float *code;             /* for the model's correction */
+    float *hidden;           /* for the model's first layer */
+    void *model;             /* of the model */
+    xsmi_label_scores trees; /* where label trees are searched */
 } scratch;
 
 static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
@@ -39,9 +41,9 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(job->model), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
     p.model = NULL;
-    if (job->beam > 0) {
+    if (job->model->trees) {
         const uint32_t top = XSMI_MIN(job->top, job->model->classes);
-        xsmi_label_beam_divide(job->model->trees, job->model->classes, XSMI_MAX(job->beam, top), arena, &p.beam);
+        xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
         return p;
     }
     uint64_t blocks = (job->most + XSMI_LANES - 1) / XSMI_LANES; /* few rows need little memory */
@@ -51,22 +53,10 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     return p;
 }
 
-/* Where part i of `rows` equal parts of the dataset begins; a row off, at most, in a dataset of a hundred million. */
-static uint64_t part_of(const xsmi_evaluate_job *job, uint64_t i)
-{
-    const uint64_t whole = job->dataset->rows / job->rows, rest = job->dataset->rows % job->rows;
-    return i * whole + XSMI_MIN((uint64_t)((double)i * (double)rest / (double)job->rows), rest);
-}
-
-/* Row i of those that are evaluated. A sample takes one row of each part, at a place that a hash of i says, so that it
- * does not follow a period of the rows. */
+/* Row i of those that are evaluated. */
 static uint64_t row_of(const xsmi_evaluate_job *job, uint64_t i)
 {
-    if (job->rows == job->dataset->rows) {
-        return i;
-    }
-    const uint64_t first = part_of(job, i);
-    return first + xsmi_hash(&i, sizeof i, 0) % (part_of(job, i + 1) - first);
+    return xsmi_sample_row(job->dataset->rows, job->rows, i);
 }
 
 /* The weight of a label, which may be unseen. */
@@ -158,36 +148,45 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
     }
     p->rows++;
     size_t known = 0;
-    double target = 0;
+    double loss = 0;
     const xsmi_features x = xsmi_dataset_features(job->dataset, row);
-    xsmi_model_row features = {x, x};
-    if (count > 1) {
-        features.input = xsmi_model_forward(m, &x, here->hidden);
-    }
-    for (size_t j = 0; j < count; j++) {
-        if (labels[j] >= m->classes) {
-            p->unseen_labels++;
-            continue;
+    if (m->trees) {
+        known = here->rows->known[i];
+        p->unseen_labels += count - known;
+        loss = here->rows->loss[i];
+    } else {
+        double target = 0;
+        xsmi_model_row features = {x, x};
+        if (count > 1) {
+            features.input = xsmi_model_forward(m, &x, here->hidden);
         }
-        float score = job->lossless ? 0 : here->rows->target_scores[i];
-        if (count > 1 && !job->lossless) {
-            xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
+        for (size_t j = 0; j < count; j++) {
+            if (labels[j] >= m->classes) {
+                p->unseen_labels++;
+                continue;
+            }
+            float score = here->rows->target_scores[i];
+            if (count > 1) {
+                xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
+            }
+            target += score;
+            known++;
         }
-        target += score;
-        known++;
+        loss = known > 0 ? loss_of(&m->calibration, log_sum_exp, target, (double)known) : 0;
     }
-    if (!isfinite(log_sum_exp) || !isfinite(target)) {
+    if (!isfinite(log_sum_exp) || !isfinite(loss)) {
         p->failed = XSMI_MIN(row, p->failed);
         return;
     }
     if (known > 0) {
         p->known_rows++;
-        p->log_loss += loss_of(&m->calibration, log_sum_exp, target, (double)known);
+        p->log_loss += loss;
     }
     const uint32_t *top_class = here->top_class + i * job->top;
     const bool right = is_label(labels, count, top_class[0]);
-    /* Label trees have a probability for each class by itself. */
-    const double sure = xsmi_probability(&m->calibration, here->top_score[i * job->top], m->trees ? 0 : log_sum_exp);
+    const float best = here->top_score[i * job->top];
+    const double sure = m->trees ? xsmi_label_probability(m, &m->calibration, best, log_sum_exp)
+                                 : xsmi_probability(&m->calibration, best, log_sum_exp);
     const size_t bin = XSMI_MIN((size_t)(sure * XSMI_EVALUATE_BINS), XSMI_EVALUATE_BINS - 1);
     p->sure[bin] += sure;
     p->right[bin] += right;
@@ -213,24 +212,29 @@ static void score_rows(const xsmi_evaluate_job *job, size_t rows, const scratch 
     xsmi_model_score_rows(job->model, &wanted, here->model, job->context);
 }
 
-/* Searches the best classes of a job's rows in label trees. The log-loss of one label a row needs no sum over classes,
- * where probabilities sum to one; otherwise there is none. */
-static void search_rows(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
+/* Searches the best classes of a job's rows in label trees. */
+static void search_rows(const xsmi_evaluate_job *job, size_t rows, uint64_t first, const scratch *here)
 {
     const xsm_model *m = job->model;
     job_rows *r = here->rows;
     const uint32_t top = XSMI_MIN(job->top, m->classes);
-    xsmi_label_beam_start(&here->beam, m->classes);
+    xsmi_label_beam_start(&here->trees.beam, m->classes);
     for (size_t i = 0; i < rows && !xsmi_poll(job->context); i++) {
         const xsmi_top list = {here->top_score + i * job->top, here->top_class + i * job->top, top};
-        const bool good = xsmi_label_beam_search(&here->beam, &r->features[i], job->beam, &list) > 0;
+        const bool good = xsmi_label_beam_search(&here->trees.beam, &r->features[i], job->beam, &list) > 0;
         for (uint32_t k = top; k < job->top; k++) {
             list.class_of[k] = XSMI_NO_CLASS;
         }
         r->log_sum_exp[i] = good ? 0 : (double)NAN;
-        r->target_scores[i] = 0;
-        if (r->targets[i] != XSMI_NO_CLASS && !job->lossless) {
-            xsmi_label_chosen(m->trees, &r->features[i], &r->targets[i], 1, &r->target_scores[i], here->code);
+        r->loss[i] = 0;
+        r->known[i] = 0;
+        if (good) {
+            size_t count;
+            const uint32_t *labels = xsmi_dataset_labels(job->dataset, row_of(job, first + i), &count);
+            r->loss[i] = xsmi_label_loss(&here->trees, &r->features[i], labels, count, &r->known[i]);
+            r->log_sum_exp[i] = m->calibration.method == XSM_CALIBRATION_TEMPERATURE
+                                    ? xsmi_label_log_partition(&here->trees, m->calibration.scale)
+                                    : 0;
         }
     }
 }
@@ -255,8 +259,8 @@ void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
             }
         }
     }
-    if (job->beam > 0) {
-        search_rows(job, rows, &here);
+    if (job->model->trees) {
+        search_rows(job, rows, first, &here);
     } else {
         score_rows(job, rows, &here);
     }

@@ -32,8 +32,8 @@ typedef struct xsmi_evaluate_job {
     uint32_t top;             /* at least 1 */
     bool ranked;              /* measures are wanted */
     uint64_t rows;            /* to evaluate, of the dataset's */
-    uint32_t beam;            /* width of searches in label trees; 0 = all classes are scored */
-    bool lossless;            /* there is no log-loss: by a search, where probabilities do not sum to one */
+    uint32_t beam;            /* width of searches in label trees */
+    bool lossless;            /* there is no log-loss */
     uint64_t most;            /* rows with scratch, at most those of a job */
     size_t jobs, round;       /* all jobs; the most in a round */
     size_t first;             /* first job of the round */

@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "predict/label_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -367,9 +368,10 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
                     scores[to] = p->top_score[from];
                 }
                 if (probabilities) {
-                    /* Label trees have a probability for each class by itself; those of other models sum to one. */
-                    const double log_partition = p->model->trees ? 0 : p->log_sum_exp[i];
-                    probabilities[to] = xsmi_probability(&p->model->calibration, p->top_score[from], log_partition);
+                    const xsmi_calibration *c = &p->model->calibration;
+                    const float score = p->top_score[from];
+                    probabilities[to] = p->model->trees ? xsmi_label_probability(p->model, c, score, p->log_sum_exp[i])
+                                                        : xsmi_probability(c, score, p->log_sum_exp[i]);
                 }
             }
         }

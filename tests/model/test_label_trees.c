@@ -399,6 +399,137 @@ static void a_beam_finds_as_many_classes_as_wanted(void **state)
     }
 }
 
+/* -- calibration --------------------------------------------------------------------------------------------------- */
+
+/* What the classes that a beam of that width finds get in the mean over the trees, p[CLASSES]; 0 for the others. */
+static void found_by_beam(const rows *r, uint32_t i, int32_t link, uint32_t trees, uint32_t width, double *found)
+{
+    memset(found, 0, CLASSES * sizeof *found);
+    for (uint32_t t = 0; t < trees; t++) {
+        static plan p;
+        static double log_p[NODES_MOST];
+        static candidate list[CLASSES];
+        make_plan(t, &p);
+        sweep(r, i, link, t, &p, log_p);
+        const uint32_t count = enumerate(&p, log_p, width, list);
+        for (uint32_t c = 0; c < count; c++) {
+            found[list[c].number] += exp(list[c].score) / trees;
+        }
+    }
+}
+
+/* The temperature's normalising sum. */
+static double partition_of(const double *found, double scale)
+{
+    double sum = 0, mass = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        sum += found[k] > 0 ? pow(found[k], scale) : 0;
+        mass += found[k];
+    }
+    return sum + (mass < 1 ? pow(1 - mass, scale) : 0);
+}
+
+static double logit_of(int32_t link, double p)
+{
+    return link == XSMI_LINK_SQUARED_HINGE ? log(p) : log(p) - log1p(-fmin(p, 1 - 0x1p-24));
+}
+
+static double probability_of(int32_t link, int32_t method, double scale, double shift, const double *found, double p)
+{
+    return method == XSM_CALIBRATION_NONE          ? p
+           : method == XSM_CALIBRATION_TEMPERATURE ? pow(p, scale) / partition_of(found, scale)
+                                                   : 1 / (1 + exp(-(scale * logit_of(link, p) + shift)));
+}
+
+/* A row's log-loss as the headers define it; scores are those of all classes, without a beam. */
+static double loss_of(const rows *r, uint32_t i, int32_t link, int32_t method, double scale, double shift,
+                      const double *found, const double *scores)
+{
+    const uint64_t begin = r->label_offsets[i], end = r->label_offsets[i + 1];
+    const bool each = method == XSM_CALIBRATION_LABELS || (method == XSM_CALIBRATION_NONE && link != XSMI_LINK_SOFTMAX);
+    double loss = 0, mass = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        mass += found[k];
+        loss -= each && found[k] > 0
+                    ? log1p(-probability_of(link, XSM_CALIBRATION_LABELS, scale, shift, found, found[k]))
+                    : 0;
+    }
+    for (uint64_t j = begin; j < end; j++) {
+        const uint32_t k = r->labels[j];
+        const double p = found[k] > 0 ? found[k] : exp(scores[k]), rest = fmax(1 - mass, p);
+        const double q = probability_of(link, XSM_CALIBRATION_LABELS, scale, shift, found, p);
+        if (each) {
+            loss -= found[k] > 0 ? log(q) - log1p(-q) : log(q);
+        } else if (found[k] > 0) {
+            loss -= (scale * log(p) - log(partition_of(found, scale))) / (double)(end - begin);
+        } else { /* the classes that are not found share what is left to them */
+            loss -= (scale * log(rest) - log(partition_of(found, scale)) + log(p / rest)) / (double)(end - begin);
+        }
+    }
+    return loss;
+}
+
+static void calibrations_are_those_of_the_beam(void **state)
+{
+    (void)state;
+    static const struct {
+        int32_t method;
+        double scale, shift;
+    } cases[] = {{XSM_CALIBRATION_NONE, 1, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, 0.375, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, 1, 0},
+                 {XSM_CALIBRATION_TEMPERATURE, 2.5, 0},
+                 {XSM_CALIBRATION_LABELS, 1.25, -0.75}};
+    static const uint32_t widths[] = {2, 10, CLASSES};
+    for (size_t n = 0; n < (XSMI_LINK_SOFTMAX + 1) * sizeof cases / sizeof *cases * 3; n++) {
+        const int32_t link = (int32_t)(n % (XSMI_LINK_SOFTMAX + 1));
+        const size_t c = n / (XSMI_LINK_SOFTMAX + 1) % (sizeof cases / sizeof *cases);
+        const uint32_t width = widths[n / (XSMI_LINK_SOFTMAX + 1) / (sizeof cases / sizeof *cases)];
+        if (link != XSMI_LINK_SOFTMAX && cases[c].method == XSM_CALIBRATION_TEMPERATURE) {
+            continue;
+        }
+        for (uint32_t trees = 1; trees <= 2; trees++) {
+            static predicted have;
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_model *m = make_model(NULL, link, trees);
+            rows *r = make_rows(NULL, true);
+            xsm_calibration given = XSM_CALIBRATION_INIT;
+            given.method = cases[c].method;
+            given.scale = cases[c].scale;
+            given.shift = cases[c].shift;
+            assert_ok(xsm_model_set_calibration(m, &given, &err), err);
+            predict(m, r, width, 1, &have);
+            double loss = 0, sure[15] = {0}, right[15] = {0}, error = 0;
+            for (uint32_t i = 0; i < ROWS; i++) {
+                double found[CLASSES], scores[CLASSES];
+                found_by_beam(r, i, link, trees, width, found);
+                scores_of(r, i, link, trees, scores);
+                loss += loss_of(r, i, link, given.method, given.scale, given.shift, found, scores) / ROWS;
+                const double p =
+                    probability_of(link, given.method, given.scale, given.shift, found, found[have.classes[i]]);
+                assert_true(fabs(have.probabilities[i] - p) < 2e-5);
+                const size_t bin = p < 1 ? (size_t)(p * 15) : 14;
+                sure[bin] += p / ROWS;
+                for (uint64_t j = r->label_offsets[i]; j < r->label_offsets[i + 1]; j++) {
+                    right[bin] += (r->labels[j] == have.classes[i]) / (double)ROWS;
+                }
+            }
+            for (size_t b = 0; b < 15; b++) {
+                error += fabs(sure[b] - right[b]);
+            }
+            TEST_METRICS(metrics, 1);
+            xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+            o.beam = width;
+            assert_ok(xsm_evaluate(NULL, m, r->sparse, &o, &metrics, &err), err);
+            const bool ranks_only = link == XSMI_LINK_SQUARED_HINGE && given.method == XSM_CALIBRATION_NONE;
+            assert_true(ranks_only ? isnan(metrics.log_loss) : near(metrics.log_loss, loss));
+            assert_true(fabs(metrics.calibration_error - error) < 1e-4);
+            end_rows(r);
+            xsm_model_free(m);
+        }
+    }
+}
+
 /* -- evaluation ---------------------------------------------------------------------------------------------------- */
 
 static void evaluation_says_what_it_can(void **state)
@@ -413,35 +544,33 @@ static void evaluation_says_what_it_can(void **state)
             xsm_context *ctx = test_memory_context(&memory, threads);
             xsm_model *m = make_model(ctx, link, 2);
             rows *r = make_rows(ctx, true);
-            double right = 0, loss = 0, exact_loss = 0;
+            double right = 0, exact_loss = 0;
             predict(m, r, 0, 1, &have);
             for (uint32_t i = 0; i < ROWS; i++) {
-                double scores[CLASSES], target = 0, sum = 0;
+                double scores[CLASSES], p[CLASSES];
                 scores_of(r, i, link, 2, scores);
                 const uint64_t begin = r->label_offsets[i], end = r->label_offsets[i + 1];
                 for (uint64_t j = begin; j < end; j++) {
                     right += have.classes[i] == r->labels[j];
-                    target += scores[r->labels[j]] / (double)(end - begin);
                 }
                 for (uint32_t k = 0; k < CLASSES; k++) {
-                    sum += exp(scores[k]);
+                    p[k] = exp(scores[k]);
                 }
-                loss -= target / ROWS;
-                exact_loss += (log(sum) - target) / ROWS;
+                exact_loss += loss_of(r, i, link, XSM_CALIBRATION_NONE, 1, 0, p, scores) / ROWS;
             }
             TEST_METRICS(metrics, 1);
             assert_ok(xsm_evaluate(NULL, m, r->sparse, NULL, &metrics, &err), err);
             assert_int_equal(metrics.beam, 10);
             assert_true(metrics.precision[0] == right / ROWS);
-            assert_true(link == XSMI_LINK_SOFTMAX ? near(metrics.log_loss, loss) : isnan(metrics.log_loss));
-            assert_true(threads == 1 || link != XSMI_LINK_SOFTMAX || metrics.log_loss == first[0]);
+            assert_true(isnan(metrics.log_loss) == (link == XSMI_LINK_SQUARED_HINGE));
+            assert_true(threads == 1 || link == XSMI_LINK_SQUARED_HINGE || metrics.log_loss == first[0]);
             first[0] = metrics.log_loss;
             xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT;
             all.beam = CLASSES;
             assert_ok(xsm_evaluate(NULL, m, r->sparse, &all, &metrics, &err), err);
             assert_int_equal(metrics.beam, 0);
-            assert_true(near(metrics.log_loss, exact_loss));
-            assert_true(threads == 1 || metrics.log_loss == first[1]);
+            assert_true(link == XSMI_LINK_SQUARED_HINGE ? isnan(metrics.log_loss) : near(metrics.log_loss, exact_loss));
+            assert_true(threads == 1 || link == XSMI_LINK_SQUARED_HINGE || metrics.log_loss == first[1]);
             first[1] = metrics.log_loss;
             xsm_search_metrics found = XSM_SEARCH_METRICS_INIT;
             double recall[2];
@@ -643,11 +772,17 @@ static void missing_memory_leaves_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(scores_are_sums_over_paths),          cmocka_unit_test(a_wide_beam_is_exact),
-        cmocka_unit_test(a_narrow_beam_keeps_the_best_nodes),  cmocka_unit_test(a_beam_finds_as_many_classes_as_wanted),
-        cmocka_unit_test(evaluation_says_what_it_can),         cmocka_unit_test(files_hold_trees),
-        cmocka_unit_test(damage_is_found_or_harmless),         cmocka_unit_test(other_shapes_are_no_trees),
-        cmocka_unit_test(what_needs_dense_weights_is_refused), cmocka_unit_test(missing_memory_leaves_nothing),
+        cmocka_unit_test(scores_are_sums_over_paths),
+        cmocka_unit_test(a_wide_beam_is_exact),
+        cmocka_unit_test(calibrations_are_those_of_the_beam),
+        cmocka_unit_test(a_narrow_beam_keeps_the_best_nodes),
+        cmocka_unit_test(a_beam_finds_as_many_classes_as_wanted),
+        cmocka_unit_test(evaluation_says_what_it_can),
+        cmocka_unit_test(files_hold_trees),
+        cmocka_unit_test(damage_is_found_or_harmless),
+        cmocka_unit_test(other_shapes_are_no_trees),
+        cmocka_unit_test(what_needs_dense_weights_is_refused),
+        cmocka_unit_test(missing_memory_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -540,8 +540,78 @@ static void test_hierarchy(void **state)
     test_problem_free(&p);
 }
 
-/* A label tree of one label a row: each class is calibrated by itself, so that a beam has the probabilities. */
+/* The rows of a problem with labels of which some are others, some unknown, and some missing. */
+static xsm_dataset *with_noise(const test_problem *p, bool several)
+{
+    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
+    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        uint64_t at = offsets[i];
+        if (i % 15 != 0) {
+            labels[at++] = i % 10 == 1 ? p->classes : i % 4 == 2 ? (p->labels[i] + 7) % p->classes : p->labels[i];
+        }
+        if (several && i % 3 == 0) {
+            labels[at++] = (p->labels[i] + 1) % p->classes;
+        }
+        offsets[i + 1] = at;
+    }
+    xsm_dataset *data = test_relabel(p, true, p->classes + 1, offsets, labels);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
+/* Of label trees the log-loss and the calibration error fall on the rows, or stay, whatever these are: rows of the
+ * training and others, with labels that are unknown and rows without one. The result depends on no threads. */
 static void test_label_tree(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE};
+    for (size_t i = 0; i < 24; i++) {
+        const int32_t link = links[i % 3];
+        const bool several = i / 3 % 2 == 1, own = i / 6 % 2 == 1, steep = i >= 12;
+        test_problem p = test_problem_new(400, 30, 60, true, 2 + i);
+        xsm_dataset *train = labelled(&p, true, several), *other = with_noise(&p, several);
+        const xsm_dataset *rows = own ? train : other;
+        xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
+        options.leaf = 5;
+        options.arity = 4;
+        options.trees = 1 + (int64_t)(i % 2);
+        options.link = link;
+        options.cost = steep ? 100 : 1;
+        xsm_model *m;
+        assert_ok(xsm_fit_label_tree(NULL, train, &options, &m, NULL, &err), err);
+        if (link != XSM_LABEL_TREE_SOFTMAX) {
+            xsm_calibrate_options wanted = XSM_CALIBRATE_OPTIONS_INIT;
+            wanted.method = XSM_CALIBRATION_TEMPERATURE;
+            assert_fails(xsm_model_calibrate(NULL, m, rows, &wanted, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+        }
+        const xsm_metrics before = evaluate(m, rows);
+        xsm_context *two = test_context(2, 0, 0);
+        const xsm_calibrate_result r = calibrate(NULL, m, rows, XSM_CALIBRATION_NONE);
+        const xsm_calibrate_result again = calibrate(two, m, rows, XSM_CALIBRATION_NONE);
+        const xsm_metrics after = evaluate(m, rows);
+        assert_true(r.scale == again.scale && r.shift == again.shift && r.log_loss == again.log_loss);
+        assert_int_equal(r.method, link == XSM_LABEL_TREE_SOFTMAX && !several ? XSM_CALIBRATION_TEMPERATURE
+                                                                              : XSM_CALIBRATION_LABELS);
+        assert_int_equal(r.rows, after.known_rows);
+        assert_true(fabs(r.log_loss - after.log_loss) <= 1e-6 * after.log_loss);
+        assert_true(after.error == before.error);
+        assert_true(r.log_loss <= r.log_loss_before);
+        if (link != XSM_LABEL_TREE_HINGE) {
+            assert_true(after.calibration_error <= before.calibration_error + 1e-6);
+        }
+        xsm_context_free(two);
+        xsm_model_free(m);
+        xsm_dataset_free(train);
+        xsm_dataset_free(other);
+        test_problem_free(&p);
+    }
+}
+
+/* Each class by itself: a class's probability needs its own score alone. */
+static void test_label_tree_classes(void **state)
 {
     (void)state;
     enum { TOP = 3, ROWS = 60 };
@@ -554,12 +624,7 @@ static void test_label_tree(void **state)
         xsm_model *m;
         options.link = links[i];
         assert_ok(xsm_fit_label_tree(NULL, p.data, &options, &m, NULL, &err), err);
-        xsm_calibrate_options wanted = XSM_CALIBRATE_OPTIONS_INIT;
-        wanted.method = XSM_CALIBRATION_TEMPERATURE;
-        assert_fails(xsm_model_calibrate(NULL, m, p.data, &wanted, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
-        xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
-        assert_ok(xsm_model_calibrate(NULL, m, p.data, NULL, &r, &err), err);
-        assert_int_equal(r.method, XSM_CALIBRATION_LABELS);
+        const xsm_calibrate_result r = calibrate(NULL, m, p.data, XSM_CALIBRATION_LABELS);
         xsm_predictor_options predict = XSM_PREDICTOR_OPTIONS_INIT;
         predict.top = TOP;
         xsm_predictor *predictor;
@@ -575,8 +640,9 @@ static void test_label_tree(void **state)
         got.probabilities = probabilities;
         assert_ok(xsm_predictor_run(predictor, &got, &err), err);
         for (size_t j = 0; j < ROWS * TOP; j++) {
-            const double want = 1 / (1 + exp(-(r.scale * (double)scores[j] + r.shift)));
-            assert_true(fabs(probabilities[j] - want) <= 1e-9);
+            const double log_p = fmin((double)scores[j], -0x1p-24), hinge = (double)scores[j];
+            const double z = links[i] == XSM_LABEL_TREE_HINGE ? hinge : log_p - log(1 - exp(log_p));
+            assert_true(fabs(probabilities[j] - 1 / (1 + exp(-(r.scale * z + r.shift)))) <= 1e-5);
         }
         xsm_predictor_free(predictor);
         xsm_model_free(m);
@@ -671,17 +737,12 @@ static void test_memory_and_cancelling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meaning),
-        cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_known),
-        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_dropped),
-        cmocka_unit_test(test_hierarchy),
-        cmocka_unit_test(test_label_tree),
-        cmocka_unit_test(test_search),
-        cmocka_unit_test(test_memory_and_cancelling),
+        cmocka_unit_test(test_meaning),    cmocka_unit_test(test_optimum),
+        cmocka_unit_test(test_known),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_threads),    cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_dropped),    cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_label_tree), cmocka_unit_test(test_label_tree_classes),
+        cmocka_unit_test(test_search),     cmocka_unit_test(test_memory_and_cancelling),
     };
     return cmocka_run_group_tests_name("calibrate", tests, NULL, test_files_teardown);
 }

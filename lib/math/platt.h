@@ -1,0 +1,41 @@
+/*
+ * The scale and shift of least log-loss (Platt, Probabilistic outputs for support vector machines, 1999), by Newton's
+ * method from the sums of a pass over the scores, which the caller makes.
+ */
+#ifndef XSMI_PLATT_H
+#define XSMI_PLATT_H
+
+#include "base/base.h"
+
+/* A log-loss and its derivatives by scale and shift. */
+enum { XSMI_LOSS, XSMI_BY_SCALE, XSMI_BY_SHIFT, XSMI_SCALE_SCALE, XSMI_SCALE_SHIFT, XSMI_SHIFT_SHIFT, XSMI_PLATT_SUMS };
+
+/* Fills the sums at a scale and a shift, which it may round. */
+typedef xsm_status (*xsmi_platt_pass)(void *state, double at[2], double sums[XSMI_PLATT_SUMS], xsm_error *err);
+
+typedef struct xsmi_platt {
+    xsmi_platt_pass pass;
+    void *state;
+    double least, most; /* scales that are tried */
+    uint32_t passes;    /* at most */
+} xsmi_platt;
+
+/* Adds a class that gets a score z, for which p = sigma(s), s = scale z + shift, is `right`, 1 - p is `left`, and
+ * log(1 + e^s) is `loss`: the terms of a class that is no label. */
+static inline void xsmi_platt_add(double sums[XSMI_PLATT_SUMS], double z, double right, double left, double loss)
+{
+    const double w = right * left;
+    sums[XSMI_LOSS] += loss;
+    sums[XSMI_BY_SCALE] += right * z;
+    sums[XSMI_BY_SHIFT] += right;
+    sums[XSMI_SCALE_SCALE] += w * z * z;
+    sums[XSMI_SCALE_SHIFT] += w * z;
+    sums[XSMI_SHIFT_SHIFT] += w;
+}
+
+/* Starts at at[2] and leaves the best numbers there, with their sums, and the log-loss at the start and the number of
+ * passes, if these are wanted. */
+xsm_status xsmi_platt_fit(const xsmi_platt *p, double at[2], double sums[XSMI_PLATT_SUMS], double *before,
+                          uint32_t *passes, xsm_error *err);
+
+#endif

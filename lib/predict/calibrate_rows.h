@@ -1,0 +1,69 @@
+/*
+ * One pass over the rows of a calibration: what it needs of the scores is computed at once, as they are never stored:
+ * the log-losses at several factors, or the derivatives by both numbers. Jobs have fixed rows, and their sums are added
+ * in the order of the rows, so that the result does not depend on the threads.
+ */
+#ifndef XSMI_CALIBRATE_ROWS_H
+#define XSMI_CALIBRATE_ROWS_H
+
+#include "base/arena.h"
+#include "math/platt.h"
+#include "model/score.h"
+#include "predict/sample.h"
+
+#include <xsoftmax/calibrate.h>
+
+/* Rows of a job. */
+#define XSMI_CALIBRATE_ROWS XSMI_TILE_ROWS
+/* Factors of a pass: one in the middle, and XSMI_STEPS on each side, which reach the neighbours of the best one before.
+ */
+enum { XSMI_STEPS = 4, XSMI_POINTS = 2 * XSMI_STEPS + 1 };
+/* Bins of equal width of the probability of a row's best class. */
+enum { XSMI_BINS = 15 };
+
+/* What a pass computes. */
+enum {
+    XSMI_PASS_FACTORS,  /* the log-losses with XSM_CALIBRATION_TEMPERATURE at all factors */
+    XSMI_PASS_BRANCHES, /* the sums of math/platt.h with XSM_CALIBRATION_LABELS at the first point */
+    XSMI_PASS_JUDGE     /* of label trees: the log-losses of the job's method at all points, and the bins */
+};
+
+typedef struct xsmi_calibrate_sums {
+    double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches */
+    uint64_t rows;
+    uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
+    /* Of label trees, of rows with any label, by point and bin: the probabilities of the best classes, less one for
+     * each that is a label. */
+    double gap[XSMI_POINTS][XSMI_BINS];
+    uint64_t labelled;
+} xsmi_calibrate_sums;
+
+typedef struct xsmi_calibrate_job {
+    xsm_context *context;
+    const xsm_model *model;
+    const xsm_dataset *dataset;
+    uint64_t rows; /* of the sample */
+    int32_t method;
+    int32_t pass;              /* XSMI_PASS_* */
+    float points[XSMI_POINTS]; /* factors */
+    float shifts[XSMI_POINTS]; /* the same of XSM_CALIBRATION_LABELS */
+    uint64_t labelled;         /* rows that count, of the last pass over branches */
+    size_t jobs;
+    xsmi_calibrate_sums *partials; /* [jobs] */
+    unsigned char *scratch;        /* [threads][scratch_each] */
+    size_t scratch_each;
+} xsmi_calibrate_job;
+
+static inline uint64_t xsmi_calibrate_row(const xsmi_calibrate_job *job, uint64_t i)
+{
+    return xsmi_sample_row(job->dataset->rows, job->rows, i);
+}
+
+/* The rows of a job, as xsmi_run() calls it with the xsmi_calibrate_job, and bytes of a thread's scratch. */
+void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread);
+size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job);
+/* The same of label trees (calibrate_trees.c). */
+void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread);
+size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job);
+
+#endif

@@ -1,0 +1,168 @@
+#include "predict/label_scores.h"
+
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Below this logarithm of p, log(p / (1 - p)) is log p in float32. */
+#define LEAST_CORRECTED (-17.0f)
+/* The largest logarithm of p below 0, in place of 0. */
+#define MOST_LOG_P (-0x1p-24)
+
+void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s)
+{
+    s->model = m;
+    xsmi_label_beam_divide(m->trees, m->classes, width, arena, &s->beam);
+    s->scaled = xsmi_arena_take(arena, s->beam.capacity + 1, sizeof *s->scaled);
+    s->odds = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->odds);
+    s->left = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->left);
+    s->right = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->right);
+    s->tail = xsmi_arena_take(arena, s->beam.capacity, sizeof *s->tail);
+    s->chosen = xsmi_arena_take(arena, m->trees->widest, sizeof *s->chosen);
+}
+
+/* log(p / (1 - p)) by log p, or the score of a squared hinge. */
+static float odds_of(const xsm_model *m, float score)
+{
+    if (m->trees->link == XSMI_LINK_SQUARED_HINGE || score < LEAST_CORRECTED) {
+        return score;
+    }
+    const double log_p = fmin((double)score, MOST_LOG_P);
+    return (float)(log_p - log(-expm1(log_p)));
+}
+
+/* The score of a class among those that were found, or NaN. */
+static float score_of(const xsmi_label_beam *b, uint32_t class)
+{
+    for (uint32_t i = 0; i < *b->count; i++) {
+        if (b->found[i] == class) {
+            return b->found_score[i];
+        }
+    }
+    return NAN;
+}
+
+/* -- all together -------------------------------------------------------------------------------------------------- */
+
+/* The logarithm of what the classes that were found leave of 1. */
+static double log_rest(const xsmi_label_scores *s)
+{
+    const double sum = s->model->kernels->row_sum_exp(s->beam.found_score, *s->beam.count, 0.0f);
+    return sum < 1 ? log1p(-sum) : -(double)INFINITY;
+}
+
+double xsmi_label_log_partition(const xsmi_label_scores *s, double scale)
+{
+    const xsmi_kernels *kernels = s->model->kernels;
+    const uint32_t count = *s->beam.count;
+    memcpy(s->scaled, s->beam.found_score, count * sizeof *s->scaled);
+    s->scaled[count] = (float)log_rest(s);
+    kernels->scale(s->scaled, (size_t)count + 1, (float)scale);
+    const float most = kernels->row_max(s->scaled, (size_t)count + 1);
+    return (double)most + log(kernels->row_sum_exp(s->scaled, (size_t)count + 1, most));
+}
+
+xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels,
+                                  size_t count)
+{
+    xsmi_label_target t = {0};
+    double rest = NAN;
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] >= s->model->classes) {
+            continue;
+        }
+        t.known++;
+        float score = score_of(&s->beam, labels[j]);
+        if (score == score) {
+            t.found += (double)score;
+            continue;
+        }
+        xsmi_label_chosen(s->model->trees, x, &labels[j], 1, &score, s->chosen);
+        rest = rest == rest ? rest : log_rest(s);
+        t.missed += (double)score;
+        t.rests += fmax(rest, (double)score);
+    }
+    return t;
+}
+
+double xsmi_label_temperature_loss(const xsmi_label_target *target, double log_partition, double scale)
+{
+    return log_partition -
+           (scale * target->found + target->missed + (scale - 1) * target->rests) / (double)target->known;
+}
+
+/* -- each class by itself ------------------------------------------------------------------------------------------ */
+
+void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
+                         float scale, float shift, double sums[XSMI_PLATT_SUMS])
+{
+    const xsmi_label_beam *b = &s->beam;
+    const uint32_t found = *b->count;
+    for (uint32_t i = 0; i < found; i++) {
+        s->odds[i] = odds_of(s->model, b->found_score[i]);
+        s->scaled[i] = scale * s->odds[i] + shift;
+    }
+    s->model->kernels->logistics(s->scaled, found, s->left, s->right, s->tail);
+    for (size_t i = 0; i < XSMI_PLATT_SUMS; i++) {
+        sums[i] = 0;
+    }
+    for (uint32_t i = 0; i < found; i++) {
+        xsmi_platt_add(sums, (double)s->odds[i], (double)s->right[i], (double)s->left[i],
+                       (double)XSMI_MAX(s->scaled[i], 0.0f) + (double)s->tail[i]);
+    }
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] >= s->model->classes) {
+            continue;
+        }
+        float score = score_of(b, labels[j]);
+        const bool missed = score != score;
+        if (missed) {
+            xsmi_label_chosen(s->model->trees, x, &labels[j], 1, &score, s->chosen);
+        }
+        const double z = (double)odds_of(s->model, score), scaled = (double)scale * z + (double)shift;
+        if (missed) {
+            const double e = exp(-fabs(scaled)), large = 1 / (1 + e), small = e * large;
+            xsmi_platt_add(sums, z, scaled >= 0 ? large : small, scaled >= 0 ? small : large,
+                           fmax(scaled, 0) + log1p(e));
+        }
+        sums[XSMI_LOSS] -= scaled;
+        sums[XSMI_BY_SCALE] -= z;
+        sums[XSMI_BY_SHIFT] -= 1;
+    }
+}
+
+/* -- by the model's calibration ------------------------------------------------------------------------------------ */
+
+double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
+{
+    return c->method == XSM_CALIBRATION_LABELS
+               ? xsmi_probability(c, odds_of(m, score), 0)
+               : xsmi_probability(c, score, c->method == XSM_CALIBRATION_TEMPERATURE ? log_partition : 0);
+}
+
+bool xsmi_label_has_loss(const xsm_model *m)
+{
+    return m->trees->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
+}
+
+double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
+                       size_t *known)
+{
+    const xsmi_calibration *c = &s->model->calibration;
+    const bool together = c->method == XSM_CALIBRATION_TEMPERATURE ||
+                          (c->method == XSM_CALIBRATION_NONE && s->model->trees->link == XSMI_LINK_SOFTMAX);
+    const xsmi_label_target target = xsmi_label_find(s, x, labels, count);
+    *known = target.known;
+    if (!xsmi_label_has_loss(s->model) || target.known == 0) {
+        return 0;
+    }
+    if (together) {
+        const bool scaled = c->method == XSM_CALIBRATION_TEMPERATURE;
+        const double scale = scaled ? c->scale : 1;
+        return xsmi_label_temperature_loss(&target, scaled ? xsmi_label_log_partition(s, scale) : 0, scale);
+    }
+    double sums[XSMI_PLATT_SUMS];
+    xsmi_label_branches(s, x, labels, count, (float)c->scale, (float)c->shift, sums);
+    return sums[XSMI_LOSS];
+}

@@ -1,0 +1,63 @@
+/*
+ * The classes that a beam search finds for a row in label trees, their probabilities and the row's log-loss.
+ *
+ * A score is the logarithm of a probability p of the tree, but for the squared hinge's link, which ranks only.
+ *
+ * With a temperature, for trees whose probabilities sum to one, that of a class that was found is p^scale / Z with
+ * Z = sum of p^scale over those that were found + rest^scale, where rest is what their probabilities leave of 1. The
+ * other classes share rest^scale / Z in proportion to p. So all sum to one, the order of those that were found stays,
+ * and a scale of 1 changes nothing; no other class is scored.
+ *
+ * With XSM_CALIBRATION_LABELS it is sigma(scale z + shift), z = log(p / (1 - p)), or the score of a squared hinge. So a
+ * scale of 1 and a shift of 0 change nothing. The log-loss is the sum over those that were found and the row's labels:
+ * the others are left out, as their probabilities are near 0.
+ */
+#ifndef XSMI_LABEL_SCORES_H
+#define XSMI_LABEL_SCORES_H
+
+#include "math/platt.h"
+#include "model/calibration.h"
+#include "model/label_beam.h"
+#include "model/model.h"
+
+typedef struct xsmi_label_scores {
+    const xsm_model *model;
+    xsmi_label_beam beam;
+    float *scaled;                     /* [beam.capacity + 1] */
+    float *odds, *left, *right, *tail; /* [beam.capacity] */
+    float *chosen;                     /* [widest] */
+} xsmi_label_scores;
+
+/* The known labels of a row, by their scores. */
+typedef struct xsmi_label_target {
+    size_t known;
+    double found;  /* sum of the scores of labels that were found */
+    double missed; /* the same of the others */
+    double rests;  /* the logarithm of rest, or of the label's p if it is larger, for each of the others */
+} xsmi_label_target;
+
+/* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
+void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *arena, xsmi_label_scores *s);
+
+/* What follows is of the row that was searched last. */
+
+/* The log of Z, for a temperature. */
+double xsmi_label_log_partition(const xsmi_label_scores *s, double scale);
+/* Finds the row's labels. */
+xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels,
+                                  size_t count);
+/* The log-loss with a temperature, of a row with a known label. */
+double xsmi_label_temperature_loss(const xsmi_label_target *target, double log_partition, double scale);
+/* The log-loss with XSM_CALIBRATION_LABELS, and its derivatives. */
+void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
+                         float scale, float shift, double sums[XSMI_PLATT_SUMS]);
+
+/* A class's probability with a calibration; log_partition for a temperature only. */
+double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
+/* Whether a model's rows have a log-loss: probabilities must have been fitted. */
+bool xsmi_label_has_loss(const xsm_model *m);
+/* The row's log-loss with the model's calibration, and how many labels are known; NaN if a score is not finite. */
+double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
+                       size_t *known);
+
+#endif

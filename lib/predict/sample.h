@@ -1,0 +1,28 @@
+/*
+ * Which rows of a dataset a sample of them takes: one of each of equal parts, at a place that a hash says, so that the
+ * sample does not follow a period of the rows.
+ */
+#ifndef XSMI_SAMPLE_H
+#define XSMI_SAMPLE_H
+
+#include "base/hash.h"
+#include "base/order.h"
+
+/* Where part i of `wanted` equal parts of all rows begins; a row off, at most, where there are a hundred million. */
+static inline uint64_t xsmi_sample_part(uint64_t rows, uint64_t wanted, uint64_t i)
+{
+    const uint64_t whole = rows / wanted, rest = rows % wanted;
+    return i * whole + XSMI_MIN((uint64_t)((double)i * (double)rest / (double)wanted), rest);
+}
+
+/* Row i of a sample of `wanted` rows, rising with i. All rows: row i. */
+static inline uint64_t xsmi_sample_row(uint64_t rows, uint64_t wanted, uint64_t i)
+{
+    if (rows == wanted) {
+        return i;
+    }
+    const uint64_t first = xsmi_sample_part(rows, wanted, i);
+    return first + xsmi_hash(&i, sizeof i, 0) % (xsmi_sample_part(rows, wanted, i + 1) - first);
+}
+
+#endif
