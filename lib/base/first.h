@@ -70,9 +70,9 @@
 #define XSMI_LAST_xsm_sampler_problem seed
 #define XSMI_LAST_xsm_scaled_gradient reserved
 #define XSMI_LAST_xsm_score_block upcoming
-#define XSMI_LAST_xsm_search_block scorer
+#define XSMI_LAST_xsm_search_block next
 #define XSMI_LAST_xsm_search_metrics precision
-#define XSMI_LAST_xsm_search_plan startup
+#define XSMI_LAST_xsm_search_plan reserved
 #define XSMI_LAST_xsm_skipgram_fit_options estimator
 #define XSMI_LAST_xsm_skipgram_options progress_user
 #define XSMI_LAST_xsm_state_tensor data

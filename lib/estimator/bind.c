@@ -215,6 +215,12 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     }
     xsm_search_plan plan = {.size = sizeof plan};
     e->ops.search_plan(e->state, &plan);
+    if (plan.most > 0 && !e->search.index->ops.next) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' lists classes on demand (option 'error' of mips and decomp-mips), which index "
+                         "'%s' cannot: its table has no next()",
+                         e->ops.name, e->search.index->ops.name);
+    }
     return xsmi_searcher_new(e->context, e->search.index, &plan, model, e->examples, &e->search.searcher, err);
 }
 

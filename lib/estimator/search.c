@@ -13,10 +13,17 @@ typedef struct search_job {
     uint64_t first;
     uint32_t count;
     uint32_t pieces;    /* number of pieces of the queries, for more threads than blocks */
-    xsm_status *status; /* [pieces][blocks] */
-    xsm_error *errors;  /* [pieces][blocks] */
+    xsm_status *status; /* [pieces][blocks]; of lists that grow [count] */
+    xsm_error *errors;  /* the same */
     xsmi_outcome outcomes[XSM_INDEX_QUERIES];
 } search_job;
+
+/* One example of it. */
+typedef struct example_job {
+    search_job *job;
+    uint32_t index;
+    xsmi_growing_lists lists; /* where lists grow */
+} example_job;
 
 /* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
 static void make_query(const search_job *job, const xsmi_block_index *p, uint32_t i, float *query)
@@ -78,13 +85,15 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     }
 }
 
+/* xsm_search_block.score() and next(): blocks have one example. */
+
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *shares)
 {
-    const search_job *job = block->scorer;
-    const xsmi_searcher *s = job->searcher;
+    const example_job *of = block->scorer;
+    const xsmi_searcher *s = of->job->searcher;
     const xsm_model *m = s->model;
-    uint64_t i = (uint64_t)(block->examples - (job->pass->gradient->example + job->first)) + example;
+    const uint64_t i = of->index + example;
     for (uint32_t c = 0; c < count; c++) {
         const float *row = m->weight + (size_t)classes[c] * m->stride;
         if (c + 4 < count) {
@@ -104,11 +113,65 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
     }
 }
 
+static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count)
+{
+    const example_job *of = block->scorer;
+    search_job *job = of->job;
+    const xsmi_searcher *s = job->searcher;
+    const xsmi_growing_lists *lists = &of->lists;
+    const uint32_t length = lists->length[j], left = s->most - length, i = of->index + (uint32_t)example;
+    uint32_t found = 0;
+    uint64_t probed = 0;
+    const xsm_index_block further = {
+        .size = sizeof further,
+        .queries = s->results.queries + (j * s->results.capacity + i) * s->query_stride,
+        .stride = s->query_stride,
+        .count = 1,
+        .top = XSMI_MIN(count, left),
+        .threshold = -INFINITY,
+        .classes = lists->found + (size_t)j * s->most + length,
+        .scores = lists->score + (size_t)j * s->most + length,
+        .lengths = &found,
+        .probed = &probed,
+        .scratch = lists->scratch,
+        .list_stride = left,
+        .cursors = lists->cursors + j * lists->cursor_stride,
+        .cursor_stride = lists->cursor_stride,
+        .begin = length == 0,
+    };
+    if (further.top == 0 || job->status[i] != XSM_OK) {
+        return 0;
+    }
+    job->status[i] = xsmi_index_next(s->indexes[j].index, &further, &job->errors[i]);
+    if (job->status[i] != XSM_OK) {
+        return 0;
+    }
+    lists->length[j] += found;
+    return found;
+}
+
+/* Begins the lists of an example that grow. */
+static void begin_lists(example_job *of, uint32_t thread)
+{
+    const search_job *job = of->job;
+    const xsmi_searcher *s = job->searcher;
+    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
+    of->lists = xsmi_searcher_divide(s, &arena);
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        of->lists.length[j] = 0;
+        make_query(job, &s->indexes[j], of->index,
+                   s->results.queries + (j * s->results.capacity + of->index) * s->query_stride);
+    }
+    job->errors[of->index] = (xsm_error)XSM_ERROR_INIT;
+    job->status[of->index] = XSM_OK;
+}
+
 static void run_examples(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
     const xsmi_searcher *s = job->searcher;
     const xsmi_pass *p = job->pass;
+    example_job own = {.job = job, .index = (uint32_t)index};
     xsm_gradient *g = p->gradient;
     uint64_t at = job->first + index;
     size_t lists = index * s->blocks, entry = (size_t)(at * g->width);
@@ -131,9 +194,22 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .coefficients = g->coefficients + entry,
         .losses = g->losses + at,
         .scratch = scratch,
-        .scorer = job,
+        .scorer = &own,
     };
+    xsmi_outcome *outcome = &job->outcomes[index];
+    *outcome = (xsmi_outcome){.finite = true};
+    if (s->most > 0) {
+        begin_lists(&own, thread);
+        block.candidates = s->most;
+        block.found = own.lists.found;
+        block.found_length = own.lists.length;
+        block.found_score = own.lists.score;
+        block.next = list_more;
+    }
     p->estimator->ops.search(p->estimator->state, &block);
+    if (s->most > 0 && job->status[index] != XSM_OK) {
+        return;
+    }
     xsm_score_block found = {
         .size = sizeof found,
         .examples = block.examples,
@@ -145,8 +221,6 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .coefficients = block.coefficients,
         .losses = block.losses,
     };
-    xsmi_outcome *outcome = &job->outcomes[index];
-    *outcome = (xsmi_outcome){.finite = true};
     xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
     if (p->input && outcome->finite) {
         outcome->finite = xsmi_pass_backward(p, at, 1, thread);
@@ -161,6 +235,16 @@ static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
     return XSMI_MIN(pieces, queries);
 }
 
+static xsm_status first_error(const search_job *job, size_t count, xsm_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (job->status[i] != XSM_OK) {
+            return xsmi_fail_copy(err, &job->errors[i]);
+        }
+    }
+    return XSM_OK;
+}
+
 static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)
 {
     xsmi_searcher *s = job->searcher;
@@ -171,13 +255,12 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
         xsmi_pass_list_examples(job->pass, first, job->count);
         job->pieces = pieces_of(s, job->count);
         const size_t jobs = (size_t)job->pieces * s->blocks;
-        XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
-        for (size_t j = 0; j < jobs; j++) {
-            if (job->status[j] != XSM_OK) {
-                return xsmi_fail_copy(err, &job->errors[j]);
-            }
+        if (s->most == 0) {
+            XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
+            XSMI_TRY(first_error(job, jobs, err));
         }
         XSMI_TRY(xsmi_run(s->context, run_examples, job, job->count, err));
+        XSMI_TRY(s->most > 0 ? first_error(job, job->count, err) : XSM_OK);
         for (uint32_t i = 0; i < job->count; i++) {
             xsmi_outcome_join(outcome, &job->outcomes[i]);
         }
@@ -189,7 +272,8 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
 {
     xsmi_searcher *s = p->estimator->search.searcher;
     search_job job = {.pass = p, .searcher = s};
-    const size_t jobs = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
+    const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
+    const size_t jobs = s->most > 0 ? s->results.capacity : searches;
     job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
     job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
     xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)

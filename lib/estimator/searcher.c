@@ -45,12 +45,13 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
 {
     /* A model without features has only a bias, which is one block. */
     uint32_t most_blocks = model->features > 0 ? model->features : 1;
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_search_plan, plan, reserved, err));
     if (plan->size != sizeof *plan || plan->blocks < 1 || plan->blocks > most_blocks || plan->candidates < 1 ||
-        plan->candidates > model->classes) {
+        plan->candidates > model->classes || plan->most > model->classes) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a search of %u blocks for %u classes each; the model has %u features, of which each block "
                          "takes at least one, and %u classes",
-                         plan->blocks, plan->candidates, model->features, model->classes);
+                         plan->blocks, XSMI_MAX(plan->candidates, plan->most), model->features, model->classes);
     }
     xsmi_searcher *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
     if (!s) {
@@ -60,6 +61,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     s->model = model;
     s->blocks = plan->blocks;
     s->candidates = plan->candidates;
+    s->most = plan->most;
     s->startup = plan->startup;
     if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
         s->startup = xsmi_model_is_zero(model) ? rows : 0;
@@ -180,6 +182,54 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 
 /* -- a search ------------------------------------------------------------------------------------------------------ */
 
+xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena)
+{
+    const uint64_t entries = (uint64_t)s->blocks * s->most;
+    xsmi_growing_lists p = {.cursor_stride = 0};
+    size_t scratch = 0;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        const xsm_index *index = s->indexes[j].index;
+        const size_t cursor = xsmi_index_cursor(index), of = xsmi_index_scratch(index, s->most);
+        p.cursor_stride = XSMI_MAX(cursor, p.cursor_stride);
+        scratch = XSMI_MAX(of, scratch);
+    }
+    p.length = xsmi_arena_take(arena, s->blocks, sizeof *p.length);
+    p.cursors = xsmi_arena_take(arena, s->blocks, p.cursor_stride);
+    p.found = xsmi_arena_take(arena, entries, sizeof *p.found);
+    p.score = xsmi_arena_take(arena, entries, sizeof *p.score);
+    p.scratch = xsmi_arena_take(arena, scratch, 1);
+    return p;
+}
+
+/* Bytes of a thread. */
+static size_t block_bytes(const xsmi_searcher *s)
+{
+    xsmi_arena arena = {NULL, 0};
+    if (s->most > 0) {
+        (void)xsmi_searcher_divide(s, &arena);
+        return arena.used;
+    }
+    size_t each = 0;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        arena.used = 0;
+        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
+        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
+        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->candidates), 1);
+        each = XSMI_MAX(arena.used, each);
+    }
+    return each;
+}
+
+/* Lists that do not grow. */
+static bool reserve_lists(xsmi_searcher *s, size_t lists)
+{
+    const size_t entries = lists * s->candidates;
+    s->results.found = xsmi_allocate(s->context, entries, sizeof *s->results.found);
+    s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
+    s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
+    return s->results.length != NULL;
+}
+
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err)
 {
     size_t want = examples < XSM_INDEX_QUERIES ? (size_t)examples : XSM_INDEX_QUERIES, entries = 0;
@@ -190,23 +240,12 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
         s->results.capacity = want;
         s->results.queries =
             fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->results.queries) : NULL;
-        s->results.found = s->results.queries ? xsmi_allocate(s->context, entries, sizeof *s->results.found) : NULL;
-        s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
-        s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
-        if (!s->results.length) {
+        if (!s->results.queries || (s->most == 0 && !reserve_lists(s, lists))) {
             clear_lists(s);
             return xsmi_fail_memory(err, entries * 2 * sizeof *s->results.score, "what a search finds");
         }
     }
-    size_t each = 0;
-    for (uint32_t j = 0; j < s->blocks; j++) {
-        xsmi_arena arena = {NULL, 0};
-        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
-        (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
-        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->candidates), 1);
-        each = XSMI_MAX(arena.used, each);
-    }
-    size_t bytes;
+    size_t each = block_bytes(s), bytes;
     if (!xsmi_multiply(each, xsmi_context_threads(s->context), &bytes)) {
         return xsmi_fail_memory(err, each, "a search");
     }

@@ -8,6 +8,7 @@
 #ifndef XSMI_SEARCHER_H
 #define XSMI_SEARCHER_H
 
+#include "base/arena.h"
 #include "index/index.h"
 
 #include <xsoftmax/ext/estimator.h>
@@ -22,8 +23,8 @@ typedef struct xsmi_block_index {
 
 struct xsmi_searcher {
     xsm_context *context;
-    const xsm_model *model; /* the estimator's reference */
-    uint32_t blocks, candidates;
+    const xsm_model *model;            /* the estimator's reference */
+    uint32_t blocks, candidates, most; /* `most` above 0: lists grow on demand */
     uint64_t startup;
     xsmi_block_index *indexes; /* [blocks] */
     size_t query_stride;       /* of the widest block */
@@ -46,7 +47,7 @@ struct xsmi_searcher {
         uint32_t *found;      /* [capacity][blocks][candidates] */
         float *score;         /* [capacity][blocks][candidates] */
         uint32_t *length;     /* [capacity][blocks] */
-        unsigned char *block; /* [threads][block_each] lists and scratch of a search */
+        unsigned char *block; /* [threads][block_each] lists and scratch of a search, or xsmi_growing_lists */
         size_t block_each, block_bytes;
     } results;
 
@@ -60,6 +61,19 @@ struct xsmi_searcher {
         char (*names)[24];  /* [blocks] */
     } copy;
 };
+
+/* A thread's lists of one example that grow on demand, at most `most` classes of each block. */
+typedef struct xsmi_growing_lists {
+    uint32_t *found;        /* [blocks][most] */
+    float *score;           /* [blocks][most] */
+    uint32_t *length;       /* [blocks] */
+    unsigned char *cursors; /* [blocks][cursor_stride] */
+    size_t cursor_stride;
+    void *scratch; /* of an index */
+} xsmi_growing_lists;
+
+/* Divides a thread's memory, or counts it. */
+xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena);
 
 /* For a model, with indexes like `like`, which is not built; `rows` of the data. */
 xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_search_plan *plan,

@@ -38,6 +38,7 @@ static double weighted(const xsmi_loss_scores *z, double weight, xsmi_loss_gradi
         g->negative[i] = weight * (g->negative[i] / sum);
     }
     g->missing = z->missing > 0 ? weight * (absent / sum) : 0;
+    g->log_sum = most + log(sum);
     return weight * (log(sum) - share * target);
 }
 
@@ -84,6 +85,7 @@ static double nca_smoothness(double mu, double positives)
 const xsmi_loss xsmi_loss_cross_entropy = {
     .name = "cross-entropy",
     .sums_all = true,
+    .has_log_sum = true,
     .gradient = cross_entropy,
     .lipschitz = cross_entropy_lipschitz,
     .smoothness = cross_entropy_smoothness,
@@ -91,6 +93,7 @@ const xsmi_loss xsmi_loss_cross_entropy = {
 
 const xsmi_loss xsmi_loss_nca = {
     .name = "nca",
+    .has_log_sum = true,
     .gradient = nca,
     .lipschitz = nca_lipschitz,
     .smoothness = nca_smoothness,

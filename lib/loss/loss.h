@@ -40,6 +40,7 @@ typedef struct xsmi_loss_scores {
 typedef struct xsmi_loss_gradient {
     double *positive, *negative;
     double missing; /* of each of the missing classes */
+    double log_sum; /* log of the sum of e^z over all these classes, of losses that have it */
 } xsmi_loss_gradient;
 
 typedef struct xsmi_loss {
@@ -59,7 +60,8 @@ typedef struct xsmi_loss {
      * of N. 3 doubles of scratch a range. NULL = least(). */
     double (*bar)(double mu, double least_positive, double largest_negative, const float *best, size_t ranges,
                   double *scratch);
-    bool sums_all; /* classes of the score 0 make up most of L, so that they count by default */
+    bool sums_all;    /* classes of the score 0 make up most of L, so that they count by default */
+    bool has_log_sum; /* L is a factor times log sum_j e^z_j, less a sum over P */
 } xsmi_loss;
 
 /* The losses: a new one is its file and a line here. */

@@ -79,7 +79,7 @@ static void gradient(void *state, const xsm_score_block *block)
             continue;
         }
         xsmi_loss_scores z = {p.z, p.z + own, own, count - own, 0};
-        xsmi_loss_gradient g = {p.g, p.g + own, 0};
+        xsmi_loss_gradient g = {p.g, p.g + own, 0, 0};
         block->losses[i] = xsmi_loss_margin.gradient(&z, s->mu, &g, p.scratch);
         for (size_t j = 0; j < count; j++) {
             coefficients[j] = (float)p.g[j];

@@ -34,13 +34,16 @@ typedef struct scratch_arrays {
     uint32_t *of;        /* [P + slot_most + Q] the class of each score passed to the loss */
     double *z, *g;       /* [P + slot_most + Q] */
     double *scratch;     /* the loss's scratch */
+    double *log_sum;     /* [blocks] log Z, of losses that have it */
+    uint32_t *length;    /* [blocks] with `error`, else NULL: classes of each list that count so far */
+    float *scores;       /* [blocks][Q] with `error`, else NULL: a copy of their scores */
     uint32_t slot_count, table_size;
 } scratch_arrays;
 
 /* The largest number of classes that can occur for an example. */
 static size_t slot_most(const xsmi_search *s)
 {
-    return (size_t)s->most_labels + (size_t)s->blocks * s->candidates;
+    return (size_t)s->most_labels + (size_t)s->blocks * XSMI_MAX(s->candidates, s->longest);
 }
 
 static size_t table_most(const xsmi_search *s)
@@ -55,8 +58,8 @@ static size_t table_most(const xsmi_search *s)
 static scratch_arrays divide_scratch(const xsmi_search *s, xsmi_arena *arena)
 {
     scratch_arrays p = {.slot_count = 0, .table_size = 1024};
-    size_t slots = slot_most(s), scores = s->most_labels + slots + s->candidates, runs = s->candidates / RUN + 1;
-    size_t loss = s->loss->scratch ? s->loss->scratch(s->most_labels, slots + s->candidates) : 0;
+    size_t slots = slot_most(s), scores = s->most_labels + slots + s->longest, runs = s->longest / RUN + 1;
+    size_t loss = s->loss->scratch ? s->loss->scratch(s->most_labels, slots + s->longest) : 0;
     p.slots = xsmi_arena_take(arena, slots, sizeof *p.slots);
     p.v = xsmi_arena_take(arena, slots, s->blocks * sizeof *p.v);
     p.table = xsmi_arena_take(arena, table_most(s), sizeof *p.table);
@@ -67,6 +70,11 @@ static scratch_arrays divide_scratch(const xsmi_search *s, xsmi_arena *arena)
     p.z = xsmi_arena_take(arena, scores, sizeof *p.z);
     p.g = xsmi_arena_take(arena, scores, sizeof *p.g);
     p.scratch = xsmi_arena_take(arena, loss, sizeof *p.scratch);
+    p.log_sum = xsmi_arena_take(arena, s->blocks, sizeof *p.log_sum);
+    if (s->error > 0) {
+        p.length = xsmi_arena_take(arena, s->blocks, sizeof *p.length);
+        p.scores = xsmi_arena_take(arena, s->longest, s->blocks * sizeof *p.scores);
+    }
     return p;
 }
 
@@ -133,10 +141,11 @@ typedef struct list {
 static list list_of(const scratch_arrays *p, const xsm_search_block *block, uint64_t example, uint32_t j)
 {
     uint64_t at = example * block->blocks + j;
-    uint32_t count = block->found_length[at];
+    const size_t first = at * block->candidates;
+    uint32_t count = p->length ? p->length[j] : block->found_length[at];
     return (list){
-        .classes = block->found + at * block->candidates,
-        .scores = block->found_score + at * block->candidates,
+        .classes = block->found + first,
+        .scores = p->scores ? p->scores + (size_t)j * block->candidates : block->found_score + first,
         .best = p->best + (size_t)j * (block->candidates / RUN + 1),
         .count = count,
         .runs = (count + RUN - 1) / RUN,
@@ -243,7 +252,7 @@ static double compute_block(const xsmi_search *s, const scratch_arrays *p, const
         }
         if (!(most < INFINITY && least > -INFINITY && least < INFINITY)) {
             *count = labels;
-            p->g[0] = (double)NAN; /* the caller detects and reports it */
+            p->g[0] = p->log_sum[j] = (double)NAN; /* the caller detects and reports it */
             return (double)NAN;
         }
         if (most > -INFINITY && s->loss->bar) {
@@ -255,8 +264,10 @@ static double compute_block(const xsmi_search *s, const scratch_arrays *p, const
     }
     *count = all;
     xsmi_loss_scores z = {p->z, p->z + labels, labels, all - labels, missing};
-    xsmi_loss_gradient g = {p->g, p->g + labels, 0};
-    return s->loss->gradient(&z, s->mu, &g, p->scratch);
+    xsmi_loss_gradient g = {p->g, p->g + labels, 0, 0};
+    const double loss = s->loss->gradient(&z, s->mu, &g, p->scratch);
+    p->log_sum[j] = g.log_sum;
+    return loss;
 }
 
 /* -- messages ------------------------------------------------------------------------------------------------------ */
@@ -330,7 +341,8 @@ static void pass_messages(const xsmi_search *s, scratch_arrays *p, const xsm_sea
     }
 }
 
-static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
+/* Begins with the labels alone. */
+static void add_labels(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
 {
     const xsm_example *of = &block->examples[example];
     start_slots(p);
@@ -338,6 +350,16 @@ static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_s
         p->slots[need_slot(p, of->labels[i])].label = true;
     }
     complete(s, p, block, example, 0);
+}
+
+static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
+{
+    add_labels(s, p, block, example);
+    for (uint32_t j = 0; p->scores && j < s->blocks; j++) {
+        const size_t first = (size_t)j * block->candidates;
+        memcpy(p->scores + first, block->found_score + example * s->blocks * block->candidates + first,
+               p->length[j] * sizeof *p->scores);
+    }
     find_all_best(s, p, block, example);
     for (uint32_t round = 1; round <= s->rounds; round++) {
         pass_messages(s, p, block, example, round);
@@ -365,13 +387,103 @@ static void compute_example(const xsmi_search *s, scratch_arrays *p, const xsm_s
     block->lengths[example] = length;
 }
 
+/* -- adaptive retrieval -------------------------------------------------------------------------------------------- */
+
+/* Classes of the first portion of a list; each further one is as long as the list. */
+#define FIRST_PORTION 64
+
+/* log Z of block j if only the known classes existed. */
+static double known_log_sum(const xsmi_search *s, const scratch_arrays *p, uint32_t j)
+{
+    double most = -INFINITY, sum = 0;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        most = fmax(most, (double)p->v[(size_t)i * s->blocks + j]);
+    }
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        sum += exp((double)p->v[(size_t)i * s->blocks + j] - most);
+    }
+    return most + log(sum);
+}
+
+/* Classes that are neither known nor among those of block j's list that count. */
+static uint32_t count_others(const xsmi_search *s, const scratch_arrays *p, const uint32_t *classes, uint32_t length)
+{
+    uint32_t others = s->classes - length;
+    for (uint32_t i = 0; i < p->slot_count; i++) {
+        others -= p->slots[i].known;
+    }
+    for (uint32_t i = 0; i < length; i++) {
+        others += is_known(p, classes[i]); /* counted twice */
+    }
+    return others;
+}
+
+/* Lets more classes of block j's list count until the others are few and low enough beside Z, of which log_sum is the
+ * part that counts so far. Returns whether the list has become longer. */
+static bool extend(const xsmi_search *s, const scratch_arrays *p, const xsm_search_block *block, uint64_t example,
+                   uint32_t j, double log_sum)
+{
+    const uint64_t at = example * block->blocks + j;
+    const uint32_t *classes = block->found + at * block->candidates, before = p->length[j];
+    const float *scores = block->found_score + at * block->candidates;
+    uint32_t length = before, others = count_others(s, p, classes, length);
+    double top = log_sum, sum = 1; /* Z = sum e^top */
+    double last = length > 0 ? (double)scores[length - 1] : INFINITY;
+    if (!(fabs(log_sum) < INFINITY)) {
+        return false; /* the caller detects and reports it */
+    }
+    while (others > 0 && !(others * exp(last - top) <= s->error * sum)) {
+        if (length == block->found_length[at] && block->next(block, example, j, XSMI_MAX(length, FIRST_PORTION)) == 0) {
+            break;
+        }
+        last = (double)scores[length];
+        if (!(fabs(last) < INFINITY)) {
+            length++;
+            break;
+        }
+        if (last > top) {
+            sum *= exp(top - last);
+            top = last;
+        }
+        if (!is_known(p, classes[length++])) {
+            sum += exp(last - top);
+            others--;
+        }
+    }
+    p->length[j] = length;
+    return length > before;
+}
+
+/* Messages between blocks change Z. Where the lists no longer suffice, the example is computed again with longer ones,
+ * so that they suffice in the end. */
+static void retrieve_example(const xsmi_search *s, scratch_arrays *p, const xsm_search_block *block, uint64_t example)
+{
+    add_labels(s, p, block, example);
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        p->length[j] = 0;
+        (void)extend(s, p, block, example, j, known_log_sum(s, p, j));
+    }
+    bool longer = true;
+    while (longer) {
+        compute_example(s, p, block, example);
+        longer = false;
+        for (uint32_t j = 0; s->rounds > 0 && j < s->blocks; j++) {
+            longer |= extend(s, p, block, example, j, p->log_sum[j]);
+        }
+    }
+}
+
 void xsmi_search_found(void *state, const xsm_search_block *block)
 {
     const xsmi_search *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         xsmi_arena arena = {block->scratch, 0};
         scratch_arrays p = divide_scratch(s, &arena);
-        compute_example(s, &p, block, i);
+        if (s->error > 0) {
+            retrieve_example(s, &p, block, i);
+        } else {
+            compute_example(s, &p, block, i);
+        }
     }
 }
 
@@ -404,7 +516,7 @@ void xsmi_search_gradient(void *state, const xsm_score_block *block)
             p.z[k] = (double)scores[k];
         }
         xsmi_loss_scores z = {p.z, p.z + labels, labels, count - labels, 0};
-        xsmi_loss_gradient g = {p.g, p.g + labels, 0};
+        xsmi_loss_gradient g = {p.g, p.g + labels, 0, 0};
         block->losses[i] = s->loss->gradient(&z, s->mu, &g, p.scratch);
         for (size_t k = 0; k < count; k++) {
             coefficients[k] = (float)p.g[k];
@@ -414,12 +526,38 @@ void xsmi_search_gradient(void *state, const xsm_score_block *block)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
+/* Options that 'error' needs, and that it leaves without a meaning. */
+static xsm_status check_error(const xsmi_search *s, const xsmi_search_options *o, const char *estimator, xsm_error *err)
+{
+    if (!(o->error > 0)) {
+        return o->most == 0 ? XSM_OK
+                            : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                                        "estimator '%s': 'most' limits the lists of 'error', which is 0; without it "
+                                        "lists have as many classes as 'candidates' says",
+                                        estimator);
+    }
+    if (!s->loss->has_log_sum) {
+        return xsmi_fail(
+            err, XSM_ERROR_UNSUPPORTED,
+            "estimator '%s': 'error' is one of the sum of all e^z, which loss '%s' does not have; accepted "
+            "are cross-entropy and nca",
+            estimator, s->loss->name);
+    }
+    if (o->missing == XSMI_MISSING_ZERO) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "estimator '%s': with 'error' classes that are not listed are neglected: missing=drop, or auto", estimator);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const xsm_problem *problem,
                             const char *estimator, xsm_error *err)
 {
-    if (o->candidates > (int64_t)problem->classes) {
+    const int64_t asked = XSMI_MAX(o->candidates, o->most);
+    if (asked > (int64_t)problem->classes) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "estimator '%s': %lld candidates asked for, but there are %u classes",
-                         estimator, (long long)o->candidates, problem->classes);
+                         estimator, (long long)asked, problem->classes);
     }
     uint32_t few = XSMI_MIN(problem->classes, 100), part = problem->classes / 100;
     *s = (xsmi_search){
@@ -428,6 +566,7 @@ xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const 
         .seed = problem->seed,
         .mu = o->mu,
         .least = o->least,
+        .error = o->error,
         .classes = problem->classes,
         .blocks = 1,
         .candidates = o->candidates ? (uint32_t)o->candidates
@@ -437,18 +576,23 @@ xsm_status xsmi_search_bind(xsmi_search *s, const xsmi_search_options *o, const 
         .missing_zero = o->missing == XSMI_MISSING_ZERO,
     };
     if (o->missing == XSMI_MISSING_AUTO) {
-        s->missing_zero = s->loss->sums_all;
+        s->missing_zero = s->loss->sums_all && !(o->error > 0);
     }
-    return XSM_OK;
+    s->longest = s->candidates;
+    if (o->error > 0) {
+        s->longest = o->most ? (uint32_t)o->most : problem->classes;
+    }
+    return check_error(s, o, estimator, err);
 }
 
 xsm_status xsmi_search_check(const xsmi_search *s, const char *estimator, xsm_error *err)
 {
     /* Slots are numbered in 32 bits. */
-    if ((uint64_t)s->blocks * s->candidates + s->most_labels > UINT32_MAX / 4 || xsmi_search_scratch(s) == SIZE_MAX) {
+    const uint32_t longest = XSMI_MAX(s->candidates, s->longest);
+    if ((uint64_t)s->blocks * longest + s->most_labels > UINT32_MAX / 4 || xsmi_search_scratch(s) == SIZE_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT,
-                         "estimator '%s': %u blocks of %u candidates are more than can be addressed", estimator,
-                         s->blocks, s->candidates);
+                         "estimator '%s': %u blocks of %u candidates are more than can be addressed%s", estimator,
+                         s->blocks, longest, s->error > 0 ? "; 'most' limits them" : "");
     }
     return XSM_OK;
 }
@@ -457,5 +601,6 @@ void xsmi_search_plan(const xsmi_search *s, const xsmi_search_options *o, xsm_se
 {
     plan->blocks = s->blocks;
     plan->candidates = s->candidates;
+    plan->most = s->error > 0 ? s->longest : 0;
     plan->startup = o->startup < 0 ? XSM_SEARCH_STARTUP_AUTO : (uint64_t)o->startup;
 }

@@ -21,8 +21,8 @@ enum { XSMI_COMPLETE_EXACT = 0, XSMI_COMPLETE_FOUND = 1 };
 typedef struct xsmi_search_options {
     int32_t loss; /* index in xsmi_losses */
     int32_t missing;
-    double mu, least;
-    int64_t candidates, startup;
+    double mu, least, error;
+    int64_t candidates, most, startup;
 } xsmi_search_options;
 
 typedef struct xsmi_search {
@@ -31,7 +31,9 @@ typedef struct xsmi_search {
     uint64_t seed;
     double mu, least;
     double threshold; /* tau_2 */
+    double error;     /* above 0: lists grow until the sum over all other classes is at most that part of theirs */
     uint32_t classes, blocks, rounds, candidates;
+    uint32_t longest; /* of the lists: Q, or with `error` the limit */
     uint32_t most_labels;
     bool missing_zero, found_only;
 } xsmi_search;
@@ -50,9 +52,20 @@ typedef struct xsmi_search {
                            "examples that see Q classes drawn at random before the search begins; auto = one pass "    \
                            "where all weights are zero, else none"),                                                   \
         XSMI_OPTION_DOUBLE("least", type, member.least, "0", 0, 1,                                                     \
-                           "coefficients up to that size are left out, those of labels never")
+                           "coefficients up to that size are left out, those of labels never"),                        \
+        XSMI_OPTION_DOUBLE("error", type, member.error, "0", 0, 1,                                                     \
+                           "adaptive retrieval for cross-entropy and nca: in place of Q classes, lists take classes "  \
+                           "in falling order of score until the sum Z of all e^z is known up to that part of it; 0 = " \
+                           "Q classes"),                                                                               \
+        XSMI_OPTION_INT("most", type, member.most, "0", 0, XSM_CLASSES_MAX,                                            \
+                        "with error: classes in a list at most, even where the error is larger then; 0 = all")
 
 extern const char *const xsmi_missing_names[], *const xsmi_startup_words[];
+
+/* Adaptive retrieval (section 4 of the paper): with `error`, a block's list holds its best classes up to one of the
+ * score s, such that the other classes, r in number, have r e^s <= error Z, where Z is the sum over the list and the
+ * classes whose scores are known besides. Z is then too small by a factor of at most 1 + error, if lists are in falling
+ * order. */
 
 /* Fills a search of one block and no rounds; the caller may then change it and must check it afterwards. `estimator` is
  * the estimator's name for error messages. */

@@ -246,11 +246,19 @@ static void option(const void *user, const char *settings)
         t.several = true;
         bits_record(weights, &t, "options %s, %s, %s, several a row", t.estimator, bits_forms[t.form], settings);
     }
-    if (strncmp(settings, "missing=", 8) == 0) { /* it matters where little is found, to a loss of all classes */
-        char more[96];
-        snprintf(more, sizeof more, "loss=cross-entropy candidates=3 %s", settings);
-        t.settings = more;
-        bits_record(weights, &t, "options %s, %s, %s", t.estimator, bits_forms[t.form], more);
+    static const char *const needs[][2] = {
+        {"missing=",
+         "loss=cross-entropy candidates=3"}, /* it matters where little is found, to a loss of all classes */
+        {"error=", "loss=cross-entropy"},
+        {"most=", "loss=nca error=0.01"},
+    };
+    for (size_t i = 0; i < sizeof needs / sizeof needs[0]; i++) {
+        if (strncmp(settings, needs[i][0], strlen(needs[i][0])) == 0) {
+            char more[96];
+            snprintf(more, sizeof more, "%s %s", needs[i][1], settings);
+            t.settings = more;
+            bits_record(weights, &t, "options %s, %s, %s", t.estimator, bits_forms[t.form], more);
+        }
     }
 }
 

@@ -52,7 +52,7 @@ static double want_row(const test_rig *r, const char *name, double mu, uint64_t 
         double *scratch = malloc(bytes);
         assert_non_null(scratch);
         xsmi_loss_scores scores = {positive, negative, own, others, 0};
-        xsmi_loss_gradient out = {g_positive, g_negative, 0};
+        xsmi_loss_gradient out = {g_positive, g_negative, 0, 0};
         loss = xsmi_loss_margin.gradient(&scores, mu, &out, scratch);
         free(scratch);
         own = others = 0;

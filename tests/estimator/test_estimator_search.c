@@ -89,7 +89,7 @@ static double loss_of(const way *w, const test_rig *r, uint64_t row, const doubl
         }
     }
     xsmi_loss_scores in = {list, list + labels, labels, count - labels, 0};
-    xsmi_loss_gradient gradient = {out, out + labels, 0};
+    xsmi_loss_gradient gradient = {out, out + labels, 0, 0};
     double loss = w->loss->gradient(&in, w->mu, &gradient, scratch);
     for (size_t i = 0; i < count; i++) {
         g[class_of[i]] = there[class_of[i]] ? out[i] : 0; /* those of absent classes are left out */

@@ -27,11 +27,21 @@ static double evaluate(const xsmi_loss *loss, double mu, const scores *s, double
     xsmi_loss_scores z = {s->z, s->z + s->positives, s->positives, s->negatives, s->missing};
     double room[MOST];
     double *g = gradient ? gradient : room;
-    xsmi_loss_gradient out = {g, g + s->positives, NAN};
+    xsmi_loss_gradient out = {g, g + s->positives, NAN, NAN};
     assert_true(!loss->scratch || loss->scratch(s->positives, s->negatives) <= SCRATCH);
     double value = loss->gradient(&z, mu, &out, scratch);
     if (missing) {
         *missing = out.missing;
+    }
+    if (loss->has_log_sum) {
+        double top = s->missing > 0 ? 0 : -INFINITY, sum = 0;
+        for (size_t i = 0; i < s->positives + s->negatives; i++) {
+            top = fmax(top, s->z[i]);
+        }
+        for (size_t i = 0; i < s->positives + s->negatives; i++) {
+            sum += exp(s->z[i] - top);
+        }
+        assert_true(fabs(out.log_sum - top - log(sum + s->missing * exp(-top))) <= 1e-12 * (1 + fabs(top)));
     }
     return value;
 }

@@ -13,7 +13,7 @@ FILLED = set("""xsm_error xsm_choice_info xsm_choice_trial xsm_context_info xsm_
     xsm_model_info xsm_predictor_info xsm_sampler_info xsm_progress xsm_class_list xsm_embedding_parameters
     xsm_embedding_view xsm_problem xsm_index_source xsm_index_block xsm_scaled_gradient""".split())
 # A table's own, whose other values are refused with the table (tests/estimator/).
-TABLES = {("xsm_state_tensor", "by_row")}
+TABLES = {("xsm_state_tensor", "by_row"), ("xsm_search_plan", "reserved")}
 
 
 def main():

@@ -128,10 +128,11 @@ typedef struct xsm_score_block {
                                       undefined. NULL for size 0. */
     const double *coordinates;   /**< For joint(), else NULL: [count][rank] coordinates of the examples' features in an
                                       orthonormal basis of their span. Inner products of these rows equal x_i.x_j up to
-                                      float rounding. */
-    uint64_t rank;               /**< Dimension of the span: at most count; less for linearly dependent rows. */
-    double decay;                /**< For joint(): 1/(1 + eta mu/N), the weight decay factor of the step for all
-                                      weights. */
+                                      1e-6 of the rows' lengths. */
+    uint64_t rank; /**< Dimension of the span: at most count; less for linearly dependent rows, among which
+                        counts a row that has less than 7e-4 of its length outside of the others' span. */
+    double decay;  /**< For joint(): 1/(1 + eta mu/N), the weight decay factor of the step for all
+                        weights. */
     /** [count][width] with a sampler, otherwise NULL: logarithm of the expected number of times that the class is
      *  drawn; with replacement this number is m q(k|x). For a label it is set if plan() requested it or the label was
      *  drawn, else it is 0. The sum over entries of f_k draws / expected has mean sum_k f_k, over all classes or over
@@ -178,6 +179,11 @@ typedef struct xsm_search_plan {
     uint32_t blocks;     /**< B, 1 to D: the coordinates are divided into B blocks, with one index for each. */
     uint32_t candidates; /**< Q, 1 to K: number of classes that each index lists for an example. */
     uint64_t startup;    /**< Examples before the search begins, or #XSM_SEARCH_STARTUP_AUTO. */
+    uint32_t most;     /**< 0 = lists of Q classes, in any order. 1 to K: lists are empty when search() is called, which
+                            extends them by xsm_search_block::next() in falling order, each up to that many classes.
+                            Q is then a typical number, by which indexes choose their clusters. Refused for indexes
+                            without xsm_index_ops::next(). */
+    uint32_t reserved; /**< Zero. */
 } xsm_search_plan;
 
 /** Search results of one or more examples, and the arrays for the gradient. Scores are z_k = sum_j z_kj, where z_kj is
@@ -190,10 +196,10 @@ typedef struct xsm_search_block {
     uint64_t batch;               /**< Number of examples n of the whole batch, of which the block is a part. */
     uint64_t width;               /**< Entries for each example in `classes` and `coefficients`. */
     uint32_t blocks;              /**< B. */
-    uint32_t candidates;          /**< Q. */
+    uint32_t candidates;          /**< Q; with next(), xsm_search_plan::most. */
     const uint32_t *found;        /**< [count][B][Q] classes that the indexes found, in any order, without duplicates in
                                        a list; they may include labels. */
-    const uint32_t *found_length; /**< [count][B] number of classes found, at most Q. */
+    const uint32_t *found_length; /**< [count][B] number of classes found, at most Q; with next(), 0 at first. */
     float *found_score;           /**< [count][B][Q] B z_kj of these classes; may be overwritten. */
     /** Computes B z_kj of any `count` classes; writes that of class number c of the list and block j to
      *  shares[c*B + j]. */
@@ -206,7 +212,12 @@ typedef struct xsm_search_block {
     double *losses;      /**< [count] output: estimate of each example's loss. */
     void *scratch;       /**< Scratch memory of the size that scratch() returned, aligned to 64 bytes; contents
                               undefined. NULL for size 0. */
-    const void *scorer;  /**< State of score(). */
+    const void *scorer;  /**< State of score() and next(). */
+    /** With xsm_search_plan::most, else NULL: appends to the list of an example and block j up to `count` further
+     *  classes with their scores, in falling order of score as far as the index knows it (xsm_index_ops::next()), and
+     *  adds their number to the list's length. Returns this number. Less than `count`: the list has Q classes, or the
+     *  index has no others, or it failed, which the library reports after search(). */
+    uint32_t (*next)(const struct xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count);
 } xsm_search_block;
 
 /** The table. Required members are marked; the others may be NULL or zero. */
