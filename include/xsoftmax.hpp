@@ -18,8 +18,8 @@
  * **Lifetime.** An object owns one reference to its C object, and nothing else: it may be destroyed before what was
  * made from it, also by C functions. What a context was given (callables, the adapter of a memory resource) belongs to
  * the C context, which destroys it after its last object (xsm_context_options::release), on the thread that releases
- * that. So what callables refer to must live as long. Objects can be moved; one that was moved from is empty, and its
- * get() is nullptr.
+ * that. So what callables refer to must live as long, and a library that makes contexts must stay loaded. Objects can
+ * be moved; one that was moved from is empty, and its get() is nullptr.
  *
  * **Threads.** Functions of a const object may be called by several threads at once; the comments of the C headers say
  * what else may not be used during a call (a model while it is trained). An object can be destroyed by any thread, also
@@ -864,6 +864,21 @@ inline xsm_status check_labels(const labels &from, std::uint64_t rows, xsm_label
                : wrong_size(err, "labels", from.values.size(), product(end, 1), "the last of their offsets");
 }
 
+/** Compares the sizes of the arrays of sparse rows. */
+inline xsm_status check_csr(span<const std::uint64_t> offsets, span<const std::uint32_t> index,
+                            span<const float> values, xsm_error *err)
+{
+    if (offsets.empty()) {
+        return wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
+    }
+    const std::size_t end = product(offsets[offsets.size() - 1], 1);
+    if (index.size() != end) {
+        return wrong_size(err, "index", index.size(), end, "the last of the offsets");
+    }
+    return values.size() == end ? static_cast<xsm_status>(XSM_OK)
+                                : wrong_size(err, "values", values.size(), end, "the last of the offsets");
+}
+
 /** What dense and sparse rows have alike: checks labels and owner, and lists the labels. */
 template <class Rows>
 xsm_status check_rows(const std::optional<labels> &of, const std::shared_ptr<const void> *owner, Rows *rows,
@@ -1091,15 +1106,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                                      span<const float> values, std::uint32_t features, const std::optional<labels> &of)
     {
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) -> xsm_status {
-            if (offsets.empty()) {
-                return detail::wrong_size(err, "offsets", 0, 1, "one for each row, and the end");
-            }
-            const std::size_t end = detail::product(offsets[offsets.size() - 1], 1);
-            if (index.size() != end) {
-                return detail::wrong_size(err, "index", index.size(), end, "the last of the offsets");
-            }
-            if (values.size() != end) {
-                return detail::wrong_size(err, "values", values.size(), end, "the last of the offsets");
+            if (detail::check_csr(offsets, index, values, err) != XSM_OK) {
+                return err->status;
             }
             auto rows = init<xsm_csr_rows>();
             auto row_labels = init<xsm_labels>();
@@ -1137,6 +1145,20 @@ template <class How = throwing> outcome<How, xsm_batch> batch(span<const float> 
             return detail::refuse(err, XSM_ERROR_SHAPE, "the values of a batch are not whole rows of its features");
         }
         *made = xsm_batch_values(values.data(), values.size() / features, features, features);
+        return XSM_OK;
+    });
+}
+
+/** Sparse rows, as those of dataset::from_csr(), which must stay valid while the batch is used. */
+template <class How = throwing>
+outcome<How, xsm_batch> batch(span<const std::uint64_t> offsets, span<const std::uint32_t> index,
+                              span<const float> values, std::uint32_t features)
+{
+    return detail::fill<How>(xsm_batch(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
+        if (detail::check_csr(offsets, index, values, err) != XSM_OK) {
+            return err->status;
+        }
+        *made = xsm_batch_sparse_values(offsets.data(), index.data(), values.data(), offsets.size() - 1, features);
         return XSM_OK;
     });
 }

@@ -213,6 +213,18 @@ void test_spans()
     CHECK(says(thrown, "scores has 9 entries, but must have 6"));
     error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::batch(xsoftmax::span<const float>(values.data(), 7), FEATURES); });
     CHECK(xsoftmax::batch(all, FEATURES).count == ROWS);
+
+    const std::array<std::uint64_t, 3> starts = {0, 1, 3};
+    const std::array<std::uint32_t, 3> places = {3, 0, 2};
+    const auto two = xsoftmax::batch(starts, places, xsoftmax::span<const float>(values.data(), 3), FEATURES);
+    CHECK(two.count == 2 && two.index == places.data());
+    auto other = xsoftmax::model::linear(context, FEATURES, 1);
+    other.parameters().weight[2] = 2; // of feature 2
+    std::array<float, 2> sparse_scores{};
+    other.score_range(two, 0, 1, sparse_scores);
+    CHECK(sparse_scores[0] == 0 && sparse_scores[1] == 2 * values[2] && values[2] != 0);
+    thrown = error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::batch(starts, places, all, FEATURES); });
+    CHECK(says(thrown, "values has 96 entries, but must have 3"));
 }
 
 struct own_exception {
@@ -647,6 +659,36 @@ void test_made_by_c()
     CHECK(other.use_count() == 1);
 }
 
+// Threads that predict, while another destroys what the predictors were made from.
+void test_destroyed_by_another_thread()
+{
+    auto context = xsoftmax::context::make(xsoftmax::context_options().threads(1));
+    auto model = xsoftmax::model::linear(context, FEATURES, 1000);
+    const auto values = some_values();
+    std::vector<xsoftmax::predictor> predictors;
+    for (int i = 0; i < 4; i++) {
+        predictors.push_back(xsoftmax::predictor::make(model));
+    }
+    std::atomic<int> right{0};
+    std::vector<std::thread> threads;
+    for (auto &each : predictors) {
+        threads.emplace_back([&right, &values, predictor = std::move(each)]() mutable {
+            std::vector<std::uint32_t> best(ROWS * predictor.top());
+            for (int i = 0; i < 50; i++) {
+                predictor.run(xsoftmax::batch(xsoftmax::span<const float>(values), FEATURES), best);
+                right += best[4] == 4; // a model of zeros
+            }
+        });
+    }
+    predictors.clear();
+    model.reset();
+    context.reset();
+    for (auto &thread : threads) {
+        thread.join();
+    }
+    CHECK(right == 200);
+}
+
 // A callback that destroys the trainer it belongs to goes on until it returns.
 void test_destroyed_by_its_callback()
 {
@@ -953,6 +995,7 @@ int main()
     test_borrowing();
     test_made_by_c();
     test_destroyed_by_its_callback();
+    test_destroyed_by_another_thread();
     test_thrown_by_every_callback();
     test_status_after_success();
     test_sources();

@@ -57,16 +57,18 @@ def check_calls(root, compiler):
     header = (include / "xsoftmax.hpp").read_text()
     code = without_comments(header)
     called = set(re.findall(r"\bxsm_\w+\b", code))
+    core = [path for path in sorted((include / "xsoftmax").glob("*.h")) if "#ifndef XSM_EXPERIMENTAL" not in path.read_text()]
     for name in tier["core"]:
         if (name in called) == (name in WITHOUT):
             bad.append(f"{name} has a C++ form; it is also in WITHOUT" if name in called else
                        f"{name} of the core has no C++ form, and no reason in WITHOUT of check_cpp.py")
+    inline = [name for path in core for name in re.findall(r"^static inline [^;{}]*?\b(xsm_\w+)\(", path.read_text(), flags=re.M)]
+    bad += [f"{name}(), a function of a header, has no C++ form" for name in inline if name not in called]
     bad += [f"{name} of WITHOUT is no core function" for name in WITHOUT if name not in tier["core"]]
     bad += [f"{name} is called, which is {kind}" for kind in ("experimental", "words") for name in tier[kind]
             if name in called]
 
     # Starting values.
-    core = [path for path in sorted((include / "xsoftmax").glob("*.h")) if "#ifndef XSM_EXPERIMENTAL" not in path.read_text()]
     values = [name for path in core for name in re.findall(r"^#define (XSM_\w+_INIT)\b", path.read_text(), flags=re.M)]
     bad += [f"init() does not know {name}" for name in values if not re.search(rf"XSOFTMAX_INITIAL\(xsm_\w+, {name}\)", code)]
 
@@ -90,7 +92,7 @@ def check_calls(root, compiler):
         run(compiler + ["-std=c++17", "-O0", "-c", "-I", include, "-o", built, root / "examples/cpp_host.cpp"])
         needed = [name for name in re.findall(r"\bU (xsm_\w+)", run(["nm", "-u", built]))]
         bad += [f"cpp_host.cpp needs {name}, which is not core" for name in needed if name not in tier["core"]]
-    if len(tier["core"]) < 90 or len(values) < 40 or uses < 5 or len(needed) < 20:
+    if len(tier["core"]) < 90 or len(values) < 40 or len(inline) < 4 or uses < 5 or len(needed) < 20:
         bad.append(f"too little was found: {len(tier['core'])} core functions, {len(values)} starting values, {uses} calls of "
                    f"ext/, {len(needed)} functions that the host needs")
     print(f"{len(tier['core']) - len(WITHOUT)} of {len(tier['core'])} core functions and {uses} calls of ext/ in C++")

@@ -82,7 +82,8 @@ enum {
 /** Describes an error. Owned by the caller; start it with #XSM_ERROR_INIT. It may be reused for any number of calls. */
 typedef struct xsm_error {
     size_t size;       /**< sizeof(xsm_error) in the program that uses it. */
-    xsm_status status; /**< The status that the call returned. */
+    xsm_status status; /**< The status that the call returned, if it failed. A call that succeeds may leave the whole
+                            struct as it was: look at what the call returns. */
     uint32_t reserved; /**< Zero. */
     uint64_t line;     /**< Line of the file, from 1; 0 = the error has no line. */
     uint64_t column;   /**< Column in bytes, from 1; 0 = the error has no column. */
