@@ -297,6 +297,27 @@ int cli_index_make(xsm_context *context, cli_index *x, int in_tree);
 int cli_index_build(cli_index *x, const xsm_model *model);
 void cli_index_free(cli_index *x);
 
+/* --- shortlist.c: a label tree that finds classes for a model
+ * --------------------------------------------------------- */
+
+/* The values of --shortlist and --candidates; see CLI_SHORTLIST_FLAGS. */
+typedef struct cli_shortlist {
+    const char *path; /* NULL: none */
+    uint64_t candidates;
+    xsm_model *model;
+} cli_shortlist;
+
+#define CLI_SHORTLIST_FLAGS(x, help)                                                                                   \
+    {"shortlist", CLI_TEXT, &(x).path, "FILE", (help), NULL, 0, 0, 0, 0},                                              \
+    {                                                                                                                  \
+        "candidates", CLI_WHOLE, &(x).candidates, "N", "--shortlist: classes that are scored, at most (100)", NULL, 1, \
+            XSM_CLASSES_MAX, 0, 0                                                                                      \
+    }
+
+/* Loads the label tree, if there is one. `other`: another search was requested, too. */
+int cli_shortlist_load(xsm_context *context, cli_shortlist *s, int other);
+void cli_shortlist_free(cli_shortlist *s);
+
 /* --- measures.c: the measures of the k best classes --------------------------------------------------------------- */
 
 enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };

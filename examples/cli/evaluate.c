@@ -8,6 +8,7 @@ typedef struct evaluation {
     const char *model_path, *data;
     cli_data format;
     cli_index index;
+    cli_shortlist shortlist;
     uint64_t threads, beam;
     int tree_alone, label_tree; /* label_tree: of the model, which is always searched */
     double propensity_a, propensity_b;
@@ -64,7 +65,7 @@ static int rank(evaluation *e)
 /* Whether a search is evaluated too. */
 static int is_searching(const evaluation *e)
 {
-    return e->index.name || (e->beam > 0 && !e->label_tree) || e->tree_alone;
+    return e->index.name || e->shortlist.path || (e->beam > 0 && !e->label_tree) || e->tree_alone;
 }
 
 static void print_json(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
@@ -82,8 +83,13 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     if (is_searching(e)) {
-        cli_json_open(&json, e->index.name ? "index" : e->tree_alone ? "tree_alone" : "beam");
-        if (e->index.name) {
+        cli_json_open(&json, e->index.name       ? "index"
+                             : e->shortlist.path ? "shortlist"
+                             : e->tree_alone     ? "tree_alone"
+                                                 : "beam");
+        if (e->shortlist.path) {
+            cli_json_text(&json, "file", e->shortlist.path);
+        } else if (e->index.name) {
             cli_json_text(&json, "name", e->index.name);
             cli_json_real(&json, "build_seconds", e->index.seconds);
         } else {
@@ -124,6 +130,9 @@ static void print_search(const evaluation *e, const xsm_search_metrics *m)
         printf("index      %s, built in %s: %s of %s classes scored a row\n", e->index.name,
                cli_seconds(e->index.seconds, &c), cli_grouped((uint64_t)(m->probed + 0.5), &a),
                cli_grouped(classes, &b));
+    } else if (e->shortlist.path) {
+        printf("shortlist  %s: %s of %s classes scored a row\n", e->shortlist.path,
+               cli_grouped((uint64_t)(m->probed + 0.5), &a), cli_grouped(classes, &b));
     } else if (e->tree_alone) {
         printf("tree alone %s of %s leaves scored a row\n", cli_grouped((uint64_t)(m->probed + 0.5), &a),
                cli_grouped(classes, &b));
@@ -204,8 +213,11 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
     options.index = e->index.index;
     options.beam = (uint32_t)e->beam;
     options.tree_alone = e->tree_alone;
+    options.shortlist = e->shortlist.model;
+    options.candidates = (uint32_t)e->shortlist.candidates;
     options.top = CLI_MEASURE_TOP;
-    if (e->beam > 0 && e->beam < options.top) { /* a search cannot find more classes than it scores */
+    if (e->beam > 0 && e->beam < options.top &&
+        !e->shortlist.path) { /* a search cannot find more classes than it scores */
         options.top = options.beam;
     }
     search->top = options.top < xsm_model_class_count(e->model) ? options.top : xsm_model_class_count(e->model);
@@ -226,6 +238,7 @@ static int evaluate(evaluation *e)
     options.propensity_a = e->propensity_a;
     options.propensity_b = e->propensity_b;
     int code = cli_context(e->threads, &e->context);
+    code = code == CLI_GO_ON ? cli_shortlist_load(e->context, &e->shortlist, e->index.name || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(e->context, e->model_path, e->data, &e->model) : code;
     code = code == CLI_GO_ON ? read_rows(e) : code;
@@ -279,6 +292,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 0, 0},
         CLI_INDEX_FLAGS(e.index, "report what a search in an index (spherical) finds too"),
+        CLI_SHORTLIST_FLAGS(e.shortlist, "report what the candidates of a label tree hold too"),
         {"beam", CLI_WHOLE, &e.beam, "W",
          "report what a beam of that width in the model's tree finds too; of label trees its width (10)", NULL, 1,
          XSM_CLASSES_MAX, 0, 0},
@@ -304,6 +318,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
     free(e.known);
     cli_list_free(&e.known_paths);
     cli_index_free(&e.index);
+    cli_shortlist_free(&e.shortlist);
     xsm_dataset_free(e.rows);
     xsm_model_free(e.model);
     xsm_context_free(e.context);

@@ -1,7 +1,8 @@
 /*
  * xsoftmax predict: the best classes of each row. A predictor belongs to one thread, so each thread has its own. A
  * window of rows is split into a slice for each thread, and printed in the order of the rows when all slices are done.
- * With --index the predictors share an index, and its recall is measured on some of the rows.
+ * With --index or --shortlist the predictors share an index or a label tree, and its recall is measured on some of the
+ * rows.
  */
 #include "cli.h"
 
@@ -29,6 +30,7 @@ typedef struct prediction {
     const char *model_path, *data;
     cli_data format;
     cli_index index;
+    cli_shortlist shortlist;
     uint64_t top, threads, beam;
     int probabilities, tree_alone;
 
@@ -59,6 +61,8 @@ static xsm_predictor_options predictor_options(const prediction *p)
     options.index = p->index.index;
     options.beam = (uint32_t)p->beam;
     options.tree_alone = p->tree_alone;
+    options.shortlist = p->shortlist.model;
+    options.candidates = (uint32_t)p->shortlist.candidates;
     return options;
 }
 
@@ -144,10 +148,12 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
 /* Checks the search flags, before anything is read. */
 static int make_index(prediction *p)
 {
-    if (p->probabilities && p->index.name) {
-        return cli_misuse("--probabilities need the scores of all classes; not with --index");
+    if (p->probabilities && (p->index.name || p->shortlist.path)) {
+        return cli_misuse("--probabilities need the scores of all classes; not with --%s",
+                          p->index.name ? "index" : "shortlist");
     }
-    return cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone);
+    const int code = cli_shortlist_load(p->context, &p->shortlist, p->index.name || p->tree_alone);
+    return code == CLI_GO_ON ? cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone) : code;
 }
 
 /* Compares the results of a search with the best of all classes on up to RECALL_ROWS rows, evenly spaced. */
@@ -216,17 +222,22 @@ static int build_index(prediction *p, uint64_t rows)
     return code;
 }
 
-/* Measures on some of the rows how many of the best classes a beam of that width finds. */
+/* Measures on some of the rows how many of the best classes a beam of that width, or a shortlist, finds. */
 static int tell_beam(prediction *p, uint64_t rows)
 {
     cli_buffer a, b, c;
     double recall, part;
-    cli_note("trying the beam ...");
+    cli_note("trying the %s ...", p->shortlist.path ? "shortlist" : "beam");
     int code = measure_recall(p, rows, &recall, &part);
     cli_note_clear();
     if (code == CLI_GO_ON) {
         uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
+        if (p->shortlist.path) {
+            fprintf(stderr, "xsoftmax: shortlist %s over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
+                    p->shortlist.path, cli_grouped(classes, &b), cli_grouped(top, &c), recall, 100 * part);
+            return code;
+        }
         fprintf(stderr,
                 "xsoftmax: beam of %s in the tree over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
                 cli_grouped(p->beam, &a), cli_grouped(classes, &b), cli_grouped(top, &c), recall,
@@ -259,6 +270,7 @@ static int predict(prediction *p)
         return code;
     }
     const int label_tree = cli_model_info(p->model).trees > 0;
+    const int finds = p->shortlist.path || (p->beam > 0 && !p->tree_alone && !label_tree);
     if (p->probabilities && p->beam && !p->tree_alone && !label_tree) {
         return cli_misuse("--probabilities need the scores of all classes; not with --beam, but for label trees");
     }
@@ -267,9 +279,7 @@ static int predict(prediction *p)
         return cli_library_failed(&err);
     }
     tell_unknown(p, &info);
-    code = p->index.index                                 ? build_index(p, info.rows)
-           : p->beam > 0 && !p->tree_alone && !label_tree ? tell_beam(p, info.rows)
-                                                          : CLI_GO_ON;
+    code = p->index.index ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;
     code = code == CLI_GO_ON ? make_slices(p) : code;
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
@@ -304,6 +314,7 @@ static void release(prediction *p)
     }
     free(p->slices);
     cli_index_free(&p->index);
+    cli_shortlist_free(&p->shortlist);
     xsm_dataset_free(p->rows);
     xsm_model_free(p->model);
     xsm_context_free(p->context);
@@ -321,6 +332,7 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
          0},
         CLI_INDEX_FLAGS(p.index, "search the classes by an index (spherical) in place of scoring all"),
+        CLI_SHORTLIST_FLAGS(p.shortlist, "score the classes that a label tree finds, in place of all"),
         {"beam", CLI_WHOLE, &p.beam, "W",
          "score the W classes that a beam in the model's tree finds; of label trees its width (10)", NULL, 1,
          XSM_CLASSES_MAX, 0, 0},

@@ -56,7 +56,7 @@
 #define XSMI_LAST_xsm_parameters_view nonzeros
 #define XSMI_LAST_xsm_prediction probabilities
 #define XSMI_LAST_xsm_predictor_info reserved
-#define XSMI_LAST_xsm_predictor_options tree_alone
+#define XSMI_LAST_xsm_predictor_options shortlist
 #define XSMI_LAST_xsm_problem row_slots
 #define XSMI_LAST_xsm_progress gradient_norm
 #define XSMI_LAST_xsm_prune_options reserved

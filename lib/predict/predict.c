@@ -49,6 +49,9 @@ static size_t scratch_needed(const xsm_predictor *p)
 {
     const xsm_model *m = p->model;
     xsmi_arena arena = {NULL, 0};
+    if (p->shortlist.model) {
+        return xsmi_shortlist_scratch(p);
+    }
     if (searches_hierarchy(m, p->top)) {
         (void)divide_best_first(m, &arena);
         return arena.used;
@@ -116,9 +119,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_predictor_options, &o, reserved, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
     XSMI_TRY(check_index(model, o.index, err));
+    XSMI_TRY(xsmi_shortlist_check(model, &o, err));
     uint32_t top = o.top ? o.top : 5;
     if (top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
@@ -143,6 +146,11 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->classes = model->classes;
     p->width = model->features;
     p->index = xsmi_index_retain(o.index);
+    const xsm_status listed = o.shortlist ? xsmi_shortlist_make(p, &o, err) : XSM_OK;
+    if (listed != XSM_OK) {
+        xsm_predictor_free(p);
+        return listed;
+    }
     p->scratch_size = scratch_needed(p);
     p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
@@ -163,6 +171,7 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
         xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
+        xsmi_shortlist_free(p);
         xsmi_index_release(p->index);
         xsmi_class_tree_release(p->hierarchy);
         xsmi_correction_release(p->correction);
@@ -338,6 +347,9 @@ static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint3
 static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, double *probabilities,
                       xsm_error *err)
 {
+    if (p->shortlist.model) {
+        return xsmi_shortlist_run(p, batch, classes, scores, probabilities, err);
+    }
     if (p->beam > 0 && p->model->trees) {
         return xsmi_labels_run(p, batch, classes, scores, probabilities, err);
     }

@@ -1,6 +1,6 @@
 /*
- * The internal interface of predictors: one thread's scratch, for all classes (predict.c) or a beam in the model's tree
- * (predict_beam.c).
+ * The internal interface of predictors: one thread's scratch, for all classes (predict.c), a beam in the model's tree
+ * (predict_beam.c) or in label trees (predict_labels.c), or a shortlist (predict_shortlist.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -14,6 +14,16 @@
 
 /* Rows scored together against all classes. */
 #define XSMI_PIECE (XSMI_LANES * XSMI_TILE_BLOCKS)
+
+/* Classes of a shortlist that are scored, where nobody says. */
+#define XSMI_SHORTLIST 100
+
+/* A label tree that finds classes for the model. */
+typedef struct xsmi_shortlist {
+    const xsm_model *model; /* a reference, or NULL */
+    uint32_t *match;        /* [classes] which class of the model each of the tree is */
+    uint32_t candidates;    /* most classes that are scored for a row */
+} xsmi_shortlist;
 
 struct xsm_predictor {
     xsm_context *context;
@@ -34,6 +44,7 @@ struct xsm_predictor {
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */
     bool tree_alone;
+    xsmi_shortlist shortlist;
     uint64_t probed;
 };
 
@@ -46,6 +57,14 @@ size_t xsmi_beam_scratch(const xsm_predictor *p);
 size_t xsmi_labels_scratch(const xsm_predictor *p);
 xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                            double *probabilities, xsm_error *err);
+/* Whether the model takes the options' shortlist, if any. */
+xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err);
+/* The shortlist of a predictor whose other members are set. On failure, too, the predictor is to be freed. */
+xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
+void xsmi_shortlist_free(xsm_predictor *p);
+size_t xsmi_shortlist_scratch(const xsm_predictor *p);
+xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                              double *probabilities, xsm_error *err);
 /* Predicts the rows of a batch; scores and probabilities may be NULL. */
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
                          double *probabilities, xsm_error *err);

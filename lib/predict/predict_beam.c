@@ -47,6 +47,10 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
                            xsm_error *err)
 {
     *width = 0;
+    if (o->shortlist) {
+        *width = XSMI_MIN(o->beam ? o->beam : XSMI_LABEL_BEAM, m->classes);
+        return XSM_OK;
+    }
     if (m->trees && !o->tree_alone) {
         const uint32_t beam = o->beam ? o->beam : XSMI_LABEL_BEAM;
         *width = beam < m->classes ? beam : 0;

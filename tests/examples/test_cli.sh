@@ -290,6 +290,11 @@ done <<END
 2|not with --index|predict --model model --data test.txt --index exact --probabilities
 2|not both|predict --model model --data test.txt --index exact --beam 9
 2|not both|predict --model model --data test.txt --index exact --tree-alone
+2|one of them is accepted|predict --model model --data test.txt --index exact --shortlist model
+2|--candidates needs --shortlist FILE|predict --model model --data test.txt --candidates 9
+2|not with --shortlist|predict --model model --data test.txt --shortlist model --probabilities
+2|one of them is accepted|evaluate --model model --data test.txt --tree-alone --shortlist model
+1|this model is none|predict --model model --data test.txt --shortlist model
 2|not with --beam|predict --model model --data test.txt --beam 9 --probabilities
 2|--beam: '0' is out of range|predict --model model --data test.txt --beam 0
 2|not both|evaluate --model model --data test.txt --index exact --beam 9
@@ -1039,6 +1044,20 @@ says stdout '"beam":{"width":2,"classes_scored":2,"recall":{"1":'
 says stdout ',"3":null,"5":null,"10":null}'
 run 1 predict --model tree.model --data test.txt --index exact
 says stderr '--beam'
+# A label tree finds classes for another model.
+run 0 train --data train.txt --transform tfidf,unit --method label-tree --model list.model
+run 0 predict --model tree.model --data test.txt --top 2 --shortlist list.model
+expect 'a shortlist of all classes finds the same' test "$(sed 's/:[^\t]*//g' all)" = "$(sed 's/:[^\t]*//g' stdout)"
+says stderr 'shortlist list.model over 5 classes; recall@2 1.0000, 100.00 % of the classes scored'
+run 0 predict --model tree.model --data test.txt --top 2 --shortlist list.model --candidates 3
+says stderr ', 60.00 % of the classes scored'
+run 0 evaluate --model tree.model --data test.txt --shortlist list.model
+says stdout 'shortlist  list.model: 5 of 5 classes scored a row'
+run 0 evaluate --model tree.model --data test.txt --shortlist list.model --candidates 3 --json
+says stdout '"shortlist":{"file":"list.model","classes_scored":'
+run 0 train --data train.txt --method label-tree --transform unit --model other.model
+run 1 predict --model tree.model --data test.txt --shortlist other.model
+says stderr "the model takes rows transformed by 'tfidf,unit', the label tree of the shortlist by 'unit'"
 
 run 0 predict --model m6 --data test.txt --probabilities
 expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <= NF; i++) { split($i, a, ":")

@@ -157,7 +157,6 @@ static void runs_are_refused(void **state)
     REFUSES(xsm_ranks, ranks, reserved, xsm_evaluate_ranks(NULL, m, p.data, NULL, &ranks, &err));
     xsm_predictor_options predictor = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_predictor *made = NULL;
-    REFUSES(xsm_predictor_options, predictor, reserved, xsm_predictor_new(m, &predictor, &made, &err));
     REFUSES(xsm_predictor_options, predictor, tree_alone, xsm_predictor_new(m, &predictor, &made, &err));
     xsm_search_metrics search = XSM_SEARCH_METRICS_INIT;
     REFUSES(xsm_search_metrics, search, reserved, xsm_evaluate_search(NULL, m, p.data, &predictor, &search, &err));

@@ -18,6 +18,12 @@
  * and so ranks, stay as they are; probabilities and log-losses change. The numbers are part of the model: they are
  * saved and loaded with it. What changes the scores removes them: training, xsm_fit_full_batch() and a correction
  * (xsm_model_add_pairs(), xsm_model_clear_correction()). So calibrate last.
+ *
+ * In a label tree both methods are of the classes that a beam search finds, so that no other class is scored, and a
+ * scale of 1 with a shift of 0 changes nothing. With p a class's probability in the trees:
+ *  - the temperature makes it p^scale / Z, Z = sum of p^scale over the classes that are found + r^scale, where r is 1 less
+ *    their p; the others share r^scale / Z in proportion to p. All sum to one. The link must be #XSM_LABEL_TREE_SOFTMAX;
+ *  - #XSM_CALIBRATION_LABELS takes z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_HINGE.
  *  @{ */
 
 /** How scores become probabilities. */
@@ -52,9 +58,10 @@ typedef struct xsm_calibration {
 typedef struct xsm_calibrate_options {
     size_t size;       /**< sizeof(xsm_calibrate_options). */
     int32_t method;    /**< An XSM_CALIBRATION_* value; #XSM_CALIBRATION_NONE = by the rows: #XSM_CALIBRATION_LABELS if
-                            any has several labels and for a label tree, else #XSM_CALIBRATION_TEMPERATURE. */
+                            any has several labels, and for a label tree whose link is not #XSM_LABEL_TREE_SOFTMAX;
+                            else #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
-    uint64_t rows;     /**< At most so many of the rows, at equal distances; 0 = all. */
+    uint64_t rows;     /**< At most so many of the rows, one of each of equal parts, by a hash; 0 = all. */
 } xsm_calibrate_options;
 
 /** Starting value of an #xsm_calibrate_options. */
@@ -89,6 +96,11 @@ extern "C" {
  *  The temperature is found by bracketing and parabolic interpolation, three passes over the rows as a rule; the
  *  numbers of #XSM_CALIBRATION_LABELS by Newton's method, about eight passes. A calibration that the model has is
  *  replaced.
+ *
+ *  Of a label tree the classes that a beam of 10 finds count. What is fitted lowers their log-loss; where the calibration
+ *  error of the best class (xsm_metrics::calibration_error) of these rows would rise, the numbers go less far from 1 and
+ *  0, in eight steps, and stay there at worst: neither of both is larger than before. Not with #XSM_LABEL_TREE_HINGE,
+ *  which has no probabilities before.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model; no trainer may be at work on it
  *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are
@@ -99,7 +111,7 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the rows do not match the model; #XSM_ERROR_DATA if no row has a label of the
  *          model, or if the log-loss has no minimum, as when every row is right by a margin; #XSM_ERROR_DIVERGED if a
  *          score is not finite; #XSM_ERROR_UNSUPPORTED for a model of `hierarchical`, whose scores are
- *          log-probabilities of its tree, and for a temperature of a label tree, whose beam does not score all classes;
+ *          log-probabilities of its tree, and for a temperature of a label tree whose probabilities do not sum to one;
  *          #XSM_ERROR_RANGE; #XSM_CANCELLED. The model is unchanged on failure. O(N K nnz) a pass; the same bits for
  *          any number of threads. */
 XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
@@ -107,7 +119,7 @@ XSM_API xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, c
                                        xsm_error *err);
 /** Sets a model's calibration; NULL removes it.
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a method, scale or shift that is not accepted; #XSM_ERROR_UNSUPPORTED for a
- *          model of `hierarchical`, and a temperature of a label tree */
+ *          model of `hierarchical`, and a temperature of a label tree whose link is not #XSM_LABEL_TREE_SOFTMAX */
 XSM_API xsm_status xsm_model_set_calibration(xsm_model *model, const xsm_calibration *calibration, xsm_error *err);
 /** Fills `calibration` (start it with #XSM_CALIBRATION_INIT) with that of a model.
  *  @return #XSM_OK, or what any function may return (@ref error) */

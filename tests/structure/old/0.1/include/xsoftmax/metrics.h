@@ -31,7 +31,9 @@
  * classification.
  *
  * Probabilities are those of the model's calibration (@ref calibrate). Calibrated for several labels, a row's log-loss
- * is the sum over all classes of -log p for its labels and -log(1 - p) for the others.
+ * is the sum over all classes of -log p for its labels and -log(1 - p) for the others. In a label tree it is that over the
+ * classes that the beam finds and the row's labels, also without a calibration where the link has a probability for
+ * each class by itself (#XSM_LABEL_TREE_SIGMOID).
  *
  * Every class is scored, in tiles (a label tree finds the best classes by a beam search, see
  * xsm_evaluate_options::beam); the memory needed does not grow with N*K. Rows whose labels do not occur in training
@@ -86,8 +88,7 @@ typedef struct xsm_metrics {
     uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
     double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels
                                  (#XSM_CALIBRATION_LABELS: see above). NaN if there are no such rows, and for a label
-                                 tree that was searched (`beam` above 0), unless its probabilities of all classes sum to
-                                 one and are not calibrated. */
+                                 tree with #XSM_LABEL_TREE_HINGE without a calibration, whose scores rank only. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t beam;     /**< Width of the beam by which a label tree ranked the classes; 0: every class was scored. */

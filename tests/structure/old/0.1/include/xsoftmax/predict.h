@@ -16,11 +16,11 @@
 
 /** @defgroup predict Prediction
  *
- * A predictor scores every class, or only the classes that a search finds: in an index or, for models with a tree
- * (xsm_model_info::correction), in this tree. The classes that a search finds are scored again as xsm_model_scores()
- * does, so a search affects only which classes are scored. xsm_evaluate_search() measures how many classes a search
- * misses. A label tree is always searched, and one of several trees that misses a class gives it a probability of 0.
- * The tree is also a classifier by itself, which uses no weights and costs O(log K).
+ * A predictor scores every class, or only the classes that a search finds: in an index, in a label tree as shortlist
+ * or, for models with a tree (xsm_model_info::correction), in this tree. The classes that a search finds are scored
+ * again as xsm_model_scores() does, so a search affects only which classes are scored. xsm_evaluate_search() measures
+ * how many classes a search misses. A label tree is always searched, and one of several trees that misses a class gives
+ * it a probability of 0. The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
  * do not change.
@@ -33,7 +33,7 @@ typedef struct xsm_predictor xsm_predictor;
 typedef struct xsm_predictor_options {
     size_t size;  /**< sizeof(xsm_predictor_options). */
     uint32_t top; /**< Classes for each row, 1 to #XSM_TOP_MAX; 0 = 5. At most the number of classes of the model. */
-    uint32_t reserved;      /**< Zero. */
+    uint32_t candidates; /**< With a shortlist: most classes that are scored for each row, at least `top`; 0 = 100. */
     const xsm_index *index; /**< Index that xsm_index_build_model() has built for the model; it is searched instead of
                                  scoring every class. NULL = none. The predictor keeps it; any number may share one. */
     uint32_t beam;          /**< Above 0, without an index: width of a beam search in the model's tree (Bamler and Mandt
@@ -44,12 +44,16 @@ typedef struct xsm_predictor_options {
     int32_t tree_alone;     /**< 1: use the tree alone, without the model's weights, to find the most probable classes:
                                  scores are log p_n(k|x), probabilities p_n(k|x). `beam` is the width, up to K; 0 = the
                                  larger of `top` and 10. */
+    const xsm_model *shortlist; /**< A label tree (xsm_fit_label_tree()) of the model's classes, over rows with the
+                                     model's features and transform: a beam search in it, `beam` wide (0 = 10), finds
+                                     candidates, the best of which by the tree are scored. NULL = none. The predictor
+                                     keeps it; any number may share one. */
 } xsm_predictor_options;
 
 /** Starting value of an #xsm_predictor_options. */
 #define XSM_PREDICTOR_OPTIONS_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0                                                                \
+        sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0, NULL                                                          \
     }
 
 /** Rows to predict, and where to write the result. `top` is xsm_predictor_info::top. Start with #XSM_PREDICTION_INIT.
@@ -61,9 +65,10 @@ typedef struct xsm_prediction {
     float *scores;          /**< [n][top] output: their scores, or NULL. */
     double *probabilities;  /**< [n][top] output: the probabilities by the model's calibration (@ref calibrate), which
                                without one are exp(score) divided by the sum over all K classes; or NULL. Not available
-                               with an index or a beam of less than K, which do not score all classes; available with
-                               them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose probabilities sum to
-                               one. A label tree has a probability for each class by itself, exp(score). */
+                               with an index, a shortlist or a beam of less than K, which do not score all classes;
+                               available with them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose
+                               probabilities sum to one. A label tree has them of what it finds: exp(score) without a
+                               calibration. */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */
@@ -96,9 +101,9 @@ typedef struct xsm_search_metrics {
 /** Facts about a predictor. Start with #XSM_PREDICTOR_INFO_INIT. */
 typedef struct xsm_predictor_info {
     size_t size;     /**< sizeof(xsm_predictor_info). */
-    uint64_t probed; /**< Total over all rows so far of the classes that an index scored, the classes that a beam search
-                          ended with, or the nodes that a search in a hierarchy expanded; 0 if all classes are
-                          scored. */
+    uint64_t probed; /**< Total over all rows so far of the classes that an index or, of a shortlist, the model scored,
+                          the classes that a beam search ended with, or the nodes that a search in a hierarchy expanded;
+                          0 if all classes are scored. */
     uint32_t top;    /**< Classes that xsm_predictor_run() returns for each row: the smaller of the option and K. */
     uint32_t reserved; /**< Zero. */
 } xsm_predictor_info;
@@ -120,7 +125,9 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE for an index that is not built for this model in its present state;
  *          #XSM_ERROR_UNSUPPORTED for a beam in a model without a tree; #XSM_ERROR_RANGE for an option, also for a
- *          beam that is narrower than `top`; #XSM_ERROR_ARGUMENT for an index and a beam together */
+ *          beam that is narrower than `top`; #XSM_ERROR_ARGUMENT for two searches together; #XSM_ERROR_SHAPE for a
+ *          shortlist over other features or classes, #XSM_ERROR_UNSUPPORTED for one over rows that are transformed
+ *          otherwise, for a model that is no label tree, and with a label tree */
 XSM_API xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                                      xsm_error *err);
 /** Releases a predictor; NULL is allowed. */

@@ -1,0 +1,182 @@
+/*
+ * Prediction with a label tree as shortlist: a beam search in the tree finds candidates, which the model scores as
+ * xsm_model_scores() does.
+ */
+#include "predict/predict.h"
+
+#include "base/activity.h"
+#include "base/order.h"
+#include "base/top.h"
+#include "model/label_beam.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct shortlist_scratch {
+    xsmi_label_beam beam;
+    uint32_t *classes; /* [candidates] */
+    float *tree;       /* [candidates] their scores in the tree */
+    float *scores;     /* [candidates] */
+    float *hidden;     /* for a first layer */
+    float *chosen;     /* for xsmi_model_chosen_scores() */
+} shortlist_scratch;
+
+static shortlist_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
+{
+    const xsm_model *m = p->model;
+    const xsmi_shortlist *s = &p->shortlist;
+    shortlist_scratch b;
+    xsmi_label_beam_divide(s->model->trees, p->classes, XSMI_MAX(p->beam, p->top), arena, &b.beam);
+    b.classes = xsmi_arena_take(arena, s->candidates, sizeof *b.classes);
+    b.tree = xsmi_arena_take(arena, s->candidates, sizeof *b.tree);
+    b.scores = xsmi_arena_take(arena, s->candidates, sizeof *b.scores);
+    b.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *b.hidden);
+    b.chosen = xsmi_arena_take(arena, xsmi_model_chosen_scratch(m), sizeof *b.chosen);
+    return b;
+}
+
+size_t xsmi_shortlist_scratch(const xsm_predictor *p)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide(p, &arena);
+    return arena.used;
+}
+
+/* -- which tree a model takes -------------------------------------------------------------------------------------- */
+
+static const char *transform_of(const xsm_model *m)
+{
+    return m->transform ? xsmi_transform_description(m->transform) : "";
+}
+
+static bool same_transform(const xsm_model *a, const xsm_model *b)
+{
+    uint32_t count[2] = {0, 0};
+    const float *idf[2] = {a->transform ? xsmi_transform_idf(a->transform, &count[0]) : NULL,
+                           b->transform ? xsmi_transform_idf(b->transform, &count[1]) : NULL};
+    return strcmp(transform_of(a), transform_of(b)) == 0 && count[0] == count[1] &&
+           (count[0] == 0 || memcmp(idf[0], idf[1], count[0] * sizeof *idf[0]) == 0);
+}
+
+static xsm_class_map map_of(const xsm_model *m)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    map.classes = m->classes;
+    map.labels = m->map.labels;
+    map.names = (const char *const *)m->map.names;
+    return map;
+}
+
+/* Which class of the model each class of the tree is. */
+static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
+{
+    const xsm_class_map from = map_of(tree), to = map_of(m);
+    bool words;
+    XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, &words, err));
+    uint32_t unknown = tree->classes != m->classes;
+    for (uint32_t k = 0; k < tree->classes; k++) {
+        unknown += match[k] == XSM_CLASS_UNSEEN;
+    }
+    return unknown == 0 ? XSM_OK
+                        : xsmi_fail(err, XSM_ERROR_SHAPE,
+                                    "the label tree of the shortlist has %u classes that are not all those of the "
+                                    "model, %u; one trained on the same rows has",
+                                    tree->classes, m->classes);
+}
+
+xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err)
+{
+    const xsm_model *tree = o->shortlist;
+    if (!tree) {
+        return o->candidates == 0
+                   ? XSM_OK
+                   : xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_options.candidates is %u without a shortlist",
+                               o->candidates);
+    }
+    if (o->index || o->tree_alone) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a predictor takes candidates from a shortlist or from %s, not both",
+                         o->index ? "an index" : "the model's own tree");
+    }
+    if (!tree->trees || m->trees) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s",
+                         m->trees ? "the model is a label tree, which is searched by itself"
+                                  : "a shortlist is a label tree (xsm_fit_label_tree()); this model is none");
+    }
+    if (xsmi_model_input(m) != xsmi_model_input(tree)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the label tree of the shortlist %u",
+                         xsmi_model_input(m), xsmi_model_input(tree));
+    }
+    if (!same_transform(m, tree)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model takes rows transformed by '%s', the label tree of the shortlist by '%s'; accepted "
+                         "is a tree trained on rows that are transformed like the model's",
+                         transform_of(m), transform_of(tree));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err)
+{
+    xsmi_shortlist *s = &p->shortlist;
+    const uint32_t wanted = o->candidates ? o->candidates : XSMI_SHORTLIST;
+    s->model = xsmi_model_retain(o->shortlist);
+    s->candidates = XSMI_MIN(XSMI_MAX(wanted, p->top), p->classes);
+    s->match = xsmi_allocate(p->context, p->classes, sizeof *s->match);
+    if (!s->match) {
+        return xsmi_fail_memory(err, p->classes * sizeof *s->match, "a shortlist");
+    }
+    return match_classes(p->model, s->model, s->match, err);
+}
+
+void xsmi_shortlist_free(xsm_predictor *p)
+{
+    xsmi_release(p->context, p->shortlist.match, p->classes, sizeof *p->shortlist.match);
+    xsmi_model_release(p->shortlist.model);
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+static bool run_row(xsm_predictor *p, const xsmi_features *x, const shortlist_scratch *b, const xsmi_top *list)
+{
+    const xsmi_top candidates = {b->tree, b->classes, p->shortlist.candidates};
+    uint32_t found = 0;
+    if (xsmi_label_beam_search(&b->beam, x, p->beam, &candidates) == 0) {
+        return false;
+    }
+    for (; found < candidates.size && b->classes[found] != XSMI_NO_CLASS; found++) {
+        b->classes[found] = p->shortlist.match[b->classes[found]];
+    }
+    const xsmi_model_row row = {*x, xsmi_model_forward(p->model, x, b->hidden)};
+    xsmi_model_chosen_scores(p->model, &row, b->classes, found, b->scores, b->chosen);
+    bool finite = found >= p->top;
+    xsmi_top_start(list);
+    for (uint32_t j = 0; j < found; j++) {
+        finite &= isfinite(b->scores[j]) != 0;
+        xsmi_top_offer_any(list, b->scores[j], b->classes[j]);
+    }
+    xsmi_top_sort(list);
+    p->probed += found;
+    return finite;
+}
+
+xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
+                              double *probabilities, xsm_error *err)
+{
+    xsmi_arena arena = {p->scratch, 0};
+    const shortlist_scratch own = divide(p, &arena);
+    xsmi_label_beam_start(&own.beam, p->classes);
+    for (size_t i = 0; i < batch->count; i++) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
+        const xsmi_features x = xsmi_batch_features(batch, i);
+        const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
+        if (!run_row(p, &x, &own, &list)) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(batch, i));
+        }
+        for (uint32_t j = 0; probabilities && j < p->top; j++) { /* of each class by itself */
+            probabilities[i * p->top + j] = xsmi_probability(&p->model->calibration, list.score[j], 0);
+        }
+        xsmi_advance(p->context, 1);
+    }
+    return XSM_OK;
+}
