@@ -32,7 +32,7 @@ static const method methods[METHODS] = {
 static const struct {
     const char *folder, *title;
     double seconds;
-} reals[] = {{"poetry-author-uni", "Poetry", 12}, {"kg-fb15k237", "FB15k-237", 12}, {"s3rec-beauty", "Beauty", 12}};
+} reals[] = {{"poetry-author-uni", "Poetry", 8}, {"kg-fb15k237", "FB15k-237", 8}, {"s3rec-beauty", "Beauty", 8}};
 enum { REALS = sizeof reals / sizeof reals[0] };
 
 static const rate_grid grid = {2, -4, 1}; /* 0.01 to 3 */

@@ -40,7 +40,7 @@ static void put_all(const papers *p, report *r, const data_pair *data, const met
     evaluation test = evaluate(p, model, data->test);
     put(r, data->title, "objective", m, objective);
     put(r, data->title, "above the optimum, %", m, 100 * (objective / least - 1));
-    put(r, data->title, "|w - w*| / |w*|", m, distance_from(model, optimum));
+    put(r, data->title, "distance", m, distance_from(model, optimum));
     put(r, data->title, "test log-loss", m, test.log_loss);
     put(r, data->title, "test error", m, test.error);
 }
