@@ -116,6 +116,64 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
     }
 }
 
+/* The mean loss of the pairs of a pass that changes next to nothing: for a hierarchy, which xsm_skipgram_fit() does not
+ * take, an estimate of its collapsed objective from some million pairs. */
+static double loss_of_pass(const experiment *e, xsm_model *input, xsm_model *output, xsm_estimator *estimator)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_skipgram *trainer = NULL;
+    xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
+    xsm_progress p = XSM_PROGRESS_INIT;
+    o.window = WINDOW;
+    o.epochs = 1;
+    o.eta = 1e-30;
+    o.seed = 7;
+    o.progress = end_epoch;
+    papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, estimator, &o, &trainer, &err), &err);
+    xsm_status status = xsm_skipgram_run(trainer, &err);
+    papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
+    papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
+    xsm_skipgram_free(trainer);
+    return p.loss;
+}
+
+/* word2vec's hierarchical softmax: binary decisions on the path of a Huffman tree over the words. */
+static void run_hierarchical(const experiment *e, uint64_t epochs)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *input = NULL, *output = NULL;
+    xsm_estimator *estimator = NULL, *judge = NULL;
+    xsm_skipgram *trainer = NULL;
+    xsm_skipgram_options o = XSM_SKIPGRAM_OPTIONS_INIT;
+    make_models(e, &input, &output);
+    papers_check(xsm_estimator_new(e->p->context, "hierarchical", &estimator, &err), &err);
+    papers_check(xsm_estimator_set(estimator, "tree", "huffman", &err), &err);
+    papers_check(xsm_estimator_new(e->p->context, "hierarchical", &judge, &err), &err);
+    papers_check(xsm_estimator_set(judge, "tree", "huffman", &err), &err);
+    o.window = WINDOW;
+    o.epochs = epochs;
+    o.seed = 1;
+    o.progress = end_epoch;
+    papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, estimator, &o, &trainer, &err), &err);
+    double seconds = 0;
+    for (xsm_status status = XSM_CANCELLED; status == XSM_CANCELLED;) {
+        const double start = papers_work();
+        status = xsm_skipgram_run(trainer, &err);
+        seconds += papers_work() - start;
+        papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
+        xsm_progress p = XSM_PROGRESS_INIT;
+        papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
+        if (status == XSM_CANCELLED) {
+            add_point(e, "word2vec, hierarchical", (double)p.epoch, seconds, loss_of_pass(e, input, output, judge));
+        }
+    }
+    xsm_skipgram_free(trainer);
+    xsm_estimator_free(estimator);
+    xsm_estimator_free(judge);
+    xsm_model_free(input);
+    xsm_model_free(output);
+}
+
 /* The state of full gradients. The objective of all words is computed between iterations; its time is not counted. */
 typedef struct descent {
     experiment *e;
@@ -209,6 +267,8 @@ void figure_ldgs_words(const papers *p)
         run_sampling(&e, sizes[i], epochs);
         papers_say("  word2vec, %u drawn", sizes[i]);
     }
+    run_hierarchical(&e, epochs);
+    papers_say("  word2vec, hierarchical");
     run_sampling(&e, 5, 1);
     run_descent(&e, "GD, exact", NULL, epochs - 1);
     run_descent(&e, "GD, mips", "mips", epochs - 1);
