@@ -70,6 +70,26 @@ assert [(r["row"], r["column"]) for r in rows] == [(c["row"], c["column"]) for c
 END
 done
 
+# The comparison of pages with a run: a number that fits, one that does not, one of no cell, a table that says nothing.
+check=$(dirname "$figures")/check.sh
+echo '{"figure":"f","row":"A, loss","column":"m","paper":2.5,"ours":0.1234}' >"$work/run"
+compare() { # NOTE HEAD CELL
+    printf '%s\n| | %s |\n|---|---|\n| m | %s |\n' "$1" "$2" "$3" >"$work/page.md"
+    sh "$check" "$work/run" "$work/page.md" >"$work/said" 2>&1
+}
+note='<!-- cells f: row "A, $c", column "$r" -->'
+compare "$note" loss "0.123 (2.5)" || wrong "a number that is the run's differs"
+compare "$note" loss "0.124 (2.5)" && wrong "a number that is not the run's passes"
+compare "$note" loss "0.123 (2.6)" && wrong "a number that is not the paper's passes"
+compare "$note" gain "0.123" && wrong "a number of no cell passes"
+grep -q "no run gives f: 'A, gain', 'm'" "$work/said" || wrong "the missing cell is not named"
+compare "" loss "0.123" && wrong "a table that says nothing of cells passes"
+compare '<!-- cells f: row "A, $c", column "$r" within 2 % -->' loss "0.125" || wrong "a number within its bound differs"
+compare '<!-- cells f: row "A, $c", column "$r" ratio 2 -->' loss "0.2" || wrong "a number within its factor differs"
+compare '<!-- cells f: row "A, $c", column "$r" ratio 2 -->' loss "0.3" && wrong "a number beyond its factor passes"
+compare '<!-- no run: by hand -->' loss "7" || wrong "a table that no run gives fails"
+grep -q "no run gives this table: by hand" "$work/said" || wrong "the reason is not said"
+
 if command -v gnuplot >/dev/null 2>&1; then
     # shellcheck disable=SC2086
     sh "$figures" "$papers" "$work/drawn" $names --quick >/dev/null 2>"$work/err" || {
