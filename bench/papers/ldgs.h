@@ -43,8 +43,6 @@ typedef struct ldgs_learning {
     uint32_t hidden; /* as in `plan` */
     bool bias;       /* as in `plan` */
     uint64_t epochs;
-    const double *etas; /* initial rates, which fall as 1/(1 + epochs); the best after an epoch is used */
-    size_t eta_count;
 } ldgs_learning;
 
 void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, size_t count);

@@ -33,8 +33,7 @@ enum { SEED_ENROLLED = 5, SEED_ROWS = 11 };
 /* The factor of an enrolled identity's image. */
 #define ENROLLED_LENGTH 8.0
 
-static const double etas[] = {30, 10, 3, 1, 0.3};
-enum { ETAS = sizeof etas / sizeof etas[0] };
+static const rate_grid grid = {2, -1, 3}; /* 0.3 to 30 */
 
 /* A problem, and the options of its methods. */
 typedef struct course {
@@ -200,32 +199,39 @@ static void end(runner *r)
     xsm_model_free(r->model);
 }
 
-/* The learning rate that is best on the small problem's rows; of equal ones the one with the least log-loss. */
+typedef struct trial {
+    const course *c;
+    const method *m;
+    double seconds;
+} trial;
+
+/* Errors on the small problem's rows; of equal ones the one with the smaller log-loss is the less. */
+static double try_rate(void *user, double rate)
+{
+    const trial *t = user;
+    runner r;
+    start(t->c, t->m, rate, &r);
+    while (!r.diverged && epochs_passed(t->c, &r) == 0) {
+        go_on(&r, r.spent + 1e-6); /* the first step builds indexes: a larger share of a short run */
+    }
+    r.spent = 0;
+    go_on(&r, t->seconds);
+    double loss = PAPERS_NONE;
+    if (!r.diverged) {
+        const evaluation found = evaluate(t->c->p, r.model, t->c->sample);
+        papers_say("    %s: %.1f epochs, %.2f %% right, log-loss %.4f", r.row, epochs_passed(t->c, &r),
+                   100 * (1 - found.error), found.log_loss);
+        loss = found.error + 1e-9 * found.log_loss;
+    }
+    end(&r);
+    return loss;
+}
+
+/* The learning rate that is best on the small problem's rows. */
 static double best_eta(const course *c, const method *m, double seconds)
 {
-    double best = INFINITY, loss = INFINITY, eta = etas[0];
-    for (size_t i = 0; i < ETAS; i++) {
-        runner r;
-        start(c, m, etas[i], &r);
-        while (!r.diverged && epochs_passed(c, &r) == 0) {
-            go_on(&r, r.spent + 1e-6); /* the first step builds indexes: a larger share of a short run */
-        }
-        r.spent = 0;
-        go_on(&r, seconds);
-        evaluation found = {.error = 1, .log_loss = INFINITY};
-        if (!r.diverged) {
-            found = evaluate(c->p, r.model, c->sample);
-        }
-        papers_say("    %s: %.1f epochs, %.2f %% right, log-loss %.4f", r.row, epochs_passed(c, &r),
-                   100 * (1 - found.error), found.log_loss);
-        if (found.error < best || (found.error == best && found.log_loss < loss)) {
-            best = found.error;
-            loss = found.log_loss;
-            eta = etas[i];
-        }
-        end(&r);
-    }
-    return eta;
+    trial t = {c, m, seconds};
+    return rate_find(c->p, &grid, m->title, try_rate, &t).best;
 }
 
 /* -- the race */
@@ -311,6 +317,9 @@ void figure_ldgs_equal_time(const papers *p)
     for (size_t m = 0; m < METHODS; m++) {
         chosen[m] =
             papers_listed(p->only, smaller[m].title) ? best_eta(&c, &smaller[m], seconds / SMALLER / SMALLER) : 0;
+        if (!isfinite(chosen[m])) {
+            papers_fail("%s diverges at every rate", smaller[m].title);
+        }
     }
     course_end(&c);
     c = course_new(p, classes);
@@ -330,7 +339,7 @@ void figure_ldgs_equal_time(const papers *p)
     report_note(
         r,
         "K = %u, D = %d, all enrolled with one image; trained on %d images of each of %llu; n = %d, Q = K/100, "
-        "B = %d; rate eta0/(1 + epochs), eta0 the best of 30, 10, 3, 1 and 0.3 on a problem of a %dth of "
+        "B = %d; rate eta0/(1 + epochs), eta0 the best on a problem of a %dth of "
         "the size. Per cent right of %llu of the training rows after so many seconds%s, and of %llu other images "
         "of the same identities at the end; %u threads.",
         classes, D, IMAGES, (unsigned long long)identities, BATCH, BLOCKS, SMALLER, measured(c.rows, MEASURED),

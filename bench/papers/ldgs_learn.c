@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+static const rate_grid decades_down = {1, -2, 0}; /* 0.01 to 1, the paper's */
+
 typedef struct point {
     const ldgs_learning *to;
     curves *by_epoch, *by_time;
@@ -25,23 +27,22 @@ static int32_t add_point(void *user, const xsm_progress *progress)
     return 0;
 }
 
-/* The learning rate with the fewest errors on the training rows after an epoch; of equal ones the one with the better
- * order of the five best classes. (Errors are equal, for example, if one label occurs in every row.) */
-static double best_eta(const papers *p, const ldgs_learning *l, const method *m)
+typedef struct trial {
+    const papers *p;
+    const ldgs_learning *l;
+    const method *m;
+} trial;
+
+/* Errors on the training rows after an epoch; of equal ones the one with the better order of the five best classes is
+ * the less. (Errors are equal, for example, if one label occurs in every row.) */
+static double try_rate(void *user, double rate)
 {
-    double best = INFINITY, order = -1, eta = l->etas[0];
-    for (size_t j = 0; j < l->eta_count; j++) {
-        plan how = {.epochs = 1, .eta = l->etas[j], .hidden = l->hidden, .bias = l->bias};
-        learned one = learn(p, l->train, m, &how, NULL, NULL);
-        bool same = one.train.error == best && l->several;
-        if (!one.diverged && (one.train.error < best || (same && one.train.ndcg[4] > order))) {
-            best = one.train.error;
-            order = one.train.ndcg[4];
-            eta = how.eta;
-        }
-        learned_free(&one);
-    }
-    return eta;
+    const trial *t = user;
+    plan how = {.epochs = 1, .eta = rate, .hidden = t->l->hidden, .bias = t->l->bias};
+    learned one = learn(t->p, t->l->train, t->m, &how, NULL, NULL);
+    const double loss = one.diverged ? PAPERS_NONE : one.train.error - (t->l->several ? 1e-7 * one.train.ndcg[4] : 0);
+    learned_free(&one);
+    return loss;
 }
 
 void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, size_t count)
@@ -52,7 +53,13 @@ void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, 
     curves *by_epoch = curves_new(p, epochs, "epoch"), *by_time = curves_new(p, seconds, "seconds");
     for (size_t i = 0; i < count; i++) {
         char row[120];
-        double eta = best_eta(p, l, &methods[i]);
+        trial t = {p, l, &methods[i]};
+        snprintf(row, sizeof row, "%s%s", l->prefix, methods[i].title);
+        const rate_search rate = rate_find(p, &decades_down, row, try_rate, &t);
+        const double eta = rate.best;
+        if (!isfinite(eta)) {
+            papers_fail("%s diverges at every rate", row);
+        }
         snprintf(row, sizeof row, "%s%s, eta0 = %g", l->prefix, methods[i].title, eta);
         point c = {l, by_epoch, by_time, methods[i].title, row};
         plan whole = {.epochs = l->epochs,
@@ -71,6 +78,8 @@ void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, 
             report_cell(l->table, row, "log-loss, train", PAPERS_NONE, one.train.log_loss);
             report_cell(l->table, row, "log-loss, test", PAPERS_NONE, one.test.log_loss);
         }
+        report_cell(l->table, row, "eta0 tried, least", PAPERS_NONE, rate.least);
+        report_cell(l->table, row, "eta0 tried, largest", PAPERS_NONE, rate.most);
         report_cell(l->table, row, "s an epoch", PAPERS_NONE, one.seconds / (double)l->epochs);
         papers_say("  %s", row);
         learned_free(&one);

@@ -16,7 +16,6 @@ static void learn_all(const papers *p, report *r, bool families)
 {
     ldgs_shape s = {p->quick ? 400 : 6000, p->quick ? 20 : 90, D, 1, 1.9, 0, 0};
     s.families = families ? s.classes / FAMILY : 0;
-    static const double etas[] = {1, 0.1, 0.01};
     const uint32_t few = s.classes / 100, startup = IMAGES * s.classes / 10;
     char mips[120], decomposed[160], sampled[40], shared[60], plain[60];
     snprintf(sampled, sizeof sampled, "negatives=%u", few);
@@ -33,18 +32,15 @@ static void learn_all(const papers *p, report *r, bool families)
                                      {"Decomp-MIPS", "decomp-mips", 10, 0, decomposed}};
     xsm_dataset *train = ldgs_rows(p, &s, IMAGES, 0, 5), *test = ldgs_rows(p, &s, 0, 2000, 99);
     report_note(r,
-                "Epochs, K = %u, %d images each, %s, Q = K/100: n = 10, rate eta0/(1 + epochs), eta0 the best of 1, "
-                "0.1 and 0.01 "
-                "after an epoch; searches begin after a tenth of one.",
+                "Epochs, K = %u, %d images each, %s, Q = K/100: n = 10, rate eta0/(1 + epochs), eta0 the best power "
+                "of ten after an epoch, inside of those tried; searches begin after a tenth of one.",
                 s.classes, IMAGES, families ? "families of look-alikes" : "no families");
     const ldgs_learning how = {.table = r,
                                .prefix = families ? "families: " : "",
                                .curves_name = families ? "ldgs_multiclass_families" : "ldgs_multiclass",
                                .train = train,
                                .test = test,
-                               .epochs = EPOCHS,
-                               .etas = etas,
-                               .eta_count = sizeof etas / sizeof etas[0]};
+                               .epochs = EPOCHS};
     ldgs_learn(p, &how, methods, METHODS);
     xsm_dataset_free(train);
     xsm_dataset_free(test);

@@ -14,8 +14,6 @@ enum { H = 100, BLOCKS = 4, METHODS = 6, LABELS = 5, SCALE = 100, OPTIONS_LENGTH
 /* The sizes of WikiLSHTC in its repository; the paper rounds them. */
 static const documents_sizes wiki = {1778351, 587084, 1617899, 325056, 42, 0.75, 0.3, 0.15, LABELS};
 
-static const double etas[] = {1, 0.1, 0.01};
-
 typedef struct real {
     const char *folder, *title;
     bool bias;
@@ -53,17 +51,17 @@ static void learn_set(const papers *p, report *r, const data_pair *data, const c
                                      {"MIPS", "mips", 10, 0, mips},
                                      {"Decomp-MIPS", "decomp-mips", 10, 0, decomposed},
                                      {"One-vs-all", "one-vs-all", 10, 0, NULL}};
-    const ldgs_learning how = {.table = r,
-                               .prefix = prefix,
-                               .curves_name = name,
-                               .train = data->train,
-                               .test = data->test,
-                               .several = true,
-                               .hidden = H,
-                               .bias = bias,
-                               .epochs = epochs,
-                               .etas = etas,
-                               .eta_count = sizeof etas / sizeof etas[0]};
+    const ldgs_learning how = {
+        .table = r,
+        .prefix = prefix,
+        .curves_name = name,
+        .train = data->train,
+        .test = data->test,
+        .several = true,
+        .hidden = H,
+        .bias = bias,
+        .epochs = epochs,
+    };
     papers_say("%s: K = %u, %u rows", data->title, data->classes, (unsigned)data->rows);
     ldgs_learn(p, &how, methods, METHODS);
 }
@@ -80,8 +78,8 @@ static void learn_made_up(const papers *p, report *r)
     documents_make(p, &s, &data.train, &data.test);
     report_note(r,
                 "Epochs, documents of WikiLSHTC's form at 1/%u: N = %u, D = %u, K = %u, 1 to %d labels; one hidden "
-                "layer of %d, n = 10, Q = K/100, B = %d, mu = 5, rate eta0/(1 + epochs), eta0 the best of 1, 0.1 and "
-                "0.01 after an epoch; searches begin after a tenth of one.",
+                "layer of %d, n = 10, Q = K/100, B = %d, mu = 5, rate eta0/(1 + epochs), eta0 the best power of "
+                "ten after an epoch, inside of those tried; searches begin after a tenth of one.",
                 scale, (unsigned)s.rows, s.features, s.classes, LABELS, H, BLOCKS);
     learn_set(p, r, &data, "", "ldgs_multilabel", p->quick ? 2 : 5, searched(s.classes, 20), false);
     data_free(&data);
