@@ -18,11 +18,15 @@
 #include <xsoftmax/context.h>
 #include <xsoftmax/dataset.h>
 
-/* Asserts that a call succeeds; its message is shown when it does not. `err` is the xsm_error that it was given. */
+/* Asserts that a call succeeds; its message is shown when it does not. `err` is the xsm_error that it was given, which
+ * a public function has cleared. */
 #define assert_ok(call, err)                                                                                           \
     do {                                                                                                               \
         if ((call) != XSM_OK) {                                                                                        \
             fail_msg("%s: %s (%s)", #call, (err).message, xsm_status_name((err).status));                              \
+        }                                                                                                              \
+        if (#call[3] == '_' && ((err).status != XSM_OK || (err).line != 0 || (err).message[0] != '\0')) { /* xsm_ */   \
+            fail_msg("%s succeeds, and the error says %s: %s", #call, xsm_status_name((err).status), (err).message);   \
         }                                                                                                              \
     } while (0)
 /* Asserts that a call fails with a status, that the error says the same, and that it has a message. */

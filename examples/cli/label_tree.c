@@ -83,7 +83,7 @@ int cli_label_tree_prepare(cli_run *r)
             return code;
         }
     }
-    r->tree.seed = (int64_t)r->seed;
+    r->tree.seed = r->seed;
     r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
     r->transform_text = r->transform_text ? r->transform_text : "unit"; /* for which the defaults are right */
     return CLI_GO_ON;

@@ -152,13 +152,14 @@ typedef struct xsm_class_map {
  *  error. With #XSM_FORMAT_AUTO, options of formats other than the detected one are ignored, except `labels_path`: it
  *  is an error for any file that is not NPY, because its labels would be lost. */
 typedef struct xsm_read_options {
-    size_t size;              /**< sizeof(xsm_read_options). */
-    int32_t format;           /**< An XSM_FORMAT_* value. */
-    int32_t labels;           /**< An XSM_LABELS_* value. */
-    int32_t index_base;       /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
-    uint32_t features;        /**< Number of features D; 0 = from the header, the class map, or the largest index. */
-    const char *label_column; /**< CSV and TSV: name of the label column; NULL = "label". NPY: its number, from 0,
-                                   negative from the end; NULL = no label column. */
+    size_t size;        /**< sizeof(xsm_read_options). */
+    int32_t format;     /**< An XSM_FORMAT_* value. */
+    int32_t labels;     /**< An XSM_LABELS_* value. */
+    int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
+    uint32_t features;  /**< Number of features D, up to #XSM_FEATURES_MAX; 0 = from the header, the class map, or the
+                             largest index. */
+    const char *label_column;     /**< CSV and TSV: name of the label column; NULL = "label". NPY: its number, from 0,
+                                       negative from the end; NULL = no label column. */
     const xsm_class_map *classes; /**< Classes and features of the training data, or NULL. If `features` is 0, D is that
                                        of the map, and larger feature indexes are dropped and counted. If the map has a
                                        vocabulary, text is read with it, and unknown words are left out. */
@@ -220,11 +221,11 @@ typedef struct xsm_labels {
 
 /** Ownership of the arrays that are passed to a constructor. */
 enum {
-    XSM_COPY = 0,  /**< The dataset makes a copy. */
-    XSM_BORROW = 1 /**< The dataset points to the caller's arrays, which must outlive it, also
-                        where an estimator or a trainer keeps it, and stay unchanged: an
-                        #xsm_release_hook says when they are no longer needed. Features and
-                        labels are copied only when a function has to change them. */
+    XSM_COPY = 0, /**< The dataset makes a copy. */
+    /** The dataset points to the caller's arrays, which must outlive it, also where an estimator or a trainer keeps it,
+     *  and stay unchanged: an #xsm_release_hook says when they are no longer needed. Features and labels are copied
+     *  only when a function has to change them. */
+    XSM_BORROW = 1
 };
 
 /** Dense rows in the caller's memory. Start with #XSM_DENSE_ROWS_INIT. */
@@ -356,8 +357,8 @@ XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const xsm_csr_rows
  *  @param context context, or NULL
  *  @param path    the file
  *  @param options how to read it, or NULL
- *  @param[out] out the dataset, the caller's
- *  @param err     what went wrong, with line and column
+ *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
+ *  @param err     what went wrong, with line and column; or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_DATA for a file without rows,
  *          or a file without features if xsm_read_options::features is not set; #XSM_ERROR_CHECKSUM and
  *          #XSM_ERROR_FILE_VERSION for a cache; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib, and for a
@@ -388,7 +389,7 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *  without features (D = 0) can be written to caches only.
  *  @param dataset the dataset
  *  @param path    the file
- *  @param options how to write it
+ *  @param options how to write it: `format` must be set
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED if the format cannot represent the dataset; #XSM_ERROR_IO; #XSM_ERROR_RANGE
  *          for the options. The memory needed does not depend on the number of rows. O(values). */
@@ -442,6 +443,11 @@ XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map 
  *          values). */
 XSM_API xsm_status xsm_dataset_shuffle(xsm_dataset *dataset, uint64_t seed, xsm_error *err);
 /** Makes a dataset of copies of rows, in the given order; a row may be repeated. Features and classes are the same.
+ *  @param dataset the dataset, unchanged
+ *  @param rows    [count] row numbers, below N
+ *  @param count   number of these rows, at least 1
+ *  @param[out] out the dataset of the copies, the caller's to release with xsm_dataset_free()
+ *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a row that does not exist; #XSM_ERROR_ARGUMENT for no rows. O(values
  *          copied). */
 XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t *rows, uint64_t count,
@@ -451,8 +457,8 @@ XSM_API xsm_status xsm_dataset_select(const xsm_dataset *dataset, const uint64_t
  *  @param dataset  the dataset, unchanged
  *  @param fraction in (0, 1); both datasets must get a row
  *  @param seed     the same seed gives the same split
- *  @param[out] part the chosen rows, the caller's
- *  @param[out] rest the other rows, the caller's
+ *  @param[out] part the chosen rows, the caller's to release with xsm_dataset_free()
+ *  @param[out] rest the other rows, likewise
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for the fraction. O(N + values). */
 XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction, uint64_t seed, xsm_dataset **part,
@@ -467,6 +473,10 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
  *
  *  An empty description makes a transform that does nothing. `tfidf` may occur once.
+ *  @param context     context, or NULL
+ *  @param description the steps
+ *  @param[out] out    the transform, the caller's to release with xsm_transform_free()
+ *  @param err         what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists the known steps); #XSM_ERROR_RANGE for the
  *          value of a step or a second `tfidf` */
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,

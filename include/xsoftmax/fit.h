@@ -19,7 +19,7 @@ enum {
     XSM_FIT_CONVERGED = 1,  /**< The tolerance was reached. */
     XSM_FIT_ITERATIONS = 2, /**< The largest number of iterations was reached. */
     XSM_FIT_PRECISION = 3   /**< No step lowers the objective further at the precision of float32 weights and scores
-                                    (logits). */
+                                 (logits). */
 };
 
 /** Settings of xsm_fit_full_batch(). Start with #XSM_FIT_OPTIONS_INIT. */
@@ -34,10 +34,11 @@ typedef struct xsm_fit_options {
     uint32_t memory;                /**< Pairs of vectors that L-BFGS stores, up to 1000; 0 = 10. */
     int32_t evaluate_train;         /**< An XSM_EVALUATE_* value: the training rows to evaluate on, too. */
     uint64_t evaluate_every;        /**< Iterations between evaluations; also evaluates at the end. 0 = never. */
-    const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed. */
+    const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. Borrowed during the call. */
     xsm_progress_function progress; /**< Callback, or NULL. */
     void *progress_user;            /**< First argument of progress(). */
-    uint32_t evaluate_top;          /**< Numbers in each array of the evaluations, xsm_metrics::top; 0 = 10. */
+    uint32_t evaluate_top;          /**< Numbers in each array of the evaluations, xsm_metrics::top, up to
+                                         #XSM_TOP_MAX; 0 = 10. */
     uint32_t reserved;              /**< Zero. */
 } xsm_fit_options;
 

@@ -40,7 +40,7 @@ typedef struct xsm_index_search {
     const float *queries;  /**< Query i at queries[i*stride], D numbers. */
     size_t stride;         /**< Floats from one query to the next, >= D. */
     uint64_t count;        /**< n >= 1. */
-    uint32_t top;          /**< Most rows for each query, at least 1. */
+    uint32_t top;          /**< Most rows for each query, 1 to K. */
     int32_t has_threshold; /**< 1 = only rows that score above `threshold`. */
     float threshold;       /**< Used if has_threshold is 1. */
     uint32_t reserved;     /**< Zero. */

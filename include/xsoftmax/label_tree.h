@@ -31,36 +31,39 @@ enum {
 enum {
     XSM_LABEL_TREE_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
     XSM_LABEL_TREE_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids on
-                                   its path, fitted to be right. */
+                                     its path, fitted to be right. */
     XSM_LABEL_TREE_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
     XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel). */
 };
 
-/** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT, which has the defaults. The table of
- *  xsm_label_tree_option() (ext/label_tree.h) has an option of each member's name and says its range. */
+/** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
+ *  each member's name; @ref guide_label_trees says what to choose. A number outside its range is #XSM_ERROR_RANGE. */
 typedef struct xsm_label_tree_options {
-    size_t size;        /**< sizeof(xsm_label_tree_options). */
-    int64_t trees;      /**< Trees, of other seeds; probabilities are averaged. */
-    int64_t arity;      /**< Most children of a node whose children are not labels. */
-    int64_t leaf;       /**< Most labels under a node whose children are labels. */
-    int64_t rounds;     /**< Most iterations of a clustering. It ends when no label moves any more. */
-    int64_t iterations; /**< Most passes over the rows of a node. */
-    int64_t keep;       /**< Most weights of a node, the largest; 0 = all above the threshold. */
-    int64_t negatives; /**< Nodes of each level that a beam search goes on with, for every training row: the classifiers
-                          of a node also learn from the rows that reach it by mistake. 0 = only from rows with a label
-                            under it. */
-    int64_t seed;      /**< Seed of the random starts and orders. */
-    double cost;       /**< C: weight of the loss against the penalty |w|^2/2. */
-    double epsilon;    /**< Tolerance of the solver: largest difference of projected gradients. */
-    double threshold;  /**< Weights with a smaller absolute value are dropped. */
-    int32_t balance;   /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
-    int32_t link;      /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
+    size_t size;         /**< sizeof(xsm_label_tree_options). */
+    uint32_t trees;      /**< Trees, of other seeds, whose probabilities are averaged: 1 to 64; 0 = 1. */
+    uint32_t arity;      /**< Most children of a node whose children are not labels, 2 to 4096; 0 = 16. */
+    uint32_t leaf;       /**< Most labels under a node whose children are labels, 2 to 4096; 0 = 100. */
+    uint32_t rounds;     /**< Most iterations of a clustering, up to 10,000; 0 = 20. It ends when no label moves. */
+    uint32_t iterations; /**< Most passes over the rows of a node, up to 1,000,000; 0 = 100. */
+    uint32_t keep;       /**< Most weights of a node, the largest; 0 = all above the threshold. */
+    uint32_t negatives;  /**< Nodes of each level that a beam search goes on with, for every training row, up to 1000:
+                              the classifiers of a node also learn from the rows that reach it by mistake. 0 = only from
+                              rows with a label under it. */
+    uint32_t reserved;   /**< Zero. */
+    uint64_t seed;       /**< Seed of the random starts and orders, up to 2^53. */
+    double cost;         /**< C, weight of the loss against the penalty |w|^2/2: 1e-6 to 1e6; 0 = 1. */
+    double epsilon;      /**< Tolerance of the solver, the largest difference of projected gradients: 1e-9 to 10; 0 =
+                              0.1. */
+    double threshold;    /**< Weights with a smaller absolute value are dropped, 0 to 1e6; #XSM_DEFAULT = 0.1. With 0
+                              only zeros are. */
+    int32_t balance;     /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
+    int32_t link;        /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
 } xsm_label_tree_options;
 
-/** Starting value of an #xsm_label_tree_options. */
+/** Starting value of an #xsm_label_tree_options: the defaults, with the seed 1. */
 #define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_options), 1, 16, 100, 20, 100, 0, 0, 1, 1, 0.1, 0.1, 0, 0                                \
+        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0                             \
     }
 
 /** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */
@@ -88,12 +91,12 @@ extern "C" {
 /** Trains a label tree.
  *
  *  A label's vector is the sum of its rows, each divided by the square root of its number of labels, at unit length.
- * From the root down, the labels of a node are divided by these vectors until it has at most `leaf` of them. Then each
- * child of a node gets a classifier, which minimises (|w|^2 + b^2)/2 + C sum_i max(0, 1 - y_i (w x_i + b))^2 over the
- * rows with a label under the node, y_i = 1 where one is under the child, else -1, by dual coordinate descent with
- * shrinking (Hsieh, Chang, Lin, Keerthi and Sundararajan, 2008). Rows are used as they are: the defaults are right for
- * rows of unit length (xsm_transform_new() with `unit`). Rows without a known label count for nothing. A class without
- * rows is at the end of every list.
+ *  From the root down, the labels of a node are divided by these vectors until it has at most `leaf` of them. Then each
+ *  child of a node gets a classifier, which minimises (|w|^2 + b^2)/2 + C sum_i max(0, 1 - y_i (w x_i + b))^2 over the
+ *  rows with a label under the node, y_i = 1 where one is under the child, else -1, by dual coordinate descent with
+ *  shrinking (Hsieh, Chang, Lin, Keerthi and Sundararajan, 2008). Rows are used as they are: the defaults are right for
+ *  rows of unit length (xsm_transform_new() with `unit`). Rows without a known label count for nothing. A class without
+ *  rows is at the end of every list.
  *
  *  Unless the link is #XSM_LABEL_TREE_HINGE, the scores of each level get a scale and a shift (softmax: a scale) that
  *  make them the logarithms of odds (softmax: of probabilities) of rows that were not seen. They are fitted to about
@@ -103,25 +106,31 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
- *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature), 4
- * bytes for each row, label and level, and for each thread a copy of the rows of a node that has less than half of the
- * rows, 64 bytes for each of its features, and 64 for each of its rows.
- *  @param context   context whose threads are used, or NULL
- *  @param train     rows with labels, sparse or dense, in memory or in a cache
- *  @param options   settings, or NULL
- *  @param[out] out  the model
+ *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature),
+ *  and 8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides
+ *  (up to 16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for
+ *  each feature that occurs in them (without a copy: for every feature) 12 bytes with #XSM_LABEL_TREE_BALANCED, or 8
+ *  times `arity`, rounded up to a multiple of 16, with #XSM_LABEL_TREE_CLUSTERS: 900 MB for a million features and an
+ *  `arity` of 100. For the training, after that, 4 bytes for each row, label and level, and for each thread a copy of
+ *  the rows of a node that has less than half of the rows, 64 bytes for each of its features, and 64 for each of its
+ *  rows.
+ *  @param context context whose threads are used, or NULL
+ *  @param train   rows with labels, sparse or dense, in memory or in a cache
+ *  @param options settings, or NULL
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param[in,out] result what was done (start it with #XSM_LABEL_TREE_RESULT_INIT), or NULL
- *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for an option; #XSM_ERROR_SHAPE for rows without features or without a known
- * label; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is not
- * finite; #XSM_CANCELLED. O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for rows without features or without a known label; #XSM_ERROR_RANGE for an
+ *          option; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is
+ *          not finite; #XSM_CANCELLED. O(passes (nnz + labels) log K), nnz the values of the rows times their labels.
+ */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,
                                       xsm_label_tree_result *result, xsm_error *err);
 
-/** Sets an option by its name.
- *  @return #XSM_OK; #XSM_ERROR_NAME; #XSM_ERROR_RANGE; #XSM_ERROR_FORMAT for a value that is not of the option's
- *          type. */
+/** Sets a member of `options` by the name of its option, from text: "trees", "16". The other members stay as they are.
+ *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown option (the message suggests a similar name); #XSM_ERROR_RANGE or
+ *          #XSM_ERROR_FORMAT for the value (the message says what is accepted). */
 XSM_API xsm_status xsm_label_tree_set(xsm_label_tree_options *options, const char *name, const char *value,
                                       xsm_error *err);
 

@@ -71,7 +71,7 @@ typedef struct xsm_model_options {
 /** Which weights xsm_model_prune() keeps. Start with #XSM_PRUNE_OPTIONS_INIT. */
 typedef struct xsm_prune_options {
     size_t size;       /**< sizeof(xsm_prune_options). */
-    double below;      /**< Weights with a smaller absolute value are left out; 0 = only zeros are. */
+    double below;      /**< Weights with a smaller absolute value are left out, 0 or above; with 0 only zeros are. */
     uint32_t keep;     /**< Weights of each class to keep at most: those of the largest absolute values, of equal ones
                             those of the smaller features; 0 = any number. */
     uint32_t reserved; /**< Zero. */
@@ -114,7 +114,7 @@ typedef struct xsm_embedding_options {
     int32_t pool;       /**< An XSM_POOL_* value. */
     int32_t tied;       /**< 1 = one set of vectors, v_j = w_j, for data in which features and classes are the same
                              things, such as words or bought items. F must equal K, and W starts with random values. */
-    uint64_t seed;      /**< Seed of the random initial values, below 2^63. */
+    uint64_t seed;      /**< Seed of the random initial values, below 2^63; 0 is a seed, too. */
     /** Initial values are uniform in [-scale, scale], 0 to 1e6; #XSM_DEFAULT = sqrt(3/H), for which the mean squared
      *  norm of a vector is 1. With 0 all are 0, for a host that sets them. */
     double scale;
@@ -296,7 +296,7 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  equals growing once. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
  *  numbers, and new vectors start with random values and a bias of zero. Estimators, optimizers, trainers, predictors
  *  and indexes of the model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums
- * of squares of `adagrad`.
+ *  of squares of `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
  *  @param features the new D, not less than the old; new features follow the existing ones
  *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
@@ -309,7 +309,7 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
  *          #XSM_ERROR_RANGE for fewer features, labels that do not increase or counts of more than INT64_MAX rows in
  *          all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or O((K + D) H) for an embedding model;
- * old and new model are in memory during the call. */
+ *          old and new model are in memory during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().
@@ -397,7 +397,7 @@ XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_
  *  @param context context, or NULL
  *  @param path    the file
  *  @param options settings, or NULL
- *  @param[out] out the model, the caller's
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT (the message says what is wrong); #XSM_ERROR_CHECKSUM;
  *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header over 16 MiB; #XSM_ERROR_RANGE for the options;

@@ -33,12 +33,14 @@ typedef struct xsm_class_list {
     uint32_t reserved;       /**< Zero. */
 } xsm_class_list;
 
-/** One option. A table has an array of them, all of one size. */
+/** One option. It grows at its end, as other structs with a size: a table of functions has an array of options, all of
+ *  the size that the first one says, so that a program and a library of different releases read each other's. A program
+ *  gets those of the library one by one: xsm_estimator_ops_option() and its like (ext/). */
 typedef struct xsm_option {
-    size_t size;                /**< sizeof(xsm_option). */
+    size_t size;                /**< sizeof(xsm_option) in whatever has the table: the step to the next option. */
     const char *name;           /**< Lower-case words joined by hyphens. */
     int32_t type;               /**< An XSM_OPTION_* value. */
-    uint32_t offset;            /**< Offset of the value in the state, in bytes. */
+    uint32_t offset;            /**< Offset of the value in the state of a table of functions, in bytes. */
     const char *initial;        /**< Default value, as text. */
     double minimum;             /**< For numbers: smallest accepted value. */
     double maximum;             /**< For numbers: largest accepted value. */

@@ -87,7 +87,7 @@ typedef struct xsm_search_metrics {
     uint32_t top;      /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved; /**< Zero. */
     double *recall; /**< [top], or NULL if not wanted. recall[k-1]: mean over the rows of (classes that are both among
-                       the k best of all classes and among the k best found) / min(k, K). */
+                         the k best of all classes and among the k best found) / min(k, K). */
     double *precision; /**< [top] or NULL. precision[k-1]: mean over the rows with a label of (labels among the k best
                             found) / k; NaN if there are none. */
 } xsm_search_metrics;

@@ -15,7 +15,7 @@ void xsm_choice_free(xsm_choice *r)
 
 xsm_status xsm_choice_get_info(const xsm_choice *r, xsm_choice_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_info: the choice is NULL");
     }
@@ -29,7 +29,7 @@ xsm_estimator *xsm_choice_estimator(const xsm_choice *r)
 
 xsm_status xsm_choice_get_trial(const xsm_choice *r, uint64_t index, xsm_choice_trial *trial, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choice_get_trial: the choice is NULL");
     }

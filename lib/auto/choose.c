@@ -444,7 +444,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
 xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_choose_options *options,
                       xsm_choice **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
     }

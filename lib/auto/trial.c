@@ -99,7 +99,7 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
     if (!isfinite(out->loss) || r->model->hierarchy) {
         return XSM_OK;
     }
-    xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_NONE, 0, true, &result, &inner);
+    xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_AUTO, 0, true, &result, &inner);
     if (status == XSM_OK) {
         out->loss = result.log_loss;
     } else if (status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {

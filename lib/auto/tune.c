@@ -324,7 +324,7 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                         xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !train || !estimator || !optimizer || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tune_eta: %s is NULL",
                          !model       ? "the model"
@@ -392,7 +392,7 @@ void xsm_tuning_free(xsm_tuning *r)
 
 xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_info: the tuning is NULL");
     }
@@ -401,7 +401,7 @@ xsm_status xsm_tuning_get_info(const xsm_tuning *r, xsm_tuning_info *info, xsm_e
 
 xsm_status xsm_tuning_get_trial(const xsm_tuning *r, uint64_t index, xsm_tune_trial *trial, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!r) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_tuning_get_trial: the tuning is NULL");
     }

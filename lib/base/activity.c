@@ -256,7 +256,7 @@ typedef struct guest_job {
 
 static void run_guest(void *state, size_t index, uint32_t thread)
 {
-    XSMI_ENTER();
+    XSMI_ENTER_AS(host_state_);
     const guest_job *guest = state;
     guest->job(guest->state, index, thread);
 }

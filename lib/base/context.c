@@ -50,7 +50,7 @@ static void release_context(xsm_context *ctx, const xsm_allocator *allocator)
 
 xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_new: out is NULL");
     }
@@ -167,7 +167,7 @@ uint32_t xsmi_context_threads(const xsm_context *ctx)
 
 xsm_status xsm_context_get_info(const xsm_context *ctx, xsm_context_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!ctx) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_context_get_info: the context is NULL");
     }

@@ -4,7 +4,8 @@
  * The library computes in C's default floating-point environment: it rounds to nearest, keeps subnormal numbers and
  * does not trap. A host's thread may have another one (a game or an audio program flushes subnormals, for example), in
  * which every sum would have other bits. A function enters the default environment and leaves the host's as it was, its
- * exception flags included; errno, too, is as before.
+ * exception flags included; errno, too, is as before. And the caller's error is cleared, so that its status is always
+ * the one that the function returned.
  */
 #ifndef XSMI_ENTRY_H
 #define XSMI_ENTRY_H
@@ -12,6 +13,8 @@
 #include <errno.h>
 #include <fenv.h>
 #include <stdint.h>
+
+#include <xsoftmax/error.h>
 
 typedef struct xsmi_host_state {
     int number; /* errno */
@@ -85,8 +88,14 @@ static inline void xsmi_leave(const xsmi_host_state *e)
     errno = e->number;
 }
 
+/* The error says nothing yet, so that it says nothing either when the call succeeds; err NULL, or of no size, is left.
+ */
+void xsmi_clear_error(xsm_error *err);
+
 /* The first line of a public function; it ends with the function. */
-#define XSMI_ENTER() XSMI_ENTER_AS(xsmi_host_state_)
+#define XSMI_ENTER(err)                                                                                                \
+    xsmi_clear_error(err);                                                                                             \
+    XSMI_ENTER_AS(xsmi_host_state_)
 #define XSMI_ENTER_AS(name) __attribute__((cleanup(xsmi_leave), unused)) const xsmi_host_state name = xsmi_enter()
 
 /* A statement that calls a function of the host's: it gets the default environment, and what it leaves of another one,

@@ -1,5 +1,6 @@
 /* Statuses and error messages. */
 #include "base/base.h"
+#include "base/entry.h"
 #include "base/order.h"
 #include "base/system.h"
 
@@ -167,6 +168,16 @@ static void fill(xsm_error *err, xsm_status status, uint64_t line, uint64_t colu
     err->line = line;
     err->column = column;
     xsmi_format_line(err->message, size, format, args);
+}
+
+void xsmi_clear_error(xsm_error *err)
+{
+    if (err && message_size(err) > 0) {
+        err->status = XSM_OK;
+        err->line = 0;
+        err->column = 0;
+        err->message[0] = '\0';
+    }
 }
 
 xsm_status xsmi_fail(xsm_error *err, xsm_status status, const char *format, ...)

@@ -111,7 +111,7 @@ bool xsmi_parse_int(const char *text, int64_t *value);
                                                                                                                        \
     xsm_status xsm_##kind##_set(xsm_##kind *object, const char *name, const char *value, xsm_error *err)               \
     {                                                                                                                  \
-        XSMI_ENTER();                                                                                                  \
+        XSMI_ENTER(err);                                                                                               \
         xsmi_option_group group;                                                                                       \
         XSMI_TRY(open_options(object, name, &group, err));                                                             \
         return xsmi_group_set_text(&group, name, value, err);                                                          \
@@ -119,7 +119,7 @@ bool xsmi_parse_int(const char *text, int64_t *value);
                                                                                                                        \
     xsm_status xsm_##kind##_set_number(xsm_##kind *object, const char *name, double value, xsm_error *err)             \
     {                                                                                                                  \
-        XSMI_ENTER();                                                                                                  \
+        XSMI_ENTER(err);                                                                                               \
         xsmi_option_group group;                                                                                       \
         XSMI_TRY(open_options(object, name, &group, err));                                                             \
         return xsmi_group_set_number(&group, name, value, err);                                                        \

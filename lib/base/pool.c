@@ -143,7 +143,7 @@ static bool has_pieces(xsmi_pool *p)
 
 static void *work(void *argument)
 {
-    XSMI_ENTER(); /* a thread starts with the environment of the one that makes it */
+    XSMI_ENTER_AS(as_caller_); /* a thread starts with the environment of the one that makes it */
     worker *me = argument;
     xsmi_pool *p = me->pool;
     while (!atomic_load_explicit(&p->stop, memory_order_acquire)) {

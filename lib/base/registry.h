@@ -45,7 +45,7 @@
                                                                                                                        \
     xsm_status xsm_##kind##_new(xsm_context *context, const char *name, xsm_##kind **out, xsm_error *err)              \
     {                                                                                                                  \
-        XSMI_ENTER();                                                                                                  \
+        XSMI_ENTER(err);                                                                                               \
         const xsm_##kind##_ops *ops = xsm_##kind##_find(name);                                                         \
         return ops ? xsm_##kind##_new_from(context, ops, out, err)                                                     \
                    : xsmi_fail_name(err, #kind, name, sizeof registry / sizeof registry[0], name_at);                  \

@@ -39,7 +39,7 @@ static const struct {
 
 xsm_status xsm_struct_init(const char *type, void *out, size_t size, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!type || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_struct_init: %s is NULL", type ? "out" : "type");
     }

@@ -1,5 +1,5 @@
 /* Release and ABI numbers of the running library. */
-#include <xsoftmax/version.h>
+#include <xsoftmax/ext/version.h>
 
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
@@ -17,4 +17,9 @@ const char *xsm_version_string(void)
 uint32_t xsm_abi_version(void)
 {
     return XSM_ABI_VERSION;
+}
+
+uint32_t xsm_ext_abi_version(void)
+{
+    return XSM_EXT_ABI_VERSION;
 }

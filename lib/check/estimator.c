@@ -219,7 +219,7 @@ static xsm_status read_options(const xsm_estimator_check_options *given, xsm_est
 xsm_status xsm_estimator_check(xsm_context *context, const xsm_estimator_ops *ops,
                                const xsm_estimator_check_options *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_check: the table is NULL");
     }

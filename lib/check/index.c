@@ -327,7 +327,7 @@ static xsm_status try_size(problem *p, uint32_t rows, uint32_t width, xsm_error 
 xsm_status xsm_index_check(xsm_context *context, const xsm_index_ops *ops, const xsm_index_check_options *given,
                            xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_check: the table is NULL");
     }

@@ -351,7 +351,7 @@ static xsm_status make_rows(xsmi_optimizer_trial *t, xsm_error *err)
 xsm_status xsm_optimizer_check(xsm_context *context, const xsm_optimizer_ops *ops,
                                const xsm_optimizer_check_options *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_check: the table is NULL");
     }

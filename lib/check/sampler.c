@@ -455,7 +455,7 @@ static xsm_status read_options(const xsm_sampler_check_options *given, xsm_sampl
 xsm_status xsm_sampler_check(xsm_context *context, const xsm_sampler_ops *ops, const xsm_sampler_check_options *given,
                              xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!ops) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_check: the table is NULL");
     }

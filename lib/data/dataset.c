@@ -421,7 +421,7 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
 
 xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_info: dataset is NULL");
     }
@@ -443,7 +443,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
 
 xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *row, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_row: dataset is NULL");
     }
@@ -464,7 +464,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
 
 xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_get_class_map: dataset is NULL");
     }

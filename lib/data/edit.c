@@ -102,7 +102,7 @@ static xsm_status drop_classes(xsm_dataset *d, xsm_error *err)
 
 xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_drop", err));
     const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
     if (which & ~(rows | XSM_DROP_CLASSES)) {
@@ -140,7 +140,7 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
 
 xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_keep_labels", err));
     if (which == XSM_LABELS_ALL) {
         return XSM_OK;
@@ -217,7 +217,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_shuffle", err));
     xsm_context *ctx = d->context;
     uint64_t *order = xsmi_allocate(ctx, (size_t)d->rows, sizeof *order);
@@ -268,7 +268,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
 xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out,
                               xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_select", err));
     if (!out || !rows || count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
@@ -286,7 +286,7 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64
 xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t seed, xsm_dataset **part,
                              xsm_dataset **rest, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_split", err));
     if (!part || !rest) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s is NULL", part ? "rest" : "part");

@@ -202,7 +202,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
 
 xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     const char *function = "xsm_dataset_from_dense";
     if (!rows || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");
@@ -326,7 +326,7 @@ static xsm_status fill_csr(xsm_dataset *d, const xsm_csr_rows *given, const char
 
 xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     const char *function = "xsm_dataset_from_csr";
     if (!rows || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, rows ? "out" : "rows");

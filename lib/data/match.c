@@ -186,7 +186,7 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
 
 xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
     }

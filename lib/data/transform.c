@@ -151,7 +151,7 @@ static xsm_status describe(xsm_transform *t, xsm_error *err)
 
 xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out || !description) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_new: %s is NULL", out ? "description" : "out");
     }
@@ -242,7 +242,7 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
 
 xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_fit: %s is NULL", t ? "dataset" : "transform");
     }
@@ -420,7 +420,7 @@ static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, x
 
 xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_apply: %s is NULL", t ? "dataset" : "transform");
     }

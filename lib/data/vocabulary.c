@@ -147,7 +147,7 @@ const char *xsm_vocabulary_word(const xsm_vocabulary *v, uint32_t index)
 
 xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options *options, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!v || !options) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_vocabulary_get_options: %s is NULL",
                          v ? "options" : "vocabulary");

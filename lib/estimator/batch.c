@@ -207,7 +207,7 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
 
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     return gradient(e, batch, eta, g, (purpose){NULL, true}, err);
 }
 
@@ -220,7 +220,7 @@ xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch
 xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
                                         float *input_gradient, size_t stride, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!input_gradient) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient_input: input_gradient is NULL");
     }

@@ -284,12 +284,12 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
 
 xsm_status xsm_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     return xsmi_estimator_bind(e, model, train, false, NULL, err);
 }
 
 xsm_status xsm_estimator_bind_labels(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     return xsmi_estimator_bind(e, model, train, true, NULL, err);
 }

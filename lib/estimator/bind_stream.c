@@ -91,7 +91,7 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
 xsm_status xsm_estimator_bind_stream(xsm_estimator *e, const xsm_model *model, const xsm_stream_options *options,
                                      xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!e || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_bind_stream: %s is NULL",
                          e ? "the model" : "the estimator");

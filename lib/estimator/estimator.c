@@ -185,7 +185,7 @@ static xsm_status make_sampler_or_index(xsm_estimator *e, xsm_error *err)
 xsm_status xsm_estimator_new_from(xsm_context *context, const xsm_estimator_ops *given, xsm_estimator **out,
                                   xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_new: %s is NULL", out ? "the table" : "out");
     }
@@ -272,7 +272,7 @@ void xsm_estimator_free(xsm_estimator *e)
 
 xsm_status xsm_estimator_get_info(const xsm_estimator *e, xsm_estimator_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_get_info: the estimator is NULL");
     }
@@ -318,7 +318,7 @@ static xsm_status open_options(xsm_estimator *e, const char *name, xsmi_option_g
 
 xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *value, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsmi_option_group group;
     const char *key;
     const xsm_option *option;
@@ -345,7 +345,7 @@ xsm_status xsm_estimator_set(xsm_estimator *e, const char *name, const char *val
 xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const uint32_t *classes, uint32_t count,
                                      xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsmi_option_group group;
     const char *key;
     const xsm_option *option;
@@ -363,7 +363,7 @@ xsm_status xsm_estimator_set_classes(xsm_estimator *e, const char *name, const u
 
 xsm_status xsm_estimator_set_number(xsm_estimator *e, const char *name, double value, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsmi_option_group group;
     const char *key;
     XSMI_TRY(open_options(e, name, &group, &key, err));

@@ -16,7 +16,7 @@ xsm_status xsmi_estimator_make_index(xsm_estimator *e, xsm_error *err)
 
 xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_set_index: the estimator is NULL");
     }
@@ -39,7 +39,7 @@ xsm_status xsm_estimator_set_index(xsm_estimator *e, const xsm_index *like, xsm_
 
 xsm_status xsm_estimator_index_info(const xsm_estimator *e, uint32_t block, xsm_index_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!e) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_index_info: the estimator is NULL");
     }

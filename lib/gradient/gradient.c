@@ -18,7 +18,7 @@
 
 xsm_status xsm_gradient_new(xsm_context *context, xsm_gradient **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_new: out is NULL");
     }
@@ -322,7 +322,7 @@ bool xsmi_gradient_scratch_is_filled(const xsm_gradient *g, uint32_t thread, int
 
 xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
     }

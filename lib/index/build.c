@@ -165,7 +165,7 @@ static xsm_status build(xsm_index *x, xsm_error *err)
 
 xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!x || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
     }
@@ -196,7 +196,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
 
 xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!x || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
@@ -282,7 +282,7 @@ xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice,
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!x || (!classes && count > 0)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_update: %s is NULL", x ? "classes" : "the index");
     }

@@ -140,7 +140,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!x || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_query: %s is NULL", x ? "the search" : "the index");
     }

@@ -25,7 +25,7 @@ static double share_found(const xsm_index_search *have, const xsm_index_search *
 
 xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, double *recall, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!x || !search || !recall) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_recall: %s is NULL",
                          !x        ? "the index"

@@ -10,7 +10,14 @@
 static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};
 
-#define TYPE xsm_label_tree_options
+/* The settings with the types of options, and with defaults in place. */
+typedef struct tree_settings {
+    int64_t trees, arity, leaf, rounds, iterations, keep, negatives, seed;
+    double cost, epsilon, threshold;
+    int32_t balance, link;
+} tree_settings;
+
+#define TYPE tree_settings
 static const xsm_option options[] = {
     XSMI_OPTION_INT("trees", TYPE, trees, "1", 1, XSMI_LABEL_TREES,
                     "trees, of other seeds, whose probabilities are averaged"),
@@ -20,7 +27,7 @@ static const xsm_option options[] = {
                        "divide labels into parts of equal size, or into clusters of any size"),
     XSMI_OPTION_INT("rounds", TYPE, rounds, "20", 1, 10000, "most iterations of a clustering"),
     XSMI_OPTION_DOUBLE("cost", TYPE, cost, "1", 1e-6, 1e6, "weight of the squared hinge against the penalty |w|^2/2"),
-    XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, "0.1", 0, 10,
+    XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, "0.1", 1e-9, 10,
                        "tolerance of the solver: largest difference of projected gradients"),
     XSMI_OPTION_INT("iterations", TYPE, iterations, "100", 1, 1000000, "most passes over the rows of a node"),
     XSMI_OPTION_DOUBLE("threshold", TYPE, threshold, "0.1", 0, 1e6,
@@ -40,60 +47,119 @@ const xsm_option *xsm_label_tree_option(size_t index)
     return index < table.count ? xsmi_option_at(&table, index) : NULL;
 }
 
-static xsm_status read_options(const xsm_label_tree_options *given, xsm_label_tree_options *o, xsm_error *err)
+/* Where a program has the value of each option, in the order of the table. */
+static const uint32_t members[] = {
+#define MEMBER(name) offsetof(xsm_label_tree_options, name)
+    MEMBER(trees),     MEMBER(arity),   MEMBER(leaf),       MEMBER(balance),   MEMBER(rounds),
+    MEMBER(cost),      MEMBER(epsilon), MEMBER(iterations), MEMBER(threshold), MEMBER(keep),
+    MEMBER(negatives), MEMBER(link),    MEMBER(seed),
+#undef MEMBER
+};
+_Static_assert(sizeof members / sizeof *members == sizeof options / sizeof *options, "a member for each option");
+
+/* A whole number of a program's: the seed is longer than the counts. */
+static uint64_t whole_of(const xsm_label_tree_options *o, size_t i)
 {
-    *o = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
-    return xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_label_tree_options), given, "xsm_label_tree_options", err);
+    const void *at = (const char *)o + members[i];
+    return members[i] == offsetof(xsm_label_tree_options, seed) ? *(const uint64_t *)at : *(const uint32_t *)at;
+}
+
+/* Reads option number `i` of a program's: 0 is the default where the option does not accept it, and so is XSM_DEFAULT
+ * where it does. */
+static xsm_status read_option(const xsm_label_tree_options *o, size_t i, tree_settings *s, xsm_error *err)
+{
+    const xsm_option *option = &options[i];
+    const void *at = (const char *)o + members[i];
+    if (option->type == XSM_OPTION_INT) {
+        const uint64_t number = whole_of(o, i);
+        return number == 0 && option->minimum > 0
+                   ? XSM_OK
+                   : xsmi_option_set_int(option, s, (int64_t)XSMI_MIN(number, (uint64_t)INT64_MAX), err);
+    }
+    if (option->type == XSM_OPTION_DOUBLE) {
+        const double number = *(const double *)at, stands = option->minimum > 0 ? 0 : XSM_DEFAULT;
+        return number == stands ? XSM_OK : xsmi_option_set_double(option, s, number, err);
+    }
+    const int32_t chosen = *(const int32_t *)at;
+    int32_t choices = 0;
+    while (option->choices[choices]) {
+        choices++;
+    }
+    if (chosen < 0 || chosen >= choices) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' is %d; accepted is 0 to %d", option->name, chosen,
+                         choices - 1);
+    }
+    *(int32_t *)(void *)((char *)s + option->offset) = chosen;
+    return XSM_OK;
+}
+
+/* A program's options as this release has them. */
+static xsm_status known_options(const xsm_label_tree_options *given, xsm_label_tree_options *known, xsm_error *err)
+{
+    *known = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_label_tree_options), given,
+                               "xsm_label_tree_options", err));
+    return XSMI_CHECK_ZERO(xsm_label_tree_options, known, reserved, err);
+}
+
+static xsm_status read_options(const xsm_label_tree_options *given, tree_settings *s, xsm_error *err)
+{
+    xsm_label_tree_options known;
+    XSMI_TRY(known_options(given, &known, err));
+    xsmi_option_defaults(&table, s);
+    for (size_t i = 0; i < table.count; i++) {
+        XSMI_TRY(read_option(&known, i, s, err));
+    }
+    return XSM_OK;
+}
+
+/* The table with the values of `s`; they are not written unless an option is set. */
+static xsmi_option_group group_of(const tree_settings *s)
+{
+    return (xsmi_option_group){.kind = "method",
+                               .name = "label-tree",
+                               .table = {{0}, {0}, table},
+                               .values = {NULL, NULL, (void *)(uintptr_t)s}};
+}
+
+static void write_option(const tree_settings *s, size_t i, xsm_label_tree_options *o)
+{
+    const void *from = (const char *)s + options[i].offset;
+    void *to = (char *)o + members[i];
+    if (options[i].type == XSM_OPTION_DOUBLE) {
+        *(double *)to = *(const double *)from;
+    } else if (options[i].type == XSM_OPTION_CHOICE) {
+        *(int32_t *)to = *(const int32_t *)from;
+    } else if (members[i] == offsetof(xsm_label_tree_options, seed)) {
+        *(uint64_t *)to = (uint64_t) * (const int64_t *)from;
+    } else {
+        *(uint32_t *)to = (uint32_t) * (const int64_t *)from;
+    }
 }
 
 xsm_status xsm_label_tree_set(xsm_label_tree_options *o, const char *name, const char *value, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!o || !name) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_label_tree_set: %s is NULL", o ? "name" : "options");
     }
     xsm_label_tree_options known;
-    XSMI_TRY(read_options(o, &known, err));
-    const xsmi_option_group group = {
-        .kind = "method", .name = "label-tree", .table = {{0}, {0}, table}, .values = {NULL, NULL, &known}};
+    tree_settings s;
+    XSMI_TRY(known_options(o, &known, err));
+    xsmi_option_defaults(&table, &s);
+    const xsmi_option_group group = group_of(&s);
     XSMI_TRY(xsmi_group_set_text(&group, name, value, err));
+    write_option(&s, (size_t)(xsmi_option_find(&table, name) - options), &known);
     return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_label_tree_options), o, "xsm_label_tree_options",
                               err);
 }
 
 size_t xsm_label_tree_get(const xsm_label_tree_options *o, const char *name, char *buffer, size_t size)
 {
-    xsm_label_tree_options known;
-    const bool readable = o && name && read_options(o, &known, NULL) == XSM_OK;
-    const xsmi_option_group group = {
-        .kind = "method", .name = "label-tree", .table = {{0}, {0}, table}, .values = {NULL, NULL, &known}};
+    tree_settings s;
+    const bool readable = o && name && read_options(o, &s, NULL) == XSM_OK;
+    const xsmi_option_group group = group_of(&s);
     return xsmi_group_get(readable ? &group : NULL, name, buffer, size);
-}
-
-/* Checks the numbers that a program has set by itself. */
-static xsm_status check_options(const xsm_label_tree_options *o, xsm_error *err)
-{
-    xsm_label_tree_options copy = *o;
-    for (size_t i = 0; i < table.count; i++) {
-        const xsm_option *option = &options[i];
-        const char *at = (const char *)o + option->offset;
-        if (option->type == XSM_OPTION_DOUBLE) {
-            XSMI_TRY(xsmi_option_set_double(option, &copy, *(const double *)(const void *)at, err));
-        } else if (option->type == XSM_OPTION_INT) {
-            XSMI_TRY(xsmi_option_set_int(option, &copy, *(const int64_t *)(const void *)at, err));
-        } else {
-            const int32_t chosen = *(const int32_t *)(const void *)at;
-            int32_t choices = 0;
-            while (option->choices[choices]) {
-                choices++;
-            }
-            if (chosen < 0 || chosen >= choices) {
-                return xsmi_fail(err, XSM_ERROR_RANGE, "option '%s' is %d; accepted is 0 to %d", option->name, chosen,
-                                 choices - 1);
-            }
-        }
-    }
-    return XSM_OK;
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
@@ -139,7 +205,7 @@ static const int32_t model_links[] = {
     [XSM_LABEL_TREE_HINGE] = XSMI_LINK_SQUARED_HINGE,
 };
 
-static xsmi_grow_settings settings_of(const xsm_label_tree_options *o, uint64_t tree)
+static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
 {
     const uint64_t position = tree << 48, seed = (uint64_t)o->seed;
     return (xsmi_grow_settings){.layout = {.arity = (uint32_t)o->arity,
@@ -165,8 +231,8 @@ static void add_to_result(xsm_label_tree_result *r, const xsmi_label_tree *tree)
     r->depth = tree->tree->depth > r->depth ? tree->tree->depth : r->depth;
 }
 
-static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const xsm_label_tree_options *o,
-                             xsmi_label_tree *trees, xsm_label_tree_result *result, xsm_error *err)
+static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
+                             xsm_label_tree_result *result, xsm_error *err)
 {
     const double started = xsmi_seconds();
     xsmi_label_vectors vectors;
@@ -190,7 +256,7 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const x
 }
 
 static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const xsmi_label_tree *trees,
-                             const xsm_label_tree_options *o, xsm_model **out, xsm_error *err)
+                             const tree_settings *o, xsm_model **out, xsm_error *err)
 {
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model *model;
@@ -205,7 +271,7 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
     return XSM_OK;
 }
 
-static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, xsm_label_tree_options *o, xsm_model **out,
+static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings *o, xsm_model **out,
                       xsm_label_tree_result *result, xsm_error *err)
 {
     xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
@@ -229,14 +295,13 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, xsm_label_tree
 xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
     }
-    xsm_label_tree_options o;
+    tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
     XSMI_TRY(read_options(given, &o, err));
-    XSMI_TRY(check_options(&o, err));
     if (result) {
         XSMI_TRY(xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
                                     "xsm_label_tree_result", err));

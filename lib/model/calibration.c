@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const names[] = {"none", "temperature", "labels"};
+static const char *const names[] = {[XSM_CALIBRATION_TEMPERATURE] = "temperature", [XSM_CALIBRATION_LABELS] = "labels"};
 
 /* -- sums over tiles ----------------------------------------------------------------------------------------------- */
 
@@ -107,7 +107,7 @@ bool xsmi_calibration_parse(const char *text, xsmi_calibration *c)
 
 xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibration, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_calibration: the model is NULL");
     }
@@ -120,10 +120,11 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
         return XSM_OK;
     }
     if (!xsmi_calibration_is_valid(&c)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "a calibration of method %d, scale %g and shift %g; accepted are an XSM_CALIBRATION_* value, "
-                         "%g to %g, and a finite number, 0 except for XSM_CALIBRATION_LABELS",
-                         c.method, c.scale, c.shift, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
+        return xsmi_fail(
+            err, XSM_ERROR_RANGE,
+            "a calibration of method %d, scale %g and shift %g; accepted are an XSM_CALIBRATION_* value but "
+            "AUTO, %g to %g, and a finite number, 0 except for XSM_CALIBRATION_LABELS",
+            c.method, c.scale, c.shift, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
     }
     XSMI_TRY(xsmi_model_check_calibratable(m, c.method, err));
     m->calibration = c;
@@ -132,7 +133,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
 
 xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibration, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_calibration: the model is NULL");
     }

@@ -112,7 +112,7 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
 
 xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !map) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
     }
@@ -164,7 +164,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
 
 xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !map) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_class_map: %s is NULL", m ? "map" : "model");
     }

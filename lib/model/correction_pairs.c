@@ -129,7 +129,7 @@ const xsmi_correction_kind xsmi_pairs_correction = {
 
 xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double strength, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_add_pairs: %s is NULL", m ? "the data" : "the model");
     }

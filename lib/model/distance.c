@@ -79,7 +79,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
 
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_geometry: the model is NULL");
     }

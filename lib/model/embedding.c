@@ -35,7 +35,7 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
 xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                    const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_embedding: out is NULL");
     }
@@ -70,7 +70,7 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
 xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, float *out, size_t stride,
                                     xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_hidden_vectors: %s is NULL", m ? "out" : "model");
     }

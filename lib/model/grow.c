@@ -214,7 +214,7 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
 
 xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_grow: the model is NULL");
     }

@@ -79,7 +79,7 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
 xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
                                 const xsm_model_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
     }
@@ -325,7 +325,7 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
 
 xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
     }

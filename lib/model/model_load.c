@@ -366,7 +366,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
 xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
                           xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
     }

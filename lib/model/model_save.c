@@ -421,7 +421,7 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
     }

@@ -12,7 +12,7 @@ static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
 
 xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !parameters) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_parameters: %s is NULL", m ? "parameters" : "model");
     }
@@ -37,7 +37,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
 
 xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters *parameters, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !parameters) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_parameters: %s is NULL",
                          m ? "parameters" : "model");
@@ -67,7 +67,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
 
 xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
     }
@@ -94,7 +94,7 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
 
 xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_embedding_view: %s is NULL", m ? "view" : "model");
     }

@@ -230,7 +230,7 @@ static xsm_status prune(const xsm_model *m, const xsm_prune_options *o, xsm_mode
 
 xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_prune: %s is NULL", m ? "out" : "the model");
     }

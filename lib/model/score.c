@@ -117,7 +117,7 @@ static void score_rows(void *state, size_t index, uint32_t thread)
 xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
                             float *scores, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
     }
@@ -267,7 +267,7 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
 xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
                                  float *scores, size_t stride, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
     }

@@ -18,7 +18,7 @@ uint32_t xsmi_model_input_features(const xsm_model *m)
 
 xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_transform: model is NULL");
     }
@@ -45,7 +45,7 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
 
 xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!m || !dataset) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_transform: %s is NULL", m ? "dataset" : "model");
     }

@@ -355,7 +355,7 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
                                xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!o || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_apply: %s is NULL",
                          !o       ? "the optimizer"

@@ -87,7 +87,7 @@ static xsm_status read_ops(const xsm_optimizer_ops *given, xsm_optimizer_ops *op
 xsm_status xsm_optimizer_new_from(xsm_context *context, const xsm_optimizer_ops *given, xsm_optimizer **out,
                                   xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_new: %s is NULL", out ? "the table" : "out");
     }
@@ -146,7 +146,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
 
 xsm_status xsm_optimizer_get_info(const xsm_optimizer *o, xsm_optimizer_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!o) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_get_info: the optimizer is NULL");
     }
@@ -169,7 +169,7 @@ XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }

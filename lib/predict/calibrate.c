@@ -249,7 +249,7 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
 {
     xsmi_calibrate_job job = {.context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method};
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
-    if (method == XSM_CALIBRATION_NONE) {
+    if (method == XSM_CALIBRATION_AUTO) {
         const bool each =
             rows->counted.labels > rows->rows || (model->trees && model->trees->link != XSMI_LINK_SOFTMAX);
         job.method = each ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
@@ -261,7 +261,7 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
 xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
                                const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !rows) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
     }
@@ -274,8 +274,11 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
         XSMI_TRY(
             xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err));
     }
-    if (o.method < XSM_CALIBRATION_NONE || o.method > XSM_CALIBRATION_LABELS) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "method %d is no XSM_CALIBRATION_* value", o.method);
+    if (o.method < XSM_CALIBRATION_AUTO || o.method > XSM_CALIBRATION_LABELS) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "method %d; accepted is an XSM_CALIBRATION_* value but NONE (xsm_model_set_calibration() with "
+                         "NULL removes a calibration)",
+                         o.method);
     }
     if (xsmi_model_input(model) != rows->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),

@@ -116,7 +116,7 @@ static void fill_weights(const xsm_model *m, double a, double b, double *weights
 xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                         const xsm_evaluate_options *options, xsm_metrics *metrics, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
     xsm_status status = xsmi_evaluate(model, dataset, options, &kept, metrics, err);

@@ -113,7 +113,7 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
                              xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
     }
@@ -183,7 +183,7 @@ void xsm_predictor_free(xsm_predictor *p)
 
 xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!p) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_get_info: the predictor is NULL");
     }
@@ -397,7 +397,7 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
 
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!p || !prediction) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
     }

@@ -379,7 +379,7 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
 xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                               const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !ranks) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
     }

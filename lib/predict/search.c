@@ -179,7 +179,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
 xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !dataset || !metrics) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_search: %s is NULL",
                          !model     ? "the model"

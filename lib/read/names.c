@@ -94,7 +94,7 @@ static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
 
 xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_names: %s is NULL", d ? "path" : "dataset");
     }

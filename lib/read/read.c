@@ -394,7 +394,7 @@ static xsm_status read_all(xsm_context *context, const input *from, const xsm_re
 xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options, xsm_dataset **out,
                             xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read: %s is NULL", path ? "out" : "path");
     }
@@ -404,7 +404,7 @@ xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_re
 xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_source *source, const char *name,
                                    const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!source || !source->read || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_source: %s is NULL",
                          !source         ? "source"

@@ -174,7 +174,7 @@ static xsm_status write_dataset(const xsm_dataset *d, const char *path, const xs
 
 xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_write_options *options, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!d || !path || !options) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_write: %s is NULL",
                          !d     ? "dataset"

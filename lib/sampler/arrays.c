@@ -71,7 +71,7 @@ xsm_status xsmi_array_put(xsm_array_writer *w, const xsmi_tensor *tensor, xsm_er
 
 xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsm_array a = XSM_ARRAY_INIT;
     if (!w || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_write: %s is NULL", w ? "the array" : "the writer");
@@ -98,7 +98,7 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
 xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t type, uint32_t rank, xsm_array *array,
                           xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!r || !name || !array || file_type(type) < 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_array_read: %s",
                          !r       ? "the reader is NULL"

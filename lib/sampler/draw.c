@@ -395,7 +395,7 @@ static xsm_status check(const xsm_sampler *s, const char *function, const void *
 
 xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!draw) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_draw: draw is NULL");
     }
@@ -425,7 +425,7 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
 xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *given, uint32_t first, uint32_t count,
                                          float *log_probabilities, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     xsm_batch batch;
     XSMI_TRY(check(s, "xsm_sampler_log_probabilities", log_probabilities, given, &batch, err));
     if (first > s->classes || count > s->classes - first) {

@@ -116,7 +116,7 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
 
 xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!s || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: %s is NULL", s ? "path" : "the sampler");
     }
@@ -274,7 +274,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
 xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops, xsm_sampler **out,
                             xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: %s is NULL", path ? "out" : "path");
     }

@@ -61,7 +61,7 @@ static xsm_status read_ops(const xsm_sampler_ops *given, xsm_sampler_ops *ops, x
 
 xsm_status xsm_sampler_new_from(xsm_context *context, const xsm_sampler_ops *given, xsm_sampler **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!out || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_new: %s is NULL", out ? "the table" : "out");
     }
@@ -111,7 +111,7 @@ void xsm_sampler_free(xsm_sampler *s)
 
 xsm_status xsm_sampler_get_info(const xsm_sampler *s, xsm_sampler_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!s) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_get_info: the sampler is NULL");
     }
@@ -135,7 +135,7 @@ XSMI_OBJECT_OPTIONS(sampler, closed, &object->common)
 
 xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!s || !train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_bind: %s is NULL", s ? "the data" : "the sampler");
     }

@@ -189,7 +189,7 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error
 
 xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check_trainer(t, path, "xsm_trainer_checkpoint", err));
     contents c = {
         .context = t->context,
@@ -368,7 +368,7 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
 
 xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(check_trainer(t, path, "xsm_trainer_resume", err));
     contents c = {.context = t->context, .path = path, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */

@@ -383,7 +383,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                               xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
                               xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !train || !estimator) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_full_batch: %s is NULL",
                          !model   ? "the model"

@@ -13,7 +13,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                               xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
                               xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     (void)context;
     (void)model;
     (void)train;

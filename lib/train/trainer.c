@@ -83,7 +83,7 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
                            xsm_optimizer *optimizer, const xsm_trainer_options *options, xsm_trainer **out,
                            xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!model || !train || !estimator || !optimizer || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_new: %s is NULL",
                          !model       ? "the model"
@@ -236,7 +236,7 @@ bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 
 xsm_status xsm_trainer_get_progress(const xsm_trainer *t, xsm_progress *progress, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_get_progress: the trainer is NULL");
     }
@@ -474,7 +474,7 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_run: the trainer is NULL");
     }

@@ -402,7 +402,7 @@ static xsm_status run(descent *d, xsm_error *err)
 xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                             const xsm_skipgram_fit_options *options, double *objective, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!corpus || !input || !output) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_fit: %s is NULL",

@@ -180,7 +180,7 @@ static xsm_status read_options(const xsm_corpus_options *given, xsm_corpus_optio
 xsm_status xsm_corpus_open(xsm_context *context, const char *path, const xsm_corpus_options *options, xsm_corpus **out,
                            xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_open: %s is NULL", !path ? "the path" : "out");
@@ -240,7 +240,7 @@ void xsm_corpus_free(xsm_corpus *c)
 
 xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!c) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_info: the corpus is NULL");
     }
@@ -249,7 +249,7 @@ xsm_status xsm_corpus_get_info(const xsm_corpus *c, xsm_corpus_info *info, xsm_e
 
 xsm_status xsm_corpus_get_class_map(const xsm_corpus *c, xsm_class_map *map, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!c) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_corpus_get_class_map: the corpus is NULL");
     }

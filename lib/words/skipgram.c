@@ -185,7 +185,7 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                             xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                             xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!corpus || !input || !output || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_new: %s is NULL",
@@ -276,7 +276,7 @@ static xsm_progress progress_of(const xsm_skipgram *t)
 
 xsm_status xsm_skipgram_get_progress(const xsm_skipgram *t, xsm_progress *progress, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_get_progress: the trainer is NULL");
     }
@@ -370,7 +370,7 @@ static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
 
 xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_skipgram_run: the trainer is NULL");
     }

@@ -26,7 +26,7 @@
 xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
                               uint64_t seed, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
@@ -132,7 +132,7 @@ static xsm_status write_rows(const xsm_model *m, xsmi_activity *activity, xsmi_r
 
 xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
@@ -283,7 +283,7 @@ static xsm_status read_all(reading *r, const char *path, xsmi_activity *activity
 
 xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER();
+    XSMI_ENTER(err);
     XSMI_TRY(xsmi_words_check_release(err));
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");

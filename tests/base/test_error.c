@@ -15,6 +15,7 @@
 #include "base/file.h"
 
 #include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/ext/version.h>
 
 /* Names and numbers of the first release: a program may have stored either. */
 static void test_statuses(void **state)
@@ -68,6 +69,7 @@ static void test_version(void **state)
     assert_string_equal(xsm_version_string(), text);
     assert_int_equal(xsm_version(), XSM_VERSION_MAJOR * 10000 + XSM_VERSION_MINOR * 100 + XSM_VERSION_PATCH);
     assert_int_equal(xsm_abi_version(), XSM_ABI_VERSION);
+    assert_int_equal(xsm_ext_abi_version(), XSM_EXT_ABI_VERSION);
 }
 
 static void test_fail(void **state)

@@ -939,7 +939,7 @@ void test_label_tree()
     narrow.beam = 2;
     const auto found = xsoftmax::evaluate_search(context, fitted.model, rows, 1, narrow);
     CHECK(found.recall[0] == 1 && found.precision[0] == 1);
-    options.leaf = 0;
+    options.leaf = 1;
     error_of(XSM_ERROR_RANGE, [&] { xsoftmax::fit_label_tree(context, rows, options); });
 }
 

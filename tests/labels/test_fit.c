@@ -174,7 +174,7 @@ static void test_seed(void **state)
     size_t size[2];
     for (int k = 0; k < 2; k++) {
         xsm_model *m;
-        o.seed = k;
+        o.seed = (uint64_t)k;
         assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
         bytes[k] = saved(m, &size[k]);
         xsm_model_free(m);
@@ -285,17 +285,34 @@ static void test_options(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    /* The table's defaults are those of the initialiser. */
+    /* What the initialiser has stands for the table's defaults: in words, and when they are set. */
     const xsm_label_tree_options initial = XSM_LABEL_TREE_OPTIONS_INIT;
-    xsm_label_tree_options set;
-    memset(&set, 0, sizeof set);
-    set.size = sizeof set;
+    xsm_label_tree_options set = initial;
     size_t count = 0;
+    char text[32];
     for (const xsm_option *o; (o = xsm_label_tree_option(count)); count++) {
+        assert_int_equal(xsm_label_tree_get(&initial, o->name, text, sizeof text), strlen(o->initial));
+        assert_string_equal(text, o->initial);
+        const xsm_label_tree_options before = set;
         assert_ok(xsm_label_tree_set(&set, o->name, o->initial, &err), err);
+        const unsigned char *a = (const unsigned char *)&before, *b = (const unsigned char *)&set;
+        size_t changed = 0;
+        for (size_t i = 0; i < sizeof set; i++) {
+            changed += a[i] != b[i];
+        }
+        assert_true(changed <= sizeof(double)); /* one member at most */
     }
-    assert_memory_equal(&set, &initial, sizeof set);
     assert_int_equal(count, 13);
+    assert_true(set.trees == 1 && set.arity == 16 && set.leaf == 100 && set.rounds == 20 && set.iterations == 100);
+    assert_true(set.keep == 0 && set.negatives == 0 && set.seed == 1);
+    assert_true(set.cost == 1 && set.epsilon == 0.1 && set.threshold == 0.1);
+    assert_true(set.balance == XSM_LABEL_TREE_BALANCED && set.link == XSM_LABEL_TREE_AUTO);
+    set.threshold = 0; /* a threshold, no default */
+    assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 1);
+    assert_string_equal(text, "0");
+    set.trees = 65;
+    assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 0);
+    set = initial;
     assert_ok(xsm_label_tree_set(&set, "trees", "3", &err), err);
     assert_ok(xsm_label_tree_set(&set, "balance", "clusters", &err), err);
     assert_true(set.trees == 3 && set.balance == XSM_LABEL_TREE_CLUSTERS);
@@ -319,9 +336,40 @@ static void test_options(void **state)
     set = initial;
     set.link = 4;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    set = initial;
+    set.seed = UINT64_MAX;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "seed"));
+    set = initial;
+    set.epsilon = -1; /* stands for a default of other members */
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_fit_label_tree(NULL, NULL, NULL, &m, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_fit_label_tree(NULL, data, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_null(m);
+    xsm_dataset_free(data);
+}
+
+/* Zeros, the defaults in numbers, and no options at all give the same model. */
+static void test_defaults(void **state)
+{
+    (void)state;
+    xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
+    xsm_label_tree_options zeros = XSM_LABEL_TREE_OPTIONS_INIT, numbers = {.size = sizeof numbers,
+                                                                           .trees = 1,
+                                                                           .arity = 16,
+                                                                           .leaf = 100,
+                                                                           .rounds = 20,
+                                                                           .iterations = 100,
+                                                                           .seed = 1,
+                                                                           .cost = 1,
+                                                                           .epsilon = 0.1,
+                                                                           .threshold = 0.1};
+    char *first = NULL;
+    size_t size = 0;
+    expect_bits(NULL, data, &zeros, &first, &size);
+    expect_bits(NULL, data, &numbers, &first, &size);
+    expect_bits(NULL, data, NULL, &first, &size);
+    free(first);
     xsm_dataset_free(data);
 }
 
@@ -446,10 +494,10 @@ static void test_stack(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),     cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning),  cmocka_unit_test(test_options),
-        cmocka_unit_test(test_edges),         cmocka_unit_test(test_overflow), cmocka_unit_test(test_every),
-        cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),    cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning), cmocka_unit_test(test_options),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_edges),   cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_every),         cmocka_unit_test(test_stack),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -304,7 +304,7 @@ static void test_known(void **state)
     for (int j = -6; j <= 6; j++) {
         const double c = exp2(j);
         xsm_model *m = two_classes(0, 0, 0, (float)c);
-        const xsm_calibrate_result r = calibrate(NULL, m, data, XSM_CALIBRATION_NONE);
+        const xsm_calibrate_result r = calibrate(NULL, m, data, XSM_CALIBRATION_AUTO);
         assert_int_equal(r.method, XSM_CALIBRATION_TEMPERATURE);
         assert_true(fabs(r.scale * c / log(3) - 1) < 1e-4);
         assert_true(fabs(r.log_loss - (-0.25 * log(0.25) - 0.75 * log(0.75))) < 1e-6);
@@ -346,8 +346,10 @@ static void test_refused(void **state)
     xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
     options.method = XSM_CALIBRATION_LABELS;
     assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_DATA, err);
-    options.method = 3;
-    assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_RANGE, err);
+    for (int32_t method = -1; method <= 4; method += method == -1 ? 4 : 1) { /* 3: what calibrates nothing */
+        options.method = method;
+        assert_fails(xsm_model_calibrate(NULL, m, data, &options, NULL, &err), XSM_ERROR_RANGE, err);
+    }
     assert_fails(xsm_model_calibrate(NULL, NULL, data, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_calibrate(NULL, m, NULL, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     test_problem p = test_problem_new(20, 3, 4, false, 1);
@@ -356,7 +358,8 @@ static void test_refused(void **state)
     static const struct {
         int32_t method;
         double scale, shift;
-    } wrong[] = {{3, 1, 0},
+    } wrong[] = {{XSM_CALIBRATION_AUTO, 1, 0},
+                 {4, 1, 0},
                  {-1, 1, 0},
                  {XSM_CALIBRATION_NONE, 2, 0},
                  {XSM_CALIBRATION_NONE, 1, 1},
@@ -589,8 +592,8 @@ static void test_label_tree(void **state)
         }
         const xsm_metrics before = evaluate(m, rows);
         xsm_context *two = test_context(2, 0, 0);
-        const xsm_calibrate_result r = calibrate(NULL, m, rows, XSM_CALIBRATION_NONE);
-        const xsm_calibrate_result again = calibrate(two, m, rows, XSM_CALIBRATION_NONE);
+        const xsm_calibrate_result r = calibrate(NULL, m, rows, XSM_CALIBRATION_AUTO);
+        const xsm_calibrate_result again = calibrate(two, m, rows, XSM_CALIBRATION_AUTO);
         const xsm_metrics after = evaluate(m, rows);
         assert_true(r.scale == again.scale && r.shift == again.shift && r.log_loss == again.log_loss);
         assert_int_equal(r.method, link == XSM_LABEL_TREE_SOFTMAX && !several ? XSM_CALIBRATION_TEMPERATURE
@@ -706,7 +709,8 @@ static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
         }
         status = status == XSM_OK ? xsm_model_calibrate(ctx, m, p->data, &options, NULL, err) : status;
         if (status != XSM_OK && status != XSM_ERROR_DATA) {
-            assert_int_equal(get(m).method, method - 1); /* as before */
+            assert_int_equal(get(m).method,
+                             method == XSM_CALIBRATION_TEMPERATURE ? XSM_CALIBRATION_NONE : method - 1); /* as before */
         }
         status = status == XSM_ERROR_DATA ? XSM_OK : status;
     }

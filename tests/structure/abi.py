@@ -9,7 +9,7 @@ abi.py stub INCLUDE COMPILER...            prints C that defines every function;
 abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
                                            since OLD, so that abidiff finds what else has changed
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
-abi.py map SYMBOLS                         prints the version script
+abi.py map SYMBOLS INCLUDE [words]         prints the version script, its nodes numbered as the headers say
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
 abi.py json INCLUDE COMPILER...            prints xsoftmax-abi.json, as it is on the machine that the compiler compiles for
 """
@@ -21,11 +21,14 @@ import sys
 import tempfile
 from xml.etree import ElementTree
 
-# Tier by header, the most specific first; and the version node of each tier in the map of the library.
-TIERS = [("ext", r"xsoftmax/ext/"), ("experimental", r"xsoftmax/(choose|tune)\.h"),
+# Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
+# version.h that numbers it.
+TIERS = [("bindings", r"xsoftmax/ext/bindings\.h"), ("ext", r"xsoftmax/ext/"), ("experimental", r"xsoftmax/(choose|tune)\.h"),
          ("words", r"xsoftmax/words/"), ("core", r"")]
-ORDER = ["core", "ext", "experimental", "words"]
-NODES = {"core": "XSOFTMAX_0", "ext": "XSOFTMAX_0", "experimental": "XSOFTMAX_EXPERIMENTAL", "words": "XSOFTMAX_WORDS_0"}
+ORDER = ["core", "bindings", "ext", "experimental", "words"]
+NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
+         "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
+         "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION")}
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
 
 
@@ -261,9 +264,14 @@ def broken_words(text, now):
             bad += [f"{name}(): {said}"] * bool(said)
     for name, old in re.findall(r"^COPIED\((\w+), (.*)\)$", text, flags=re.M):
         old, new = json.loads(old), now.texts.get(name)
-        # What starts a struct grows with it.
+        # What starts a struct grows with it, by zeros: an older library refuses anything else that it does not know.
         grown = name.endswith("_INIT") and new and new.startswith(old.rstrip(" }")) and new.endswith("}")
-        if new != old and not grown:
+        more = new[len(old.rstrip(" }")):].strip("{}, ").split(",") if grown else []
+        others = [start.strip() for start in more if start.strip(" {}") not in ("", "0", "NULL")]
+        if others:
+            bad.append(f"{name} starts a new member at {', '.join(others)}, not at 0: programs that leave it alone would fail "
+                       "on older libraries")
+        elif new != old and not grown:
             bad.append(f"{name} is gone" if new is None else f"{name} has another text: {new} instead of {old}")
     return bad
 
@@ -423,14 +431,20 @@ def description(include, compiler):
         for part, content in whole.items()) + "\n}")
 
 
-def version_map(path, words=False):
+def node_of(tier, version):
+    """Name of a tier's version node, by the text of version.h."""
+    name, macro = NODES[tier]
+    return name + (re.search(rf"^#define {macro} (\d+)", version, flags=re.M).group(1) if macro else "")
+
+
+def version_map(path, include, words=False):
     """Of libxsoftmax, or of libxsoftmax-words."""
-    tiers, tier = {}, None
+    tiers, tier, version = {}, None, (include / "xsoftmax/version.h").read_text()
     for line in path.read_text().split("\n"):
         if line.startswith("# "):
             tier = line[2:]
         elif line and (tier == "words") == words:
-            tiers.setdefault(NODES[tier], []).append(line)
+            tiers.setdefault(node_of(tier, version), []).append(line)
     print("/* Written by tests/structure/renew-abi.sh from symbols.txt. A name, once released, keeps its node. */")
     for place, (node, names) in enumerate(tiers.items()):
         print(node + " {\n    global:\n" + "".join(f"        {name};\n" for name in sorted(names))
@@ -444,7 +458,7 @@ def main():
     elif command == "check":
         return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
     elif command == "map":
-        version_map(place, rest == ["words"])
+        version_map(place, pathlib.Path(rest[0]), rest[1:] == ["words"])
     elif command == "trim":
         trim(place, rest[0])
     else:

@@ -117,12 +117,26 @@ def drop(name):
     return change
 
 
+def move(name, old, new):
+    """A function from one version node to another."""
+    def change(tree):
+        tree.edit(rf"^{old} \{{\n    global:\n(?:.*\n)*? *{name};\n", lambda m: m.group().replace(f"        {name};\n", ""),
+                  "lib/xsoftmax.map")
+        tree.edit(rf"^{new} \{{\n    global:\n", lambda m: m.group() + f"        {name};\n", "lib/xsoftmax.map")
+    return change
+
+
 def add_function(declaration):
     def change(tree):
         tree.edit(r"^XSM_API uint32_t xsm_model_features\([^;]*;", lambda match: match.group() + "\nXSM_API " + declaration + ";")
         name = re.search(r"(xsm_\w+)\(", declaration).group(1)
-        tree.edit(r"^    global:\n", f"    global:\n        {name};\n", "lib/xsoftmax.map")
+        tree.edit(r"^XSOFTMAX_0 \{\n    global:\n", f"XSOFTMAX_0 {{\n    global:\n        {name};\n", "lib/xsoftmax.map")
     return change
+
+
+def grow_load_options(start):
+    return lambda tree: (tree.members("xsm_load_options", last("double later")),
+                         tree.edit(r"sizeof\(xsm_load_options\), 0, 0", f"sizeof(xsm_load_options), 0, 0, {start}"))
 
 
 # Description, the name that the refusal must say, the change.
@@ -167,6 +181,8 @@ BROKEN = [
     ("a starting value", "XSM_GRADIENT_VIEW_INIT",
      edit(r"(sizeof\(xsm_gradient_view\)[^}]*?), 1,", lambda m: m.group(1) + ", 0,")),
     ("a starting value gone", "XSM_ROW_INIT", edit(r"#define XSM_ROW_INIT\b(?:[^\n]*\\\n)+[^\n]*\n", "")),
+    ("a later member that starts at its default", "XSM_LOAD_OPTIONS_INIT", grow_load_options("XSM_DEFAULT")),
+    ("a later member that starts at a number", "XSM_LOAD_OPTIONS_INIT", grow_load_options("1")),
     ("what stands for a default, as a double", "XSM_DEFAULT", edit(r"define XSM_DEFAULT \(-1\)", "define XSM_DEFAULT (-1.5)")),
     ("whether a member is there", "XSM_HAS",
      edit(r"#define XSM_HAS\(pointer, member\)[^\n]*\\\n[^\n]*", "#define XSM_HAS(pointer, member) 1")),
@@ -184,6 +200,11 @@ BROKEN = [
     ("a function gone", "xsm_model_features", drop("xsm_model_features")),
     ("a function not exported", "xsm_model_features", edit(r"^ *xsm_model_features;\n", "", "lib/xsoftmax.map")),
     ("another version node", "XSOFTMAX_0", edit(r"^XSOFTMAX_0 ", "XSOFTMAX_0_1 ", "lib/xsoftmax.map")),
+    ("a symbol in the node of another tier", "xsm_prefetch", move("xsm_prefetch", "XSOFTMAX_EXT_1", "XSOFTMAX_0")),
+    ("a symbol in the node of a tier that promises less", "xsm_struct_init", move("xsm_struct_init", "XSOFTMAX_0", "XSOFTMAX_EXT_1")),
+    ("a core symbol in the experimental node", "xsm_trainer_run", move("xsm_trainer_run", "XSOFTMAX_0", "XSOFTMAX_EXPERIMENTAL")),
+    ("the node of ext renumbered", "XSOFTMAX_EXT_1", edit(r"^XSOFTMAX_EXT_1 ", "XSOFTMAX_EXT_2 ", "lib/xsoftmax.map")),
+    ("the ABI number of ext", "XSM_EXT_ABI_VERSION", edit(r"define XSM_EXT_ABI_VERSION 1", "define XSM_EXT_ABI_VERSION 2")),
     ("a wider argument", "xsm_model_new_linear", argument("xsm_model_new_linear", retype("classes", "uint32_t", "uint64_t"))),
     ("an argument added", "xsm_model_save", argument("xsm_model_save", last("uint32_t later"))),
     ("an argument removed", "xsm_dataset_shuffle", argument("xsm_dataset_shuffle", remove("seed"))),
@@ -201,9 +222,8 @@ BROKEN = [
 
 ALLOWED = [
     ("a member at the end of options", member("xsm_trainer_options", last("double later"))),
-    ("a member at the end of options, with a starting value", lambda tree: (
-        tree.members("xsm_load_options", last("double later")),
-        tree.edit(r"sizeof\(xsm_load_options\), 0, 0", "sizeof(xsm_load_options), 0, 0, 0"))),
+    ("a member at the end of options, with a starting value", grow_load_options("0")),
+    ("a member at the end of an option", member("xsm_option", last("const char *unit"))),
     ("members at the end of a struct that others point to", member("xsm_batch", last("double later", "const void *latest"))),
     ("a slot at the end of a table", member("xsm_estimator_ops", last("void (*later)(void *state)"))),
     ("a member at the end of what tables are given", member("xsm_score_block", last("const double *later"))),

@@ -226,14 +226,14 @@ STATUS_FUNCTION = re.compile(r"^ *xsm_status (xsm_[a-z0-9_#]+)\([^;{}]*\)\s*\\?\
 
 
 def check_entries(root, shared, archive):
-    """Each begins with XSMI_ENTER(), or only hands on to one that does."""
+    """Each begins with XSMI_ENTER(err): it enters the environment, and clears the caller's error."""
     functions = [(source, name, line.strip(" \\"))
                  for source in sorted((root / "lib").rglob("*.[ch]"))
                  for name, line in STATUS_FUNCTION.findall(source.read_text())]
     if len(functions) < 90:
         return [f"only {len(functions)} functions found: has their form changed?"]
-    return [f"{source.relative_to(root)}: {name}() does not begin with XSMI_ENTER() (lib/base/entry.h)"
-            for source, name, line in functions if line != "XSMI_ENTER();"]
+    return [f"{source.relative_to(root)}: {name}() does not begin with XSMI_ENTER(err) (lib/base/entry.h)"
+            for source, name, line in functions if line != "XSMI_ENTER(err);"]
 
 
 def main():

@@ -24,8 +24,8 @@ fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
 abi starts "$root/include" gcc >"$work/starts.inc" || { cat "$work/starts.inc"; exit 1; }
-abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" >"$work/xsoftmax.map" &&
-    abi map "$work/symbols.txt" words >"$work/xsoftmax-words.map" || exit 1
+abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" "$root/include" >"$work/xsoftmax.map" &&
+    abi map "$work/symbols.txt" "$root/include" words >"$work/xsoftmax-words.map" || exit 1
 status=0
 put() {
     if ! cmp -s "$work/$1" "$2"; then

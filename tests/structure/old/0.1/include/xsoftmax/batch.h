@@ -13,8 +13,9 @@
 /** @ingroup dataset
  *  @{ */
 
-/** Some rows: a small view, passed by address. Their features come from the dataset or from an array of the host, such
- *  as the output of the host's own network. */
+/** Some rows: a small view, passed by address. Make it by xsm_batch_range() and its like, or start with
+ *  #XSM_BATCH_INIT. Their features come from the dataset or from an array of the host, such as the output of the host's
+ *  own network. */
 typedef struct xsm_batch {
     size_t size;                /**< sizeof(xsm_batch). */
     const xsm_dataset *dataset; /**< Borrowed. With `values`, only its labels are read; NULL where no labels are needed
@@ -37,6 +38,12 @@ typedef struct xsm_batch {
     const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = no row has a number. */
 } xsm_batch;
 
+/** Starting value of an #xsm_batch: no rows. */
+#define XSM_BATCH_INIT                                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_batch), NULL, NULL, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL                               \
+    }
+
 /** Id of a row that does not occur again, or for which that is unknown. */
 #define XSM_NO_ID UINT64_MAX
 
@@ -45,21 +52,10 @@ typedef struct xsm_batch {
  *  exist or a value that is not finite, and #XSM_ERROR_SHAPE for rows with the wrong number of features. O(1). */
 static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
 {
-    xsm_batch batch;
-    batch.size = sizeof(batch);
+    xsm_batch batch = XSM_BATCH_INIT;
     batch.dataset = dataset;
-    batch.rows = NULL;
     batch.first = first;
     batch.count = count;
-    batch.values = NULL;
-    batch.stride = 0;
-    batch.features = 0;
-    batch.reserved = 0;
-    batch.offsets = NULL;
-    batch.index = NULL;
-    batch.labels = NULL;
-    batch.label_offsets = NULL;
-    batch.ids = NULL;
     return batch;
 }
 
@@ -93,14 +89,6 @@ static inline xsm_batch xsm_batch_sparse_values(const uint64_t *offsets, const u
     batch.index = index;
     return batch;
 }
-
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#ifdef __cplusplus
-}
-#endif
 
 /** @} */
 

@@ -28,20 +28,22 @@
 
 /** How scores become probabilities. */
 enum {
-    /** The softmax of the scores. */
-    XSM_CALIBRATION_NONE = 0,
+    /** For xsm_model_calibrate() alone, which then chooses. */
+    XSM_CALIBRATION_AUTO = 0,
     /** The softmax of `scale` times the scores, for one label a row; 1/scale is the temperature (Guo et al., On
      *  calibration of modern neural networks, 2017). */
     XSM_CALIBRATION_TEMPERATURE = 1,
     /** 1/(1 + exp(-(scale z + shift))), each class by itself, for several labels a row (Platt, Probabilistic outputs
      *  for support vector machines, 1999, with one pair of numbers for all classes). */
-    XSM_CALIBRATION_LABELS = 2
+    XSM_CALIBRATION_LABELS = 2,
+    /** The softmax of the scores: a model without a calibration. */
+    XSM_CALIBRATION_NONE = 3
 };
 
 /** The calibration of a model. Start with #XSM_CALIBRATION_INIT. */
 typedef struct xsm_calibration {
     size_t size;       /**< sizeof(xsm_calibration). */
-    int32_t method;    /**< An XSM_CALIBRATION_* value. */
+    int32_t method;    /**< An XSM_CALIBRATION_* value, not AUTO. */
     uint32_t reserved; /**< Zero. */
     double scale;      /**< Factor of the scores, 2^-20 to 2^20, rounded to float32. 1 for #XSM_CALIBRATION_NONE. */
     double shift;      /**< Added to the scaled scores, finite, rounded to float32; 0 unless the method is
@@ -51,15 +53,15 @@ typedef struct xsm_calibration {
 /** Starting value of an #xsm_calibration: none. */
 #define XSM_CALIBRATION_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_calibration), 0, 0, 1, 0                                                                            \
+        sizeof(xsm_calibration), XSM_CALIBRATION_NONE, 0, 1, 0                                                         \
     }
 
 /** Settings of xsm_model_calibrate(). Start with #XSM_CALIBRATE_OPTIONS_INIT. */
 typedef struct xsm_calibrate_options {
     size_t size;       /**< sizeof(xsm_calibrate_options). */
-    int32_t method;    /**< An XSM_CALIBRATION_* value; #XSM_CALIBRATION_NONE = by the rows: #XSM_CALIBRATION_LABELS if
-                            any has several labels, and for a label tree whose link is not #XSM_LABEL_TREE_SOFTMAX;
-                            else #XSM_CALIBRATION_TEMPERATURE. */
+    int32_t method;    /**< An XSM_CALIBRATION_* value, not NONE; #XSM_CALIBRATION_AUTO = by the rows:
+                            #XSM_CALIBRATION_LABELS if any has several labels, and for a label tree whose link is not
+                            #XSM_LABEL_TREE_SOFTMAX; else #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
     uint64_t rows;     /**< At most so many of the rows, one of each of equal parts, by a hash; 0 = all. */
 } xsm_calibrate_options;
@@ -73,7 +75,7 @@ typedef struct xsm_calibrate_options {
 /** Result of xsm_model_calibrate(). Start with #XSM_CALIBRATE_RESULT_INIT. */
 typedef struct xsm_calibrate_result {
     size_t size;            /**< sizeof(xsm_calibrate_result). */
-    int32_t method;         /**< The XSM_CALIBRATION_* value that was fitted. */
+    int32_t method;         /**< The XSM_CALIBRATION_* value that was fitted: TEMPERATURE or LABELS. */
     uint32_t passes;        /**< Times that the rows were scored. */
     uint64_t rows;          /**< Rows with a label of the model, which were used. */
     double scale;           /**< As in #xsm_calibration. */

@@ -14,8 +14,9 @@
  *
  * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its outputs
  * are unchanged (arrays of results may be filled in part), nothing is leaked, and the error says what is wrong, where,
- * and what would be accepted. The library prints nothing, never ends the process, and stores no error itself: there is
- * no "last error", neither global nor per thread.
+ * and what would be accepted. A call that succeeds clears the error: xsm_error::status is always what the last function
+ * returned that got it, so that a host may look at either. The library prints nothing, never ends the process, and
+ * stores no error itself: there is no "last error", neither global nor per thread.
  *
  * The comment of a function lists the statuses that are specific to it. In addition, any function may return
  * #XSM_ERROR_ARGUMENT if a pointer is NULL that must not be; #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW if it reads
@@ -34,6 +35,11 @@
  *   after the struct's first release, check that it is there: XSM_HAS(pointer, member).**
  * - The library hands it out to be filled: write only members that it has.
  *
+ * Members of a struct's first release may start at any value, such as #XSM_DEFAULT. A member that a later release adds
+ * starts at 0 (NULL), and 0 means that the call does what it did before: a program that leaves it alone runs with older
+ * libraries, too. If 0 should mean something else, another new member says whether it counts, such as
+ * xsm_index_search::has_threshold.
+ *
  * @code
  * xsm_error err = XSM_ERROR_INIT;
  * if (xsm_dataset_read(ctx, "train.txt", NULL, &train, &err) != XSM_OK) {
@@ -43,7 +49,7 @@
  *  @{ */
 
 /** Stands for the default of a number in a struct if 0 has a meaning of its own. The comment of the member says so, and
- *  the struct's XSM_..._INIT sets it. */
+ *  the struct's XSM_..._INIT sets it. Only for members of the struct's first release (see above). */
 #define XSM_DEFAULT (-1)
 
 /** Every status: name, number, meaning. Numbers are stable and are never reused for another meaning. */
@@ -82,14 +88,13 @@ enum {
 /** Describes an error. Owned by the caller; start it with #XSM_ERROR_INIT. It may be reused for any number of calls. */
 typedef struct xsm_error {
     size_t size;       /**< sizeof(xsm_error) in the program that uses it. */
-    xsm_status status; /**< The status that the call returned, if it failed. A call that succeeds may leave the whole
-                            struct as it was: look at what the call returns. */
+    xsm_status status; /**< The status that the call returned, #XSM_OK after a success. */
     uint32_t reserved; /**< Zero. */
     uint64_t line;     /**< Line of the file, from 1; 0 = the error has no line. */
     uint64_t column;   /**< Column in bytes, from 1; 0 = the error has no column. */
-    char message[480]; /**< One sentence without a line end, UTF-8, always terminated; numbers have a decimal point in
-                            any locale. If the message is too long, for example because of a long path, "..." replaces
-                            its middle. */
+    char message[480]; /**< Empty after a success, else one sentence without a line end, UTF-8, always terminated;
+                            numbers have a decimal point in any locale. If it is too long, for example because of a
+                            long path, "..." replaces its middle. */
 } xsm_error;
 
 /** 1 if a struct that begins with its size has the member: `XSM_HAS(progress, seconds)`, for a pointer to the struct.

@@ -56,7 +56,7 @@ typedef struct xsm_progress {
     int32_t epoch_ended;      /**< 1 = an epoch has just ended, 0 = within an epoch. */
     int32_t reserved;         /**< Zero. */
     const xsm_metrics *train; /**< Evaluation on the training rows, or NULL if there is none now. All its arrays are
-                                 filled. It belongs to the library and is valid during the callback only. */
+                                   filled. It belongs to the library and is valid during the callback only. */
     const xsm_metrics *test;  /**< Evaluation on the test rows, or NULL if there is none now; valid as `train`. */
     double objective;     /**< xsm_fit_full_batch(): sum of losses and L2 penalty (ridge) at the best weights so far;
                                else NaN. */
@@ -82,10 +82,11 @@ typedef struct xsm_trainer_options {
     int32_t schedule;               /**< An XSM_SCHEDULE_* value. */
     int32_t order;                  /**< An XSM_ORDER_* value. */
     double factor;                  /**< Factor of #XSM_SCHEDULE_STEP, in (0, 1]; 0 = 0.9. */
-    uint64_t seed;                  /**< Seed of the order of the rows. */
+    uint64_t seed;                  /**< Seed of the order of the rows; any number, 0 too. */
     uint64_t evaluate_every;        /**< Epochs between evaluations; 0 = never. */
     int32_t evaluate_train;         /**< An XSM_EVALUATE_* value: the training rows to evaluate on, too. */
-    uint32_t evaluate_top;          /**< Numbers in each array of these evaluations, xsm_metrics::top; 0 = 10. */
+    uint32_t evaluate_top;          /**< Numbers in each array of these evaluations, xsm_metrics::top, up to
+                                         #XSM_TOP_MAX; 0 = 10. */
     const xsm_dataset *test;        /**< Test rows to evaluate on, or NULL. A trainer keeps them. */
     xsm_progress_function progress; /**< Callback, or NULL. */
     void *progress_user;            /**< First argument of progress(). */

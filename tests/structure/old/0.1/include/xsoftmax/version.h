@@ -20,8 +20,9 @@
 /** ABI number: a program built with this header runs with every release that has the same ABI number. */
 #define XSM_ABI_VERSION 0
 
-/** ABI number of ext/: tables of functions that were compiled with this header work with every release with the same
- *  number. Other releases refuse them with #XSM_ERROR_ABI. */
+/** ABI number of ext/: tables and programs that were compiled with these headers work with every release of the same
+ *  number, which xsm_ext_abi_version() (ext/version.h) says at run time. Other releases refuse the tables with
+ *  #XSM_ERROR_ABI. */
 #define XSM_EXT_ABI_VERSION 1
 
 /** The release as one number, 10000*major + 100*minor + patch, for `#if`. */

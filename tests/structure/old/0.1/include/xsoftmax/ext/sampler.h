@@ -91,7 +91,9 @@ struct xsm_sampler_ops {
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
     size_t state_size;         /**< Bytes of state. */
-    const xsm_option *options; /**< [option_count]. */
+    const xsm_option *options; /**< [option_count] entries, each as long as the first one's `size` says, which in a
+                                    table of the library may be more than sizeof(xsm_option): read them by
+                                    xsm_sampler_ops_option(), not by a subscript. */
     uint64_t option_count;     /**< Options. */
 
     /** Required. Computes the distribution. On failure the library calls unbind(). `problem` is valid during the call

@@ -110,7 +110,7 @@ XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embeddin
 
 /** Changes the layout of the weights (of W in an embedding model; its vectors do not change). Needs memory for a second
  *  copy during the call, and copies a mapped file to memory. Sparse weights become dense, with room for all K D. O(K
- * D).
+ *  D).
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for feature-major tied vectors, for #XSM_LAYOUT_SPARSE_ROWS, which
  *          xsm_model_prune() makes, and for a label tree; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_LIMIT. The
  *          scores of the model do not change, whatever the result. */
