@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <xsoftmax.h>
@@ -385,12 +386,150 @@ static void test_nested_calls(void **state)
     test_problem_free(&p);
 }
 
+/* -- fork() ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Objects of a host that divides into two processes in the middle of a run. */
+typedef struct family {
+    test_problem problem;
+    int released; /* what the context has been lent */
+    xsm_context *context;
+    xsm_dataset *borrowed, *spooled; /* rows of the problem; rows in temporary files */
+    int returned;                    /* the borrowed rows */
+    xsm_model *model;
+    xsm_trainer *trainer;
+} family;
+
+static void add_one(void *user)
+{
+    ++*(int *)user;
+}
+
+static int32_t stop_once(void *user, const xsm_progress *progress)
+{
+    int *stops = user;
+    return progress->epoch_ended && progress->epoch == 1 && (*stops)++ == 0;
+}
+
+static void family_new(family *f, int *stops)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    f->problem = test_problem_new(300, 12, 40, false, 7);
+    xsm_context_options context = XSM_CONTEXT_OPTIONS_INIT;
+    context.threads = 3;
+    context.release = add_one;
+    context.release_user = &f->released;
+    assert_ok(xsm_context_new(&context, &f->context, &err), err);
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.classes = f->problem.classes;
+    labels.labels = f->problem.labels;
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    rows.values = f->problem.x;
+    rows.rows = f->problem.rows;
+    rows.features = f->problem.features;
+    rows.labels = &labels;
+    rows.ownership = XSM_BORROW;
+    rows.release = add_one;
+    rows.release_user = &f->returned;
+    assert_ok(xsm_dataset_from_dense(f->context, &rows, &f->borrowed, &err), err);
+    const char *path = test_path("family.csv");
+    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+    xsm_read_options read = XSM_READ_OPTIONS_INIT;
+    write.format = XSM_FORMAT_CSV;
+    read.spool = "/tmp";
+    assert_ok(xsm_dataset_write(f->borrowed, path, &write, &err), err);
+    assert_ok(xsm_dataset_read(f->context, path, &read, &f->spooled, &err), err);
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    run.epochs = 3;
+    run.batch = 50;
+    run.progress = stop_once;
+    run.progress_user = stops;
+    assert_ok(xsm_model_new_linear(f->context, f->problem.features, f->problem.classes, NULL, &f->model, &err), err);
+    assert_ok(xsm_estimator_new(f->context, "softmax", &e, &err), err);
+    assert_ok(xsm_optimizer_new(f->context, "sgd", &o, &err), err);
+    assert_ok(xsm_trainer_new(f->context, f->model, f->borrowed, e, o, &run, &f->trainer, &err), err);
+    xsm_estimator_free(e);
+    xsm_optimizer_free(o);
+}
+
+/* Continues the run, saves the model, changes the rows and releases everything. */
+static bool live_on(family *f, const char *path, bool shuffle)
+{
+    bool good = xsm_trainer_run(f->trainer, NULL) == XSM_OK && xsm_model_save(f->model, path, NULL) == XSM_OK;
+    good = good && (!shuffle || (xsm_dataset_shuffle(f->spooled, 5, NULL) == XSM_OK &&
+                                 xsm_dataset_shuffle(f->borrowed, 5, NULL) == XSM_OK));
+    /* A shuffle copies the rows, so that they are given back before. */
+    good = good && f->released == 0 && f->returned == shuffle;
+    xsm_trainer_free(f->trainer);
+    xsm_model_free(f->model);
+    xsm_dataset_free(f->borrowed);
+    xsm_dataset_free(f->spooled);
+    xsm_context_free(f->context);
+    return good && f->released == 1 && f->returned == 1;
+}
+
+static bool same_files(const char *a, const char *b)
+{
+    FILE *one = fopen(a, "rb"), *other = fopen(b, "rb");
+    int x = 0, y = 0;
+    while (one && other && x == y && x != EOF) {
+        x = getc(one);
+        y = getc(other);
+    }
+    const bool same = one && other && x == y;
+    if (one) {
+        fclose(one);
+    }
+    if (other) {
+        fclose(other);
+    }
+    return same;
+}
+
+/* A child works with all that was made before it, as the parent does, and neither sees what the other does with it. */
+static void test_fork(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it cannot follow threads that start after a fork */
+#endif
+    static family f;
+    int stops = 0, result;
+    xsm_error err = XSM_ERROR_INIT;
+    family_new(&f, &stops);
+    const char *ours = test_path("parent.model"), *theirs = test_path("child.model");
+    assert_fails(xsm_trainer_run(f.trainer, &err), XSM_CANCELLED, err);
+    float before[12];
+    xsm_row row = XSM_ROW_INIT;
+    assert_ok(xsm_dataset_get_row(f.spooled, 11, &row, &err), err);
+    assert_int_equal(row.count, 12);
+    memcpy(before, row.values, sizeof before);
+    fflush(NULL);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        _exit(live_on(&f, theirs, true) ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &result, 0), child);
+    assert_true(WIFEXITED(result) && WEXITSTATUS(result) == 0);
+    assert_ok(xsm_dataset_get_row(f.spooled, 11, &row, &err), err);
+    assert_memory_equal(row.values, before, sizeof before);
+    assert_true(f.released == 0 && f.returned == 0);
+    assert_true(live_on(&f, ours, false));
+    assert_true(same_files(ours, theirs));
+    test_problem_free(&f.problem);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errno),      cmocka_unit_test(test_flags),
         cmocka_unit_test(test_traps),      cmocka_unit_test(test_what_callbacks_leave),
         cmocka_unit_test(test_no_nesting), cmocka_unit_test(test_nested_calls),
+        cmocka_unit_test(test_fork),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
