@@ -2,6 +2,7 @@
 """No line of the documents, of C or of Python is longer than 130 characters: check_lines.py SOURCE-ROOT
 
 Tables, code blocks and links that are longer by themselves may be, and so may numbers that a script made (tests/golden).
+And the lines of a comment in the public headers begin alike, which wrapping by hand or by clang-format may break.
 """
 import pathlib
 import re
@@ -38,9 +39,22 @@ def long_lines(root):
             yield from ((source, number) for number, line in enumerate(lines, 1) if len(line) > LIMIT)
 
 
+def crooked_lines(root):
+    """Lines of a header's comment of a function or struct that begin with ` * ` where others have ` *  `."""
+    for header in sorted((root / "include").rglob("*.h")):
+        text = header.read_text(encoding="utf-8")
+        for comment in re.finditer(r"/\*\*(?!<).*?\*/", text, flags=re.S):
+            lines = comment.group().split("\n")[1:]
+            if any(re.match(r" *\*  \S", line) for line in lines) and "@defgroup" not in comment.group():
+                first = text.count("\n", 0, comment.start()) + 2
+                yield from ((header, first + i) for i, line in enumerate(lines) if re.match(r" *\* [^ */]", line))
+
+
 def main():
     root = pathlib.Path(sys.argv[1])
     bad = [f"{path.relative_to(root)}:{number}: longer than {LIMIT} characters" for path, number in long_lines(root)]
+    bad += [f"{path.relative_to(root)}:{number}: begins otherwise than the other lines of its comment"
+            for path, number in crooked_lines(root)]
     print("\n".join(bad))
     return 1 if bad else 0
 
