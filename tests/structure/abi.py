@@ -3,8 +3,10 @@
 
 abi.py pins INCLUDE FIRST COMPILER...      prints pins.inc: sizes, offsets, types, values, prototypes (64-bit machine).
                                            FIRST is the pins.inc whose smallest sizes are kept, or - for none
+abi.py i386 INCLUDE COMPILER...            prints pins-i386.inc: sizes and offsets as they are there, on any machine
 abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is that of before, or - for none
-abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run
+abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run; pins-i386.inc
+                                           is read from the same folder
 abi.py stub INCLUDE COMPILER...            prints C that defines every function; its types are those of the library
 abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
                                            since OLD, so that abidiff finds what else has changed
@@ -203,6 +205,85 @@ def pins(include, first, compiler):
             sys.exit(1)
 
 
+# Sizes on i386, where nothing is aligned to more than 4 bytes.
+SIZES_I386 = {"size_t": 4, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8, "uint64_t": 8, "double": 8, "char": 1}
+
+
+def size_i386(api, kind):
+    array = re.fullmatch(r"(.*?)\[(\d+)\]", kind)
+    if array:
+        return size_i386(api, array.group(1)) * int(array.group(2))
+    if "*" in kind:
+        return 4
+    name = kind.replace("const ", "").replace("struct ", "").strip()
+    if name in api.types:
+        return size_i386(api, api.types[name])
+    if name in api.structs:
+        return sum(size_i386(api, part) for _, part in api.structs[name])
+    if name not in SIZES_I386:
+        fail(f"size of '{kind}' on i386?")
+    return SIZES_I386[name]
+
+
+def layouts_i386(api):
+    """For each struct its size and its members' (offset, size): as all sizes are multiples of the largest alignment, they
+    follow one another."""
+    found = {}
+    for name, members in api.structs.items():
+        at, places = 0, {}
+        for member, kind in members:
+            places[member] = (at, size_i386(api, kind))
+            at += places[member][1]
+        if at % 4 != 0 or any(offset % 4 != 0 for offset, size in places.values()):
+            fail(f"{name} has bytes without a name on i386")
+        found[name] = (at, places)
+    return found
+
+
+def pins_i386(include, compiler):
+    api = Interface(include, compiler)
+    print("/*\n * Sizes and offsets that programs were compiled with on i386; written by renew-abi.sh, from the types. The\n"
+          " * compiler of that machine agrees (abi.py check), and x86-64 sees what changes there alone.\n */")
+    for name, (size, places) in layouts_i386(api).items():
+        print(f"{'GROWS' if name in api.sized() else 'FIXED'}({name}, {size})")
+        for member, (offset, bytes_) in places.items():
+            print(f"    MEMBER({name}, {member}, {offset}, {bytes_})")
+
+
+def broken_i386(text, now):
+    """What programs on i386 would not find where it was."""
+    bad, layouts, sizes = [], layouts_i386(now), {}
+    for kind, name, size in re.findall(r"^(GROWS|FIXED)\((\w+), (\d+)\)$", text, flags=re.M):
+        sizes[name] = int(size)
+        there = layouts.get(name, (0, {}))[0]
+        if there < sizes[name] or (kind == "FIXED" and there != sizes[name]):
+            bad.append(f"{name} has {there} bytes on i386, not {size}")
+    pinned = set()
+    for name, member, offset, size in re.findall(r"^ +MEMBER\((\w+), (\w+), (\d+), (\d+)\)$", text, flags=re.M):
+        pinned.add((name, member))
+        there = layouts.get(name, (0, {}))[1].get(member)
+        if there != (int(offset), int(size)):
+            bad.append(f"{name}.{member} is at {there[0]} with {there[1]} bytes on i386, not at {offset} with {size}" if there
+                       else f"{name}.{member} is gone")
+    bad += [f"{name}.{member} is new, and not at the end on i386" for name in sizes if name in layouts
+            for member, (offset, _) in layouts[name][1].items() if (name, member) not in pinned and offset < sizes[name]]
+    return bad
+
+
+CHECKS_I386 = r"""
+#ifdef __i386__
+#define GROWS(name, bytes) _Static_assert(sizeof(name) >= (bytes), #name " has become smaller");
+#define FIXED(name, bytes) _Static_assert(sizeof(name) == (bytes), #name " has another size");
+#define MEMBER(name, member, offset, bytes) \
+    _Static_assert(offsetof(name, member) == (offset) && sizeof(((name *)0)->member) == (bytes), \
+                   #name "." #member " has moved");
+#else
+#define GROWS(...)
+#define FIXED(...)
+#define MEMBER(...)
+#endif
+"""
+
 CHECKS = r"""
 #define SAME(a, b) __builtin_types_compatible_p(a, b)
 #define WIDE (sizeof(void *) == 8)
@@ -227,11 +308,12 @@ def parameters(arguments):
 
 def changed_arguments(old, new):
     """What types do not show when programs are compiled on one machine: that arguments of one type changed places, which
-    their names tell, with or without new names; and types that are one on machines of 64 bits alone."""
+    their names tell, with or without new names; and types that are spelled otherwise, such as those that are one on machines
+    of 64 bits alone."""
     if len(old) != len(new):
         return None
     for (name, kind), (other, now) in zip(old, new):
-        if ("size_t" in kind) != ("size_t" in now):
+        if kind != now and "(*)" not in kind + now:
             return f"the argument {name} is {now}, not {kind}"
         if name != other and [other_kind for _, other_kind in old].count(kind) > 1:
             return "arguments of one type in another order, or with other names: " + \
@@ -252,14 +334,16 @@ def broken_words(text, now):
     for name, member, kind in re.findall(r"^ +MEMBER\((\w+), (\w+), \d+, \d+, (.*)\)$", text, flags=re.M):
         other = members.get((name, member), kind)
         said = changed_arguments(arguments_of(kind), arguments_of(other))
-        if not said and not arguments_of(kind) and ("size_t" in kind) != ("size_t" in other):
+        if not said and not arguments_of(kind) and kind != other:
             said = f"{other}, not {kind}"
         bad += [f"{name}.{member}: {said}"] * bool(said)
     for name, kind in re.findall(r"^TYPE\((\w+), (.*)\)$", text, flags=re.M):
         said = changed_arguments(arguments_of(kind), arguments_of(now.types.get(name, kind)))
         bad += [f"{name}: {said}"] * bool(said)
-    for name, arguments in re.findall(r"^FUNCTION\([^()]*?, (xsm_\w+), (\(.*\))\)$", text, flags=re.M):
+    for result, name, arguments in re.findall(r"^FUNCTION\(([^()]*?), (xsm_\w+), (\(.*\))\)$", text, flags=re.M):
         if name in now.functions:
+            if now.functions[name][0] != result:
+                bad.append(f"{name}() returns {now.functions[name][0]}, not {result}")
             said = changed_arguments(parameters(arguments), parameters(now.functions[name][1]))
             bad += [f"{name}(): {said}"] * bool(said)
     for name, old in re.findall(r"^COPIED\((\w+), (.*)\)$", text, flags=re.M):
@@ -284,6 +368,10 @@ def check(path, include, compiler):
     bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
                                               *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
     bad += broken_words(text, now)
+    narrow = (path.parent / "pins-i386.inc").read_text()
+    bad += broken_i386(narrow, now)
+    bad += re.findall(r"error: (.*)", compiled(compiler, include, includes(include) + CHECKS_I386 + narrow, "-fsyntax-only",
+                                               "-w").stderr)
     sizes = dict(re.findall(r"^GROWS\((\w+), \d+, (\d+)\)", text, flags=re.M))
     pinned = set(re.findall(r"^ +MEMBER\((\w+), (\w+)", text, flags=re.M))
     # A member that is new lies behind the old ones, not in a hole between them.
@@ -462,7 +550,8 @@ def main():
     elif command == "trim":
         trim(place, rest[0])
     else:
-        {"stub": stub, "symbols": symbols, "starts": starts, "json": description}[command](place.resolve(), rest)
+        {"stub": stub, "i386": pins_i386, "symbols": symbols, "starts": starts,
+         "json": description}[command](place.resolve(), rest)
     return 0
 
 

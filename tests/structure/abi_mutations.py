@@ -201,11 +201,21 @@ BROKEN = [
     ("a function not exported", "xsm_model_features", edit(r"^ *xsm_model_features;\n", "", "lib/xsoftmax.map")),
     ("another version node", "XSOFTMAX_0", edit(r"^XSOFTMAX_0 ", "XSOFTMAX_0_1 ", "lib/xsoftmax.map")),
     ("a symbol in the node of another tier", "xsm_prefetch", move("xsm_prefetch", "XSOFTMAX_EXT_1", "XSOFTMAX_0")),
-    ("a symbol in the node of a tier that promises less", "xsm_struct_init", move("xsm_struct_init", "XSOFTMAX_0", "XSOFTMAX_EXT_1")),
-    ("a core symbol in the experimental node", "xsm_trainer_run", move("xsm_trainer_run", "XSOFTMAX_0", "XSOFTMAX_EXPERIMENTAL")),
+    ("a symbol in the node of a tier that promises less", "xsm_struct_init",
+     move("xsm_struct_init", "XSOFTMAX_0", "XSOFTMAX_EXT_1")),
+    ("a core symbol in the experimental node", "xsm_trainer_run",
+     move("xsm_trainer_run", "XSOFTMAX_0", "XSOFTMAX_EXPERIMENTAL")),
     ("the node of ext renumbered", "XSOFTMAX_EXT_1", edit(r"^XSOFTMAX_EXT_1 ", "XSOFTMAX_EXT_2 ", "lib/xsoftmax.map")),
     ("the ABI number of ext", "XSM_EXT_ABI_VERSION", edit(r"define XSM_EXT_ABI_VERSION 1", "define XSM_EXT_ABI_VERSION 2")),
     ("a wider argument", "xsm_model_new_linear", argument("xsm_model_new_linear", retype("classes", "uint32_t", "uint64_t"))),
+    ("an argument of another width with 32 bits", "xsm_dataset_select",
+     argument("xsm_dataset_select", retype("count", "uint64_t", "size_t"))),
+    ("a pointer to numbers of another width with 32 bits", "xsm_dataset_select",
+     argument("xsm_dataset_select", retype("rows", "uint64_t", "size_t"))),
+    ("a result of another width with 32 bits", "xsm_estimator_get",
+     edit(r"XSM_API size_t xsm_estimator_get\(", "XSM_API uint64_t xsm_estimator_get(")),
+    ("a struct that is longer with 32 bits alone", "xsm_index_search",
+     member("xsm_index_search", retype("stride", "size_t", "uint64_t"))),
     ("an argument added", "xsm_model_save", argument("xsm_model_save", last("uint32_t later"))),
     ("an argument removed", "xsm_dataset_shuffle", argument("xsm_dataset_shuffle", remove("seed"))),
     ("arguments of two types swapped", "xsm_trainer_new", argument("xsm_trainer_new", swap("estimator", "optimizer"))),
@@ -297,6 +307,7 @@ def main():
         base = pathlib.Path(folder)
         status, output = command(sys.executable, HERE / "abi.py", "pins", ROOT / "include", "-", "gcc")
         (base / "pins.inc").write_text(output)
+        (base / "pins-i386.inc").write_text(command(sys.executable, HERE / "abi.py", "i386", ROOT / "include", "gcc")[1])
         status = status or command("sh", HERE / "check-abi.sh", "--write", "--baseline", base / "base.abi")[0]
         if status != 0:
             print("the interface of today cannot be described:\n" + output)

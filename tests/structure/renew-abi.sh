@@ -22,6 +22,7 @@ if grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANGELOG.md"; then
     abi check "$pins" "$root/include" gcc && sh "$here/check-abi.sh" && sh "$here/check-abi.sh" --words || exit 1
 fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
+abi i386 "$root/include" gcc >"$work/pins-i386.inc" || { cat "$work/pins-i386.inc"; exit 1; }
 abi first "$root/include" "$first" gcc >"$work/first.h" || exit 1
 abi starts "$root/include" gcc >"$work/starts.inc" || { cat "$work/starts.inc"; exit 1; }
 abi symbols "$root/include" gcc >"$work/symbols.txt" && abi map "$work/symbols.txt" "$root/include" >"$work/xsoftmax.map" &&
@@ -40,6 +41,7 @@ put() {
 check=
 [ "${1-}" != --check ] || check=yes
 put pins.inc "$here/abi/pins.inc"
+put pins-i386.inc "$here/abi/pins-i386.inc"
 put first.h "$root/lib/base/first.h"
 put starts.inc "$root/lib/base/starts.inc"
 put symbols.txt "$here/symbols.txt"
