@@ -8,4 +8,4 @@ set ylabel "minus the one-vs-each bound of an example"
 set logscale y
 set format x "%.0s%c"
 unset key
-plot file("-bound") using 1:(-$2) with lines linetype 2 notitle
+plot file("-bound") using 1:(-$2) with lines linecolor rgb orange notitle
