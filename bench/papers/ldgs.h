@@ -33,6 +33,17 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
  * ("name=value,..."). Times of the searching estimators include the upkeep of the indexes. (ldgs_time.c) */
 void ldgs_time(const papers *p, report *r, const ldgs_shape *s, uint32_t blocks, const char *options);
 
+/* A way to retrieve classes: its title, and the options of `mips` or `decomp-mips` ("name=value,..."). */
+typedef struct ldgs_way {
+    const char *title, *estimator, *options;
+} ldgs_way;
+
+/* Adds to a report what ways of retrieving classes find for the cross-entropy of one model: by how much log Z is too
+ * small, the classes that are listed, and the time of a step of ten rows with the upkeep of the indexes. Rows of the
+ * table begin with `prefix`. (ldgs_retrieval.c) */
+void ldgs_retrieve(const papers *p, report *r, const char *prefix, xsm_model *model, const xsm_dataset *rows,
+                   const ldgs_way *ways, size_t count);
+
 /* Settings shared by the learning of all methods. */
 typedef struct ldgs_learning {
     report *table;

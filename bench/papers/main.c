@@ -33,6 +33,8 @@ static const figure figures[] = {
      false},
     {"ldgs_equal_time", "Yen et al. 2018, Figure 1: accuracy against time at 672 thousand classes",
      figure_ldgs_equal_time, true, false},
+    {"ldgs_retrieval", "Yen et al. 2018, section 4: classes retrieved until a bound on Z says stop, on real sets",
+     figure_ldgs_retrieval, true, true},
     {"ldgs_multiclass", "Yen et al. 2018, Figure 1 on faces of that form: accuracy by epoch and by time",
      figure_ldgs_multiclass, false, false},
     {"ldgs_multilabel", "Yen et al. 2018, Figure 2: documents with several labels, by epoch and by time",
@@ -70,8 +72,9 @@ static _Noreturn void usage(const char *what, const char *which)
 {
     fprintf(stderr,
             "papers: %s '%s'; there are --json, --quick, --threads N, --folder FOLDER, --list, for "
-            "adversarial_curves, estimators_time and ldgs_multilabel --sets NAME,..., for adversarial_curves, "
-            "estimators_time and ldgs_equal_time --only METHOD,..., --budget SECONDS, --scale N, --processor, and\n",
+            "adversarial_curves, estimators_time, ldgs_multilabel and ldgs_retrieval --sets NAME,..., for "
+            "adversarial_curves, estimators_time, ldgs_equal_time and ldgs_retrieval --only METHOD,..., "
+            "--budget SECONDS, --scale N, --processor, and\n",
             what, which);
     list(stderr);
     exit(2);
@@ -178,10 +181,10 @@ static arguments read_arguments(int argc, char **argv)
         has_sets |= a.wanted[i] && figures[i].has_sets;
     }
     if (racing && !races) {
-        usage("only adversarial_curves, estimators_time and ldgs_equal_time take", racing);
+        usage("only adversarial_curves, estimators_time, ldgs_equal_time and ldgs_retrieval take", racing);
     }
     if (choosing && !has_sets) {
-        usage("only adversarial_curves, estimators_time and ldgs_multilabel take", choosing);
+        usage("only adversarial_curves, estimators_time, ldgs_multilabel and ldgs_retrieval take", choosing);
     }
     return a;
 }

@@ -84,6 +84,7 @@ void figure_umax_rates(const papers *p);
 void figure_umax_start(const papers *p);
 void figure_ldgs_steps(const papers *p);
 void figure_ldgs_equal_time(const papers *p);
+void figure_ldgs_retrieval(const papers *p);
 void figure_ldgs_multiclass(const papers *p);
 void figure_ldgs_multilabel(const papers *p);
 void figure_umax_optimum(const papers *p);

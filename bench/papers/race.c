@@ -129,7 +129,7 @@ static void set_estimator(const racer *r, const char *name, const char *value, v
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer)
 {
     xsm_error err = XSM_ERROR_INIT;
-    racer r = {m, optimizer, NULL, 0, 0};
+    racer r = {.method = m, .optimizer = optimizer};
     each_option(&r, make_sampler, (void *)(uintptr_t)p);
     if (r.sampler) {
         double start = race_clock(p);
@@ -148,7 +148,6 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
               double seconds, int points, bool steps_alone)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_progress progress = XSM_PROGRESS_INIT;
     xsm_model *model = NULL;
@@ -157,8 +156,17 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     xsm_trainer *trainer = NULL;
     race r = {.count = 0};
     stop when = {p, 0, 0};
-    shape.bias = 1;
-    papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
+    if (who->hidden > 0) {
+        xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+        layer.bias = 1;
+        papers_check(
+            xsm_model_new_embedding(p->context, data->features, who->hidden, data->classes, &layer, &model, &err),
+            &err);
+    } else {
+        xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+        shape.bias = 1;
+        papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
+    }
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     papers_check(xsm_model_parameters(model, &parameters, &err), &err);
     for (uint32_t k = 0; k < data->classes; k++) {
@@ -205,7 +213,11 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);
-    xsm_model_free(model);
+    if (who->keep && !r.diverged) {
+        r.model = model;
+    } else {
+        xsm_model_free(model);
+    }
     return r;
 }
 

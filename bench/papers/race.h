@@ -13,6 +13,7 @@ typedef struct race {
     double epochs; /* completed at the end */
     size_t count;  /* number of points, in the order of time */
     double seconds[RACE_POINTS], log_loss[RACE_POINTS], accuracy[RACE_POINTS];
+    xsm_model *model; /* at the end, if the racer keeps it, else NULL; the caller frees it */
 } race;
 
 /* A tenth of a set's training rows at random, at most 2,000, to choose settings on; they are removed from the training
@@ -28,6 +29,8 @@ typedef struct racer {
     xsm_sampler *sampler; /* NULL: the method has none */
     double fit;           /* seconds of race_clock() */
     double bias;          /* initial biases; 0 except for NCE, whose scores are to be log-probabilities */
+    uint32_t hidden;      /* 0: a linear model; else an embedding model with vectors of that many numbers */
+    bool keep;            /* the model */
 } racer;
 
 /* Seconds of a clock, or of processor time of all threads, according to the settings. */
