@@ -2,21 +2,27 @@
 #include "train.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *const cli_choose_measures[] = {"auto", "log-loss", "precision", "ndcg", NULL};
 
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
-    cli_buffer eta, ridge;
+    cli_buffer eta, ridge, seconds;
     (void)user;
-    if (progress->eta > 0) {
-        cli_note("choosing: run %llu, %s with eta %s, ridge %s", (unsigned long long)progress->trial,
-                 progress->estimator, cli_real(progress->eta, &eta), cli_real(progress->ridge, &ridge));
+    char *left = progress->left > 0 ? cli_format("; at most %s left", cli_seconds(progress->left, &seconds))
+                                    : cli_format("%s", "");
+    if (strcmp(progress->estimator, cli_method_words[0]) == 0) {
+        cli_note("choosing: run %llu, %s%s", (unsigned long long)progress->trial, progress->estimator, left);
+    } else if (progress->eta > 0) {
+        cli_note("choosing: run %llu, %s with eta %s, ridge %s%s", (unsigned long long)progress->trial,
+                 progress->estimator, cli_real(progress->eta, &eta), cli_real(progress->ridge, &ridge), left);
     } else {
-        cli_note("choosing: run %llu, %s by lbfgs with ridge %s", (unsigned long long)progress->trial,
-                 progress->estimator, cli_real(progress->ridge, &ridge));
+        cli_note("choosing: run %llu, %s by lbfgs with ridge %s%s", (unsigned long long)progress->trial,
+                 progress->estimator, cli_real(progress->ridge, &ridge), left);
     }
+    free(left);
     return cli_stop_requested();
 }
 
@@ -24,8 +30,13 @@ static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 static int apply_choice(cli_run *r)
 {
     cli_buffer number;
+    if (r->chosen.label_tree) {
+        r->method = 0;
+        r->tree = *r->chosen.label_tree;
+        return r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
+    }
     r->estimator = xsm_choice_estimator(r->choice);
-    r->estimator_name = cli_estimator_info(r->estimator).name;
+    r->estimator_name = r->chosen.method;
     r->optimizer_name = r->chosen.optimizer;
     r->hidden.size = r->chosen.hidden ? r->chosen.hidden : r->hidden.size;
     int code = r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
@@ -86,6 +97,7 @@ int cli_choose(cli_run *r)
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
      * features. */
     options.embedding = !r->estimator && !r->warm_path && r->score <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
+    options.label_tree = !r->estimator && r->trees_open;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;
     r->began = cli_clock();
@@ -119,10 +131,11 @@ void cli_choose_json(cli_json *json, const cli_run *r)
         cli_json_text(json, NULL, r->why[i]);
     }
     cli_json_close_list(json);
+    cli_json_text(json, "method", r->chosen.method);
     cli_json_text(json, "optimizer", r->chosen.optimizer);
     cli_json_text(json, "transform", r->chosen.transform);
     cli_json_real(json, "ridge", r->chosen.ridge);
-    cli_json_real(json, "factor", r->full ? (double)NAN : r->chosen.factor);
+    cli_json_real(json, "factor", r->full || r->chosen.label_tree ? (double)NAN : r->chosen.factor);
     cli_json_real(json, "pairs", r->chosen.pairs);
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
@@ -140,11 +153,13 @@ void cli_choose_json(cli_json *json, const cli_run *r)
         cli_json_real(json, "eta", trial.eta > 0 ? trial.eta : (double)NAN);
         cli_json_real(json, "ridge", trial.ridge);
         cli_json_whole(json, "hidden", trial.hidden);
+        cli_json_whole(json, "trees", trial.label_tree ? (uint64_t)trial.label_tree->trees : 0);
         cli_json_whole(json, "rows", trial.rows);
         cli_json_whole(json, "epochs", trial.epochs);
         cli_json_whole(json, "best_epoch", trial.best_epoch);
         cli_json_real(json, "loss", trial.loss);
         cli_json_real(json, "precision", trial.precision);
+        cli_json_real(json, "seconds", trial.seconds);
         cli_json_close(json);
     }
     cli_json_close_list(json);

@@ -24,11 +24,19 @@ static void say_method(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
     const xsm_estimator *e = xsm_choice_estimator(r->choice);
-    const xsm_estimator_info about = cli_estimator_info(e);
-    const char *sampler = cli_sampler_name(about.sampler);
     xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
     (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
     char m[32] = "", shared[8] = "";
+    if (chosen->label_tree) {
+        fprintf(out, "label-tree, %llu tree%s:", (unsigned long long)chosen->label_tree->trees,
+                chosen->label_tree->trees == 1 ? "" : "s");
+        say_count(out, rows.rows, "row", "rows");
+        fputs(" and", out);
+        say_count(out, rows.classes, "class", "classes");
+        return;
+    }
+    const xsm_estimator_info about = cli_estimator_info(e);
+    const char *sampler = cli_sampler_name(about.sampler);
     fputs(about.name, out);
     if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !chosen->exact) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
@@ -62,7 +70,11 @@ static void say_numbers(FILE *out, const cli_run *r)
     const xsm_choice_info *chosen = &r->chosen;
     cli_buffer number;
     if (chosen->transform) {
-        fprintf(out, "rows by %s, ", chosen->transform);
+        fprintf(out, "rows by %s%s", chosen->transform, chosen->label_tree ? "" : ", ");
+    }
+    if (chosen->label_tree) {
+        fputs(chosen->transform ? "" : "rows as they are", out);
+        return;
     }
     if (strcmp(chosen->optimizer, "lbfgs") == 0) {
         fprintf(out, "ridge %s, at most %llu iterations", cli_real(chosen->ridge, &number),

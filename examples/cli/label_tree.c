@@ -29,7 +29,7 @@ static const char *stranger(const cli_run *r)
         {r->schedule_text != NULL, "schedule"},
         {r->batch > 0, "batch"},
         {r->order >= 0, "order"},
-        {r->time_budget > 0, "time-budget"},
+        {r->method >= 0 && r->time_budget > 0, "time-budget"}, /* a choice keeps within it */
         {r->history_path != NULL, "history"},
         {r->checkpoint_path != NULL, "checkpoint"},
         {r->resume_path != NULL, "resume"},
@@ -41,6 +41,11 @@ static const char *stranger(const cli_run *r)
         }
     }
     return cli_hidden_companion(&r->hidden);
+}
+
+int cli_label_tree_open(const cli_run *r)
+{
+    return !stranger(r);
 }
 
 /* One --set KEY=VALUE. */

@@ -74,6 +74,7 @@ typedef struct cli_run {
     int method;                        /* of --method; -1: an estimator trains */
     xsm_label_tree_options tree;       /* of a label tree */
     xsm_label_tree_result tree_result; /* the same */
+    int trees_open;                    /* no flag was given that means nothing to a label tree */
     double time_budget;                /* seconds; 0 = none */
     double pairs;                      /* their strength; 0: no pairs; < 0: not given */
     int full;                          /* all rows at once: lbfgs */
@@ -156,6 +157,8 @@ int cli_dry_run(const cli_run *run);
 
 /* --method label-tree (label_tree.c): in place of estimator, model and training. */
 int cli_label_tree_prepare(cli_run *run);
+/* Whether the choice may come to a label tree, by the flags as they were given. */
+int cli_label_tree_open(const cli_run *run);
 int cli_label_tree_run(cli_run *run);
 void cli_label_tree_report(const cli_run *run);
 void cli_label_tree_json(cli_json *json, const cli_run *run);

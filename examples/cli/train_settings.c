@@ -211,6 +211,7 @@ int cli_train_prepare(cli_run *r)
             return refused;
         }
     }
+    r->trees_open = cli_label_tree_open(r);
     const char *hidden = r->hidden.size ? "hidden" : cli_hidden_companion(&r->hidden);
     const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->score >= 0 ? "score" : NULL;
     if (r->warm_path && models) {

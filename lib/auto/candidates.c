@@ -1,12 +1,15 @@
 /*
- * What xsm_choose() compares: estimators with their options, optimizers and kinds of models that the numbers of rows,
- * features and classes allow, and the work of each.
+ * What xsm_choose() compares: the portfolio, a table of methods with their options, each with the counts of rows,
+ * features, classes and labels that it is for; and the work of each.
  */
 #include "auto/choose.h"
 #include "base/order.h"
 #include "methods/registry.h"
 #include "train/fit.h"
 
+#include <xsoftmax/ext/label_tree.h>
+
+#include <math.h>
 #include <string.h>
 
 /* Work is counted in multiplications, as exactly as a single number can. A sampled class must be read from memory,
@@ -21,8 +24,15 @@
 #define VECTOR_COST 10.0
 #define SHARED_COST 0.45
 #define SCORE_COST 0.1
-/* A pass over all rows and classes is cheap up to this work, or up to so many classes. */
+/* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
+#define TREE_COST 130.0
+#define LEAF_COST 2.0
+/* The most labels of a leaf by default, and of a tree without inner nodes. */
+enum { TREE_LEAF = 100, FLAT_CLASSES = 4096 };
+/* A pass over all rows and classes is cheap up to this work, or up to so many classes. So quick that a label tree,
+ * which leaves most classes out to save time, has nothing to save, up to that. */
 #define CHEAP 6e9
+#define QUICK 1.6e9
 enum { FEW_CLASSES = 100 };
 /* lbfgs needs dozens of passes a trial, so it is tried only up to so many multiplications a pass, and so many
  * weights. */
@@ -30,6 +40,14 @@ enum { FEW_CLASSES = 100 };
 #define FIT_WEIGHTS 2e6
 /* The length of an embedding model's vectors: wide ones if rows have many features. */
 enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
+/* Beside label trees, methods that sample classes are tried where a class has so many labels in the mean: with
+ * EPOCHS_VECTOR its vector has some thirty steps as the right one then. */
+#define TAUGHT 8.0
+/* The run's epochs at most, by kind of candidate method. For exact ones those of the best trial plus EPOCHS_MORE: a
+ * trial's rate is still high at its best epoch, but falls to its end in the run, which also has more rows. For an
+ * embedding model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A
+ * single pass favours rates with which the run overfits. */
+enum { EPOCHS_CHEAP = 10, EPOCHS_LARGE = 5, EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
 /* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at. */
 typedef struct batching {
     uint64_t steps, most;
@@ -37,8 +55,6 @@ typedef struct batching {
 } batching;
 static const batching of_vectors = {1000, 128, 0.004}, of_exact = {100, 64, 4};
 enum { BATCH_LEAST = 8 };
-
-typedef const char *const settings[][2];
 
 /* The work of an example for a candidate method whose estimator is bound. */
 static double cost(const xsmi_chooser *c, const xsmi_candidate *candidate)
@@ -56,7 +72,7 @@ static double cost(const xsmi_chooser *c, const xsmi_candidate *candidate)
 
 double xsmi_candidates_judging(const xsmi_chooser *c)
 {
-    const uint32_t hidden = c->candidates[0].hidden;
+    const uint32_t hidden = c->stepped->hidden;
     return (double)c->train->classes * (hidden ? hidden * SCORE_COST : (c->survey.nonzeros + OVERHEAD) * EXACT_COST);
 }
 
@@ -101,50 +117,101 @@ static xsm_status measure(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error 
     return status;
 }
 
-/* Adds a candidate method: one of the library's estimators with these options, or of the caller's. */
-static xsm_status add(xsmi_chooser *c, xsmi_candidate start, const char *name, settings set, xsm_error *err)
+/* -- the portfolio ------------------------------------------------------------------------------------------------- */
+
+/* How a line's numbers are searched. */
+typedef enum way {
+    AS_IT_IS, /* it has none */
+    BY_RATE,  /* the learning rate, then for exact ones the L2 penalty (ridge) */
+    BESIDE,   /* one trial, at a rate that follows from that of the line before it */
+    AT_ONCE   /* lbfgs: the ridge */
+} way;
+
+/* How many labels rows have. */
+typedef enum of_rows { ONE = 1, SEVERAL = 2, ANY = ONE | SEVERAL } of_rows;
+
+enum { SETTINGS = 3 };
+
+/* A line of the portfolio: a method with its options. */
+typedef struct line {
+    const char *method; /* an estimator, or XSMI_LABEL_TREE */
+    of_rows labels;
+    bool (*applies)(
+        const xsmi_chooser *c); /* by the numbers of rows, features, classes and labels, and what is given */
+    way way;
+    const batching *batching; /* NULL: single rows */
+    uint32_t hidden, wide;   /* length of an embedding model's vectors, and where rows have many features; 0 = linear */
+    uint64_t epochs, passes; /* the most of the run and of a trial; 0: by whether every class is scored */
+    const char *options[SETTINGS][2];
+} line;
+
+/* The multiplications of a pass over all rows and classes. */
+static double pass_of(const xsmi_chooser *c)
 {
-    const char *given = c->options.optimizer;
-    xsmi_candidate *candidate = &c->candidates[c->candidate_count];
-    *candidate = start;
-    candidate->optimizer = candidate->full        ? "lbfgs"
-                           : given                ? given
-                           : candidate->optimizer ? candidate->optimizer
-                                                  : "sgd";
-    candidate->batch = c->run.batch ? c->run.batch : candidate->batch ? candidate->batch : 1;
-    candidate->ridge = c->ridge >= 0 ? c->ridge : name ? 0 : candidate->estimator->common.ridge;
-    if (name) {
-        XSMI_TRY(xsm_estimator_new(c->runner.context, name, &candidate->estimator, err));
-        candidate->own = true;
-    }
-    c->candidate_count++;
-    for (size_t i = 0; set && set[i][0]; i++) {
-        XSMI_TRY(xsm_estimator_set(candidate->estimator, set[i][0], set[i][1], err));
-    }
-    if (candidate->own) {
-        XSMI_TRY(xsm_estimator_set_number(candidate->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
-    }
-    return measure(c, candidate, err);
+    return (double)c->train->rows * (double)c->train->classes * (c->survey.nonzeros + OVERHEAD);
 }
 
-/* A candidate method with adagrad in batches: a power of two that leaves a pass enough steps. */
-static xsmi_candidate by_adagrad(const xsmi_chooser *c, const batching *b)
+/* Whether every class can be scored for every row. */
+static bool scores_all(const xsmi_chooser *c)
 {
-    xsmi_candidate candidate = {.optimizer = "adagrad", .batch = c->run.batch ? c->run.batch : BATCH_LEAST};
-    while (!c->run.batch && candidate.batch < b->most && 2 * candidate.batch * b->steps <= c->train->rows) {
-        candidate.batch *= 2;
-    }
-    candidate.initial = b->initial;
-    return candidate;
+    return EXACT_COST * pass_of(c) <= CHEAP || c->train->classes <= FEW_CLASSES;
+}
+
+/* Whether settings of steps are given: they are meant for steps on linear scores. */
+static bool steps_given(const xsmi_chooser *c)
+{
+    return c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
+}
+
+static bool tries_trees(const xsmi_chooser *c)
+{
+    const xsm_dataset *d = c->train;
+    return c->options.label_tree && d->sparse && d->features > 0 && EXACT_COST * pass_of(c) > QUICK &&
+           d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) && c->ridge < 0;
+}
+
+/* A single node over all classes: exact one-vs-rest. */
+static bool tries_flat_trees(const xsmi_chooser *c)
+{
+    return tries_trees(c) && !scores_all(c) && c->train->classes > TREE_LEAF && c->train->classes <= FLAT_CLASSES;
 }
 
 /* Whether embedding models may be tried. They are trained by adagrad, which supports no L2 penalty (ridge); a given
  * learning rate is meant for steps on linear scores (logits). */
-static bool tries_vectors(const xsmi_chooser *c)
+static bool takes_vectors(const xsmi_chooser *c)
 {
     const char *optimizer = c->options.optimizer;
-    return c->options.embedding && c->train->sparse && (!optimizer || strcmp(optimizer, "adagrad") == 0) &&
-           !(c->ridge > 0) && !(c->run.eta > 0);
+    return !scores_all(c) && c->options.embedding && c->train->sparse &&
+           (!optimizer || strcmp(optimizer, "adagrad") == 0) && !(c->ridge > 0) && !(c->run.eta > 0);
+}
+
+/* Whether classes have labels enough to train their weights or vectors from a few steps each; else label trees, if they
+ * may be tried and there is no budget that they might exceed, are tried alone. */
+static bool is_taught(const xsmi_chooser *c)
+{
+    const double labels = (double)c->train->counted.labels, classes = (double)c->train->classes;
+    return labels >= TAUGHT * classes || !tries_trees(c) || c->options.seconds > 0;
+}
+
+static bool tries_vectors(const xsmi_chooser *c)
+{
+    return takes_vectors(c) && is_taught(c);
+}
+
+static bool tries_shared_vectors(const xsmi_chooser *c)
+{
+    return tries_vectors(c) && c->run.batch != 1;
+}
+
+/* Single rows cannot share classes, so they get fewer. */
+static bool tries_single_vectors(const xsmi_chooser *c)
+{
+    return tries_vectors(c) && c->run.batch == 1;
+}
+
+static bool samples(const xsmi_chooser *c)
+{
+    return !scores_all(c) && !takes_vectors(c) && is_taught(c);
 }
 
 /* Whether exact candidate methods with adagrad, in batches, may be tried. It supports no L2 penalty (ridge), and a
@@ -152,71 +219,139 @@ static bool tries_vectors(const xsmi_chooser *c)
  * more than single ones. */
 static bool tries_adagrad(const xsmi_chooser *c)
 {
-    return c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) && !(c->run.eta > 0) &&
-           c->run.batch != 1;
+    return scores_all(c) && c->train->classes > FEW_CLASSES && !c->options.optimizer && !(c->ridge > 0) &&
+           !(c->run.eta > 0) && c->run.batch != 1;
 }
 
 /* Whether lbfgs may be tried too: this build has it, and no batches, epochs or rates are given, by which steps would be
  * meant. */
-static bool tries_fit(const xsmi_chooser *c, double pass)
+static bool tries_fit(const xsmi_chooser *c)
 {
-    return !(c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule) &&
-           xsmi_fit_check(NULL) == XSM_OK && pass <= FIT_PASS &&
+    return scores_all(c) && !steps_given(c) && xsmi_fit_check(NULL) == XSM_OK && pass_of(c) <= FIT_PASS &&
            (double)c->train->classes * (double)c->train->features <= FIT_WEIGHTS;
 }
 
-/* `pass`: the multiplications of a pass over all rows and classes. */
-static xsm_status list_exact(xsmi_chooser *c, double pass, xsm_error *err)
+/* In the order of the trials: the cheapest first. A line that is searched BESIDE follows the line that it is beside. */
+static const line portfolio[] = {
+    {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}}},
+    {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}}},
+    {XSMI_LABEL_TREE, ANY, tries_flat_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"leaf", "4096"}}},
+    {"softmax", ONE, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
+    {"softmax", ONE, tries_adagrad, BESIDE, &of_exact, 0, 0, 0, 0, {{0}}},
+    {"softmax", ONE, tries_fit, AT_ONCE, NULL, 0, 0, 0, 0, {{0}}},
+    {"one-vs-all", SEVERAL, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
+    {"one-vs-all", SEVERAL, tries_adagrad, BESIDE, &of_exact, 0, 0, 0, 0, {{0}}},
+    {"softmax", SEVERAL, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
+    {"sampled-softmax",
+     ANY,
+     tries_shared_vectors,
+     BY_RATE,
+     &of_vectors,
+     VECTOR,
+     VECTOR_WIDE,
+     EPOCHS_VECTOR,
+     PASSES_VECTOR,
+     {{"negatives", "1000"}, {"sampler", "frequency"}, {"shared", "yes"}}},
+    {"sampled-softmax",
+     ANY,
+     tries_single_vectors,
+     BY_RATE,
+     &of_vectors,
+     VECTOR,
+     VECTOR,
+     EPOCHS_VECTOR,
+     PASSES_VECTOR,
+     {{"negatives", "100"}, {"sampler", "frequency"}}},
+    {"nce", ONE, samples, BY_RATE, NULL, 0, 0, 0, 0, {{"negatives", "20"}, {"sampler", "frequency"}}},
+    {"sampled-softmax", ANY, samples, BY_RATE, NULL, 0, 0, 0, 0, {{"negatives", "50"}, {"sampler", "frequency"}}},
+    {"one-vs-all-sampled", SEVERAL, samples, BY_RATE, NULL, 0, 0, 0, 0, {{"negatives", "50"}}},
+};
+
+/* -- candidates ---------------------------------------------------------------------------------------------------- */
+
+/* The batch of a line: a power of two that leaves a pass enough steps. */
+static uint64_t batch_of(const xsmi_chooser *c, const batching *b)
 {
-    const char *first = c->survey.several ? "one-vs-all" : "softmax";
-    XSMI_TRY(add(c, (xsmi_candidate){0}, first, NULL, err));
-    if (tries_adagrad(c)) {
-        xsmi_candidate candidate = by_adagrad(c, &of_exact);
-        candidate.follows = true;
-        XSMI_TRY(add(c, candidate, first, NULL, err));
+    uint64_t batch = BATCH_LEAST;
+    while (b && batch < b->most && 2 * batch * b->steps <= c->train->rows) {
+        batch *= 2;
     }
-    const bool fit = !c->survey.several && tries_fit(c, pass);
-    return c->survey.several || fit ? add(c, (xsmi_candidate){.full = fit}, "softmax", NULL, err) : XSM_OK;
+    return c->run.batch ? c->run.batch : b ? batch : 1;
 }
 
-static xsm_status list_vectors(xsmi_chooser *c, xsm_error *err)
+static xsm_status add_tree(xsmi_chooser *c, const line *from, xsmi_candidate *candidate, xsm_error *err)
 {
-    static settings alone = {{"negatives", "100"}, {"sampler", "frequency"}, {NULL, NULL}};
-    static settings shared = {{"negatives", "1000"}, {"sampler", "frequency"}, {"shared", "yes"}, {NULL, NULL}};
-    const bool single = c->run.batch == 1; /* single rows cannot share classes, so they get fewer */
-    xsmi_candidate candidate = by_adagrad(c, &of_vectors);
-    candidate.hidden = single || c->survey.nonzeros < WIDE_FEATURES ? VECTOR : VECTOR_WIDE;
-    return add(c, candidate, "sampled-softmax", single ? alone : shared, err);
+    xsm_label_tree_options *tree = &c->result->trees[c->candidate_count];
+    const double labels = (double)c->train->counted.labels / (double)c->train->rows;
+    *tree = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    for (size_t i = 0; i < SETTINGS && from->options[i][0]; i++) {
+        XSMI_TRY(xsm_label_tree_set(tree, from->options[i][0], from->options[i][1], err));
+    }
+    tree->seed = (int64_t)(c->run.seed & INT64_MAX);
+    candidate->kind = XSMI_KIND_TREE;
+    candidate->tree = tree;
+    candidate->epochs = candidate->passes = 1;
+    const double classes = (double)c->train->classes, leaf = fmin(classes, (double)tree->leaf);
+    candidate->work =
+        (double)tree->trees * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
+    c->candidate_count++;
+    return XSM_OK;
 }
 
-static xsm_status list_sampled(xsmi_chooser *c, xsm_error *err)
+/* Adds a line's candidate, or that of the caller's estimator. */
+static xsm_status add(xsmi_chooser *c, const line *from, xsm_estimator *given, xsm_error *err)
 {
-    static settings few = {{"negatives", "20"}, {"sampler", "frequency"}, {NULL, NULL}};
-    static settings more = {{"negatives", "50"}, {"sampler", "frequency"}, {NULL, NULL}};
-    static settings uniform = {{"negatives", "50"}, {NULL, NULL}};
-    if (c->survey.several) {
-        XSMI_TRY(add(c, (xsmi_candidate){0}, "sampled-softmax", more, err));
-        return add(c, (xsmi_candidate){0}, "one-vs-all-sampled", uniform, err);
+    xsmi_candidate *candidate = &c->candidates[c->candidate_count];
+    const char *optimizer = c->options.optimizer;
+    const bool full = from->way == AT_ONCE, wide = c->survey.nonzeros >= WIDE_FEATURES;
+    *candidate = (xsmi_candidate){.method = from->method, .follows = from->way == BESIDE, .full = full};
+    if (strcmp(from->method, XSMI_LABEL_TREE) == 0) {
+        return add_tree(c, from, candidate, err);
     }
-    XSMI_TRY(add(c, (xsmi_candidate){0}, "nce", few, err));
-    return add(c, (xsmi_candidate){0}, "sampled-softmax", more, err);
+    candidate->estimator = given;
+    candidate->optimizer = full ? "lbfgs" : optimizer ? optimizer : from->batching ? "adagrad" : "sgd";
+    candidate->initial = from->batching ? from->batching->initial : 0;
+    candidate->batch = batch_of(c, from->batching);
+    candidate->hidden = wide ? from->wide : from->hidden;
+    candidate->kind = candidate->hidden ? XSMI_KIND_EMBEDDING : XSMI_KIND_LINEAR;
+    candidate->ridge = c->ridge >= 0 ? c->ridge : given ? given->common.ridge : 0;
+    if (!given) {
+        XSMI_TRY(xsm_estimator_new(c->runner.context, from->method, &candidate->estimator, err));
+        candidate->own = true;
+    }
+    c->candidate_count++;
+    for (size_t i = 0; i < SETTINGS && from->options[i][0]; i++) {
+        XSMI_TRY(xsm_estimator_set(candidate->estimator, from->options[i][0], from->options[i][1], err));
+    }
+    if (candidate->own) {
+        XSMI_TRY(xsm_estimator_set_number(candidate->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
+    }
+    XSMI_TRY(measure(c, candidate, err));
+    const uint64_t own = from->epochs ? from->epochs : candidate->exact ? EPOCHS_CHEAP : EPOCHS_LARGE;
+    candidate->epochs = c->run.epochs ? c->run.epochs : own;
+    candidate->passes = from->passes ? XSMI_MIN(candidate->epochs, from->passes) : candidate->epochs;
+    return XSM_OK;
 }
 
 xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
 {
-    xsm_estimator *given = c->options.estimator;
     const bool lbfgs = c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
-    const double k = (double)c->train->classes, pass = (double)c->train->rows * k * (c->survey.nonzeros + OVERHEAD);
+    xsm_estimator *given = c->options.estimator;
+    const line single = {.method = given ? given->ops.name : "softmax", .way = lbfgs ? AT_ONCE : BY_RATE};
     if (lbfgs) {
         XSMI_TRY(xsmi_fit_check(err));
     }
-    if (given) {
-        return add(c, (xsmi_candidate){.estimator = given, .full = lbfgs}, NULL, NULL, err);
+    if (given || lbfgs) {
+        c->stepped = &c->candidates[0];
+        return add(c, &single, given, err);
     }
-    if (lbfgs) {
-        return add(c, (xsmi_candidate){.full = true}, "softmax", NULL, err);
+    for (size_t i = 0; i < sizeof portfolio / sizeof portfolio[0]; i++) {
+        if ((portfolio[i].labels & (c->survey.several ? SEVERAL : ONE)) && portfolio[i].applies(c)) {
+            XSMI_TRY(add(c, &portfolio[i], NULL, err));
+        }
     }
-    return EXACT_COST * pass <= CHEAP || k <= FEW_CLASSES ? list_exact(c, pass, err)
-           : tries_vectors(c)                             ? list_vectors(c, err)
-                                                          : list_sampled(c, err);
+    for (size_t i = c->candidate_count; i-- > 0;) {
+        c->stepped = c->candidates[i].tree ? c->stepped : &c->candidates[i];
+    }
+    return XSM_OK;
 }

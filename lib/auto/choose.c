@@ -1,13 +1,13 @@
 /*
  * Chooses how to train by short runs that are judged on held-back rows.
  *
- * A candidate is an estimator with an optimizer and a kind of model, a line of the portfolio (candidates.c). Successive
- * halving (Jamieson and Talwalkar 2016): all lines that apply are tried on a part of the trials' rows, and the better
- * half of them goes on to all of these. For each of those the settings are tried, the most important first: a learning
- * rate and an L2 penalty (ridge), changed in steps while the result improves (search.c; one after the other, as in a
- * coordinate descent). The size of trials depends on counts of work only; how many there are, on the clock: trials end
- * when they have taken as long as the run that they choose will take. With a time budget, a pilot run measures the work
- * per second.
+ * A candidate is a line of the portfolio (candidates.c). Successive halving (Jamieson and Talwalkar 2016): all lines
+ * that apply are tried on a part of the trials' rows. The best of each kind of model goes on to all of these, the best
+ * kind first, unless another kind is so far ahead that it cannot catch up. For each of those the settings are tried,
+ * the most important first: a learning rate and an L2 penalty (ridge), changed in steps while the result improves
+ * (search.c; one after the other, as in a coordinate descent). The size of trials depends on counts of work only; how
+ * many there are, on the clock: trials end when they have taken as long as the run that they choose will take. With a
+ * time budget, a pilot run measures the work per second.
  */
 #include "auto/choose.h"
 
@@ -21,13 +21,15 @@
 #include <math.h>
 #include <string.h>
 
-/* The run's epochs at most, by kind of candidate method. For exact ones those of the best trial plus EPOCHS_MORE: a
- * trial's rate is still high at its best epoch, but falls to its end in the run, which also has more rows. For an
- * embedding model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A
- * single pass favours rates with which the run overfits. */
-enum { EPOCHS_CHEAP = 10, EPOCHS_MORE = 2, EPOCHS_LARGE = 5, EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
-/* Seconds that a choice may take although the run takes less: what nobody waits for. */
-#define FREE_SECONDS 5.0
+/* An exact candidate's run has the epochs of the best trial and these: a trial's rate is still high at its best epoch,
+ * but falls to its end in the run, which also has more rows. */
+enum { EPOCHS_MORE = 2 };
+/* A kind of model that is so many standard errors behind another after the first round cannot catch up. */
+#define BEHIND 2.0
+/* The share of a candidate's run by the end of its first trial. */
+#define FIRST_SHARE 0.5
+/* Several trees are tried where their run will take at most so many seconds. */
+#define FOREST_SECONDS 20.0
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
 /* Shares of a time budget: for the trials, and of the remaining time for the run, as estimates have errors. */
@@ -104,7 +106,7 @@ static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *o
         xsmi_fail_copy(err, &inner);
         return status;
     }
-    status = xsmi_runner_judge(&c->runner, candidate->estimator, c->judge, p->held_back[p->transform], out, err);
+    status = xsmi_runner_judge(&c->runner, candidate->estimator, c->judge, xsmi_choose_held(c), out, err);
     xsm_model_clear_correction(m);
     return status;
 }
@@ -125,20 +127,35 @@ static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* The seconds that the run with the best settings so far will take, by the speed of its trials; 0 before any. */
-static double run_seconds(const xsmi_chooser *c)
+/* The seconds of a trial of a candidate in the present round. */
+static double trial_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
-    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
-    const uint64_t passes = c->run.epochs ? c->run.epochs : c->plan.epochs;
-    return b->trial == UINT64_MAX ? 0 : b->candidate->row_seconds * (double)c->train->rows * (double)passes;
+    const double rows = (double)xsmi_choose_rows(c)->rows;
+    return candidate->trial_seconds > 0 && !c->options.reproducible
+               ? rows * candidate->trial_seconds
+               : xsmi_choose_seconds(c, candidate, rows, (double)candidate->passes);
 }
 
-/* Whether no other trial of the current candidate is worth its time: the choice would take longer than the run. */
+/* Whether no other trial of the current candidate is worth its time: the choice would take longer than the run. A
+ * candidate that has had no trial in this round, and may turn out to be the best, may take a share of its own run. */
 static bool enough(const xsmi_chooser *c)
 {
-    const double spent = xsmi_seconds() - c->runner.began, run = run_seconds(c);
-    return !c->options.reproducible && run > 0 &&
-           spent + c->best.candidate->trial_seconds > XSMI_MAX(run, FREE_SECONDS);
+    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
+    const xsmi_candidate *candidate = c->best.candidate;
+    const double end = xsmi_seconds() - c->runner.began + trial_seconds(c, candidate);
+    const bool first = c->best.trial == UINT64_MAX && end <= FIRST_SHARE * xsmi_choose_run_seconds(c, candidate);
+    return !c->options.reproducible && b->trial != UINT64_MAX && !first && end > xsmi_choose_limit(c, b->candidate);
+}
+
+/* Whether a label tree, which cannot end early, is too long for the budget, or its trial for the rest of the choice; or
+ * a forest for anybody's patience. */
+static bool too_long(const xsmi_chooser *c, const xsmi_candidate *candidate)
+{
+    const double now = xsmi_seconds(), run = xsmi_choose_run_seconds(c, candidate);
+    const double end = c->options.seconds > 0 ? c->runner.began + c->options.seconds : (double)INFINITY;
+    return candidate->tree &&
+           (run > SAFE_TIME * (end - now) || now + trial_seconds(c, candidate) > c->runner.deadline ||
+            (candidate->tree->trees > 1 && run > FOREST_SECONDS));
 }
 
 /* Runs a trial of the current candidate method. Its value is infinite unless it is the method's best so far. After
@@ -150,6 +167,9 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     *value = (double)INFINITY;
     if (xsmi_runner_late(&c->runner)) {
         c->cut_short = true;
+        return XSM_OK;
+    }
+    if (too_long(c, candidate)) {
         return XSM_OK;
     }
     if (enough(c)) {
@@ -164,11 +184,11 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - margin))) {
         return XSM_OK;
     }
-    *b = (xsmi_best){candidate, last, t->loss, 0, c->judged};
+    *b = (xsmi_best){candidate, last, t->loss, 0, c->judged, c->plan.transform};
     *value = t->loss;
     /* The model is the one after the trial's last epoch, as the run's will be, which need not be the best one. */
-    const bool pairs =
-        candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES && !c->cut_short;
+    const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES &&
+                       !c->plan.halving && !c->cut_short;
     return pairs ? try_pairs(c, err) : XSM_OK;
 }
 
@@ -207,33 +227,43 @@ static bool accepts_ridge(const char *name)
     return ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0;
 }
 
+/* Tries the other transform with the best settings of the first. Both make rows of unit length, so rates and L2
+ * penalties have the same meaning. */
+static xsm_status try_transform(xsmi_chooser *c, xsm_error *err)
+{
+    const xsmi_best *b = &c->best;
+    double value;
+    if (!c->options.transform || c->transformed || b->trial == UINT64_MAX || c->cut_short) {
+        return XSM_OK;
+    }
+    const xsm_choice_trial *t = trial_of(c, b);
+    c->transformed = true;
+    c->plan.transform = 1;
+    XSMI_TRY(attempt(c, t->eta, t->ridge, &value, err));
+    c->plan.transform = isfinite(value);
+    return XSM_OK;
+}
+
 /* Searches the numbers of the current candidate method; `ahead` is the least loss of the previous ones. */
 static xsm_status search_candidate(xsmi_chooser *c, double ahead, xsm_error *err)
 {
     const xsmi_best *b = &c->best;
     const xsmi_candidate *candidate = b->candidate;
-    const bool open = c->ridge < 0 && candidate->own && (candidate->full || accepts_ridge(candidate->optimizer));
+    const bool open =
+        c->ridge < 0 && candidate->own && !candidate->tree && (candidate->full || accepts_ridge(candidate->optimizer));
     double value;
     xsmi_scale from = candidate->full ? ridges : rates;
-    if (candidate->raced) {
+    /* An embedding model's rate depends on the number of steps. */
+    if (candidate->raced && !candidate->hidden) {
         from.first = from.last = candidate->few_point;
     }
-    if (candidate->full ? open : !(c->run.eta > 0)) {
+    if (!candidate->tree && (candidate->full ? open : !(c->run.eta > 0))) {
         XSMI_TRY(xsmi_scale_search_run(&c->search, &from, c, err));
     } else {
         XSMI_TRY(attempt(c, c->run.eta, candidate->ridge, &value, err));
     }
-    if (c->options.transform && !c->transformed && b->trial != UINT64_MAX && !c->cut_short) {
-        /* The other transform with the best settings of the first. Both make rows of unit length, so rates and L2
-         * penalties have the same meaning. */
-        const xsm_choice_trial *t = trial_of(c, b);
-        c->transformed = true;
-        c->plan.transform = 1;
-        XSMI_TRY(attempt(c, t->eta, t->ridge, &value, err));
-        c->plan.transform = isfinite(value);
-    }
-    const bool penalised =
-        open && candidate->exact && !candidate->full && c->plan.cheap && b->loss < ahead && !c->cut_short;
+    XSMI_TRY(try_transform(c, err));
+    const bool penalised = open && candidate->exact && !candidate->full && b->loss < ahead && !c->cut_short;
     return penalised ? xsmi_scale_search_run(&c->search, &more_ridges, c, err) : XSM_OK;
 }
 
@@ -246,43 +276,145 @@ static void take(xsmi_chooser *c, xsmi_candidate *candidate)
     c->best.candidate = candidate;
 }
 
-/* Searches each line of the portfolio for its best rate on few rows, and drops the worse half of the lines. The others
- * go on from their rates. */
+/* A bound for the standard error of a loss, by how losses of rows are distributed: a share of something has a variance
+ * of at most m (1 - m), and the logarithm of a probability is spread about as far as its mean. */
+static double error_of(const xsmi_chooser *c, double loss)
+{
+    const double n = (double)c->plan.few_held[0]->rows;
+    return c->judge == XSMI_JUDGE_CALIBRATED ? fmax(loss, 0) / sqrt(n) : sqrt(fmax(loss * (1 - loss), 0) / n);
+}
+
+/* Whether a loss is within BEHIND standard errors of the difference to the least one, as if other rows were judged. */
+static bool is_near(const xsmi_chooser *c, double loss, double least)
+{
+    return loss <= least || loss - least <= BEHIND * hypot(error_of(c, loss), error_of(c, least));
+}
+
+/* The candidate of a kind that did best in the first round; NULL: none. */
+static const xsmi_candidate *best_of(const xsmi_chooser *c, xsmi_kind kind)
+{
+    const xsmi_candidate *best = NULL;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        const xsmi_candidate *candidate = &c->candidates[i];
+        const double needed = best ? best->few.loss * (1 - SAME) : (double)INFINITY;
+        best =
+            candidate->kind == kind && candidate->raced && (!best || candidate->few.loss < needed) ? candidate : best;
+    }
+    return best;
+}
+
+/* Drops all lines of a kind, or all but the best one, with those that follow it, and lbfgs. */
+static void drop(xsmi_chooser *c, xsmi_kind kind, const xsmi_candidate *best)
+{
+    const xsmi_candidate *leader = NULL;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        xsmi_candidate *candidate = &c->candidates[i];
+        leader = candidate->follows ? leader : candidate;
+        if (candidate->kind == kind && !(best && (leader == best || candidate->full))) {
+            candidate->dropped = true;
+        }
+    }
+}
+
+/* Searches each line of the portfolio for its best rate on few rows. Of each kind the best line goes on, unless the
+ * kind cannot catch up with another. */
 static xsm_status halve(xsmi_chooser *c, xsm_error *err)
 {
     size_t lines = 0;
     for (size_t i = 0; i < c->candidate_count; i++) {
         lines += !c->candidates[i].follows && !c->candidates[i].full;
     }
-    if (lines < 2 || c->run.eta > 0 || !c->plan.few) {
+    if (lines < 2 || c->run.eta > 0 || !c->plan.few[0]) {
         return XSM_OK;
     }
     c->plan.halving = true;
+    double least = (double)INFINITY, value;
     for (size_t i = 0; i < c->candidate_count; i++) {
         xsmi_candidate *candidate = &c->candidates[i];
-        take(c, candidate);
-        if (!candidate->follows && !candidate->full) {
-            XSMI_TRY(xsmi_scale_search_run(&c->search, &rates, c, err));
-            candidate->few_loss = c->best.loss;
-            candidate->few_point = c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
-            candidate->raced = true;
+        if (candidate->follows || candidate->full) {
+            continue;
         }
+        take(c, candidate);
+        XSMI_TRY(candidate->tree ? attempt(c, 0, 0, &value, err) : xsmi_scale_search_run(&c->search, &rates, c, err));
+        candidate->few = c->best;
+        candidate->few_point = candidate->tree || c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
+        candidate->raced = true;
+        c->found = c->best.loss < c->found.loss ? c->best : c->found;
+        least = fmin(least, c->best.loss);
     }
     c->plan.halving = false;
-    take(c, c->candidates); /* losses of few rows are not compared with those of all */
-    for (size_t dropped = 0; dropped < lines / 2; dropped++) {
-        size_t worst = SIZE_MAX;
-        for (size_t i = 0; i < c->candidate_count; i++) {
-            const xsmi_candidate *candidate = &c->candidates[i];
-            if (!candidate->follows && !candidate->full && !candidate->dropped &&
-                (worst == SIZE_MAX || candidate->few_loss > c->candidates[worst].few_loss)) {
-                worst = i;
-            }
+    for (xsmi_kind kind = XSMI_KIND_TREE; kind <= XSMI_KIND_EMBEDDING; kind++) {
+        const xsmi_candidate *best = best_of(c, kind);
+        const bool late = best && !is_near(c, best->few.loss, least);
+        drop(c, kind, late ? NULL : best);
+        c->plan.treeless |= kind == XSMI_KIND_TREE && late;
+    }
+    return XSM_OK;
+}
+
+/* The next candidate to go on with: of the kind that was best in the first round, then the next kind; lines of a kind
+ * in their order. NULL: none. */
+static xsmi_candidate *next(xsmi_chooser *c, const bool *done)
+{
+    xsmi_candidate *chosen = NULL;
+    double least = (double)INFINITY;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        xsmi_candidate *candidate = &c->candidates[i];
+        const xsmi_candidate *best = best_of(c, candidate->kind);
+        const double loss = best ? best->few.loss : 0;
+        if (!candidate->dropped && !done[i] && (!chosen || loss < least)) {
+            chosen = candidate;
+            least = loss;
         }
-        c->candidates[worst].dropped = true;
-        for (size_t i = worst + 1; i < c->candidate_count && c->candidates[i].follows; i++) {
-            c->candidates[i].dropped = true;
+    }
+    return chosen;
+}
+
+/* Whether label trees are all that is left. */
+static bool is_settled(const xsmi_chooser *c)
+{
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        if (!c->candidates[i].dropped && !(c->candidates[i].tree && c->candidates[i].raced)) {
+            return false;
         }
+    }
+    return true;
+}
+
+/* A label tree has no numbers to search, so one that is alone has no trials on more rows: only the other transform, on
+ * few rows too. */
+static xsm_status settle(xsmi_chooser *c, const xsmi_candidate *tree, xsm_error *err)
+{
+    c->best = tree->few;
+    c->plan.halving = true;
+    XSMI_TRY(try_transform(c, err));
+    c->plan.halving = false;
+    c->found = c->best;
+    return XSM_OK;
+}
+
+static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
+{
+    xsmi_best *found = &c->found;
+    bool done[XSMI_CANDIDATES] = {false};
+    xsm_choice_trial before = XSM_CHOICE_TRIAL_INIT; /* of the line that the next may be beside */
+    int kind = -1;
+    double value;
+    for (xsmi_candidate *candidate; (candidate = next(c, done)); done[candidate - c->candidates] = true) {
+        const bool known = c->best.trial != UINT64_MAX;
+        before = known ? *trial_of(c, &c->best) : before;
+        if ((int)candidate->kind != kind) { /* kinds differ in the transform that is best for them */
+            kind = (int)candidate->kind;
+            c->transformed = false;
+            c->plan.transform = 0;
+        }
+        take(c, candidate);
+        if (!candidate->follows) {
+            XSMI_TRY(search_candidate(c, found->loss, err));
+        } else if (known && !c->cut_short) {
+            XSMI_TRY(attempt(c, BESIDE * before.eta, 0, &value, err));
+        }
+        *found = c->best.loss < found->loss ? c->best : *found;
     }
     return XSM_OK;
 }
@@ -290,28 +422,29 @@ static xsm_status halve(xsmi_chooser *c, xsm_error *err)
 static xsm_status search(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_best *found = &c->found;
+    xsmi_candidate *first = &c->candidates[c->stepped ? c->stepped - c->candidates : 0];
     *found = nothing;
-    found->candidate = c->candidates;
-    take(c, c->candidates);
-    XSMI_TRY(c->plan.held_back[0] ? halve(c, err) : XSM_OK);
-    for (size_t i = 0; c->plan.held_back[0] && i < c->candidate_count; i++) {
-        const xsm_choice_trial *before = i > 0 ? trial_of(c, &c->best) : NULL;
-        double value;
-        if (c->candidates[i].dropped) {
-            continue;
-        }
-        take(c, &c->candidates[i]);
-        if (!c->candidates[i].follows) {
-            XSMI_TRY(search_candidate(c, found->loss, err));
-        } else if (before && !c->cut_short) {
-            XSMI_TRY(attempt(c, BESIDE * before->eta, 0, &value, err));
-        }
-        *found = c->best.loss < found->loss ? c->best : *found;
+    found->candidate = first;
+    take(c, first);
+    if (!c->plan.held_back[0]) {
+        return XSM_OK;
     }
-    if (c->plan.held_back[0] && found->trial == UINT64_MAX && !c->cut_short) {
+    XSMI_TRY(halve(c, err));
+    const bool settled = is_settled(c);
+    const xsmi_best few = *found; /* losses of few rows are not compared with those of all */
+    if (settled) {
+        XSMI_TRY(settle(c, best_of(c, XSMI_KIND_TREE), err));
+    } else {
+        take(c, first);
+        *found = nothing;
+        found->candidate = first;
+        XSMI_TRY(search_all(c, err));
+        *found = found->trial == UINT64_MAX && few.trial != UINT64_MAX ? few : *found;
+    }
+    if (found->trial == UINT64_MAX && !c->cut_short) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
-                         "training with estimator '%s' diverged in every trial; try rows of unit length, or a ridge",
-                         c->candidates[0].estimator->ops.name);
+                         "training with '%s' diverged in every trial; try rows of unit length, or a ridge",
+                         first->method);
     }
     return XSM_OK;
 }
@@ -322,11 +455,11 @@ static xsm_status search(xsmi_chooser *c, xsm_error *err)
 static void fit_budget(xsmi_chooser *c, const xsmi_candidate *candidate)
 {
     xsm_choice_info *info = &c->result->info;
-    if (!(c->options.seconds > 0) || candidate->full) {
+    if (!(c->options.seconds > 0) || candidate->full || candidate->tree) {
         return;
     }
     const double left = SAFE_TIME * (c->runner.began + c->options.seconds - xsmi_seconds());
-    const double fits = floor(left / ((double)c->train->rows * candidate->work / xsmi_choose_speed(c)));
+    const double fits = floor(left / xsmi_choose_seconds(c, candidate, (double)c->train->rows, 1));
     c->cut_epochs = fits < (double)info->epochs;
     if (c->cut_epochs && c->run.epochs == 0) { /* else as many as requested; the budget will end them */
         info->epochs = fits > 1 ? (uint64_t)fits : 1;
@@ -336,7 +469,7 @@ static void fit_budget(xsmi_chooser *c, const xsmi_candidate *candidate)
 
 static uint64_t run_epochs(const xsmi_chooser *c, const xsmi_candidate *candidate, const xsm_choice_trial *t)
 {
-    const uint64_t most = c->plan.epochs;
+    const uint64_t most = candidate->epochs;
     /* A trial that the deadline ended gives no information about later epochs. */
     if (c->run.epochs || !t || candidate->hidden || (c->cut_short && t->best_epoch == t->epochs)) {
         return most;
@@ -351,28 +484,32 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     xsm_choice_info *info = &r->info;
     const xsm_choice_trial *t = trial_of(c, b);
     xsmi_candidate *candidate = &c->candidates[b->candidate - c->candidates];
+    info->method = candidate->method;
+    info->label_tree = candidate->tree;
     info->optimizer = candidate->optimizer;
     info->hidden = candidate->hidden;
     info->initial = candidate->initial;
     info->ridge = t ? t->ridge : candidate->ridge;
-    info->held = c->plan.held_back[0] ? c->plan.held_back[0]->rows : 0;
-    info->transform = c->options.transform ? xsmi_choose_transforms[c->plan.transform] : NULL;
+    info->held = c->plan.held_back[0] ? xsmi_choose_held(c)->rows : 0;
+    info->transform = c->options.transform ? xsmi_choose_transforms[b->transform] : NULL;
     info->loss = t ? b->judged.loss : (double)NAN;
     info->precision = t ? b->judged.precision : (double)NAN;
     info->pairs = b->pairs;
     if (candidate->full) {
         info->iterations = FIT_MOST;
-    } else {
+    } else if (!candidate->tree) {
         info->eta = t ? t->eta : c->run.eta > 0 ? c->run.eta : rate_at(c, candidate, 0);
         info->epochs = run_epochs(c, candidate, t);
         info->batch = candidate->batch;
         info->schedule = c->run.schedule;
         info->factor = xsmi_choose_factor(c, info->epochs);
     }
-    candidate->estimator->common.ridge = info->ridge;
-    r->estimator = xsmi_estimator_retain(candidate->estimator);
+    if (!candidate->tree) {
+        candidate->estimator->common.ridge = info->ridge;
+        r->estimator = xsmi_estimator_retain(candidate->estimator);
+    }
     fit_budget(c, candidate);
-    info->trial_rows = c->plan.rows[0] ? c->plan.rows[0]->rows : 0;
+    info->trial_rows = t ? t->rows : 0;
     info->row_features = c->survey.nonzeros;
     info->exact = candidate->exact;
     info->measure = measure_of(c);
@@ -382,7 +519,6 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
 
 static xsm_status choose(xsmi_chooser *c, xsm_error *err)
 {
-    xsmi_choose_plan *p = &c->plan;
     c->result = xsmi_allocate_zero(c->runner.context, 1, sizeof *c->result);
     if (!c->result) {
         return xsmi_fail_memory(err, sizeof *c->result, "a choice");
@@ -390,16 +526,15 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     c->result->context = xsmi_context_retain(c->runner.context);
     c->result->info.size = sizeof c->result->info;
     c->survey = xsmi_choose_survey(c);
+    c->best = c->found = nothing;
     static const xsmi_judge judges[] = {0, XSMI_JUDGE_CALIBRATED, XSMI_JUDGE_PRECISION, XSMI_JUDGE_RANKING};
     c->judge = judges[measure_of(c)];
     XSMI_TRY(xsmi_candidates_list(c, err));
-    const xsmi_candidate *first = &c->candidates[0];
-    p->cheap = first->exact;
-    p->epochs = c->run.epochs ? c->run.epochs : first->hidden ? EPOCHS_VECTOR : p->cheap ? EPOCHS_CHEAP : EPOCHS_LARGE;
-    p->passes = first->hidden ? XSMI_MIN(p->epochs, PASSES_VECTOR) : p->epochs;
     if (c->options.seconds > 0) {
         c->runner.deadline = c->runner.began + TRIAL_TIME * c->options.seconds;
-        XSMI_TRY(xsmi_choose_pilot(c, c->run.eta > 0 ? c->run.eta : rate_at(c, first, 0), err));
+    }
+    if (c->options.seconds > 0 && c->stepped) {
+        XSMI_TRY(xsmi_choose_pilot(c, c->stepped, c->run.eta > 0 ? c->run.eta : rate_at(c, c->stepped, 0), err));
     }
     XSMI_TRY(xsmi_choose_plan_trials(c, err));
     XSMI_TRY(search(c, err));
@@ -418,6 +553,8 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, transform, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, embedding, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, reproducible, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, label_tree, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_choose_options, o, reserved, err));
     o->transform = o->transform && c->train->sparse;
     XSMI_TRY(
         xsmi_options_read(&c->run, sizeof c->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));
@@ -469,12 +606,14 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
             xsm_estimator_free(c.candidates[i].estimator);
         }
     }
-    xsm_dataset_free(c.plan.few);
     xsm_model_free(c.runner.model);
     xsmi_runner_free(&c.runner);
     for (size_t i = 0; i < XSMI_TRANSFORMS; i++) {
         xsm_dataset_free(c.plan.held_back[i]);
         xsm_dataset_free(c.plan.rows[i]);
+        xsm_dataset_free(c.plan.few[i]);
+        xsm_dataset_free(c.plan.few_held[i]);
+        xsm_dataset_free(c.plan.known[i]);
     }
     if (status == XSM_OK) {
         *out = c.result;

@@ -11,33 +11,54 @@
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
 
-/* A candidate method: a method with its settings, whose learning rate and L2 penalty are not chosen yet. */
+#define XSMI_LABEL_TREE "label-tree"
+
+/* What kind of model a candidate trains. */
+typedef enum xsmi_kind { XSMI_KIND_TREE, XSMI_KIND_LINEAR, XSMI_KIND_EMBEDDING } xsmi_kind;
+
+/* The best trial of a candidate method. */
+typedef struct xsmi_best {
+    struct xsmi_candidate *candidate;
+    uint64_t trial;       /* UINT64_MAX: none */
+    double loss;          /* without pairs */
+    double pairs;         /* their strength; 0 = none */
+    xsmi_measured judged; /* with these pairs */
+    size_t transform;     /* of the rows */
+} xsmi_best;
+
+/* A candidate method: a line of the portfolio, whose learning rate and L2 penalty are not chosen yet. */
 typedef struct xsmi_candidate {
-    xsm_estimator *estimator;
-    const char *optimizer;             /* or lbfgs */
-    bool own;                          /* the estimator was made here */
-    bool full;                         /* lbfgs */
-    bool follows;                      /* the previous one with adagrad: its rate follows from the other's */
-    bool exact;                        /* scores every class */
-    double work;                       /* of an example, approximately in multiplications */
-    double ridge;                      /* the first one */
-    double initial;                    /* of adagrad; 0 = its default */
-    uint64_t batch;                    /* examples a step */
-    uint32_t hidden;                   /* length of an embedding model's vectors; 0 = linear */
-    double row_seconds, trial_seconds; /* of training a row once, and of a trial with judging; 0 before any */
-    double few_loss;                   /* the least loss of its trials on few rows */
-    int few_point;                     /* the rate's */
-    bool raced;                        /* there were such trials */
-    bool dropped;                      /* after these */
+    const char *method; /* the estimator's name, or XSMI_LABEL_TREE */
+    xsmi_kind kind;
+    const xsm_label_tree_options *tree; /* NULL: by steps, or lbfgs */
+    xsm_estimator *estimator;           /* NULL: a label tree */
+    const char *optimizer;              /* or lbfgs; NULL: a label tree */
+    bool own;                           /* the estimator was made here */
+    bool full;                          /* lbfgs */
+    bool follows;                       /* the previous one with adagrad: its rate follows from the other's */
+    bool exact;                         /* scores every class */
+    uint64_t epochs;                    /* the most of the run */
+    uint64_t passes;                    /* of a trial */
+    double work;                        /* of an example, approximately in multiplications */
+    double ridge;                       /* the first one */
+    double initial;                     /* of adagrad; 0 = its default */
+    uint64_t batch;                     /* examples a step */
+    uint32_t hidden;                    /* length of an embedding model's vectors; 0 = linear */
+    double row_seconds, trial_seconds;  /* of training a row once, and of a trial's row with judging; 0 before any */
+    xsmi_best few;                      /* of its trials on few rows */
+    int few_point;                      /* the rate's */
+    bool raced;                         /* there were such trials */
+    bool dropped;                       /* after these */
 } xsmi_candidate;
 
-enum { XSMI_CANDIDATES = 4, XSMI_TRANSFORMS = 2 };
+enum { XSMI_CANDIDATES = 8, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
     xsm_context *context;
     xsm_choice_info info;
-    xsm_estimator *estimator; /* a reference */
-    xsm_choice_trial *trials; /* [info.trials] */
+    xsm_estimator *estimator;                      /* a reference */
+    xsm_label_tree_options trees[XSMI_CANDIDATES]; /* of the candidates that are label trees, by their number */
+    xsm_choice_trial *trials;                      /* [info.trials] */
     size_t trial_capacity;
 };
 
@@ -52,21 +73,13 @@ typedef struct xsmi_choose_plan {
     /* Held-back rows and training rows by transform; only the first of each if the transform is given. */
     xsm_dataset *held_back[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
     size_t transform; /* of the current trials */
-    xsm_dataset *few; /* a part of the first transform's rows, for the first round; NULL: no such round */
-    bool halving;     /* the first round runs */
-    uint64_t epochs;  /* the most of the run */
-    uint64_t passes;  /* of a trial */
-    bool cheap;       /* scoring every class is cheap */
+    /* With label trees: the held-back rows that can be judged by them. */
+    xsm_dataset *known[XSMI_TRANSFORMS];
+    /* A part of the training rows for the first round, and the held-back rows for it; NULL: no such round. */
+    xsm_dataset *few[XSMI_TRANSFORMS], *few_held[XSMI_TRANSFORMS];
+    bool halving;  /* the first round runs */
+    bool treeless; /* no label tree has come through it */
 } xsmi_choose_plan;
-
-/* The best trial of a candidate method. */
-typedef struct xsmi_best {
-    xsmi_candidate *candidate;
-    uint64_t trial;       /* UINT64_MAX: none */
-    double loss;          /* without pairs */
-    double pairs;         /* their strength; 0 = none */
-    xsmi_measured judged; /* with these pairs */
-} xsmi_best;
 
 typedef struct xsmi_chooser {
     xsmi_runner runner;
@@ -78,10 +91,11 @@ typedef struct xsmi_chooser {
     xsmi_survey survey;
     xsmi_candidate candidates[XSMI_CANDIDATES];
     size_t candidate_count;
+    const xsmi_candidate *stepped; /* the first one that is no label tree; NULL: none */
     xsmi_choose_plan plan;
     xsmi_best best, found;      /* of the current candidate, and of those before it */
     bool ended;                 /* trials have taken as long as the run will take */
-    bool transformed;           /* the other transform was tried */
+    bool transformed;           /* the other transform was tried with the current kind of model */
     xsmi_judge judge;           /* of all candidates */
     xsmi_measured judged;       /* the last trial */
     double work, work_seconds;  /* of training in trials so far */
@@ -91,7 +105,7 @@ typedef struct xsmi_chooser {
 
 /* Lists the candidates, each measured: unsuitable data fails early. */
 xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err);
-/* The work of judging a row by the first candidate's kind of model. */
+/* The work of judging a row by the model of the first candidate that is no label tree. */
 double xsmi_candidates_judging(const xsmi_chooser *c);
 /* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
  * costs more than clearing memory. */
@@ -107,8 +121,17 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
  * any. */
 xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
-/* Runs the first candidate on a few rows to measure the speed, which is infinite before. */
-xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err);
-double xsmi_choose_speed(const xsmi_chooser *c);
+/* Runs a candidate on a few rows to measure the speed. */
+xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, xsm_error *err);
+/* The seconds that training a candidate on so many rows, so many times, will take: by the speed of its trials, before
+ * any by its work and the speed of all trials. */
+double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes);
+/* The seconds that the run will take at most. */
+double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate);
+/* When a choice whose best candidate so far is this one ends, in seconds from its beginning. */
+double xsmi_choose_limit(const xsmi_chooser *c, const xsmi_candidate *candidate);
+/* The training rows of the present round, and the held-back rows by which it is judged. */
+const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c);
+const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c);
 
 #endif

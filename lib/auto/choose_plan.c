@@ -9,9 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The trials' work is limited to a multiple of the run's work plus a constant: where scoring all classes is cheap,
- * where it is not, and for embedding models. With several labels a row, few rows need other rates and epochs than many,
- * so the constant is larger. */
+/* The work of trials by steps is limited to a multiple of the run's work plus a constant: where scoring all classes is
+ * cheap, where it is not, and for embedding models. With several labels a row, few rows need other rates and epochs
+ * than many, so the constant is larger. */
 #define CHEAP_SHARE 3.0
 #define LARGE_SHARE 0.7
 #define VECTOR_SHARE 0.45
@@ -35,6 +35,12 @@ enum { FIT_ITERATIONS = 60 };
 #define FIT_TOLERANCE 1e-4
 /* Rows of the pilot run, which measures the speed for a time budget. */
 enum { PILOT_ROWS = 512 };
+/* Multiplications a second, before any were measured. */
+#define SPEED 8e9
+/* Seconds that a choice may take although the run takes less: where rates are searched, and for a label tree, which has
+ * none. */
+#define FREE_SECONDS 5.0
+#define FREE_SECONDS_TREE 1.0
 
 const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
 
@@ -46,6 +52,14 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs)
     return c->options.keep_schedule ? c->run.factor : pow(FALL, 1 / (double)epochs);
 }
 
+/* The seconds that are left if the best candidate so far stays the best; NaN before any. */
+static double seconds_left(const xsmi_chooser *c)
+{
+    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
+    const double end = b->trial == UINT64_MAX ? (double)NAN : c->runner.began + xsmi_choose_limit(c, b->candidate);
+    return c->options.reproducible ? (double)NAN : fmax(fmin(end, c->runner.deadline) - xsmi_seconds(), 0);
+}
+
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     const xsmi_chooser *c = user;
@@ -55,7 +69,8 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
                                    .trial = c->result->info.trials + 1,
                                    .eta = t->eta,
                                    .ridge = t->ridge,
-                                   .seconds = xsmi_seconds() - c->runner.began};
+                                   .seconds = xsmi_seconds() - c->runner.began,
+                                   .left = seconds_left(c)};
     (void)progress;
     int32_t stop;
     XSMI_CALL_HOST(stop = c->options.progress(c->options.progress_user, &p));
@@ -79,32 +94,36 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double
     }
     r->trials[r->info.trials] =
         (xsm_choice_trial){.size = sizeof *r->trials,
-                           .estimator = candidate->estimator->ops.name,
+                           .estimator = candidate->method,
                            .optimizer = candidate->optimizer,
-                           .eta = candidate->full ? 0 : eta,
+                           .label_tree = candidate->tree,
+                           .eta = candidate->full || candidate->tree ? 0 : eta,
                            .ridge = ridge,
                            .transform = c->options.transform ? xsmi_choose_transforms[p->transform] : NULL,
                            .hidden = candidate->hidden};
     *t = (xsmi_auto_trial){.runner = &c->runner,
                            .setting = {.estimator = candidate->estimator, .ridge = ridge, .run = c->run},
-                           .rows = p->halving ? p->few : p->rows[p->transform],
-                           .held_back = p->held_back[p->transform],
+                           .rows = xsmi_choose_rows(c),
+                           .held_back = xsmi_choose_held(c),
                            .judge = c->judge,
-                           .budget = {.epochs = candidate->full ? FIT_ITERATIONS : p->passes,
+                           .budget = {.epochs = candidate->full ? FIT_ITERATIONS : candidate->passes,
                                       .patience = PATIENCE,
                                       .stretch = 1,
                                       .startup = UINT64_MAX,
                                       .tolerance = FIT_TOLERANCE}};
     t->setting.run.batch = candidate->batch;
     t->setting.run.eta = eta;
-    t->setting.run.factor = xsmi_choose_factor(c, p->passes);
+    t->setting.run.factor = xsmi_choose_factor(c, candidate->passes);
     c->runner.progress = c->options.progress ? on_progress : NULL;
-    return xsmi_candidate_model(c, candidate, err);
+    return candidate->tree ? XSM_OK : xsmi_candidate_model(c, candidate, err);
 }
 
 /* Makes the optimizer and runs the trial. */
 static xsm_status train(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_trial *t, xsm_error *err)
 {
+    if (candidate->tree) {
+        return xsmi_auto_run_tree(t, candidate->tree, err);
+    }
     if (!candidate->full) {
         XSMI_TRY(xsm_optimizer_new(c->runner.context, candidate->optimizer, &t->setting.optimizer, err));
     }
@@ -116,7 +135,9 @@ static xsm_status train(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_a
 
 static void end(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_trial *t)
 {
-    xsmi_auto_end(t);
+    if (!candidate->tree) {
+        xsmi_auto_end(t);
+    }
     xsm_optimizer_free(t->setting.optimizer);
     c->work += (double)t->outcome.examples * candidate->work;
     c->work_seconds += t->outcome.seconds;
@@ -139,7 +160,8 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     out->loss = t.outcome.held_back.loss;
     out->precision = t.outcome.held_back.precision;
     c->judged = t.outcome.held_back;
-    candidate->trial_seconds = xsmi_seconds() - began;
+    out->seconds = xsmi_seconds() - began;
+    candidate->trial_seconds = out->seconds / (double)t.rows->rows;
     candidate->row_seconds = t.outcome.examples > 0 ? t.outcome.seconds / (double)t.outcome.examples : 0;
     c->cut_short |= t.outcome.late;
     return XSM_OK;
@@ -180,7 +202,7 @@ static xsm_status run_pilot(xsmi_chooser *c, xsmi_candidate candidate, double et
     return status;
 }
 
-xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err)
+xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, xsm_error *err)
 {
     const uint64_t rows = c->train->rows, count = XSMI_MIN(rows, PILOT_ROWS);
     uint64_t list[PILOT_ROWS];
@@ -191,7 +213,7 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, double eta, xsm_error *err)
     XSMI_TRY(xsm_dataset_select(c->train, list, count, &few, err));
     /* The speed is the same under every transform. */
     xsm_status status = c->options.transform ? transform_rows(c, 0, few, NULL, err) : XSM_OK;
-    status = status == XSM_OK ? run_pilot(c, c->candidates[0], eta, few, err) : status;
+    status = status == XSM_OK ? run_pilot(c, *candidate, eta, few, err) : status;
     xsm_dataset_free(few);
     return status;
 }
@@ -212,59 +234,161 @@ xsmi_survey xsmi_choose_survey(const xsmi_chooser *c)
     return (xsmi_survey){count / n, given ? squared : 1, d->counted.labels > d->rows};
 }
 
-double xsmi_choose_speed(const xsmi_chooser *c)
+const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c)
 {
-    return c->work_seconds > 0 ? c->work / c->work_seconds : (double)INFINITY;
+    const xsmi_choose_plan *p = &c->plan;
+    return p->halving ? p->few[p->transform] : p->rows[p->transform];
 }
 
-/* The rows of trials under a transform; all transforms have the same rows. */
+const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c)
+{
+    const xsmi_choose_plan *p = &c->plan;
+    return p->halving                               ? p->few_held[p->transform]
+           : p->known[p->transform] && !p->treeless ? p->known[p->transform]
+                                                    : p->held_back[p->transform];
+}
+
+/* Multiplications a second. */
+static double speed(const xsmi_chooser *c)
+{
+    return c->work_seconds > 0 && !c->options.reproducible ? c->work / c->work_seconds : SPEED;
+}
+
+double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes)
+{
+    const bool measured = candidate->row_seconds > 0 && !c->options.reproducible;
+    return rows * passes * (measured ? candidate->row_seconds : candidate->work / speed(c));
+}
+
+double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate)
+{
+    return xsmi_choose_seconds(c, candidate, (double)c->train->rows, (double)candidate->epochs);
+}
+
+double xsmi_choose_limit(const xsmi_chooser *c, const xsmi_candidate *candidate)
+{
+    return fmax(xsmi_choose_run_seconds(c, candidate), candidate->tree ? FREE_SECONDS_TREE : FREE_SECONDS);
+}
+
+/* The held-back rows that label trees can judge after training on `rows`, a new dataset: none whose only label is of no
+ * training row. Nothing can be said of such a class, and a label tree says that it is impossible. If hardly any would
+ * be left, all stay. */
+static xsm_status judged_rows(const xsmi_chooser *c, const xsm_dataset *rows, const xsm_dataset *held_back,
+                              xsm_dataset **out, xsm_error *err)
+{
+    xsm_context *ctx = c->runner.context;
+    const uint64_t count = held_back->rows;
+    const uint32_t classes = rows->classes;
+    uint64_t *list = xsmi_allocate(ctx, 2 * count, sizeof *list), kept = 0; /* all of them, and those that are kept */
+    unsigned char *known = xsmi_allocate_zero(ctx, classes, sizeof *known);
+    xsm_status status =
+        list && known ? XSM_OK : xsmi_fail_memory(err, 2 * count * sizeof *list + classes, "held-back rows");
+    size_t n;
+    for (uint64_t i = 0; status == XSM_OK && i < rows->rows; i++) {
+        const uint32_t *labels = xsmi_dataset_labels(rows, i, &n);
+        for (size_t j = 0; j < n; j++) {
+            known[labels[j]] = 1;
+        }
+    }
+    for (uint64_t i = 0; status == XSM_OK && i < count; i++) {
+        const uint32_t *labels = xsmi_dataset_labels(held_back, i, &n);
+        list[i] = i;
+        if (n != 1 || known[labels[0]] || !c->candidates[0].tree) {
+            list[count + kept++] = i;
+        }
+    }
+    const bool enough = kept >= HELD_BACK_LEAST;
+    status = status == XSM_OK
+                 ? xsm_dataset_select(held_back, enough ? list + count : list, enough ? kept : count, out, err)
+                 : status;
+    xsmi_release(ctx, list, 2 * count, sizeof *list);
+    xsmi_release(ctx, known, classes, sizeof *known);
+    return status;
+}
+
+/* A part of some rows; all of them if that is nearly the same. `rows` is replaced. */
+static xsm_status keep_some(const xsmi_chooser *c, double count, xsm_dataset **rows, xsm_error *err)
+{
+    xsm_dataset *all = *rows, *some = NULL, *rest = NULL;
+    if (count >= 0.95 * (double)all->rows) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsm_dataset_split(all, count / (double)all->rows, c->run.seed, &some, &rest, err));
+    xsm_dataset_free(all);
+    xsm_dataset_free(rest);
+    *rows = some;
+    return XSM_OK;
+}
+
+static xsm_status split_more(xsmi_chooser *c, size_t transform, double rows, xsm_error *err)
+{
+    xsmi_choose_plan *p = &c->plan;
+    xsm_dataset **kept = &p->rows[transform], **few = &p->few[transform], *rest = NULL;
+    const xsm_dataset *held_back = p->held_back[transform];
+    XSMI_TRY(keep_some(c, rows, kept, err));
+    if (c->candidates[0].tree) {
+        XSMI_TRY(judged_rows(c, *kept, held_back, &p->known[transform], err));
+    }
+    if (FEW * (double)(*kept)->rows >= ROWS_LEAST) {
+        XSMI_TRY(xsm_dataset_split(*kept, FEW, c->run.seed, few, &rest, err));
+        xsm_dataset_free(rest);
+        XSMI_TRY(judged_rows(c, *few, held_back, &p->few_held[transform], err));
+    }
+    return XSM_OK;
+}
+
+/* The rows of both rounds under a transform; all transforms have the same rows. */
 static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, double rows, xsm_error *err)
 {
-    xsm_dataset **held_back = &c->plan.held_back[transform], **kept = &c->plan.rows[transform];
+    xsmi_choose_plan *p = &c->plan;
+    xsm_dataset **held_back = &p->held_back[transform], **kept = &p->rows[transform];
     XSMI_TRY(xsm_dataset_split(c->train, share, c->run.seed, held_back, kept, err));
-    if (rows < 0.95 * (double)(*kept)->rows) {
-        xsm_dataset *rest = *kept, *unused = NULL;
-        *kept = NULL;
-        xsm_status status = xsm_dataset_split(rest, rows / (double)rest->rows, c->run.seed, kept, &unused, err);
-        xsm_dataset_free(rest);
-        xsm_dataset_free(unused);
-        XSMI_TRY(status);
+    XSMI_TRY(split_more(c, transform, rows, err));
+    if (!c->options.transform) {
+        return XSM_OK;
     }
-    return c->options.transform ? transform_rows(c, transform, *held_back, *kept, err) : XSM_OK;
+    XSMI_TRY(p->few[transform] ? transform_rows(c, transform, p->few[transform], p->few_held[transform], err) : XSM_OK);
+    XSMI_TRY(p->known[transform] ? transform_rows(c, transform, p->known[transform], NULL, err) : XSM_OK);
+    return transform_rows(c, transform, *held_back, *kept, err);
+}
+
+/* How many rows are held back, and how many trials by steps train on, by the work that is allowed. */
+static void allow_rows(const xsmi_chooser *c, double *held_back, double *rows)
+{
+    const double n = (double)c->train->rows;
+    const xsmi_candidate *first = c->stepped;
+    double most = 0, trials = 0;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        const xsmi_candidate *candidate = &c->candidates[i];
+        const bool beside = candidate->tree || ((candidate->full || candidate->follows) && candidate != first);
+        trials += beside ? 0 : (first->exact ? TRIALS_EXACT : TRIALS_LARGE) * candidate->work;
+        most = candidate->tree ? most : fmax(most, candidate->work);
+    }
+    const double share = first->exact ? CHEAP_SHARE : first->hidden ? VECTOR_SHARE : LARGE_SHARE;
+    double allowed =
+        share * n * (double)first->epochs * most + (first->exact && c->survey.several ? ANYWAY_SEVERAL : ANYWAY);
+    if (isfinite(c->runner.deadline)) {
+        allowed = fmin(allowed, (c->runner.deadline - xsmi_seconds()) * speed(c));
+    }
+    const double each = allowed * most / trials / (double)first->passes; /* work of an epoch of the longest trial */
+    *held_back = fmin(*held_back, JUDGING * each / xsmi_candidates_judging(c));
+    *rows = fmin((1 - JUDGING) * each / most, n);
 }
 
 /* Holds rows back and selects as many others as the work allows; none if there are too few. */
 xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
 {
-    const xsmi_choose_plan *p = &c->plan;
     const double n = (double)c->train->rows;
-    double most = 0, trials = 0;
-    for (size_t i = 0; i < c->candidate_count; i++) {
-        const xsmi_candidate *candidate = &c->candidates[i];
-        const bool beside = (candidate->full || candidate->follows) && c->candidate_count > 1;
-        trials += beside ? 0 : (p->cheap ? TRIALS_EXACT : TRIALS_LARGE) * candidate->work;
-        most = fmax(most, candidate->work);
+    double held_back = fmin(HELD_BACK_SHARE * n, HELD_BACK_MOST), rows = FEW * n;
+    if (c->stepped) {
+        allow_rows(c, &held_back, &rows);
     }
-    const double share = p->cheap ? CHEAP_SHARE : c->candidates[0].hidden ? VECTOR_SHARE : LARGE_SHARE;
-    double allowed = share * n * (double)p->epochs * most + (p->cheap && c->survey.several ? ANYWAY_SEVERAL : ANYWAY);
-    if (isfinite(c->runner.deadline)) {
-        allowed = fmin(allowed, (c->runner.deadline - xsmi_seconds()) * xsmi_choose_speed(c));
-    }
-    const double each = allowed * most / trials / (double)p->passes; /* work of an epoch of the longest trial */
-    const double held_back =
-        fmin(fmin(HELD_BACK_SHARE * n, HELD_BACK_MOST), JUDGING * each / xsmi_candidates_judging(c));
-    const double rows = fmin((1 - JUDGING) * each / most, n);
     if (!(held_back >= HELD_BACK_LEAST && rows >= ROWS_LEAST && n >= ROWS_LEAST)) {
         c->cut_short = isfinite(c->runner.deadline) && n >= ROWS_LEAST;
         return XSM_OK;
     }
     for (size_t i = 0; i < (c->options.transform ? XSMI_TRANSFORMS : 1); i++) {
         XSMI_TRY(split_rows(c, i, held_back / n, rows, err));
-    }
-    if (FEW * (double)p->rows[0]->rows >= ROWS_LEAST) {
-        xsm_dataset *rest = NULL;
-        XSMI_TRY(xsm_dataset_split(p->rows[0], FEW, c->run.seed, &c->plan.few, &rest, err));
-        xsm_dataset_free(rest);
     }
     return XSM_OK;
 }

@@ -7,6 +7,7 @@
 #include "predict/calibrate.h"
 
 #include <xsoftmax/fit.h>
+#include <xsoftmax/label_tree.h>
 
 #include <math.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
 {
     xsm_calibrate_result result;
     xsm_error inner = XSM_ERROR_INIT;
-    if (!isfinite(out->loss) || r->model->hierarchy) {
+    if (!isfinite(out->loss) || r->model->hierarchy || r->model->trees) { /* label trees are calibrated as they are */
         return XSM_OK;
     }
     xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_AUTO, 0, true, &result, &inner);
@@ -271,6 +272,34 @@ xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *er
     t->budget.epochs = epochs;
     xsmi_trainer_extend(t->trainer, epochs);
     return settle(t, run_steps(t, &inner), &inner, err);
+}
+
+xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err)
+{
+    xsmi_runner *r = t->runner;
+    xsmi_auto_outcome *out = &t->outcome;
+    xsm_error inner = XSM_ERROR_INIT;
+    xsm_model *fitted = NULL, *kept = r->model;
+    xsm_progress progress = {.size = sizeof progress};
+    const double began = xsmi_seconds();
+    *out = (xsmi_auto_outcome){.held_back = unmeasured, .active = 1};
+    t->counted = false;
+    t->judged = XSM_OK;
+    t->stopped = r->progress && r->progress(r->user, &progress) != 0;
+    xsm_status status =
+        t->stopped ? XSM_CANCELLED : xsm_fit_label_tree(r->context, t->rows, tree, &fitted, NULL, &inner);
+    if (status == XSM_OK) {
+        out->seconds = xsmi_seconds() - began;
+        out->examples = t->rows->rows;
+        out->epochs = 1;
+        r->model = fitted;
+        status = xsmi_runner_judge(r, NULL, t->judge, t->held_back, &out->held_back, &inner);
+        out->best_epoch = isfinite(out->held_back.loss) ? 1 : 0;
+        r->model = kept;
+    }
+    xsm_model_free(fitted);
+    t->stopped = t->stopped || (r->progress && status == XSM_OK && r->progress(r->user, &progress) != 0);
+    return settle(t, t->stopped ? XSM_CANCELLED : status, &inner, err);
 }
 
 void xsmi_auto_end(xsmi_auto_trial *t)

@@ -8,6 +8,8 @@
 #include "predict/evaluate.h"
 #include "train/trainer.h"
 
+#include <xsoftmax/label_tree.h>
+
 /* What judges a model; lower is better. */
 typedef enum xsmi_judge {
     XSMI_JUDGE_LOG_LOSS,
@@ -84,6 +86,9 @@ xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err);
 /* Continues a trial of steps up to a larger budget; one that diverged or was late stays as it is. */
 xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err);
 void xsmi_auto_end(xsmi_auto_trial *t);
+/* Trains a label tree instead, a model of its own, which is not kept; the trial needs no end. The runner's callback is
+ * called before and after. */
+xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err);
 /* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. */
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
                              xsmi_measured *out, xsm_error *err);

@@ -621,11 +621,183 @@ static void few_rows(void **state)
     test_problem_free(&p);
 }
 
+/* Rows of many classes, of which some occur: too many to score all of them, and few rows a class. Fifty at a time have
+ * the same words, and two of their own each. */
+enum {
+    LOOKALIKES = 12000,
+    WORDS = 300,
+    DECLARED = 30000,
+    OCCURRING = 5000,
+    ALIKE = 50,
+    SHARED = 6,
+    OWN = 2,
+    NOISE = 3
+};
+
+static xsm_dataset *make_lookalikes(void)
+{
+    uint64_t stream = 11, *offsets = malloc((LOOKALIKES + 1) * sizeof *offsets);
+    test_problem p = {.rows = LOOKALIKES, .features = WORDS, .classes = DECLARED};
+    static uint32_t own[OCCURRING][OWN], shared[OCCURRING / ALIKE][SHARED];
+    p.x = calloc((size_t)LOOKALIKES * WORDS, sizeof *p.x);
+    p.labels = malloc(LOOKALIKES * sizeof *p.labels);
+    assert_non_null(offsets);
+    assert_non_null(p.x);
+    assert_non_null(p.labels);
+    for (size_t k = 0; k < OCCURRING; k++) {
+        for (size_t j = 0; j < OWN; j++) {
+            own[k][j] = (uint32_t)(test_next(&stream) % WORDS);
+        }
+        for (size_t j = 0; j < SHARED; j++) {
+            shared[k / ALIKE][j] = (uint32_t)(test_next(&stream) % WORDS);
+        }
+    }
+    for (uint64_t i = 0; i <= LOOKALIKES; i++) {
+        offsets[i] = i;
+    }
+    for (uint64_t i = 0; i < LOOKALIKES; i++) {
+        const uint64_t k = test_next(&stream) % OCCURRING;
+        p.labels[i] = (uint32_t)k * (DECLARED / OCCURRING);
+        for (size_t j = 0; j < SHARED; j++) {
+            p.x[i * WORDS + shared[k / ALIKE][j]] = test_uniform(&stream) < 0.7;
+        }
+        for (size_t j = 0; j < OWN; j++) {
+            p.x[i * WORDS + own[k][j]] = 1;
+        }
+        for (size_t j = 0; j < NOISE; j++) {
+            p.x[i * WORDS + test_next(&stream) % WORDS] = 1;
+        }
+    }
+    xsm_dataset *data = test_relabel(&p, true, DECLARED, offsets, p.labels);
+    free(p.x);
+    free(p.labels);
+    free(offsets);
+    return data;
+}
+
+/* The share of rows of `test` whose best class is wrong, for the label tree that was chosen. */
+static double tree_error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_dataset *test)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    assert_ok(xsm_fit_label_tree(NULL, train, info_of(c).label_tree, &m, NULL, &err), err);
+    assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
+    xsm_model_free(m);
+    return metrics.error;
+}
+
+/* A label tree is chosen where it is better than what is chosen without one, by training both, and the same one with
+ * any number of threads. */
+static void label_trees(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = make_lookalikes(), *test = NULL, *train = NULL;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    assert_ok(xsm_dataset_split(data, 0.1, 3, &test, &train, &err), err);
+    xsm_choice *without = choose(NULL, train, &o);
+    assert_null(info_of(without).label_tree);
+    assert_string_equal(info_of(without).method, test_estimator_info(xsm_choice_estimator(without)).name);
+    const double other = error_of(without, train, test);
+    xsm_choice_free(without);
+    o.label_tree = 1;
+    xsm_context *one = test_context(1, TEST_BUILT_IN, 0), *two = test_context(2, TEST_BUILT_IN, 0);
+    xsm_choice *c = choose(one, train, &o), *again = choose(two, train, &o);
+    const xsm_choice_info info = info_of(c);
+    assert_string_equal(info.method, "label-tree");
+    assert_non_null(info.label_tree);
+    assert_null(info.optimizer);
+    assert_null(xsm_choice_estimator(c));
+    assert_true(info.epochs == 0 && info.batch == 0 && info.eta == 0 && info.ridge == 0);
+    assert_true(tree_error_of(c, train, test) < other);
+    assert_true(info.trials >= 2);
+    for (uint64_t i = 0; i < info.trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i), same = trial_of(again, i);
+        assert_int_equal(t.label_tree != NULL, strcmp(t.estimator, "label-tree") == 0);
+        assert_true(t.loss == same.loss && t.rows == same.rows && t.seconds > 0);
+        assert_string_equal(t.estimator, same.estimator);
+    }
+    assert_int_equal(info_of(again).trials, info.trials);
+    assert_int_equal(info_of(again).label_tree->trees, info.label_tree->trees);
+    xsm_choice_free(c);
+    xsm_choice_free(again);
+    xsm_context_free(one);
+    xsm_context_free(two);
+    xsm_dataset_free(test);
+    xsm_dataset_free(train);
+    xsm_dataset_free(data);
+}
+
+/* What is given for steps leaves no label tree; with a budget that one would exceed, another way is chosen. */
+static void no_label_trees(void **state)
+{
+    (void)state;
+    xsm_dataset *data = make_lookalikes();
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.label_tree = 1;
+    o.run = &run;
+    run.epochs = 1;
+    xsm_choice *c = choose(NULL, data, &o);
+    assert_null(info_of(c).label_tree);
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        assert_null(trial_of(c, i).label_tree);
+    }
+    xsm_choice_free(c);
+    run.epochs = 0;
+    o.seconds = 1e-3;
+    c = choose(NULL, data, &o);
+    assert_null(info_of(c).label_tree);
+    assert_true(info_of(c).epochs == 1 && (info_of(c).gave_up & XSM_GAVE_UP_TRIALS) != 0);
+    xsm_choice_free(c);
+    xsm_dataset_free(data);
+}
+
+static xsm_status choose_tree(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_choice *c = NULL;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.label_tree = o.embedding = 1; /* so few rows a class that nothing else is tried */
+    xsm_status status = xsm_choose(ctx, state, &o, &c, err);
+    xsm_choice_free(c);
+    return status;
+}
+
 static int32_t stop_at(void *user, const xsm_choose_progress *p)
 {
     uint64_t *left = user;
     assert_true(p->size == sizeof *p && p->trial >= 1 && p->seconds >= 0 && strlen(p->estimator) > 0);
     return (*left)-- == 0;
+}
+
+/* The callback ends a trial of a label tree before or after it, a context's hook within. */
+static void cancelled_trees(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = make_lookalikes();
+    xsm_choice *c = NULL;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.label_tree = o.embedding = 1;
+    o.progress = stop_at;
+    for (uint64_t calls = 0; calls < 3; calls++) {
+        uint64_t left = calls;
+        o.progress_user = &left;
+        assert_int_equal(xsm_choose(NULL, data, &o, &c, &err), XSM_CANCELLED);
+        assert_null(c);
+    }
+    test_hook h;
+    test_hook_start(&h, 2);
+    size_t polls = 0;
+    for (size_t k = 1; k <= 81; k *= 3) {
+        test_hook_cancel(&h, k);
+        assert_int_equal(choose_tree(data, h.context, &err), XSM_CANCELLED);
+        polls = h.calls;
+    }
+    assert_true(polls >= 81);
+    test_hook_end(&h);
+    xsm_dataset_free(data);
 }
 
 static void refuses(void **state)
@@ -701,7 +873,8 @@ int main(void)
         cmocka_unit_test(counted_pairs),      cmocka_unit_test(wide_vectors),
         cmocka_unit_test(transforms),         cmocka_unit_test(budgets),
         cmocka_unit_test(few_rows),           cmocka_unit_test(refuses),
-        cmocka_unit_test(every_allocation),
+        cmocka_unit_test(every_allocation),   cmocka_unit_test(label_trees),
+        cmocka_unit_test(no_label_trees),     cmocka_unit_test(cancelled_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -892,12 +892,28 @@ run 0 train --data train.txt --test test.txt --json --model default.model
 expect 'three lines' test "$(wc -l <stderr)" -eq 3
 says stderr 'chosen     softmax, by '
 says stderr ' rows in '
-expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"optimizer\":\"[a-z]*\",\
+expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"method\":\"softmax\",\"optimizer\":\"[a-z]*\",\
 \"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
 \"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"measure\":\"log-loss\",\"seconds\":$number,\
-\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"hidden\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
-\"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number}" stdout
+\"trials\":\[{\"estimator\":\"softmax\",\"optimizer\":\"sgd\",\"transform\":\"unit\",\"eta\":$number,\"ridge\":0,\"hidden\":0,\"trees\":0,\"rows\":[0-9]*,\"epochs\":[0-9]*,\
+\"best_epoch\":[0-9]*,\"loss\":$number,\"precision\":$number,\"seconds\":$number}" stdout
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0.0' stdout
+
+# Two rows a class, and too many classes to score all: a label tree, as if it had been named.
+awk 'BEGIN {
+    print 20000, 2100, 10000
+    for (i = 0; i < 20000; i++) { k = i % 10000
+        print k, k % 100 ":1", 100 + int(k / 100) ":1", 200 + (7 * k) % 1801 ":1", 2001 + (i * i) % 97 ":.5" } }' >alike.txt
+run 0 train --data alike.txt --test alike.txt --json --model tree.model
+says stderr 'chosen     label-tree, '
+says stderr '           rows by '
+says stdout '{"method":"label-tree","estimator":null,"label_tree":{"depth":'
+says stdout '"choice":{"why":["label-tree, '
+says stdout '"method":"label-tree","optimizer":null,"transform":"'
+expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0[.,]' stdout
+trees=$(sed 's/.*"why":\["label-tree, \([0-9]*\) tree.*/\1/' stdout) transform=$(sed 's/.*"why":[^]]*\],[^]]*"transform":"\([^"]*\)","ridge".*/\1/' stdout)
+run 0 train --data alike.txt --method label-tree --set "trees=$trees" --transform "$transform" --labels first --model given.model
+expect 'the model of the same settings, given' cmp tree.model given.model
 run 0 train --data train.txt --threads 3 --model default3.model
 expect 'the same choice on three threads' cmp default.model default3.model
 run 0 info default.model

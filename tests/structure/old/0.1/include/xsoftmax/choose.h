@@ -1,6 +1,7 @@
 /**
  * @file choose.h
- * @brief Chooses estimator, sampler, optimizer, learning rate, epochs and L2 penalty of a training run from the rows.
+ * @brief Chooses how to train from the rows: a label tree, or estimator, sampler, optimizer, learning rate, epochs and
+ * L2 penalty.
  */
 #ifndef XSOFTMAX_CHOOSE_H
 #define XSOFTMAX_CHOOSE_H
@@ -12,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/trainer.h>
 
 /** @defgroup choose Choosing how to train
@@ -22,11 +24,15 @@
  * others in short runs (trials) that differ in one setting at a time, and keeps the settings with the best result on
  * the held-back rows:
  *
- * - **Estimator.** If a pass over all classes is cheap, exact estimators: `softmax`, and for rows with several labels
- *   also `one-vs-all`. Otherwise sampled estimators: `nce` and `sampled-softmax` with the sampler `frequency`; for
- *   several labels `sampled-softmax` with the same sampler, and `one-vs-all-sampled`. If embedding models are allowed
- *   and rows are sparse, `sampled-softmax` with `frequency` on hidden vectors of length 256 (512 if rows have 32
- *   features or more) replaces them: the cost of a step then does not depend on the number of features and classes.
+ * - **Method.** A portfolio: each line of it is for rows of certain counts. If label trees are allowed, rows are sparse
+ *   and a pass over all classes is not quick, `label-tree` (xsm_fit_label_tree()) with one and with three trees, and up
+ * to 4,096 classes that are too many for exact estimators one with a single node. If a pass over all classes is cheap,
+ * exact estimators: `softmax`, and for rows with several labels also `one-vs-all`. Otherwise sampled estimators: `nce`
+ * and `sampled-softmax` with the sampler `frequency`; for several labels `sampled-softmax` with the same sampler, and
+ * `one-vs-all-sampled`. If embedding models are allowed and rows are sparse, `sampled-softmax` with `frequency` on
+ * hidden vectors of length 256 (512 if rows have 32 features or more) replaces them: the cost of a step then does not
+ * depend on the number of features and classes. Where label trees are allowed, methods that sample classes are only
+ * tried if there are eight labels a class in the mean: a class learns from few steps otherwise.
  * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows.
  * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
  *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
@@ -42,15 +48,19 @@
  * Candidates are compared by what xsm_choose_options::measure says of the held-back rows: their log-loss after
  * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
  *
- * **Successive halving** (Jamieson and Talwalkar 2016). Where several estimators apply, the rate of each is first
- * searched on a quarter of the trials' rows; the better half of them goes on from its best rates to all of these rows.
+ * **Successive halving** (Jamieson and Talwalkar 2016). Where several lines apply, the rate of each is first searched
+ * on a quarter of the trials' rows. The best of each kind of model (label tree, linear, embedding) goes on to all of
+ * these rows, unless it is two standard errors behind another kind. Where label trees take part, rows whose only label
+ * is of no trained row are not judged.
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
  * large, and 0.45 times for embedding models. The clock decides how many trials there are: none begins that would make
- * the choice last longer than the run that it chooses, by the speed of the trials so far, or than five seconds where
- * the run is shorter. So a slower machine may choose other settings; xsm_choose_options::reproducible prevents that,
- * and the choice is then the same on any machine. The number of threads changes nothing else.
+ * the choice last longer than the run that it chooses, by the speed of the trials so far, or where the run is shorter
+ * than five seconds (a second for a label tree, which has no rate); but the first trial of a slower line may end within
+ * half of that line's run. Three trees are tried where their run takes at most 20 seconds. So a slower machine may
+ * choose other settings; xsm_choose_options::reproducible prevents that, and the choice is then the same on any
+ * machine. The number of threads changes nothing else.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -61,14 +71,18 @@ typedef struct xsm_choice xsm_choice;
 /** Progress of xsm_choose(), for the callback. */
 typedef struct xsm_choose_progress {
     size_t size;           /**< sizeof(xsm_choose_progress). */
-    const char *estimator; /**< Name of the estimator of the current trial. */
+    const char *estimator; /**< Name of the estimator of the current trial, or `label-tree`. */
     uint64_t trial;        /**< Number of the trial, from 1. */
-    double eta;            /**< Learning rate of the trial; 0 for lbfgs. */
+    double eta;            /**< Learning rate of the trial; 0 for lbfgs and a label tree. */
     double ridge;          /**< L2 penalty mu of the trial. */
     double seconds;        /**< Seconds since xsm_choose() began. */
+    double left;           /**< Seconds that the choice may still take at most, by what is known so far; NaN before the
+                                first trial has ended. */
 } xsm_choose_progress;
 
-/** Called with the progress several times a second. A non-zero return value ends xsm_choose() with #XSM_CANCELLED. */
+/** Called with the progress several times a second, but for trials of label trees, which call it when they begin and
+ *  end (a context's hook is called meanwhile, @ref context). A non-zero return value ends xsm_choose() with
+ * #XSM_CANCELLED. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
 /** What the best way is: how held-back rows are judged. */
@@ -104,14 +118,17 @@ typedef struct xsm_choose_options {
     int32_t measure;   /**< An XSM_MEASURE_* value. */
     int32_t reproducible; /**< 1 = nothing depends on the clock (unless `seconds` is set): the same rows, options and
                                seed give the same choice on any machine. 0 = trials end when they have taken as long
-                               as the run that they choose, or five seconds, which a slower machine reaches after other
+                               as the run that they choose, or some seconds, which a slower machine reaches after other
                                trials. */
+    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings leave that open; the
+                               caller must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
+    uint32_t reserved;    /**< Zero. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
 #define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0                         \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0                   \
     }
 
 /** What a time budget made shorter, in xsm_choice_info::gave_up. */
@@ -124,12 +141,12 @@ enum {
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
     const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
-                                caller's string. */
-    double eta;            /**< Initial learning rate; 0 for lbfgs. */
+                                caller's string. NULL for a label tree. */
+    double eta;            /**< Initial learning rate; 0 for lbfgs and a label tree. */
     double factor;         /**< Factor of the schedule. */
     double ridge;          /**< mu. It is already set in the estimator. */
-    uint64_t epochs;       /**< Passes over the rows; 0 for lbfgs. */
-    uint64_t batch;        /**< Examples a step; 0 for lbfgs. */
+    uint64_t epochs;       /**< Passes over the rows; 0 for lbfgs and a label tree. */
+    uint64_t batch;        /**< Examples a step; 0 for lbfgs and a label tree. */
     uint64_t iterations;   /**< Most iterations for lbfgs; else 0. */
     uint64_t held;         /**< Held-back rows of the trials. 0: there were too few rows, or too little time, for
                                 trials. */
@@ -152,48 +169,55 @@ typedef struct xsm_choice_info {
                                 it decides whether every class is scored. */
     int32_t exact;         /**< 1 = the estimator scores every class; 0 = it samples or searches. */
     int32_t measure;       /**< What `loss` is, an XSM_MEASURE_* value, not #XSM_MEASURE_AUTO. */
+    const char *method;    /**< Name of the estimator, or `label-tree`. Valid as long as the choice. */
+    const xsm_label_tree_options *label_tree; /**< Settings for xsm_fit_label_tree(), which trains in place of estimator
+                                and optimizer; valid as long as the choice. NULL: another method was chosen. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0             \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL \
     }
 
 /** A trial: a short run with some settings. Start with #XSM_CHOICE_TRIAL_INIT. */
 typedef struct xsm_choice_trial {
     size_t size;           /**< sizeof(xsm_choice_trial). */
-    const char *estimator; /**< Name of the estimator; valid as long as the choice. */
-    const char *optimizer; /**< Name of the optimizer; valid as long as the choice. */
-    double eta;            /**< Learning rate; 0 for lbfgs. */
+    const char *estimator; /**< Name of the estimator, or `label-tree`; valid as long as the choice. */
+    const char *optimizer; /**< Name of the optimizer; valid as long as the choice. NULL for a label tree. */
+    double eta;            /**< Learning rate; 0 for lbfgs and a label tree. */
     double ridge;          /**< mu. */
     uint64_t rows;         /**< Rows that it trained on. */
-    uint64_t epochs;       /**< Passes over these rows; iterations for lbfgs. */
+    uint64_t epochs;       /**< Passes over these rows; iterations for lbfgs; 1 for a label tree. */
     uint64_t best_epoch;   /**< Epoch after which the held-back rows were best; 0: it diverged. */
     double loss;           /**< As xsm_choice_info::loss, after `best_epoch`; infinite if it diverged. */
     double precision;      /**< As xsm_choice_info::precision, after `best_epoch`. */
     const char *transform; /**< As xsm_choice_info::transform. */
     uint32_t hidden;       /**< As xsm_choice_info::hidden. */
     uint32_t reserved;     /**< Zero. */
+    const xsm_label_tree_options *label_tree; /**< As xsm_choice_info::label_tree. */
+    double seconds;                           /**< That it took, judging included. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0                                          \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0                                 \
     }
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/** Chooses how to train on rows. Afterwards, make a linear model (or an embedding model if xsm_choice_info::hidden is
- *  not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
+/** Chooses how to train on rows. If xsm_choice_info::label_tree is not NULL afterwards, pass it to
+ *  xsm_fit_label_tree(), which is all. Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden
+ * is not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
  *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
- *  Trials allocate a model of their own, one at a time, as large as the model to be trained, and copies of the rows.
+ *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
+ *  tree, and copies of the rows.
  *  @param context  context whose threads are used, or NULL
  *  @param train    rows, each with a label; rows may have several labels if the estimator accepts them
  *  @param options  settings, or NULL
@@ -210,7 +234,7 @@ XSM_API void xsm_choice_free(xsm_choice *choice);
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
 /** The estimator, not bound, with all its options set: borrowed from the choice, which keeps it. It is the
- *  caller's own if xsm_choose_options::estimator was set. */
+ *  caller's own if xsm_choose_options::estimator was set. NULL if a label tree was chosen. */
 XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
 /** Fills `trial` (start it with #XSM_CHOICE_TRIAL_INIT) with trial number `index`, in the order in which they ran.
  *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */
