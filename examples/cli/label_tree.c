@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 const char *const cli_method_words[] = {"label-tree", NULL};
 
@@ -31,8 +32,6 @@ static const char *stranger(const cli_run *r)
         {r->order >= 0, "order"},
         {r->method >= 0 && r->time_budget > 0, "time-budget"}, /* a choice keeps within it */
         {r->history_path != NULL, "history"},
-        {r->checkpoint_path != NULL, "checkpoint"},
-        {r->resume_path != NULL, "resume"},
         {r->warm_path != NULL, "warm-start"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
@@ -115,9 +114,22 @@ int cli_label_tree_run(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     r->started = cli_clock();
-    if (xsm_fit_label_tree(r->context, r->train_rows, &r->tree, &r->model, &r->tree_result, &err) != XSM_OK) {
+    r->tree.checkpoint = r->checkpoint_path;
+    r->tree.resume = r->resume_path;
+    r->tree.checkpoint_every = r->checkpoint_every > 0 ? r->checkpoint_every : 1e-9; /* 0: whenever it can */
+    const xsm_status status = xsm_fit_label_tree(r->context, r->train_rows, &r->tree, &r->model, &r->tree_result, &err);
+    if (status != XSM_OK) {
         cli_note_clear();
-        return cli_library_failed(&err);
+        const int code = cli_library_failed(&err);
+        if (status == XSM_CANCELLED && r->checkpoint_path && access(r->checkpoint_path, R_OK) == 0) {
+            fprintf(stderr, "xsoftmax: the same command goes on with --resume %s\n", r->checkpoint_path);
+        }
+        return code;
+    }
+    if (r->tree_result.checkpoint != XSM_OK) {
+        r->checkpoint_failed = 1;
+        cli_note_clear();
+        cli_fail("no checkpoint: %s", xsm_status_name(r->tree_result.checkpoint));
     }
     cli_note_clear();
     r->end.seconds = cli_clock() - r->started;

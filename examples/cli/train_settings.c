@@ -243,7 +243,7 @@ int cli_train_prepare(cli_run *r)
         return cli_misuse("--measure says what is best when it is chosen; it needs a choice, which --estimator NAME "
                           "without --time-budget leaves out");
     }
-    int code = r->resume_path && !r->estimator_name ? cli_checkpoint_recall_choice(r) : CLI_GO_ON;
+    int code = r->resume_path && r->method < 0 && !r->estimator_name ? cli_checkpoint_recall_choice(r) : CLI_GO_ON;
     code = code == CLI_GO_ON && r->method < 0 ? choose_optimizer(r) : code;
     if (code == CLI_GO_ON && r->schedule_text) {
         code = read_schedule(r);
@@ -301,7 +301,7 @@ int cli_train_prepare(cli_run *r)
                                          rows[4], rows[5], r->warm_path, r->resume_path};
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, rows) : code;
     /* The same rows lead to the same choice. */
-    code = code == CLI_GO_ON && !r->choose ? cli_checkpoint_recall(r) : code;
+    code = code == CLI_GO_ON && r->method < 0 && !r->choose ? cli_checkpoint_recall(r) : code;
     code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
         code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, rows);

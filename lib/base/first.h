@@ -41,8 +41,8 @@
 #define XSMI_LAST_xsm_index_rows bias
 #define XSMI_LAST_xsm_index_search probed
 #define XSMI_LAST_xsm_index_source reserved
-#define XSMI_LAST_xsm_label_tree_options link
-#define XSMI_LAST_xsm_label_tree_result link
+#define XSMI_LAST_xsm_label_tree_options checkpoint_every
+#define XSMI_LAST_xsm_label_tree_result checkpoint
 #define XSMI_LAST_xsm_labels labels
 #define XSMI_LAST_xsm_load_options reserved
 #define XSMI_LAST_xsm_metrics calibration_error

@@ -7,6 +7,10 @@
 
 #include <xsoftmax/ext/label_tree.h>
 
+#include <math.h>
+
+#define CHECKPOINT_SECONDS 300.0 /* where nobody says */
+
 static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};
 
@@ -15,6 +19,9 @@ typedef struct tree_settings {
     int64_t trees, arity, leaf, rounds, iterations, keep, negatives, seed;
     double cost, epsilon, threshold;
     int32_t balance, link;
+    /* No options of the table: */
+    const char *checkpoint, *resume;
+    double checkpoint_every;
 } tree_settings;
 
 #define TYPE tree_settings
@@ -110,6 +117,13 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     for (size_t i = 0; i < table.count; i++) {
         XSMI_TRY(read_option(&known, i, s, err));
     }
+    if (!(known.checkpoint_every >= 0 && isfinite(known.checkpoint_every))) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
+                         known.checkpoint_every, CHECKPOINT_SECONDS);
+    }
+    s->checkpoint = known.checkpoint;
+    s->resume = known.resume;
+    s->checkpoint_every = known.checkpoint_every > 0 ? known.checkpoint_every : CHECKPOINT_SECONDS;
     return XSM_OK;
 }
 
@@ -231,9 +245,49 @@ static void add_to_result(xsm_label_tree_result *r, const xsmi_label_tree *tree)
     r->depth = tree->tree->depth > r->depth ? tree->tree->depth : r->depth;
 }
 
-static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
-                             xsm_label_tree_result *result, xsm_error *err)
+/* The settings by which checkpoints are compared. */
+static xsm_status gather_settings(const xsm_dataset *train, const tree_settings *o, xsmi_settings *s, xsm_error *err)
 {
+    const xsmi_option_group group = group_of(o);
+    XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
+    XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "method", "", "label-tree", err));
+    for (size_t i = 0; i < table.count; i++) {
+        char value[64];
+        (void)xsmi_group_get(&group, options[i].name, value, sizeof value);
+        XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "label-tree.", options[i].name, value, err));
+    }
+    XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "rows", train->rows, err));
+    XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "features", train->features, err));
+    XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "classes", train->classes, err));
+    const uint64_t hash = xsmi_dataset_fingerprint(train);
+    XSMI_TRY(xsmi_go_on(s->context, err));
+    return xsmi_settings_add_hash(s, XSMI_SETTINGS_PREFIX "data", hash, err);
+}
+
+/* Reads what is resumed; the first checkpoint shows that the file can be written. */
+static xsm_status prepare_checkpoint(const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
+                                     xsmi_fit_checkpoint *c, xsm_error *err)
+{
+    if (!o->checkpoint && !o->resume) {
+        return XSM_OK;
+    }
+    XSMI_TRY(gather_settings(train, o, &c->settings, err));
+    if (o->resume) {
+        XSMI_TRY(xsmi_fit_checkpoint_resume(c, o->resume, train->features, train->classes, (uint32_t)o->trees, trees,
+                                            &c->count, err));
+    }
+    return o->checkpoint && !o->resume ? xsmi_fit_checkpoint_save(c, NULL, err) : XSM_OK;
+}
+
+static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
+                             xsmi_fit_checkpoint *checkpoint, xsm_label_tree_result *result, xsm_error *err)
+{
+    for (uint32_t t = 0; t < checkpoint->count; t++) {
+        add_to_result(result, &trees[t]);
+    }
+    if (checkpoint->count == (uint64_t)o->trees) {
+        return XSM_OK;
+    }
     const double started = xsmi_seconds();
     xsmi_label_vectors vectors;
     xsmi_activity activity;
@@ -241,14 +295,19 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const t
     XSMI_TRY(xsmi_end(&activity, xsmi_label_vectors_make(&vectors, ctx, train, err), err));
     result->clustering_seconds = xsmi_seconds() - started;
     xsm_status status = XSM_OK;
-    for (int64_t t = 0; t < o->trees && status == XSM_OK; t++) {
-        const xsmi_grow_settings settings = settings_of(o, (uint64_t)t);
+    while (checkpoint->count < (uint64_t)o->trees && status == XSM_OK) {
+        xsmi_label_tree *tree = &trees[checkpoint->count];
+        const xsmi_grow_settings settings = settings_of(o, checkpoint->count);
         xsmi_grow_times times = {0, 0};
-        status = xsmi_label_grow(&vectors, train, &settings, &trees[t].tree, &trees[t].weights, &times, err);
+        status = xsmi_label_grow(&vectors, train, &settings, checkpoint, tree, &times, err);
         result->clustering_seconds += times.clustering;
         result->training_seconds += times.training;
         if (status == XSM_OK) {
-            add_to_result(result, &trees[t]);
+            add_to_result(result, tree);
+            checkpoint->count++;
+            if (o->checkpoint) {
+                (void)xsmi_fit_checkpoint_save(checkpoint, NULL, NULL);
+            }
         }
     }
     xsmi_label_vectors_free(&vectors);
@@ -281,7 +340,19 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
         o->link = several ? XSM_LABEL_TREE_SIGMOID : XSM_LABEL_TREE_SOFTMAX;
     }
     result->link = o->link;
-    xsm_status status = grow_trees(ctx, train, o, trees, result, err);
+    xsmi_fit_checkpoint checkpoint = {.context = ctx,
+                                      .path = o->checkpoint,
+                                      .every = o->checkpoint_every,
+                                      .saved = xsmi_seconds(),
+                                      .settings = {.context = ctx},
+                                      .trees = trees};
+    xsm_status status = prepare_checkpoint(train, o, trees, &checkpoint, err);
+    if (status == XSM_OK) {
+        status = grow_trees(ctx, train, o, trees, &checkpoint, result, err);
+    }
+    result->checkpoints = checkpoint.written;
+    result->checkpoint = checkpoint.status;
+    xsmi_fit_checkpoint_free(&checkpoint);
     if (status == XSM_OK) {
         status = make_model(ctx, train, trees, o, out, err);
     }

@@ -14,6 +14,9 @@
 #define LARGE_ENTRIES ((uint64_t)1 << 22)
 /* Entries times groups that are trained before weights are collected. */
 #define WINDOW_WORK ((uint64_t)1 << 31)
+/* The same of the first window where checkpoints are written; later ones take a quarter of the time
+ * between two. Where that is below a second, a job is a window. */
+#define FIRST_WORK ((uint64_t)1 << 22)
 /* Rows of the nodes of a level whose scores are kept for calibration, about. */
 #define SAMPLES 4096
 
@@ -31,7 +34,7 @@ typedef struct grower {
     const xsmi_grow_settings *settings;
     xsmi_layout layout;
     const uint32_t *label; /* classes of the layout's order */
-    uint32_t *place;       /* [classes] */
+    uint32_t *place_of;    /* [classes] */
     uint32_t *identity;    /* [features] of a dense dataset */
     xsmi_levels levels;
     node_job *job, *sorted;
@@ -41,6 +44,9 @@ typedef struct grower {
     xsmi_node_work *work; /* [threads] */
     atomic_bool failed;
     xsmi_sparse_builder *builder;
+    xsmi_fit_checkpoint *checkpoint;
+    xsmi_fit_place place; /* what is trained and collected */
+    uint64_t window;      /* work */
     struct {
         uint32_t *start, *at;
         uint16_t *row;
@@ -118,7 +124,7 @@ static void train_node(void *state, size_t index, uint32_t thread)
                                  .rows = l->rows + l->first[n],
                                  .count = (uint32_t)(l->first[n + 1] - l->first[n]),
                                  .entries = l->entries[n],
-                                 .place = g->place,
+                                 .place = g->place_of,
                                  .start = t->start[job->node],
                                  .end = t->end[job->node],
                                  .child_at = l[1].node_at,
@@ -208,7 +214,9 @@ static xsm_status collect_node(grower *g, const xsmi_node_part *part, uint32_t g
                                      .entry_rows = g->chunk.row,
                                      .values = g->chunk.value,
                                      .bias = g->chunk.bias};
-    return xsmi_sparse_builder_add(g->builder, &chunk, err);
+    XSMI_TRY(xsmi_sparse_builder_add(g->builder, &chunk, err));
+    g->place.chunks++;
+    return XSM_OK;
 }
 
 /* Keeps the scores of a node's samples. */
@@ -284,25 +292,82 @@ static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *e
     return XSM_OK;
 }
 
-/* Trains the nodes of levels first .. end-1. */
-static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, xsm_error *err)
+/* The first job that a checkpoint leaves to be done, of those from `first`. */
+static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_error *err)
 {
-    size_t job = g->jobs;
+    const xsmi_layout *t = &g->layout;
+    const uint32_t from = t->level[g->place.level];
+    uint32_t nodes = 0;
+    for (uint32_t v = 0; v < from; v++) {
+        nodes += !xsmi_layout_is_leaf(t, v);
+    }
+    if (g->place.jobs > g->jobs - first) {
+        return xsmi_fit_checkpoint_fail(g->checkpoint, "state.place", err);
+    }
+    *job = first + (size_t)g->place.jobs;
+    for (size_t j = first; j < *job; j++) {
+        nodes += j == first || g->job[j].node != g->job[j - 1].node;
+    }
+    const bool whole = *job == first || *job == g->jobs || g->job[*job].node != g->job[*job - 1].node;
+    return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, "state.place", err);
+}
+
+/* After a window: writes a checkpoint if it is time. That the fit is cancelled is one, too. */
+static void checkpoint(grower *g, bool last)
+{
+    if (g->checkpoint->path && (last || xsmi_fit_checkpoint_is_due(g->checkpoint))) {
+        (void)xsmi_fit_checkpoint_save(g->checkpoint, &g->place, NULL);
+    }
+}
+
+/* Trains the jobs from `job` on, window by window. */
+static xsm_status train_jobs(grower *g, size_t first, size_t job, xsm_error *err)
+{
+    while (job < g->jobs) {
+        const double started = xsmi_seconds();
+        size_t last = job;
+        uint64_t work = 0;
+        for (; last < g->jobs && (work < g->window || g->job[last].node == g->job[last - 1].node); last++) {
+            work += g->job[last].work;
+        }
+        const xsm_status status = train_window(g, job, last, err);
+        if (status == XSM_CANCELLED) {
+            checkpoint(g, true);
+        }
+        XSMI_TRY(status);
+        job = last;
+        g->place.jobs = job - first;
+        checkpoint(g, false);
+        if (g->checkpoint->path) {
+            const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);
+            g->window = (uint64_t)XSMI_CLAMP(speed * g->checkpoint->every / 4, 1.0, (double)WINDOW_WORK);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Trains the nodes of levels first .. end-1; `resumed`: some of them are trained. */
+static xsm_status train_levels(grower *g, uint32_t first, uint32_t end, bool resumed, xsm_error *err)
+{
+    const size_t begin = g->jobs;
+    size_t job = begin;
+    if (resumed) {
+        xsmi_levels_swap_beams(&g->levels); /* the rows are listed by the beam at the start */
+    }
     for (uint32_t k = first; k < end; k++) {
         XSMI_TRY(xsmi_levels_list(&g->levels, k, err));
         XSMI_TRY(xsmi_go_on(g->context, err));
         plan_level(g, k);
     }
-    xsmi_levels_clear_beam(&g->levels);
-    while (job < g->jobs) {
-        size_t last = job;
-        uint64_t work = 0;
-        for (; last < g->jobs && (work < WINDOW_WORK || g->job[last].node == g->job[last - 1].node); last++) {
-            work += g->job[last].work;
-        }
-        XSMI_TRY(train_window(g, job, last, err));
-        job = last;
+    if (resumed) {
+        xsmi_levels_swap_beams(&g->levels);
+        XSMI_TRY(skip_jobs(g, begin, &job, err));
+    } else {
+        xsmi_levels_clear_beam(&g->levels);
+        g->place.level = first;
+        g->place.jobs = 0;
     }
+    XSMI_TRY(train_jobs(g, begin, job, err));
     for (uint32_t k = first; k < end; k++) {
         xsmi_levels_release(&g->levels, k);
     }
@@ -322,10 +387,13 @@ static xsm_status train_all(grower *g, xsm_error *err)
     }
     XSMI_TRY(xsmi_sparse_builder_new(g->context, g->data->features, true, &g->builder, err));
     XSMI_TRY(xsmi_levels_start_beam(&g->levels, err));
+    g->place = (xsmi_fit_place){.levels = &g->levels, .builder = g->builder};
+    g->window = !g->checkpoint->path ? WINDOW_WORK : g->checkpoint->every < 1 ? 1 : FIRST_WORK;
+    XSMI_TRY(xsmi_fit_checkpoint_restore(g->checkpoint, &g->place, err));
     /* A beam needs the levels above; without one, all levels are trained together. */
-    const uint32_t depth = g->layout.depth, step = g->settings->beam > 0 ? 1 : depth;
-    for (uint32_t k = 0; k < depth; k += step) {
-        XSMI_TRY(train_levels(g, k, XSMI_MIN(k + step, depth), err));
+    const uint32_t depth = g->layout.depth, step = g->settings->beam > 0 ? 1 : depth, begin = g->place.level;
+    for (uint32_t k = begin; k < depth; k += step) {
+        XSMI_TRY(train_levels(g, k, XSMI_MIN(k + step, depth), g->place.restored && k == begin, err));
     }
     return XSM_OK;
 }
@@ -350,9 +418,9 @@ static xsm_status make_tree(const grower *g, xsmi_class_tree **out, xsm_error *e
 
 static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err)
 {
-    g->place = xsmi_allocate(g->context, g->data->classes, sizeof *g->place);
-    if (!g->place) {
-        return xsmi_fail_memory(err, g->data->classes * sizeof *g->place, "the classes of a label tree");
+    g->place_of = xsmi_allocate(g->context, g->data->classes, sizeof *g->place_of);
+    if (!g->place_of) {
+        return xsmi_fail_memory(err, g->data->classes * sizeof *g->place_of, "the classes of a label tree");
     }
     if (!g->data->sparse) {
         g->identity = xsmi_allocate(g->context, g->data->features, sizeof *g->identity);
@@ -365,10 +433,14 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
     }
     XSMI_TRY(xsmi_layout_make(&g->layout, v, &g->settings->layout, err));
     for (uint32_t p = 0; p < g->layout.labels; p++) {
-        g->place[v->label[g->layout.order[p]]] = p;
+        g->place_of[v->label[g->layout.order[p]]] = p;
     }
-    g->levels = (xsmi_levels){
-        .context = g->context, .data = g->data, .layout = &g->layout, .place = g->place, .width = g->settings->beam};
+    g->levels = (xsmi_levels){.context = g->context,
+                              .data = g->data,
+                              .layout = &g->layout,
+                              .place = g->place_of,
+                              .width = g->settings->beam,
+                              .keep_start = g->checkpoint->path || g->checkpoint->file};
     XSMI_TRY(xsmi_levels_find(&g->levels, err));
     return allocate_jobs(g, err);
 }
@@ -392,18 +464,18 @@ static void clear(grower *g)
     xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.start), XSMI_ARRAY(g->chunk.at)), &g->chunk.columns);
     xsmi_release_all(ctx, XSMI_ARRAYS(XSMI_ARRAY(g->chunk.row), XSMI_ARRAY(g->chunk.value)), &g->chunk.entries);
     xsmi_release(ctx, g->chunk.bias, g->chunk.rows, sizeof *g->chunk.bias);
-    xsmi_release(ctx, g->place, g->data->classes, sizeof *g->place);
+    xsmi_release(ctx, g->place_of, g->data->classes, sizeof *g->place_of);
     xsmi_release(ctx, g->identity, g->data->sparse ? 0 : g->data->features, sizeof *g->identity);
     xsmi_layout_free(&g->layout);
 }
 
 xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
-                           xsmi_class_tree **tree, xsmi_sparse **weights, xsmi_grow_times *times, xsm_error *err)
+                           xsmi_fit_checkpoint *checkpoint, xsmi_label_tree *out, xsmi_grow_times *times,
+                           xsm_error *err)
 {
-    grower g = {.context = v->context, .data = data, .settings = settings, .label = v->label};
+    grower g = {.context = v->context, .data = data, .settings = settings, .label = v->label, .checkpoint = checkpoint};
     atomic_init(&g.failed, false);
-    *tree = NULL;
-    *weights = NULL;
+    *out = (xsmi_label_tree){NULL, NULL};
     const double started = xsmi_seconds();
     xsmi_activity activity;
     xsmi_begin(&activity, g.context, "clustering labels", "labels", 0);
@@ -415,18 +487,18 @@ xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data,
     }
     *times = (xsmi_grow_times){prepared - started, xsmi_seconds() - prepared};
     if (status == XSM_OK) {
-        status = make_tree(&g, tree, err);
+        status = make_tree(&g, &out->tree, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_sparse_builder_finish(g.builder, weights, err);
+        status = xsmi_sparse_builder_finish(g.builder, &out->weights, err);
     }
     if (status == XSM_OK && settings->calibrate != XSMI_GROW_PLAIN) {
-        calibrate(&g, *tree, *weights);
+        calibrate(&g, out->tree, out->weights);
     }
     clear(&g);
     if (status != XSM_OK) {
-        xsmi_class_tree_release(*tree);
-        *tree = NULL;
+        xsmi_class_tree_release(out->tree);
+        out->tree = NULL;
     }
     return status;
 }

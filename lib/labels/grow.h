@@ -5,10 +5,9 @@
 #ifndef XSMI_LABEL_GROW_H
 #define XSMI_LABEL_GROW_H
 
+#include "labels/checkpoint.h"
 #include "labels/layout.h"
 #include "labels/node.h"
-#include "model/class_tree.h"
-#include "model/sparse.h"
 
 /* What scores of nodes become (model/label_trees.h). */
 enum { XSMI_GROW_SIGMOID, XSMI_GROW_SOFTMAX, XSMI_GROW_PLAIN };
@@ -24,8 +23,10 @@ typedef struct xsmi_grow_times {
     double clustering, training; /* seconds */
 } xsmi_grow_times;
 
-/* Makes a tree and its weights from rows with at least one label; the caller releases both. */
+/* Makes a tree and its weights from rows with at least one label; the caller releases both. Goes on with what the
+ * checkpoint resumes, and writes it. */
 xsm_status xsmi_label_grow(const xsmi_label_vectors *v, const xsm_dataset *data, const xsmi_grow_settings *settings,
-                           xsmi_class_tree **tree, xsmi_sparse **weights, xsmi_grow_times *times, xsm_error *err);
+                           xsmi_fit_checkpoint *checkpoint, xsmi_label_tree *out, xsmi_grow_times *times,
+                           xsm_error *err);
 
 #endif

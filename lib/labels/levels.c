@@ -135,6 +135,13 @@ void xsmi_levels_release(xsmi_levels *s, uint32_t number)
 
 /* -- the beam ------------------------------------------------------------------------------------------------------ */
 
+static xsm_status allocate_beams(const xsmi_levels *s, xsmi_beams *b, uint64_t places, xsm_error *err)
+{
+    b->node = xsmi_allocate(s->context, places, sizeof *b->node);
+    b->score = xsmi_allocate(s->context, places, sizeof *b->score);
+    return b->node && b->score ? XSM_OK : xsmi_fail_memory(err, places * 8, "the beams of the rows");
+}
+
 /* Every row is at the root. */
 xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err)
 {
@@ -142,10 +149,9 @@ xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err)
     if (places == 0) {
         return XSM_OK;
     }
-    s->beam.node = xsmi_allocate(s->context, places, sizeof *s->beam.node);
-    s->beam.score = xsmi_allocate(s->context, places, sizeof *s->beam.score);
-    if (!s->beam.node || !s->beam.score) {
-        return xsmi_fail_memory(err, places * 8, "the beams of the rows");
+    XSMI_TRY(allocate_beams(s, &s->beam, places, err));
+    if (s->keep_start) {
+        XSMI_TRY(allocate_beams(s, &s->start, places, err));
     }
     for (uint64_t k = 0; k < places; k++) {
         s->beam.node[k] = k % s->width == 0 ? 0 : XSMI_NO_CLASS;
@@ -157,9 +163,22 @@ xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err)
 /* No row has a node of the next level yet. */
 void xsmi_levels_clear_beam(const xsmi_levels *s)
 {
-    for (uint64_t k = 0; k < s->data->rows * s->width; k++) {
-        s->beam.node[k] = XSMI_NO_CLASS;
+    const size_t places = (size_t)s->data->rows * s->width;
+    if (s->keep_start && places > 0) {
+        memcpy(s->start.node, s->beam.node, places * sizeof *s->start.node);
+        memcpy(s->start.score, s->beam.score, places * sizeof *s->start.score);
     }
+    for (size_t k = 0; k < places; k++) {
+        s->beam.node[k] = XSMI_NO_CLASS;
+        s->beam.score[k] = 0.0f;
+    }
+}
+
+void xsmi_levels_swap_beams(xsmi_levels *s)
+{
+    const xsmi_beams kept = s->beam;
+    s->beam = s->start;
+    s->start = kept;
 }
 
 /* Puts a node into a row's beam, if it is among the best; of equal scores the node with the lower number. */
@@ -220,4 +239,6 @@ void xsmi_levels_free(xsmi_levels *s)
     const size_t places = s->data ? (size_t)s->data->rows * s->width : 0;
     xsmi_release(s->context, s->beam.node, places, sizeof *s->beam.node);
     xsmi_release(s->context, s->beam.score, places, sizeof *s->beam.score);
+    xsmi_release(s->context, s->start.node, places, sizeof *s->start.node);
+    xsmi_release(s->context, s->start.score, places, sizeof *s->start.score);
 }

@@ -20,6 +20,12 @@ typedef struct xsmi_level {
     xsmi_kept_scores kept; /* for its calibration */
 } xsmi_level;
 
+/* For each row the nodes of a level that its search goes on with. */
+typedef struct xsmi_beams {
+    uint32_t *node; /* [rows][width] XSMI_NO_CLASS: none */
+    float *score;   /* [rows][width] falling */
+} xsmi_beams;
+
 /* All levels. The first members are set by who uses them; the others start at zero. */
 typedef struct xsmi_levels {
     xsm_context *context;
@@ -28,11 +34,9 @@ typedef struct xsmi_levels {
     const uint32_t *place; /* [classes] in the layout's order */
     uint32_t width;        /* of the beam; 0 = none */
     xsmi_level *level;     /* [depth + 1] */
-    /* The beam of each row on the level that is trained next. */
-    struct {
-        uint32_t *node; /* [rows][beam] XSMI_NO_CLASS: none */
-        float *score;   /* [rows][beam] falling */
-    } beam;
+    bool keep_start;       /* for checkpoints */
+    xsmi_beams beam;       /* on the level that is trained next */
+    xsmi_beams start;      /* on the level that is trained, if kept */
 } xsmi_levels;
 
 /* Makes the levels, and which node of each a place is under. */
@@ -42,10 +46,12 @@ void xsmi_levels_free(xsmi_levels *s);
 xsm_status xsmi_levels_list(xsmi_levels *s, uint32_t number, xsm_error *err);
 void xsmi_levels_release(xsmi_levels *s, uint32_t number);
 
-/* The beam starts with every row at the root. It is cleared once the rows of a level are listed; then each node that
- * was trained brings its rows to its children. */
+/* The beam starts with every row at the root. It is cleared, or kept as `start`, once the rows of a level are listed;
+ * then each node that was trained brings its rows to its children. */
 xsm_status xsmi_levels_start_beam(xsmi_levels *s, xsm_error *err);
 void xsmi_levels_clear_beam(const xsmi_levels *s);
+/* The beam and `start` for each other. */
+void xsmi_levels_swap_beams(xsmi_levels *s);
 void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part);
 
 #endif

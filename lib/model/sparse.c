@@ -249,6 +249,49 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
     return XSM_OK;
 }
 
+xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b)
+{
+    return (xsmi_sparse){.context = b->context,
+                         .rows = b->places[b->chunks].row,
+                         .features = b->features,
+                         .chunks = (uint32_t)b->chunks,
+                         .widest = b->widest,
+                         .places = b->places,
+                         .blocks = b->blocks,
+                         .columns = b->columns,
+                         .row16 = b->entry_rows,
+                         .values = b->values,
+                         .bias = b->bias};
+}
+
+xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err)
+{
+    static const char what[] = "sparse weights";
+    const xsmi_sparse_place end = s->places[s->chunks];
+    xsm_context *ctx = b->context;
+    XSMI_TRY(XSMI_GROW(ctx, b->places, b->place_capacity, (size_t)s->chunks + 1, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->blocks, b->block_capacity, (size_t)end.block, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->columns, b->column_capacity, (size_t)end.column, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->entry_rows, b->row_capacity, (size_t)end.entry, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->values, b->value_capacity, (size_t)end.entry, what, err));
+    if (b->with_bias) {
+        XSMI_TRY(XSMI_GROW(ctx, b->bias, b->bias_capacity, (size_t)end.row, what, err));
+        memcpy(b->bias, s->bias, end.row * sizeof *b->bias);
+    }
+    memcpy(b->places, s->places, ((size_t)s->chunks + 1) * sizeof *b->places);
+    memcpy(b->blocks, s->blocks, (size_t)end.block * sizeof *b->blocks);
+    if (end.entry > 0) {
+        memcpy(b->columns, s->columns, (size_t)end.column * sizeof *b->columns);
+        memcpy(b->values, s->values, (size_t)end.entry * sizeof *b->values);
+    }
+    for (uint64_t i = 0; i < end.entry; i++) {
+        b->entry_rows[i] = s->row8 ? s->row8[i] : s->row16[i];
+    }
+    b->chunks = s->chunks;
+    b->widest = s->widest;
+    return XSM_OK;
+}
+
 /* -- from files ---------------------------------------------------------------------------------------------------- */
 
 /* Whether a chunk's entries are sound: rows rise within each column, and none is beyond the chunk. */

@@ -99,6 +99,10 @@ xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chu
 /* Moves what was added, at least one chunk, to new weights; the builder is then empty. */
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err);
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
+/* What was added so far, at least one chunk: valid until the next one is. The rows are in row16. */
+xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b);
+/* Copies weights into an empty builder of as many features: as if their chunks had been added. */
+xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err);
 
 /* Weights over arrays that others keep, such as a file's mapping, after checks of all but the values; the arrays have
  * the lengths that their places say. Sets *out to NULL where they are no sparse weights. O(entries). */

@@ -57,25 +57,31 @@ static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, co
     }
 }
 
-xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
+xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
+                                  uint32_t count, xsmi_sparse_tensors *list, xsm_error *err)
 {
-    const uint32_t trees = m->trees ? m->trees->count : 0;
-    *list = (xsmi_sparse_tensors){.context = m->context, .capacity = NAMES * ((size_t)trees + (m->sparse != NULL))};
-    list->tensors = xsmi_allocate(m->context, list->capacity, sizeof *list->tensors);
-    list->names = xsmi_allocate(m->context, list->capacity, sizeof *list->names);
+    *list = (xsmi_sparse_tensors){.context = ctx, .capacity = NAMES * ((size_t)count + (linear != NULL))};
+    list->tensors = xsmi_allocate(ctx, list->capacity, sizeof *list->tensors);
+    list->names = xsmi_allocate(ctx, list->capacity, sizeof *list->names);
     if (!list->tensors || !list->names) {
         xsmi_sparse_list_free(list);
         return xsmi_fail_memory(err, list->capacity * sizeof *list->tensors, "a list of tensors");
     }
     for (size_t bytes = 8; bytes > 0; bytes /= 2) {
-        if (m->sparse) {
-            add_sized(list, -1, m->sparse, NULL, bytes);
+        if (linear) {
+            add_sized(list, -1, linear, NULL, bytes);
         }
-        for (uint32_t t = 0; t < trees; t++) {
-            add_sized(list, (int)t, m->trees->tree[t].weights, m->trees->tree[t].tree, bytes);
+        for (uint32_t t = 0; t < count; t++) {
+            add_sized(list, (int)t, trees[t].weights, trees[t].tree, bytes);
         }
     }
     return XSM_OK;
+}
+
+xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
+{
+    return xsmi_sparse_list_trees(m->context, m->sparse, m->trees ? m->trees->tree : NULL,
+                                  m->trees ? m->trees->count : 0, list, err);
 }
 
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
@@ -209,6 +215,15 @@ static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_l
     }
     XSMI_TRY(read_weights(s, tree, out->tree->nodes - 1, &out->weights, err));
     return xsmi_label_tree_fits(out) ? XSM_OK : bad_weights(s, tree, err);
+}
+
+xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
+                                 int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
+{
+    const source s = {ctx, file, name, features};
+    *out = (xsmi_label_tree){NULL, NULL};
+    return find(&s, tree, NODES) ? read_tree(&s, tree, classes, out, err)
+                                 : read_weights(&s, tree, 0, &out->weights, err);
 }
 
 static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree *trees, int *count, int32_t *link,

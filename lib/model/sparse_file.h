@@ -20,6 +20,9 @@ typedef struct xsmi_sparse_tensors {
 
 /* Those of a model; none if its weights are dense. */
 xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err);
+/* Those of linear weights, or NULL, and of `count` label trees, of which the last may have no tree yet. */
+xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
+                                  uint32_t count, xsmi_sparse_tensors *list, xsm_error *err);
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list);
 /* Whether a tensor belongs to sparse weights. */
 bool xsmi_sparse_has_tensor(const char *name);
@@ -31,6 +34,11 @@ bool xsmi_sparse_in_file(const xsmi_container *file);
 #define XSMI_KEY_LABEL_TREES "label_trees"
 #define XSMI_LABEL_TREES_TEXT 32
 void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_TREES_TEXT]);
+
+/* Tree `tree` of a file, over its memory: its weights, and its tree of *classes classes if the file has its nodes; the
+ * classes are set from tree 0. On failure the caller releases what there is. */
+xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
+                                 int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err);
 
 /* A model whose weights are in the container's memory, with its features, its classes, and its sparse weights or
  * trees. */

@@ -453,6 +453,17 @@ run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --calibrate 
 expect 'calibrated at the end' cmp -s c0 c1
 run 2 train --data train.txt --estimator softmax --eta 1 --calibrate test.txt --model test.txt
 run 0 train --data many.txt --method label-tree --calibrate many.txt --model c1
+run 0 train --data test.txt --method label-tree --labels first --calibrate train.txt --json
+expect 'the temperature of a label tree' grep -q '"temperature":[0-9]' stdout
+# What a label tree keeps of its nodes, from which the same command goes on.
+run 0 train --data many.txt --method label-tree --set leaf=2 --checkpoint c2 --checkpoint-every 0 --model c3
+run 0 train --data many.txt --method label-tree --set leaf=2 --resume c2 --checkpoint c2 --model c4
+expect 'the same tree' cmp -s c3 c4
+run 1 train --data many.txt --method label-tree --resume c2 --model c4
+says stderr 'label-tree.leaf = 2, this run has 100'
+run 1 train --data many.txt --estimator one-vs-all --epochs 1 --eta 1 --labels all --resume c2
+run 1 train --data many.txt --method label-tree --resume c3 --model c4
+says stderr 'not a checkpoint'
 run 0 info c1
 says stdout 'calibration            each class by itself, scale '
 run 1 train --data train.txt --estimator softmax --eta 1 --calibrate missing.txt

@@ -58,12 +58,18 @@ typedef struct xsm_label_tree_options {
                               only zeros are. */
     int32_t balance;     /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
     int32_t link;        /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
+    const char
+        *checkpoint; /**< File in which finished nodes are kept, replaced in one piece: at the start, every
+                          `checkpoint_every` seconds, after each tree and when the fit is cancelled; NULL = none. */
+    const char
+        *resume; /**< Checkpoint to go on from, of the same rows and options; NULL = none. It may be `checkpoint`. */
+    double checkpoint_every; /**< Seconds from a checkpoint to the next, 0 or more; 0 = 300. */
 } xsm_label_tree_options;
 
 /** Starting value of an #xsm_label_tree_options: the defaults, with the seed 1. */
 #define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0                             \
+        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0, NULL, NULL, 0              \
     }
 
 /** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */
@@ -76,12 +82,14 @@ typedef struct xsm_label_tree_result {
     double training_seconds;   /**< Seconds for the classifiers. */
     uint32_t depth;            /**< Steps from the root to the lowest label, of the deepest tree. */
     int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_AUTO, or the option. */
+    uint32_t checkpoints;      /**< Checkpoints that were written. */
+    int32_t checkpoint;        /**< The status of the last one: the fit goes on when one cannot be written. */
 } xsm_label_tree_result;
 
 /** Starting value of an #xsm_label_tree_result. */
 #define XSM_LABEL_TREE_RESULT_INIT                                                                                     \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_result), 0, 0, 0, 0, 0, 0, 0                                                             \
+        sizeof(xsm_label_tree_result), 0, 0, 0, 0, 0, 0, 0, 0, 0                                                       \
     }
 
 #ifdef __cplusplus
@@ -106,6 +114,12 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
+ *  A **checkpoint** holds the finished trees and, of the tree in work, the nodes that are finished. A fit that resumes
+ * it gives the same bits as one that was never stopped, on any number of threads; label vectors and the shape of the
+ * tree in work are computed again. Where the first checkpoint cannot be written, the fit ends at once; a later failure
+ * is in xsm_label_tree_result::checkpoint. Nodes that are being trained when the fit ends are lost, a quarter of
+ *  `checkpoint_every` at most or one node.
+ *
  *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature),
  *  and 8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides
  *  (up to 16 MiB; vectors with more than 2^21 pairs are divided by all threads together, and not copied), and for
@@ -122,7 +136,9 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for rows without features or without a known label; #XSM_ERROR_RANGE for an
  *          option; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is
- *          not finite; #XSM_CANCELLED. O(passes (nnz + labels) log K), nnz the values of the rows times their labels.
+ *          not finite; of a checkpoint #XSM_ERROR_IO, #XSM_ERROR_FORMAT for one that is damaged or of something else,
+ *          #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED. O(passes (nnz +
+ * labels) log K), nnz the values of the rows times their labels.
  */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,

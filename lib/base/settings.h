@@ -1,0 +1,27 @@
+/*
+ * The settings of a run as text. A checkpoint contains them, and only a run with the same settings can continue it.
+ */
+#ifndef XSMI_SETTINGS_H
+#define XSMI_SETTINGS_H
+
+#include "base/safetensors.h"
+
+/* Begins the keys of all settings but the first, whose key is XSMI_KEY_CHECKPOINT and whose value the version. */
+#define XSMI_SETTINGS_PREFIX XSMI_KEY_CHECKPOINT "."
+
+typedef struct xsmi_settings {
+    xsm_context *context;
+    xsmi_entry *entries; /* keys "checkpoint" and "checkpoint.*"; owns its texts */
+    size_t count, capacity;
+} xsmi_settings;
+
+/* Adds one; the key is `key` with `more` behind it. */
+xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more, const char *value, xsm_error *err);
+xsm_status xsmi_settings_add_whole(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
+xsm_status xsmi_settings_add_hash(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
+xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double value, xsm_error *err);
+void xsmi_settings_free(xsmi_settings *s);
+/* Refuses a checkpoint with other settings; the message names the first difference. */
+xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
+
+#endif

@@ -1,0 +1,396 @@
+#include "labels/checkpoint.h"
+
+#include "base/activity.h"
+#include "base/grow.h"
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { DONE, BEGUN, NODES, LEVEL, JOBS, PLACES };
+/* The tensors that are no trees, those of larger elements first. */
+enum { PLACE, KEPT_ROWS, KEPT_ENDS, KEPT, START_NODE, NEXT_NODE, START_SCORE, NEXT_SCORE, TENSORS };
+static const char *const names[] = {"state.place",      "state.kept_rows", "state.kept_ends",   "state.kept",
+                                    "state.start_node", "state.next_node", "state.start_score", "state.next_score"};
+static const xsmi_dtype dtypes[] = {XSMI_DTYPE_U64, XSMI_DTYPE_U64, XSMI_DTYPE_U64, XSMI_DTYPE_U32,
+                                    XSMI_DTYPE_U32, XSMI_DTYPE_U32, XSMI_DTYPE_F32, XSMI_DTYPE_F32};
+
+void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c)
+{
+    xsmi_container_close(c->file);
+    xsmi_settings_free(&c->settings);
+}
+
+/* -- writing ------------------------------------------------------------------------------------------------------- */
+
+typedef struct contents {
+    uint64_t place[PLACES];
+    const xsmi_fit_place *now;
+    xsmi_tensor tensors[TENSORS];
+    xsmi_sparse_tensors trees;
+} contents;
+
+static void add(contents *c, int which, uint64_t rows, uint64_t columns)
+{
+    c->tensors[which] = (xsmi_tensor){.name = names[which],
+                                      .dtype = dtypes[which],
+                                      .rank = columns > 1 ? 2 : 1,
+                                      .shape = {rows, columns > 1 ? columns : 0}};
+}
+
+static void list_state(contents *c)
+{
+    add(c, PLACE, PLACES, 1);
+    if (!c->now) {
+        return;
+    }
+    const xsmi_levels *s = c->now->levels;
+    uint64_t scores = 0, rows = 0;
+    for (uint32_t k = 0; k < s->layout->depth; k++) {
+        scores += s->level[k].kept.count;
+        rows += s->level[k].kept.rows;
+    }
+    add(c, KEPT_ROWS, s->layout->depth, 2);
+    add(c, KEPT_ENDS, rows, 1);
+    add(c, KEPT, scores, 2);
+    for (int which = START_NODE; s->width > 0 && which < TENSORS; which++) {
+        add(c, which, s->data->rows, s->width);
+    }
+}
+
+static xsm_status write_ends(const xsmi_levels *s, xsmi_container_writer *w, xsm_error *err)
+{
+    for (uint32_t k = 0; k < s->layout->depth; k++) {
+        const xsmi_kept_scores *kept = &s->level[k].kept;
+        for (size_t r = 0; r < kept->rows; r++) {
+            const uint64_t end = kept->end[r];
+            XSMI_TRY(xsmi_container_write(w, &end, sizeof end, err));
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_kept(const xsmi_levels *s, xsmi_container_writer *w, xsm_error *err)
+{
+    for (uint32_t k = 0; k < s->layout->depth; k++) {
+        const xsmi_kept_scores *kept = &s->level[k].kept;
+        if (kept->count > 0) {
+            XSMI_TRY(xsmi_container_write(w, kept->score, kept->count * sizeof *kept->score, err));
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_tensor(const contents *c, int which, xsmi_container_writer *w, xsm_error *err)
+{
+    if (which == PLACE) {
+        return xsmi_container_write(w, c->place, sizeof c->place, err);
+    }
+    const xsmi_levels *s = c->now->levels;
+    for (uint32_t k = 0; which == KEPT_ROWS && k < s->layout->depth; k++) {
+        const uint64_t numbers[2] = {s->level[k].kept.count, s->level[k].kept.rows};
+        XSMI_TRY(xsmi_container_write(w, numbers, sizeof numbers, err));
+    }
+    if (which < START_NODE) {
+        return which == KEPT_ENDS ? write_ends(s, w, err) : which == KEPT ? write_kept(s, w, err) : XSM_OK;
+    }
+    const void *data = which == START_NODE    ? (const void *)s->start.node
+                       : which == NEXT_NODE   ? (const void *)s->beam.node
+                       : which == START_SCORE ? (const void *)s->start.score
+                                              : (const void *)s->beam.score;
+    return xsmi_container_write(w, data, (size_t)s->data->rows * s->width * 4, err);
+}
+
+/* Lists or writes the tensors whose elements have that many bytes. */
+static xsm_status each_of_size(contents *c, size_t bytes, xsmi_tensor *out, size_t *count, xsmi_container_writer *w,
+                               xsm_error *err)
+{
+    for (int i = 0; i < TENSORS; i++) {
+        if (c->tensors[i].name && xsmi_dtype_size(c->tensors[i].dtype) == bytes) {
+            if (!w) {
+                out[(*count)++] = c->tensors[i];
+            } else {
+                XSMI_TRY(write_tensor(c, i, w, err));
+            }
+        }
+    }
+    for (size_t i = 0; i < c->trees.count; i++) {
+        const xsmi_tensor *t = &c->trees.tensors[i];
+        if (xsmi_dtype_size(t->dtype) == bytes) {
+            if (!w) {
+                out[(*count)++] = *t;
+            } else if (t->size > 0) {
+                XSMI_TRY(xsmi_container_write(w, t->data, t->size, err));
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_file(const xsmi_fit_checkpoint *c, contents *all, xsm_error *err)
+{
+    const size_t capacity = TENSORS + all->trees.count;
+    xsmi_tensor *tensors = xsmi_allocate(c->context, capacity, sizeof *tensors);
+    if (!tensors) {
+        return xsmi_fail_memory(err, capacity * sizeof *tensors, "a list of tensors");
+    }
+    size_t count = 0;
+    for (size_t bytes = 8; bytes > 0; bytes /= 2) {
+        (void)each_of_size(all, bytes, tensors, &count, NULL, err);
+    }
+    for (size_t i = 0; i < count; i++) {
+        tensors[i].data = NULL;
+    }
+    const xsmi_container_plan plan = {tensors, count, 0, c->settings.entries, c->settings.count};
+    xsmi_container_writer *w = NULL;
+    xsm_status status = xsmi_container_create(c->context, c->path, &plan, &w, err);
+    for (size_t bytes = 8; status == XSM_OK && bytes > 0; bytes /= 2) {
+        status = each_of_size(all, bytes, NULL, NULL, w, err);
+    }
+    xsmi_release(c->context, tensors, capacity, sizeof *tensors);
+    if (status == XSM_OK) {
+        return xsmi_container_commit(w, err);
+    }
+    xsmi_container_abandon(w);
+    return status;
+}
+
+static xsm_status save(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err)
+{
+    contents all = {.now = now, .place = {c->count, now != NULL}};
+    xsmi_label_tree trees[XSMI_LABEL_TREES + 1];
+    xsmi_sparse view;
+    uint32_t count = c->count;
+    if (count > 0) {
+        memcpy(trees, c->trees, count * sizeof *trees);
+    }
+    if (now) {
+        all.place[NODES] = now->levels->layout->nodes;
+        all.place[LEVEL] = now->level;
+        all.place[JOBS] = now->jobs;
+    }
+    if (now && now->chunks > 0) {
+        view = xsmi_sparse_builder_view(now->builder);
+        trees[count++] = (xsmi_label_tree){NULL, &view};
+    }
+    list_state(&all);
+    XSMI_TRY(xsmi_sparse_list_trees(c->context, NULL, trees, count, &all.trees, err));
+    const xsm_status status = write_file(c, &all, err);
+    xsmi_sparse_list_free(&all.trees);
+    return status;
+}
+
+xsm_status xsmi_fit_checkpoint_save(xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err)
+{
+    xsmi_activity shield;
+    xsmi_shield(&shield, c->context);
+    c->status = save(c, now, err);
+    xsmi_unshield(&shield);
+    c->written += c->status == XSM_OK;
+    c->saved = xsmi_seconds();
+    return c->status;
+}
+
+/* -- reading ------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_fit_checkpoint_fail(const xsmi_fit_checkpoint *c, const char *tensor, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' of the checkpoint does not fit the others", c->resume,
+                     tensor);
+}
+
+static const xsmi_tensor *find(const xsmi_fit_checkpoint *c, int which, uint64_t rows, uint64_t columns)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(c->file, names[which]);
+    return t && xsmi_tensor_is(t, dtypes[which], columns > 1 ? 2 : 1, rows, columns) ? t : NULL;
+}
+
+static bool finite_weights(const xsmi_sparse *s)
+{
+    return s->bias && xsmi_floats_finite(s->values, (size_t)xsmi_sparse_entries(s)) &&
+           xsmi_floats_finite(s->bias, s->rows);
+}
+
+/* A finished tree, with weights of its own in place of the file's. */
+static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uint32_t classes, uint32_t number,
+                            xsmi_label_tree *out, xsm_error *err)
+{
+    uint32_t known = classes;
+    XSMI_TRY(xsmi_sparse_read_tree(c->context, c->file, c->resume, features, (int)number, &known, out, err));
+    xsmi_sparse *of_file = out->weights;
+    out->weights = NULL;
+    xsm_status status = out->tree && known == classes && finite_weights(of_file)
+                            ? XSM_OK
+                            : xsmi_fit_checkpoint_fail(c, names[PLACE], err);
+    xsmi_sparse_builder *builder = NULL;
+    if (status == XSM_OK) {
+        status = xsmi_sparse_builder_new(c->context, features, true, &builder, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_sparse_builder_load(builder, of_file, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_sparse_builder_finish(builder, &out->weights, err);
+    }
+    xsmi_sparse_builder_free(builder);
+    xsmi_sparse_release(of_file);
+    return status;
+}
+
+xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const char *path, uint32_t features, uint32_t classes,
+                                      uint32_t most, xsmi_label_tree *trees, uint32_t *count, xsm_error *err)
+{
+    *count = 0;
+    c->resume = path;
+    XSMI_TRY(xsmi_container_open(c->context, path, true, &c->file, err));
+    XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, path, err));
+    const xsmi_tensor *t = find(c, PLACE, PLACES, 1);
+    const uint64_t *place = t ? (const uint64_t *)(const void *)t->data : NULL;
+    if (!t || place[DONE] > most || place[BEGUN] > 1 || place[DONE] + place[BEGUN] > most) {
+        return xsmi_fit_checkpoint_fail(c, names[PLACE], err);
+    }
+    for (uint32_t i = 0; i < place[DONE]; i++) {
+        *count = i + 1;
+        XSMI_TRY(read_tree(c, features, classes, i, &trees[i], err));
+    }
+    return XSM_OK;
+}
+
+/* The scores that are kept for calibration. */
+static xsm_status restore_kept(const xsmi_fit_checkpoint *c, const xsmi_levels *s, xsm_error *err)
+{
+    const uint32_t depth = s->layout->depth;
+    const xsmi_tensor *rows = find(c, KEPT_ROWS, depth, 2), *t;
+    const uint64_t *numbers = rows ? (const uint64_t *)(const void *)rows->data : NULL;
+    uint64_t all[2] = {0, 0};
+    for (uint32_t k = 0; rows && k < depth; k++) {
+        for (size_t i = 0; i < 2; i++) {
+            const uint64_t number = numbers[2 * (size_t)k + i];
+            if (number > SIZE_MAX / 64 - all[i]) {
+                return xsmi_fit_checkpoint_fail(c, names[KEPT_ROWS], err);
+            }
+            all[i] += number;
+        }
+    }
+    const xsmi_tensor *ends = find(c, KEPT_ENDS, all[1], 1);
+    t = find(c, KEPT, all[0], 2);
+    if (!rows || !ends || !t) {
+        return xsmi_fit_checkpoint_fail(c, names[KEPT_ROWS], err);
+    }
+    const uint64_t *end = (const uint64_t *)(const void *)ends->data;
+    const xsmi_kept_score *score = (const xsmi_kept_score *)(const void *)t->data;
+    for (uint32_t k = 0; k < depth; k++) {
+        xsmi_kept_scores *kept = &s->level[k].kept;
+        const size_t count = (size_t)numbers[2 * (size_t)k], lines = (size_t)numbers[2 * (size_t)k + 1];
+        XSMI_TRY(XSMI_GROW(s->context, kept->score, kept->capacity, count, "scores for calibration", err));
+        XSMI_TRY(XSMI_GROW(s->context, kept->end, kept->row_capacity, lines, "scores for calibration", err));
+        for (size_t i = 0; i < count; i++, score++) {
+            if (!isfinite(score->z) || score->positive > 1) {
+                return xsmi_fit_checkpoint_fail(c, names[KEPT], err);
+            }
+            kept->score[i] = *score;
+        }
+        for (size_t r = 0; r < lines; r++, end++) {
+            if (*end > count || *end < (r > 0 ? kept->end[r - 1] : 0)) {
+                return xsmi_fit_checkpoint_fail(c, names[KEPT_ENDS], err);
+            }
+            kept->end[r] = (size_t)*end;
+        }
+        if (count != (lines > 0 ? kept->end[lines - 1] : 0)) {
+            return xsmi_fit_checkpoint_fail(c, names[KEPT_ENDS], err);
+        }
+        kept->count = count;
+        kept->rows = lines;
+    }
+    return XSM_OK;
+}
+
+/* A beam whose nodes are inner ones of a level. */
+static xsm_status restore_beam(const xsmi_fit_checkpoint *c, const xsmi_levels *s, int nodes, uint32_t level,
+                               xsmi_beams *out, xsm_error *err)
+{
+    const xsmi_tensor *node = find(c, nodes, s->data->rows, s->width);
+    const xsmi_tensor *score = find(c, nodes + 2, s->data->rows, s->width);
+    if (!node || !score) {
+        return xsmi_fit_checkpoint_fail(c, names[nodes], err);
+    }
+    const xsmi_layout *t = s->layout;
+    const uint32_t from = level < t->depth ? t->level[level] : t->nodes;
+    const uint32_t end = level + 1 < t->depth ? t->level[level + 1] : t->nodes;
+    const uint32_t *numbers = (const uint32_t *)(const void *)node->data;
+    const size_t places = (size_t)s->data->rows * s->width;
+    for (size_t i = 0; i < places; i++) {
+        if (numbers[i] != XSMI_NO_CLASS &&
+            (numbers[i] < from || numbers[i] >= end || xsmi_layout_is_leaf(t, numbers[i]))) {
+            return xsmi_fit_checkpoint_fail(c, names[nodes], err);
+        }
+    }
+    memcpy(out->node, node->data, places * sizeof *out->node);
+    memcpy(out->score, score->data, places * sizeof *out->score);
+    return XSM_OK;
+}
+
+/* Whether the chunks are the children of the first inner nodes. */
+static bool are_first_nodes(const xsmi_layout *t, const xsmi_sparse *s)
+{
+    uint32_t v = 0;
+    for (uint32_t c = 0; c < s->chunks; c++, v++) {
+        while (v < t->nodes && xsmi_layout_is_leaf(t, v)) {
+            v++;
+        }
+        if (v >= t->nodes || xsmi_sparse_chunk_rows(s, c) != t->first_child[v + 1] - t->first_child[v]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static xsm_status restore_weights(const xsmi_fit_checkpoint *c, xsmi_fit_place *now, uint32_t number, xsm_error *err)
+{
+    const xsmi_levels *s = now->levels;
+    uint32_t classes = s->data->classes;
+    xsmi_label_tree t = {NULL, NULL};
+    XSMI_TRY(xsmi_sparse_read_tree(c->context, c->file, c->resume, s->data->features, (int)number, &classes, &t, err));
+    xsm_status status = t.tree || !finite_weights(t.weights) || !are_first_nodes(s->layout, t.weights)
+                            ? xsmi_fit_checkpoint_fail(c, names[PLACE], err)
+                            : xsmi_sparse_builder_load(now->builder, t.weights, err);
+    now->chunks = t.weights->chunks;
+    xsmi_class_tree_release(t.tree);
+    xsmi_sparse_release(t.weights);
+    return status;
+}
+
+static xsm_status restore(const xsmi_fit_checkpoint *c, xsmi_fit_place *now, xsm_error *err)
+{
+    const xsmi_levels *s = now->levels;
+    const uint64_t *place = (const uint64_t *)(const void *)xsmi_container_tensor(c->file, names[PLACE])->data;
+    if (!place[BEGUN]) {
+        return XSM_OK;
+    }
+    if (place[NODES] != s->layout->nodes || place[LEVEL] >= s->layout->depth || (place[LEVEL] > 0 && s->width == 0)) {
+        return xsmi_fit_checkpoint_fail(c, names[PLACE], err);
+    }
+    now->level = (uint32_t)place[LEVEL];
+    now->jobs = place[JOBS];
+    now->restored = true;
+    if (now->jobs > 0 || now->level > 0) {
+        XSMI_TRY(restore_weights(c, now, (uint32_t)place[DONE], err));
+    }
+    XSMI_TRY(restore_kept(c, s, err));
+    if (s->width > 0) {
+        XSMI_TRY(restore_beam(c, s, START_NODE, now->level, &now->levels->start, err));
+        XSMI_TRY(restore_beam(c, s, NEXT_NODE, now->level + 1, &now->levels->beam, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_fit_checkpoint_restore(xsmi_fit_checkpoint *c, xsmi_fit_place *now, xsm_error *err)
+{
+    if (!c->file) {
+        return XSM_OK;
+    }
+    const xsm_status status = restore(c, now, err);
+    xsmi_container_close(c->file);
+    c->file = NULL;
+    return status;
+}

@@ -1,0 +1,376 @@
+/*
+ * Checkpoints of label trees: a fit that was cancelled anywhere and resumed has the bits of one that was not; what is
+ * no checkpoint of the same fit is refused.
+ */
+#include "training.h"
+
+#include "base/safetensors.h"
+
+#include <xsoftmax/label_tree.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static xsm_label_tree_options options_of(int kind)
+{
+    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+    o.arity = 3;
+    o.leaf = 5;
+    o.trees = kind == 1 ? 3 : 2;
+    o.negatives = kind == 2 ? 3 : 0;
+    o.balance = kind == 3 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
+    o.link = kind == 3 ? XSM_LABEL_TREE_HINGE : XSM_LABEL_TREE_AUTO;
+    o.checkpoint_every = 1e-9; /* after every job */
+    return o;
+}
+
+enum { HALF, BROKEN, WHOLE, FINISHED, MODEL, PATHS };
+
+/* Paths that stay. */
+static const char *path_of(int which)
+{
+    static char paths[PATHS][128];
+    if (!paths[which][0]) {
+        char name[] = "checkpoint0";
+        name[sizeof name - 2] = (char)('0' + which);
+        const char *path = test_path(name);
+        assert_true(strlen(path) < sizeof paths[which]);
+        memcpy(paths[which], path, strlen(path) + 1);
+    }
+    return paths[which];
+}
+
+static unsigned char *read_all(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    assert_non_null(f);
+    fseek(f, 0, SEEK_END);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    unsigned char *bytes = malloc(*size);
+    assert_int_equal(fread(bytes, 1, *size, f), *size);
+    fclose(f);
+    return bytes;
+}
+
+static void write_all(const char *path, const unsigned char *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+static unsigned char *model_bytes(const xsm_model *m, size_t *size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const char *path = path_of(MODEL);
+    assert_ok(xsm_model_save(m, path, &err), err);
+    return read_all(path, size);
+}
+
+/* Two labels for every third row. */
+static xsm_dataset *rows_of(const test_problem *p, bool sparse)
+{
+    uint64_t *offsets = calloc(p->rows + 1, sizeof *offsets);
+    uint32_t *labels = calloc(2 * p->rows, sizeof *labels);
+    for (uint64_t i = 0; i < p->rows; i++) {
+        uint64_t at = offsets[i];
+        labels[at++] = p->labels[i];
+        if (i % 3 == 0) {
+            labels[at++] = (p->labels[i] + 7) % p->classes;
+        }
+        offsets[i + 1] = at;
+    }
+    xsm_dataset *data = test_relabel(p, sparse, p->classes, offsets, labels);
+    free(offsets);
+    free(labels);
+    return data;
+}
+
+/* Cancels at every step-th poll, each time a bit further, and resumes with other threads. */
+static void test_resume(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(150, 20, 60, true, 3);
+    for (int kind = 0; kind < 5; kind++) {
+        xsm_dataset *data = kind < 4 ? rows_of(&p, true) : rows_of(&p, false);
+        xsm_label_tree_options o = options_of(kind % 4);
+        xsm_model *m;
+        assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
+        size_t size, resumed = 0, states = 0, last = 0;
+        unsigned char *want = model_bytes(m, &size);
+        xsm_model_free(m);
+        const char *path = path_of(WHOLE);
+        o.checkpoint = path;
+        for (size_t poll = 1;; poll += 1 + poll / 3) {
+            test_hook h;
+            remove(path);
+            test_hook_start(&h, 1 + (uint32_t)(poll % 2));
+            test_hook_cancel(&h, poll);
+            o.resume = NULL;
+            m = NULL;
+            const xsm_status status = xsm_fit_label_tree(h.context, data, &o, &m, NULL, &err);
+            xsm_model_free(m);
+            test_hook_end(&h);
+            if (status == XSM_OK) {
+                break;
+            }
+            assert_int_equal(status, XSM_CANCELLED);
+            FILE *f = fopen(path, "rb");
+            if (!f) {
+                continue; /* nothing was done yet */
+            }
+            fclose(f);
+            size_t length, have;
+            free(read_all(path, &length));
+            states += length != last;
+            last = length;
+            xsm_label_tree_result r = XSM_LABEL_TREE_RESULT_INIT;
+            o.resume = path;
+            o.checkpoint = poll % 3 == 0 ? NULL : path;
+            o.checkpoint_every = 0;
+            xsm_context *ctx = test_context(1 + (uint32_t)(poll % 3), (int)(poll % 3), 0);
+            assert_ok(xsm_fit_label_tree(ctx, data, &o, &m, &r, &err), err);
+            assert_true(o.checkpoint ? r.checkpoints > 0 || r.checkpoint == XSM_OK : r.checkpoints == 0);
+            unsigned char *bytes = model_bytes(m, &have);
+            assert_int_equal(have, size);
+            assert_memory_equal(bytes, want, size);
+            free(bytes);
+            xsm_model_free(m);
+            xsm_context_free(ctx);
+            o.checkpoint = path;
+            o.checkpoint_every = 1e-9;
+            resumed++;
+        }
+        assert_true(resumed > 6 && states > 3); /* they differed in what was done */
+        free(want);
+        xsm_dataset_free(data);
+    }
+    test_problem_free(&p);
+}
+
+/* The last checkpoint has everything. */
+static void test_finished(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(200, 40, 60, true, 3);
+    xsm_label_tree_options o = options_of(0);
+    xsm_label_tree_result r = XSM_LABEL_TREE_RESULT_INIT, again = XSM_LABEL_TREE_RESULT_INIT;
+    xsm_model *m, *other;
+    size_t size, length;
+    o.checkpoint = path_of(FINISHED);
+    assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &m, &r, &err), err);
+    assert_true(r.checkpoints > 5 && r.checkpoint == XSM_OK);
+    o.resume = o.checkpoint;
+    o.checkpoint = NULL;
+    assert_ok(xsm_fit_label_tree(NULL, p.data, &o, &other, &again, &err), err);
+    unsigned char *a = model_bytes(m, &size), *b = model_bytes(other, &length);
+    assert_int_equal(size, length);
+    assert_memory_equal(a, b, size);
+    assert_int_equal(again.checkpoints, 0);
+    assert_true(again.nodes == r.nodes && again.weights == r.weights && again.bytes == r.bytes);
+    free(a);
+    free(b);
+    xsm_model_free(m);
+    xsm_model_free(other);
+    /* A folder that is not there ends the fit before it begins. */
+    o.resume = NULL;
+    o.checkpoint = "/nonexistent/folder/x";
+    assert_fails(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), XSM_ERROR_IO, err);
+    o.checkpoint = NULL;
+    o.checkpoint_every = -1;
+    assert_fails(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    test_problem_free(&p);
+}
+
+/* Makes a checkpoint of a tree that is half done. */
+static void make_half(const xsm_dataset *data, xsm_label_tree_options *o, const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    size_t polls = 0;
+    for (int half = 0; half < 2; half++) {
+        test_hook h;
+        xsm_model *m = NULL;
+        test_hook_start(&h, 1);
+        test_hook_cancel(&h, half ? polls * 3 / 4 : SIZE_MAX);
+        o->checkpoint = path;
+        const xsm_status status = xsm_fit_label_tree(h.context, data, o, &m, NULL, &err);
+        assert_int_equal(status, half ? XSM_CANCELLED : XSM_OK);
+        polls = h.calls;
+        xsm_model_free(m);
+        test_hook_end(&h);
+    }
+    o->checkpoint = NULL;
+    o->resume = path;
+}
+
+static void refuse(const xsm_dataset *data, const xsm_label_tree_options *o, xsm_status want)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    assert_fails(xsm_fit_label_tree(NULL, data, o, &m, NULL, &err), want, err);
+    assert_null(m);
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(200, 40, 60, true, 3), q = test_problem_new(200, 40, 60, true, 4);
+    const char *path = path_of(HALF), *broken = path_of(BROKEN);
+    for (int kind = 0; kind < 3; kind += 2) {
+        xsm_label_tree_options o = options_of(kind), other;
+        make_half(p.data, &o, path);
+        other = o;
+        other.seed = 7;
+        refuse(p.data, &other, XSM_ERROR_ARGUMENT);
+        other = o;
+        other.cost = 2;
+        refuse(p.data, &other, XSM_ERROR_ARGUMENT);
+        refuse(q.data, &o, XSM_ERROR_DATA);
+        size_t size;
+        unsigned char *bytes = read_all(path, &size);
+        o.resume = broken;
+        for (size_t cut = 0; cut < size; cut += 1 + size / 97) {
+            write_all(broken, bytes, cut);
+            refuse(p.data, &o, XSM_ERROR_FORMAT);
+        }
+        for (size_t at = 0; at < size; at += 1 + size / 203) {
+            bytes[at] ^= 0x10;
+            write_all(broken, bytes, size);
+            xsm_model *m = NULL;
+            assert_true(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err) != XSM_OK && !m);
+            bytes[at] ^= 0x10;
+        }
+        free(bytes);
+        o.resume = test_path("missing.checkpoint");
+        refuse(p.data, &o, XSM_ERROR_IO);
+    }
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+    assert_ok(xsm_model_save(m, broken, &err), err);
+    xsm_label_tree_options o = options_of(0);
+    o.resume = broken;
+    refuse(p.data, &o, XSM_ERROR_FORMAT);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    test_problem_free(&q);
+}
+
+/* Files whose checksum is right and whose numbers are not: any number of any tensor is changed. None may be read beyond
+ * its arrays; what is accepted has finite scores. */
+static void test_wrong_numbers(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(120, 20, 40, true, 3);
+    const char *path = path_of(HALF), *broken = path_of(BROKEN);
+    size_t accepted = 0, refused = 0;
+    for (int kind = 0; kind < 3; kind += 2) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_label_tree_options o = options_of(kind);
+        make_half(p.data, &o, path);
+        xsmi_container *file;
+        xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);
+        assert_ok(xsmi_container_open(ctx, path, true, &file, &err), err);
+        size_t count = 0, settings = 0;
+        xsmi_tensor tensors[64];
+        xsmi_entry entries[64];
+        for (const xsmi_tensor *t; (t = xsmi_container_tensor_at(file, count)) != NULL;) {
+            tensors[count++] = *t;
+        }
+        const xsmi_entry *entry;
+        for (size_t i = 0; (entry = xsmi_container_metadata_at(file, i)) != NULL; i++) {
+            if (strncmp(entry->key, XSMI_KEY_CHECKPOINT, sizeof XSMI_KEY_CHECKPOINT - 1) == 0) {
+                entries[settings++] = *entry;
+            }
+        }
+        /* In the order of their data. */
+        for (size_t i = 0; i < count; i++) {
+            for (size_t j = i + 1; j < count; j++) {
+                if (tensors[j].data < tensors[i].data) {
+                    const xsmi_tensor kept = tensors[i];
+                    tensors[i] = tensors[j];
+                    tensors[j] = kept;
+                }
+            }
+        }
+        static const uint64_t values[] = {0, 1, UINT64_MAX, 0x7f8000007f800000u, 0x0000000100000001u};
+        o.resume = broken;
+        for (size_t n = 0; n < count * 20; n++) {
+            const size_t which = n % count, each = xsmi_dtype_size(tensors[which].dtype);
+            const size_t numbers = tensors[which].size / each;
+            if (numbers == 0) {
+                continue;
+            }
+            const size_t at = n / count % 4 * (numbers - 1) / 3;
+            xsmi_container_writer *w;
+            xsmi_tensor plain[64];
+            for (size_t i = 0; i < count; i++) {
+                plain[i] = tensors[i];
+                plain[i].data = NULL;
+            }
+            const xsmi_container_plan plan = {plain, count, 0, entries, settings};
+            assert_ok(xsmi_container_create(ctx, broken, &plan, &w, &err), err);
+            for (size_t i = 0; i < count; i++) {
+                unsigned char *copy = malloc(tensors[i].size + 1);
+                memcpy(copy, tensors[i].data, tensors[i].size);
+                if (i == which) {
+                    memcpy(copy + at * each, &values[n / count / 4], each);
+                }
+                assert_ok(xsmi_container_write(w, copy, tensors[i].size, &err), err);
+                free(copy);
+            }
+            assert_ok(xsmi_container_commit(w, &err), err);
+            xsm_model *m = NULL;
+            const xsm_status status = xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err);
+            assert_true(status == XSM_OK || status == XSM_ERROR_FORMAT);
+            accepted += status == XSM_OK;
+            refused += status != XSM_OK;
+            xsm_model_free(m);
+        }
+        xsmi_container_close(file);
+        xsm_context_free(ctx);
+    }
+    assert_true(accepted > 20 && refused > 100);
+    test_problem_free(&p);
+}
+
+static xsm_status fit_body(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_label_tree_options o = options_of(2);
+    o.checkpoint = path_of(WHOLE);
+    o.checkpoint_every = 0;
+    o.trees = 1;
+    o.resume = state ? path_of(HALF) : NULL;
+    test_problem p = test_problem_new(60, 20, 30, true, 3);
+    xsm_model *m = NULL;
+    const xsm_status status = xsm_fit_label_tree(ctx, p.data, &o, &m, NULL, err);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    return status;
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(60, 20, 30, true, 3);
+    xsm_label_tree_options o = options_of(2);
+    o.trees = 1;
+    make_half(p.data, &o, path_of(HALF));
+    int resumed = 1;
+    assert_true(test_every_allocation(fit_body, NULL) > 50);
+    assert_true(test_every_allocation(fit_body, &resumed) > 50);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_resume),        cmocka_unit_test(test_finished),       cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_wrong_numbers), cmocka_unit_test(test_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
