@@ -235,7 +235,7 @@ static bool tries_fit(const xsmi_chooser *c)
 static const line portfolio[] = {
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}}},
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}}},
-    {XSMI_LABEL_TREE, ANY, tries_flat_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"leaf", "4096"}}},
+    {XSMI_LABEL_TREE, ANY, tries_flat_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}, {"leaf", "4096"}}},
     {"softmax", ONE, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
     {"softmax", ONE, tries_adagrad, BESIDE, &of_exact, 0, 0, 0, 0, {{0}}},
     {"softmax", ONE, tries_fit, AT_ONCE, NULL, 0, 0, 0, 0, {{0}}},
@@ -291,7 +291,7 @@ static xsm_status add_tree(xsmi_chooser *c, const line *from, xsmi_candidate *ca
     candidate->kind = XSMI_KIND_TREE;
     candidate->tree = tree;
     candidate->epochs = candidate->passes = 1;
-    const double classes = (double)c->train->classes, leaf = fmin(classes, (double)tree->leaf);
+    const double classes = (double)c->train->classes, leaf = fmin(classes, tree->leaf ? tree->leaf : TREE_LEAF);
     candidate->work =
         (double)tree->trees * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
     c->candidate_count++;
