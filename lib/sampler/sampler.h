@@ -92,7 +92,8 @@ extern const char *const xsmi_sampler_names[];
 #define XSMI_SAMPLERS(X) \
     X(xsmi_uniform_ops, "uniform") \
     X(xsmi_frequency_ops, "frequency") \
-    X(xsmi_tree_ops, "tree")
+    X(xsmi_tree_ops, "tree") \
+    X(xsmi_label_tree_ops, "label-tree")
 /* clang-format on */
 #define XSMI_DECLARE_SAMPLER(table, name) extern const xsm_sampler_ops table;
 XSMI_SAMPLERS(XSMI_DECLARE_SAMPLER)

@@ -29,13 +29,16 @@ static void built_in_samplers_pass(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    static const char *const sets[][3] = {
+    static const char *const sets[][4] = {
         {NULL},
         {"power=0.75", "smoothing=0", NULL},
         {"components=2", "ridge=1", NULL},
         {"scaling=covariance", "whiten=no", NULL},
+        {"leaf=4", "share=0.05", NULL},
+        {"clusters=1", "leaf=2", NULL},
+        {"clusters=64", "leaf=7", "power=0", NULL},
     };
-    static const char *const of[] = {NULL, "frequency", "tree", "tree"};
+    static const char *const of[] = {NULL, "frequency", "tree", "tree", "label-tree", "label-tree", "label-tree"};
     for (size_t i = 0; xsm_sampler_at(i); i++) {
         const xsm_sampler_ops *ops = xsm_sampler_at(i);
         for (size_t set = 0; set < sizeof sets / sizeof *sets; set++) {
@@ -51,6 +54,7 @@ static void built_in_samplers_pass(void **state)
     more.classes = 300;
     more.features = 20;
     assert_ok(xsm_sampler_check(NULL, xsm_sampler_find("tree"), &more, &err), err);
+    assert_ok(xsm_sampler_check(NULL, xsm_sampler_find("label-tree"), &more, &err), err);
 }
 
 /* -- faults -------------------------------------------------------------------------------------------------------- */
