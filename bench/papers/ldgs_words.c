@@ -153,6 +153,8 @@ static void run_hierarchical(const experiment *e, uint64_t epochs)
     o.window = WINDOW;
     o.epochs = epochs;
     o.seed = 1;
+    o.eta = 0.025; /* word2vec's for this */
+    o.batch = 1;   /* every pair changes the root: the sum over a batch of pairs is too long a step */
     o.progress = end_epoch;
     papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, estimator, &o, &trainer, &err), &err);
     double seconds = 0;
