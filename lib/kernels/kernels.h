@@ -135,8 +135,8 @@ typedef struct xsmi_kernels {
     void (*scale)(float *y, size_t n, float a);
 
     /* out[j] = dot(w + rows[j]*stride, x, d) for j < m. Meanwhile prefetches the rows of `upcoming`, one line for each
-     * line read: lines that are prefetched faster than they arrive are dropped or delay the others. The prefetch goes
-     * into the second-level cache, which has space for the rows of several steps. upcoming NULL: none. */
+     * line read: lines that are prefetched faster than they arrive are dropped or delay the others. upcoming NULL:
+     * none. */
     void (*gather_scores)(const float *w, size_t stride, const uint32_t *rows, size_t m, const float *x, size_t d,
                           float *out, const xsmi_upcoming *upcoming);
     /* Row rows[j] of w = fma(a[j], x, b[j]*row), in rising j (a row may occur twice). b NULL: all ones. */
@@ -310,12 +310,19 @@ XSMI_PREFETCHER void xsmi_prefetch_line(const float *p)
     __builtin_prefetch(p, 0, 2);
 }
 
+/* Prefetches the line at p into the first-level cache, for what follows soon. Of lines of several rows in turn, fewer
+ * of these prefetches are dropped than of those into the second level. */
+XSMI_PREFETCHER void xsmi_prefetch_soon(const float *p)
+{
+    __builtin_prefetch(p, 0, 3);
+}
+
 /* Prefetches the next `most` lines, or all remaining ones if there are fewer. */
 XSMI_PREFETCHER void xsmi_prefetch_queued(xsmi_prefetch_queue *a, size_t most)
 {
     size_t row = a->row, line = a->line;
     for (; most > 0 && row < a->count; most--) {
-        xsmi_prefetch_line(a->rows[row] + line * XSMI_LINE);
+        xsmi_prefetch_soon(a->rows[row] + line * XSMI_LINE);
         if (++line >= a->lines) {
             line = 0;
             row++;

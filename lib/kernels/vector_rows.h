@@ -84,7 +84,7 @@ XSMI_INLINE void prefetch_at(size_t ahead, const float *const *row, size_t i)
     for (size_t j = 0; j < ahead; j++) {
         XSMI_UNROLL
         for (size_t k = 0; k < XSMI_PARTIALS; k += XSMI_LINE) {
-            xsmi_prefetch_line(row[j] + i + k);
+            xsmi_prefetch_soon(row[j] + i + k);
         }
     }
 }
@@ -240,7 +240,7 @@ XSMI_INLINE void gather_some(size_t some, const float *w, size_t stride, const u
 static void prefetch_row(const float *row, size_t n)
 {
     for (size_t i = 0; i < n; i += XSMI_LINE) {
-        xsmi_prefetch_line(row + i);
+        xsmi_prefetch_soon(row + i);
     }
 }
 

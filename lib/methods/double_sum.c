@@ -52,7 +52,6 @@ void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint
 void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most_u)
 {
     for (uint64_t i = 0; i < block->count; i++) {
-        xsmi_score_block_prefetch(block);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint64_t row = block->examples[i].row;

@@ -32,16 +32,6 @@ void xsmi_select_negatives(const xsmi_negative_lists *lists);
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
-/* For tables that take one example after another: prefetches about as many lines as memory delivers while the
- * coefficients of an example are computed, an exponential or two and a logarithm. */
-static inline void xsmi_score_block_prefetch(const xsm_score_block *block)
-{
-    enum { LINES = 16 };
-    if (block->upcoming) {
-        xsmi_prefetch_queued(block->upcoming, LINES);
-    }
-}
-
 /* The first members of every built-in table, for a state of that type; and the name of an array of options. */
 #define XSMI_ESTIMATOR_OF(type)                                                                                        \
     .size = sizeof(xsm_estimator_ops), .abi = XSM_EXT_ABI_VERSION, .state_size = sizeof(type)

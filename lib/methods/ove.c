@@ -307,7 +307,6 @@ static void gradient(void *state, const xsm_score_block *block)
 {
     const ove_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
-        xsmi_score_block_prefetch(block);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint32_t y = block->examples[i].labels[0];

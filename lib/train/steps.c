@@ -127,42 +127,28 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* The schedule of prefetches for a dense step, in numbers of a row. The memory should be busy all the time, but more
- * prefetches than it can serve would wait. */
-typedef struct pace {
-    size_t scoring;  /* of each row of weights while scoring; the rest while rows change */
-    size_t features; /* of the features while coefficients are computed; the rest while rows change */
-} pace;
-
-static pace pace_of(const run *r)
+/* The numbers of each row of a dense step that are prefetched while an earlier one is scored, which takes most of the
+ * time. The others follow while rows change; those of the features while a solver computes coefficients, if there is
+ * one. The memory should be busy all the time, but a processor drops prefetches that come faster than memory serves
+ * them. */
+static size_t scoring_share(const run *r)
 {
-    const size_t d = r->stepper->optimizer->model->features;
-    /* The rounds of a solver overlap one another, those of several steps too, and so take less time a step than the
-     * exponentials and logarithms of other estimators. */
-    return r->block->proximal ? (pace){d * 5 / 8 / XSMI_PARTIALS * XSMI_PARTIALS, d / 4 / XSMI_LINE * XSMI_LINE}
-                              : (pace){d / 2 / XSMI_PARTIALS * XSMI_PARTIALS, d / 2 / XSMI_LINE * XSMI_LINE};
+    return r->stepper->optimizer->model->features / 4 * 3 / XSMI_PARTIALS * XSMI_PARTIALS;
 }
 
-/* Prefetches the last numbers of a row. */
-XSMI_PREFETCHER void fetch_rest(const float *row, size_t from, size_t n)
-{
-    for (size_t l = from; l < n; l += XSMI_LINE) {
-        xsmi_prefetch_line(row + l);
-    }
-}
-
-/* Prefetches the remaining memory of dense step i. */
-XSMI_PREFETCHER void fetch_rests(const run *r, const pace *p, uint64_t i)
+/* Prefetches the remaining memory of dense step i, in turn from all rows: row by row it would arrive at half the
+ * rate. */
+XSMI_PREFETCHER void fetch_rests(const run *r, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
-    if (i >= r->count) {
-        return;
-    }
-    fetch_rest(features_at(r, i).values, p->features, m->features);
-    if (p->scoring < m->features) {
-        const xsmi_upcoming upcoming = upcoming_at(r, i);
+    const xsmi_upcoming upcoming = upcoming_at(r, i);
+    const float *x = r->block->proximal ? NULL : upcoming.x;
+    for (size_t l = scoring_share(r); l < m->features; l += XSMI_LINE) {
+        if (x) {
+            xsmi_prefetch_soon(x + l);
+        }
         for (size_t j = 0; j < upcoming.count; j++) {
-            fetch_rest(m->weight + (size_t)upcoming.rows[j] * m->stride, p->scoring, m->features);
+            xsmi_prefetch_soon(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
         }
     }
 }
@@ -201,9 +187,9 @@ XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
     const xsm_model *m = r->stepper->optimizer->model;
     xsmi_upcoming upcoming = upcoming_at(r, i);
     for (size_t l = 0; upcoming.x && l < m->features; l += XSMI_LINE) {
-        xsmi_prefetch_line(upcoming.x + l);
+        xsmi_prefetch_soon(upcoming.x + l);
         for (size_t j = 0; j < upcoming.count; j++) {
-            xsmi_prefetch_line(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
+            xsmi_prefetch_soon(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
         }
     }
     fetch_scales(r, i);
@@ -286,7 +272,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     xsm_gradient *g = r->block;
     const uint64_t most = r->stepper->most;
     const bool sparse = e->train->sparse;
-    const pace share = pace_of(r);
+    const size_t share = scoring_share(r);
     for (uint64_t k = 0; k < n; k++) {
         xsmi_upcoming upcoming = {NULL, 0, NULL, 0};
         if (sparse) {
@@ -294,8 +280,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
             fetch_sparse(r, i + k + most);
         } else {
             upcoming = upcoming_at(r, i + k + most);
-            upcoming.x = NULL;
-            upcoming.most = share.scoring;
+            upcoming.most = share;
             fetch_scales(r, i + k + most);
         }
         fetch_optimizer(r, i + k + most);
@@ -304,11 +289,11 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
         }
     }
     const float *features[BLOCK];
-    xsmi_prefetch_queue queue = {features, 0, share.features / XSMI_LINE, 0, 0};
-    for (uint64_t k = 0; !sparse && k < n && i + k + most < r->count; k++) {
-        features[queue.count++] = features_at(r, i + k + most).values;
+    xsmi_prefetch_queue queue = {features, 0, (o->model->features - share + XSMI_LINE - 1) / XSMI_LINE, 0, 0};
+    for (uint64_t k = 0; !sparse && g->proximal && k < n && i + k + most < r->count; k++) {
+        features[queue.count++] = features_at(r, i + k + most).values + share;
     }
-    g->work.upcoming = &queue;
+    g->work.upcoming = g->proximal ? &queue : NULL;
     /* One call for all steps with the same rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
         const double eta = list->etas[step_at(r, i + k)];
@@ -327,7 +312,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);
         if (!sparse) {
-            fetch_rests(r, &share, i + k + most);
+            fetch_rests(r, i + k + most);
         }
         const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         const xsmi_example_step step = {
