@@ -296,7 +296,6 @@ static void methods_of(const course *c, method all[METHODS])
     memcpy(all, of, sizeof of);
 }
 
-/* Ends the program if an unknown method is requested. */
 /* What ways of retrieving classes find with the weights that softmax has trained. */
 static void retrieve(const course *c, report *r, xsm_model *model)
 {
@@ -310,10 +309,11 @@ static void retrieve(const course *c, report *r, xsm_model *model)
                              {"mips error 0.1", "mips", tenth},
                              {"mips error 0.01", "mips", hundredth}};
     xsm_dataset *rows = some_of(c->fresh, measured(c->rows / IMAGES, MEASURED_NEW), RETRIEVED);
-    ldgs_retrieve(c->p, r, "faces", model, rows, ways, sizeof ways / sizeof ways[0]);
+    ldgs_retrieve(c->p, r, "Retrieved", model, rows, ways, sizeof ways / sizeof ways[0]);
     xsm_dataset_free(rows);
 }
 
+/* Ends the program if an unknown method is requested. */
 static void check_names(const papers *p, const method all[METHODS])
 {
     const char *titles[METHODS + 1] = {NULL};
@@ -332,8 +332,7 @@ void figure_ldgs_equal_time(const papers *p)
     runner runners[METHODS];
     double chosen[METHODS];
     size_t count = 0;
-    report *r = report_new(p, "ldgs_equal_time", "Yen et al. 2018, Figure 1: accuracy against time"),
-           *found = report_new(p, "ldgs_equal_time-found", "The same: what is retrieved for the cross-entropy");
+    report *r = report_new(p, "ldgs_equal_time", "Yen et al. 2018, Figure 1: accuracy against time");
     course c = course_new(p, classes / SMALLER);
     methods_of(&c, smaller);
     check_names(p, smaller);
@@ -357,9 +356,9 @@ void figure_ldgs_equal_time(const papers *p)
     race_all(&c, runners, count, &to);
     for (size_t i = 0; i < count; i++) {
         if (runners[i].method == &all[FEW_SHARED] && !runners[i].diverged) {
-            report_note(found, "The model of %s; %d new images; a step has %d rows.", all[FEW_SHARED].title, RETRIEVED,
-                        BATCH);
-            retrieve(&c, found, runners[i].model);
+            report_note(r, "Retrieved: with the model of %s, for %d new images; a step has %d rows.",
+                        all[FEW_SHARED].title, RETRIEVED, BATCH);
+            retrieve(&c, r, runners[i].model);
         }
         end(&runners[i]);
     }
@@ -376,5 +375,4 @@ void figure_ldgs_equal_time(const papers *p)
     curves_end(to.fresh);
     course_end(&c);
     report_end(r);
-    report_end(found);
 }
