@@ -71,7 +71,7 @@ struct xsm_estimator {
     double row_bound;   /* maximum row norm; 0 = none */
 
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
-    xsmi_class_tree *hierarchy;   /* the hierarchy that the model needs, or NULL */
+    xsmi_class_tree *hierarchy;  /* the hierarchy that the model needs, or NULL */
     xsmi_sampling sampling;      /* of estimators with a sampler */
     xsmi_searching search;       /* of estimators that search */
 };

@@ -56,7 +56,7 @@ struct xsm_gradient {
     xsmi_layer_gradient layer;
     bool layered;                /* `layer` is in use: the examples' rows are its hidden vectors */
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
-    xsmi_class_tree *hierarchy;   /* the hierarchy that the model needs, or NULL */
+    xsmi_class_tree *hierarchy;  /* the hierarchy that the model needs, or NULL */
     double decay;                /* weight decay factor of all weights */
     double row_bound;            /* maximum row norm after the step; 0 = none */
     double loss;                 /* the mean over the examples */

@@ -330,6 +330,7 @@ XSOFTMAX_INITIAL(xsm_dense_rows, XSM_DENSE_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_csr_rows, XSM_CSR_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_dataset_info, XSM_DATASET_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_row, XSM_ROW_INIT);
+XSOFTMAX_INITIAL(xsm_batch, XSM_BATCH_INIT);
 XSOFTMAX_INITIAL(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_prune_options, XSM_PRUNE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_model_info, XSM_MODEL_INFO_INIT);
@@ -1140,7 +1141,7 @@ inline xsm_batch batch(const dataset &of, span<const std::uint64_t> rows) noexce
 /** Rows of `features` numbers each, one after another, which must stay valid while the batch is used. */
 template <class How = throwing> outcome<How, xsm_batch> batch(span<const float> values, std::uint32_t features)
 {
-    return detail::fill<How>(xsm_batch(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
+    return detail::fill<How>(init<xsm_batch>(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
         if (features == 0 || values.size() % features != 0) {
             return detail::refuse(err, XSM_ERROR_SHAPE, "the values of a batch are not whole rows of its features");
         }
@@ -1154,7 +1155,7 @@ template <class How = throwing>
 outcome<How, xsm_batch> batch(span<const std::uint64_t> offsets, span<const std::uint32_t> index,
                               span<const float> values, std::uint32_t features)
 {
-    return detail::fill<How>(xsm_batch(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
+    return detail::fill<How>(init<xsm_batch>(), [&](xsm_batch *made, xsm_error *err) -> xsm_status {
         if (detail::check_csr(offsets, index, values, err) != XSM_OK) {
             return err->status;
         }

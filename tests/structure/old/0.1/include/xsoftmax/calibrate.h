@@ -21,8 +21,9 @@
  *
  * In a label tree both methods are of the classes that a beam search finds, so that no other class is scored, and a
  * scale of 1 with a shift of 0 changes nothing. With p a class's probability in the trees:
- *  - the temperature makes it p^scale / Z, Z = sum of p^scale over the classes that are found + r^scale, where r is 1 less
- *    their p; the others share r^scale / Z in proportion to p. All sum to one. The link must be #XSM_LABEL_TREE_SOFTMAX;
+ *  - the temperature makes it p^scale / Z, Z = sum of p^scale over the classes that are found + r^scale, where r is 1
+ * less their p; the others share r^scale / Z in proportion to p. All sum to one. The link must be
+ * #XSM_LABEL_TREE_SOFTMAX;
  *  - #XSM_CALIBRATION_LABELS takes z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_HINGE.
  *  @{ */
 
@@ -99,10 +100,10 @@ extern "C" {
  *  numbers of #XSM_CALIBRATION_LABELS by Newton's method, about eight passes. A calibration that the model has is
  *  replaced.
  *
- *  Of a label tree the classes that a beam of 10 finds count. What is fitted lowers their log-loss; where the calibration
- *  error of the best class (xsm_metrics::calibration_error) of these rows would rise, the numbers go less far from 1 and
- *  0, in eight steps, and stay there at worst: neither of both is larger than before. Not with #XSM_LABEL_TREE_HINGE,
- *  which has no probabilities before.
+ *  Of a label tree the classes that a beam of 10 finds count. What is fitted lowers their log-loss; where the
+ *  calibration error of the best class (xsm_metrics::calibration_error) of these rows would rise, the numbers go less
+ *  far from 1 and 0, in eight steps, and stay there at worst: neither of both is larger than before. Not with
+ *  #XSM_LABEL_TREE_HINGE, which has no probabilities before.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model; no trainer may be at work on it
  *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are

@@ -82,7 +82,7 @@ typedef struct xsm_choose_progress {
 
 /** Called with the progress several times a second, but for trials of label trees, which call it when they begin and
  *  end (a context's hook is called meanwhile, @ref context). A non-zero return value ends xsm_choose() with
- * #XSM_CANCELLED. */
+ *  #XSM_CANCELLED. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
 /** What the best way is: how held-back rows are judged. */
@@ -211,7 +211,7 @@ extern "C" {
 
 /** Chooses how to train on rows. If xsm_choice_info::label_tree is not NULL afterwards, pass it to
  *  xsm_fit_label_tree(), which is all. Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden
- * is not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
+ *  is not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
  *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
