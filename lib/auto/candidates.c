@@ -163,10 +163,12 @@ static bool steps_given(const xsmi_chooser *c)
     return c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
 }
 
+/* With several labels a row a label tree has no log-loss to be judged by. */
 static bool tries_trees(const xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
-    return c->options.label_tree && d->sparse && d->features > 0 && EXACT_COST * pass_of(c) > QUICK &&
+    const bool judged = !(c->survey.several && c->judge == XSMI_JUDGE_CALIBRATED);
+    return c->options.label_tree && judged && d->sparse && d->features > 0 && EXACT_COST * pass_of(c) > QUICK &&
            d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) && c->ridge < 0;
 }
 

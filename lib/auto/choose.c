@@ -441,7 +441,7 @@ static xsm_status search(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(search_all(c, err));
         *found = found->trial == UINT64_MAX && few.trial != UINT64_MAX ? few : *found;
     }
-    if (found->trial == UINT64_MAX && !c->cut_short) {
+    if (found->trial == UINT64_MAX && !c->cut_short && !first->tree) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
                          "training with '%s' diverged in every trial; try rows of unit length, or a ridge",
                          first->method);

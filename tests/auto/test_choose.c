@@ -634,13 +634,13 @@ enum {
     NOISE = 3
 };
 
-static xsm_dataset *make_lookalikes(void)
+static xsm_dataset *make_lookalikes(uint64_t each)
 {
     uint64_t stream = 11, *offsets = malloc((LOOKALIKES + 1) * sizeof *offsets);
     test_problem p = {.rows = LOOKALIKES, .features = WORDS, .classes = DECLARED};
     static uint32_t own[OCCURRING][OWN], shared[OCCURRING / ALIKE][SHARED];
     p.x = calloc((size_t)LOOKALIKES * WORDS, sizeof *p.x);
-    p.labels = malloc(LOOKALIKES * sizeof *p.labels);
+    p.labels = malloc(LOOKALIKES * each * sizeof *p.labels);
     assert_non_null(offsets);
     assert_non_null(p.x);
     assert_non_null(p.labels);
@@ -653,11 +653,13 @@ static xsm_dataset *make_lookalikes(void)
         }
     }
     for (uint64_t i = 0; i <= LOOKALIKES; i++) {
-        offsets[i] = i;
+        offsets[i] = i * each;
     }
     for (uint64_t i = 0; i < LOOKALIKES; i++) {
         const uint64_t k = test_next(&stream) % OCCURRING;
-        p.labels[i] = (uint32_t)k * (DECLARED / OCCURRING);
+        for (uint64_t j = 0; j < each; j++) {
+            p.labels[i * each + j] = (uint32_t)k * (DECLARED / OCCURRING) + (uint32_t)j;
+        }
         for (size_t j = 0; j < SHARED; j++) {
             p.x[i * WORDS + shared[k / ALIKE][j]] = test_uniform(&stream) < 0.7;
         }
@@ -693,7 +695,7 @@ static void label_trees(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = make_lookalikes(), *test = NULL, *train = NULL;
+    xsm_dataset *data = make_lookalikes(1), *test = NULL, *train = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     assert_ok(xsm_dataset_split(data, 0.1, 3, &test, &train, &err), err);
     xsm_choice *without = choose(NULL, train, &o);
@@ -729,11 +731,12 @@ static void label_trees(void **state)
     xsm_dataset_free(data);
 }
 
-/* What is given for steps leaves no label tree; with a budget that one would exceed, another way is chosen. */
+/* What is given for steps leaves no label tree, nor does a measure that it does not have; with a budget that one would
+ * exceed, another way is chosen. */
 static void no_label_trees(void **state)
 {
     (void)state;
-    xsm_dataset *data = make_lookalikes();
+    xsm_dataset *data = make_lookalikes(1);
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.label_tree = 1;
@@ -745,7 +748,14 @@ static void no_label_trees(void **state)
         assert_null(trial_of(c, i).label_tree);
     }
     xsm_choice_free(c);
+    xsm_dataset *several = make_lookalikes(2);
     run.epochs = 0;
+    o.measure = XSM_MEASURE_LOG_LOSS; /* which a label tree does not have there */
+    c = choose(NULL, several, &o);
+    assert_null(info_of(c).label_tree);
+    xsm_choice_free(c);
+    xsm_dataset_free(several);
+    o.measure = XSM_MEASURE_AUTO;
     o.seconds = 1e-3;
     c = choose(NULL, data, &o);
     assert_null(info_of(c).label_tree);
@@ -776,7 +786,7 @@ static void cancelled_trees(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_dataset *data = make_lookalikes();
+    xsm_dataset *data = make_lookalikes(1);
     xsm_choice *c = NULL;
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     o.label_tree = o.embedding = 1;
