@@ -5,8 +5,8 @@ load scripts."/style.inc"
 columns = 3; rows = 2; below = 62; keyrows = 2
 sets = "20news bibtex delicious kg-fb15k237 poetry-author-uni"
 titles = "'20 Newsgroups, 20 classes' 'Bibtex, 146 classes' 'Delicious, 352 classes' 'FB15k-237, 11,183 classes' 'Poetry, 12,368 classes'"
-tops = "2 4 4.6 9 9"
-lows = "0.5 2.5 3.6 6 4"
+tops = "2 4 4.4 9 8"
+lows = "0.5 2.5 3.6 6 3.5"
 set multiplot
 set logscale x
 set format x "%g"
