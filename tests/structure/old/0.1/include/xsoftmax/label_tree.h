@@ -114,11 +114,11 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
- *  A **checkpoint** holds the finished trees and, of the tree in work, the nodes that are finished. A fit that resumes
- *  it gives the same bits as one that was never stopped, on any number of threads; label vectors and the shape of the
- *  tree in work are computed again. Where the first checkpoint cannot be written, the fit ends at once; a later failure
- *  is in xsm_label_tree_result::checkpoint. Nodes that are being trained when the fit ends are lost, a quarter of
- *  `checkpoint_every` at most or one node.
+ *  A **checkpoint** holds the finished trees and, of the tree in work, the nodes that are finished. A fit that goes on
+ *  from it gives the same bits as one that was never stopped, on any number of threads; label vectors and the shape of
+ *  the tree in work are computed again. Where the first checkpoint cannot be written, the fit ends at once; a later
+ *  failure is in xsm_label_tree_result::checkpoint. Nodes that are being trained when the fit ends are lost, a quarter
+ *  of `checkpoint_every` at most or one node. With `negatives` it takes 8 bytes more for each of them and each row.
  *
  *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature),
  *  and 8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides
@@ -137,9 +137,8 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for rows without features or without a known label; #XSM_ERROR_RANGE for an
  *          option; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is
  *          not finite; of a checkpoint #XSM_ERROR_IO, #XSM_ERROR_FORMAT for one that is damaged or of something else,
- *          #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED. O(passes (nnz +
- *  labels) log K), nnz the values of the rows times their labels.
- */
+ *          #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED.
+ *          O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,
                                       xsm_label_tree_result *result, xsm_error *err);
