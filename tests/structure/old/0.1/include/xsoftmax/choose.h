@@ -81,7 +81,7 @@ typedef struct xsm_choose_progress {
 } xsm_choose_progress;
 
 /** Called with the progress several times a second, but for trials of label trees, which call it when they begin and
- *  end (a context's hook is called meanwhile, @ref context). A non-zero return value ends xsm_choose() with
+ *  end (a context's hook is called meanwhile, @ref context). A non-zero value ends xsm_choose() with
  *  #XSM_CANCELLED. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
