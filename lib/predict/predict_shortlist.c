@@ -67,21 +67,22 @@ static xsm_class_map map_of(const xsm_model *m)
     return map;
 }
 
-/* Which class of the model each class of the tree is. */
+/* Which class of the model each class of the tree is, [classes of the model]: the tree must have as many. */
 static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
 {
     const xsm_class_map from = map_of(tree), to = map_of(m);
-    bool words;
-    XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, &words, err));
-    uint32_t unknown = tree->classes != m->classes;
-    for (uint32_t k = 0; k < tree->classes; k++) {
-        unknown += match[k] == XSM_CLASS_UNSEEN;
+    bool words, known = tree->classes == m->classes;
+    if (known) {
+        XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, &words, err));
     }
-    return unknown == 0 ? XSM_OK
-                        : xsmi_fail(err, XSM_ERROR_SHAPE,
-                                    "the label tree of the shortlist has %u classes that are not all those of the "
-                                    "model, %u; one trained on the same rows has",
-                                    tree->classes, m->classes);
+    for (uint32_t k = 0; known && k < tree->classes; k++) {
+        known = match[k] != XSM_CLASS_UNSEEN;
+    }
+    return known ? XSM_OK
+                 : xsmi_fail(err, XSM_ERROR_SHAPE,
+                             "the label tree of the shortlist has %u classes that are not all those of the model, %u; "
+                             "one trained on the same rows has",
+                             tree->classes, m->classes);
 }
 
 xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err)
