@@ -7,10 +7,10 @@
 # check.py says how pages name the cells that their tables show. Several runs may be put together: cat A.json B.json >RUN.json
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 1
-[ $# -ge 1 ] && [ -f "$1" ] || {
+if [ $# -eq 0 ] || [ ! -f "$1" ]; then
     echo "usage: sh check.sh RUN.json [PAGE.md...]; RUN.json is what run.sh all --json printed" >&2
     exit 2
-}
+fi
 run=$1
 shift
 [ $# -gt 0 ] || set -- "$here"/../../doc/measurements/papers*.md "$here"/../../doc/guide/which_estimator.md
