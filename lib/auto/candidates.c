@@ -289,7 +289,7 @@ static xsm_status add_tree(xsmi_chooser *c, const line *from, xsmi_candidate *ca
     for (size_t i = 0; i < SETTINGS && from->options[i][0]; i++) {
         XSMI_TRY(xsm_label_tree_set(tree, from->options[i][0], from->options[i][1], err));
     }
-    tree->seed = (int64_t)(c->run.seed & INT64_MAX);
+    tree->seed = c->run.seed;
     candidate->kind = XSMI_KIND_TREE;
     candidate->tree = tree;
     candidate->epochs = candidate->passes = 1;
