@@ -24,6 +24,15 @@ typedef struct piece {
     float numbers[1 + XSM_OPTIMIZER_ACCUMULATORS][GUARDED];
 } piece;
 
+/* What the trial works on: too much for a host's stack. */
+typedef struct desk {
+    piece whole, cut, before;            /* steps by rule() */
+    piece scaled, listed, want;          /* a step by scaled() */
+    float sums[WEIGHTS], given[WEIGHTS]; /* a step's gradients, and those that rule() has got */
+    float values[WEIGHTS], in_list[WEIGHTS];
+    uint32_t index[WEIGHTS];
+} desk;
+
 static float number(uint64_t seed, size_t i)
 {
     xsmi_stream stream;
@@ -104,65 +113,69 @@ static xsm_status check_numbers(const xsmi_optimizer_trial *t, const xsm_optimiz
 }
 
 /* scaled() against rule(): all weights, or those of a list in no order. */
-static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, const piece *from,
-                               const xsm_step *step, xsm_error *err)
+static xsm_status check_scaled(const xsmi_optimizer_trial *t, const xsm_optimizer *o, desk *d, const xsm_step *step,
+                               xsm_error *err)
 {
     const float factor = 0.37f;
-    piece own = *from, copy = *from, want = *from;
-    float values[WEIGHTS], sums[WEIGHTS];
-    uint32_t index[WEIGHTS];
+    d->scaled = d->listed = d->want = d->before;
     for (size_t i = 0; i < WEIGHTS; i++) {
-        values[i] = number(2, i);
-        sums[i] = factor * values[i];
-        index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each once: 7 does not divide 300 */
+        d->values[i] = number(2, i);
+        d->sums[i] = factor * d->values[i];
+        d->index[i] = (uint32_t)(i * 7 % WEIGHTS); /* each once: 7 does not divide 300 */
     }
-    call_rule(o, &want, sums, 0, WEIGHTS, step);
-    xsm_scaled_gradient g = {sizeof g, values, NULL, WEIGHTS, factor, 0};
-    call_scaled(o, &own, &g, step);
-    if (!same(o, &own, &want)) {
+    call_rule(o, &d->want, d->sums, 0, WEIGHTS, step);
+    xsm_scaled_gradient g = {sizeof g, d->values, NULL, WEIGHTS, factor, 0};
+    call_scaled(o, &d->scaled, &g, step);
+    if (!same(o, &d->scaled, &d->want)) {
         return xsmi_optimizer_fault(t, err, "scaled() gives other numbers than rule()");
     }
-    float listed[WEIGHTS];
     for (size_t i = 0; i < WEIGHTS; i++) {
-        listed[i] = values[index[i]];
+        d->in_list[i] = d->values[d->index[i]];
     }
     const size_t half = WEIGHTS / 2; /* in two calls, the second of which is short of whole vectors */
     for (size_t first = 0, n = half + 3; first < WEIGHTS; first += n, n = WEIGHTS - first) {
-        xsm_scaled_gradient part = {sizeof part, listed + first, index + first, n, factor, 0};
-        call_scaled(o, &copy, &part, step);
+        xsm_scaled_gradient part = {sizeof part, d->in_list + first, d->index + first, n, factor, 0};
+        call_scaled(o, &d->listed, &part, step);
     }
-    return same(o, &copy, &want) ? XSM_OK
-                                 : xsmi_optimizer_fault(t, err, "scaled() with a list gives other numbers than rule()");
+    return same(o, &d->listed, &d->want)
+               ? XSM_OK
+               : xsmi_optimizer_fault(t, err, "scaled() with a list gives other numbers than rule()");
+}
+
+static xsm_status check_step(const xsmi_optimizer_trial *t, const xsm_optimizer *o, uint64_t s, desk *d, xsm_error *err)
+{
+    const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
+    for (size_t i = 0; i < WEIGHTS; i++) {
+        d->sums[i] = d->given[i] = is_zero(s, i) ? 0 : number(2 + s, i);
+    }
+    d->before = d->cut = d->whole;
+    call_rule(o, &d->whole, d->given, 0, WEIGHTS, &step);
+    if (memcmp(d->sums, d->given, sizeof d->sums) != 0) {
+        return xsmi_optimizer_fault(t, err, "rule() changes the sums");
+    }
+    XSMI_TRY(check_numbers(t, o, s, &d->before, &d->whole, err));
+    for (size_t first = 0, n = 0; first < WEIGHTS; first += n) {
+        n = n + 1 < WEIGHTS - first ? n + 1 : WEIGHTS - first;
+        call_rule(o, &d->cut, d->sums, first, n, &step);
+    }
+    if (!same(o, &d->cut, &d->whole)) {
+        return xsmi_optimizer_fault(t, err, "rule() gives other numbers when the weights come in pieces");
+    }
+    return o->ops.scaled ? check_scaled(t, o, d, &step, err) : XSM_OK;
 }
 
 xsm_status xsmi_optimizer_try_rule(const xsmi_optimizer_trial *t, const xsm_optimizer *o, xsm_error *err)
 {
-    piece whole, cut, before;
-    start(o, &whole);
-    before = whole;
-    XSMI_TRY(check_numbers(t, o, 0, &before, &whole, err));
-    for (uint64_t s = 1; s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
-        const xsm_step step = {sizeof step, t->options->eta, s, 2 * s - 1};
-        float sums[WEIGHTS], given[WEIGHTS];
-        for (size_t i = 0; i < WEIGHTS; i++) {
-            sums[i] = given[i] = is_zero(s, i) ? 0 : number(2 + s, i);
-        }
-        before = cut = whole;
-        call_rule(o, &whole, given, 0, WEIGHTS, &step);
-        if (memcmp(sums, given, sizeof sums) != 0) {
-            return xsmi_optimizer_fault(t, err, "rule() changes the sums");
-        }
-        XSMI_TRY(check_numbers(t, o, s, &before, &whole, err));
-        for (size_t first = 0, n = 0; first < WEIGHTS; first += n) {
-            n = n + 1 < WEIGHTS - first ? n + 1 : WEIGHTS - first;
-            call_rule(o, &cut, sums, first, n, &step);
-        }
-        if (!same(o, &cut, &whole)) {
-            return xsmi_optimizer_fault(t, err, "rule() gives other numbers when the weights come in pieces");
-        }
-        if (o->ops.scaled) {
-            XSMI_TRY(check_scaled(t, o, &before, &step, err));
-        }
+    desk *d = xsmi_allocate(t->context, 1, sizeof *d);
+    if (!d) {
+        return xsmi_fail_memory(err, sizeof *d, "the trial of an optimizer");
     }
-    return XSM_OK;
+    start(o, &d->whole);
+    d->before = d->whole;
+    xsm_status status = check_numbers(t, o, 0, &d->before, &d->whole, err);
+    for (uint64_t s = 1; status == XSM_OK && s <= XSMI_OPTIMIZER_TRIAL_STEPS; s++) {
+        status = check_step(t, o, s, d, err);
+    }
+    xsmi_release(t->context, d, 1, sizeof *d);
+    return status;
 }

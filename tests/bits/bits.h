@@ -91,6 +91,13 @@ typedef xsm_status (*bits_run)(const bits_machine *machine, const void *what, ui
  * that it has touched. */
 xsm_status bits_run_as_guest(bits_run run, const bits_machine *machine, const void *what, uint64_t *hash, size_t *used);
 
+/* Most bytes of its stack that a run may use. */
+extern const size_t bits_stack_most;
+
+/* Makes a run that gives no hash, on one machine, which must succeed. */
+void bits_try(bits_run run, const bits_machine *machine, const void *what, const char *name, ...)
+    __attribute__((format(printf, 4, 5)));
+
 /* Makes a run on every machine and puts it on the list. The first word of the name is the group. */
 void bits_record(bits_run run, const void *what, const char *name, ...) __attribute__((format(printf, 3, 4)));
 
@@ -166,5 +173,7 @@ void bits_of_models(void);
 void bits_of_searches(void);
 void bits_of_files(void);
 void bits_of_words(void);
+/* The suites for tables of a host. */
+void bits_of_suites(const bits_machine *machine);
 
 #endif

@@ -24,12 +24,14 @@
 #endif
 #endif
 
-/* What musl gives its threads; sanitizers' frames are larger. */
+/* What musl gives its threads, half of which is for the library; sanitizers' frames are larger. */
 #ifdef INSTRUMENTED
 #define STACK_SIZE ((size_t)8 << 20)
 #else
 #define STACK_SIZE ((size_t)128 << 10)
 #endif
+
+const size_t bits_stack_most = STACK_SIZE / 2;
 
 enum { PATTERN = 0xa5 };
 

@@ -1,10 +1,11 @@
 /*
- * bits FOLDER | --write FOLDER | --print | --stack
+ * bits FOLDER | --write FOLDER | --print | --stack | --suites
  *
  * Makes every run on one thread and on two, and some of them with each of the other instruction sets, which must give
  * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
  * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
- * stack; --stack prints what each group of runs needs.
+ * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host, which
+ * --suites tries. --stack does both, and prints what each group of runs and each suite needs.
  */
 #include "bits.h"
 
@@ -33,7 +34,7 @@ typedef struct list {
 } list;
 
 static bits_machine machines[MACHINES];
-static list made;
+static list made, tried; /* runs, suites */
 static int failures;
 
 void bits_fail(const char *message)
@@ -95,6 +96,43 @@ void bits_record(bits_run run, const void *what, const char *name, ...)
         }
         if (is_defect(status) || strcmp(l->hash, text) != 0) {
             printf("%s: %s on %s, %s on %s\n", l->name, text, machines[i].name, l->hash, machines[0].name);
+            failures++;
+        }
+    }
+}
+
+void bits_try(bits_run run, const bits_machine *machine, const void *what, const char *name, ...)
+{
+    line *l = add_line(&tried);
+    uint64_t hash = 0;
+    va_list arguments;
+    va_start(arguments, name);
+    vsnprintf(l->name, sizeof l->name, name, arguments);
+    va_end(arguments);
+    if (bits_run_as_guest(run, machine, what, &hash, &l->stack) != XSM_OK) {
+        printf("%s fails\n", l->name);
+        failures++;
+    }
+}
+
+static void make_suites(void)
+{
+    bits_machine machine = {.name = "1 thread"};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = 1;
+    if (xsm_context_new(&options, &machine.context, NULL) != XSM_OK) {
+        bits_fail("no context");
+    }
+    bits_of_suites(&machine);
+    xsm_context_free(machine.context);
+}
+
+static void check_stacks(const list *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        if (l->lines[i].stack > bits_stack_most) {
+            printf("%s: %zu bytes of stack; doc/guide/contracts.md promises at most %zu\n", l->lines[i].name,
+                   l->lines[i].stack, bits_stack_most);
             failures++;
         }
     }
@@ -342,7 +380,6 @@ static void print_groups(const list *l, FILE *file)
 /* Prints for each group the run that used most of its thread's stack. */
 static void print_stacks(const list *l)
 {
-    printf("| group | most of the stack | run |\n|---|---|---|\n");
     for (size_t i = 0; i < l->count; i++) {
         size_t width = strcspn(l->lines[i].name, " ") + 1, most = i;
         bool first = true;
@@ -492,15 +529,25 @@ int main(int argc, char **argv)
 {
     bool write = argc == 3 && strcmp(argv[1], "--write") == 0, print = argc == 2 && strcmp(argv[1], "--print") == 0;
     bool stack = argc == 2 && strcmp(argv[1], "--stack") == 0;
+    bool suites = argc == 2 && strcmp(argv[1], "--suites") == 0;
     if (argc != 2 && !write) {
-        bits_fail("usage: bits FOLDER | --write FOLDER | --print | --stack");
+        bits_fail("usage: bits FOLDER | --write FOLDER | --print | --stack | --suites");
     }
-    make_runs();
-    check_names();
+    if (!suites) {
+        make_runs();
+        check_names();
+        check_stacks(&made);
+    }
+    if (stack || suites) {
+        make_suites();
+        check_stacks(&tried);
+    }
     if (print) {
         print_list(&made, stdout);
-    } else if (stack) {
+    } else if (stack || suites) {
+        printf("| group | most of the stack | run |\n|---|---|---|\n");
         print_stacks(&made);
+        print_stacks(&tried);
     } else if (write && !failures) {
         write_files(argv[2]);
     } else if (!write) {
@@ -517,5 +564,6 @@ int main(int argc, char **argv)
         free(stored.lines);
     }
     free(made.lines);
+    free(tried.lines);
     return failures ? 1 : 0;
 }
