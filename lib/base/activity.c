@@ -252,6 +252,7 @@ static void look_meanwhile(void *activity)
 typedef struct guest_job {
     xsm_job job;
     void *state;
+    atomic_size_t *ended; /* jobs that have */
 } guest_job;
 
 static void run_guest(void *state, size_t index, uint32_t thread)
@@ -259,6 +260,7 @@ static void run_guest(void *state, size_t index, uint32_t thread)
     XSMI_ENTER_AS(host_state_);
     const guest_job *guest = state;
     guest->job(guest->state, index, thread);
+    atomic_fetch_add_explicit(guest->ended, 1, memory_order_relaxed);
 }
 
 static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t count, xsmi_activity *a, xsm_error *err)
@@ -270,10 +272,20 @@ static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t co
         return XSM_OK;
     }
     if (ctx->runner.run) {
-        guest_job guest = {job, state};
+        atomic_size_t ended;
+        atomic_init(&ended, (size_t)0);
+        guest_job guest = {job, state, &ended};
         int32_t result;
         XSMI_CALL_HOST(result = ctx->runner.run(ctx->runner.user, run_guest, &guest, count));
-        return result == 0 ? XSM_OK : xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
+        if (result != 0) {
+            return xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
+        }
+        const size_t done = atomic_load_explicit(&ended, memory_order_relaxed);
+        return done == count ? XSM_OK
+                             : xsmi_fail(err, XSM_ERROR_RUNNER,
+                                         "the host's runner returned 0, which says that each job has ended once; "
+                                         "%zu jobs have, of %zu",
+                                         done, count);
     }
     xsmi_pool_run(ctx->pool, job, state, count, a ? look_meanwhile : NULL, a);
     return XSM_OK;

@@ -70,6 +70,16 @@ static int32_t run_half(void *user, xsm_job job, void *state, size_t count)
     return -7;
 }
 
+/* Runs one job fewer than it should, or the last one twice, and says that all is well. */
+static int32_t run_wrong(void *user, xsm_job job, void *state, size_t count)
+{
+    const bool twice = *(const bool *)user;
+    for (size_t i = 0; i < count - 1 + 2 * twice; i++) {
+        job(state, i < count ? i : count - 1, 0);
+    }
+    return 0;
+}
+
 static void test_bad_options(void **state)
 {
     (void)state;
@@ -568,6 +578,27 @@ static void test_runner_that_fails(void **state)
     xsm_context_free(ctx);
 }
 
+static void test_runner_that_lies(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static jobs j;
+    bool twice = false;
+    xsm_runner runner = {&twice, 2, 0, run_wrong};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.runner = &runner;
+    xsm_context *ctx;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    memset(&j, 0, sizeof j);
+    j.threads = 2;
+    assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
+    assert_non_null(strstr(err.message, "9 jobs have, of 10"));
+    twice = true;
+    assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
+    assert_non_null(strstr(err.message, "11 jobs have, of 10"));
+    xsm_context_free(ctx);
+}
+
 /* What the header promises of a child: contexts made before the fork, whose threads it does not have, work. */
 static void test_fork(void **state)
 {
@@ -623,6 +654,7 @@ int main(void)
         cmocka_unit_test(test_jobs_of_many_callers),
         cmocka_unit_test(test_runner),
         cmocka_unit_test(test_runner_that_fails),
+        cmocka_unit_test(test_runner_that_lies),
         cmocka_unit_test(test_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

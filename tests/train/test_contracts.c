@@ -523,13 +523,47 @@ static void test_fork(void **state)
     test_problem_free(&f.problem);
 }
 
+/* -- runners that skip jobs ---------------------------------------------------------------------------------------- */
+
+static int32_t skip_odd_jobs(void *user, xsm_job job, void *state, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i += 2) {
+        job(state, i, 0);
+    }
+    return 0;
+}
+
+/* Not numbers that no job has written. */
+static void test_skipped_jobs(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(300, 12, 40, false, 7);
+    xsm_runner runner = {NULL, 2, 0, skip_odd_jobs};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.runner = &runner;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    xsm_model *m = NULL;
+    assert_ok(xsm_model_new_linear(NULL, p.features, p.classes, NULL, &m, &err), err);
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &metrics, &err), err);
+    const xsm_metrics before = metrics;
+    assert_fails(xsm_evaluate(ctx, m, p.data, NULL, &metrics, &err), XSM_ERROR_RUNNER, err);
+    assert_memory_equal(&metrics, &before, sizeof before);
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errno),      cmocka_unit_test(test_flags),
         cmocka_unit_test(test_traps),      cmocka_unit_test(test_what_callbacks_leave),
         cmocka_unit_test(test_no_nesting), cmocka_unit_test(test_nested_calls),
-        cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_fork),       cmocka_unit_test(test_skipped_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
