@@ -117,7 +117,7 @@ static bool read_setting(settings *s, const char *key, const char *value)
         s->corpus.min_count = (uint64_t)n;
     } else if (strcmp(key, "eta") == 0 && read_number(key, value, 1e-9, 1e9, &n)) {
         s->skipgram.eta = n;
-    } else if (strcmp(key, "power") == 0 && read_number(key, value, 1e-9, 10, &n)) {
+    } else if (strcmp(key, "power") == 0 && read_number(key, value, 0, 10, &n)) {
         s->skipgram.power = n;
     } else if (strcmp(key, "subsample") == 0 && read_number(key, value, 1e-12, 1e9, &n)) {
         s->skipgram.subsample = n;

@@ -74,15 +74,15 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
     o->epochs = o->epochs ? o->epochs : 5;
     o->window = o->window ? o->window : 5;
     o->negatives = o->negatives ? o->negatives : 5;
-    o->power = o->power == 0 ? 0.75 : o->power;
+    o->power = o->power == XSM_DEFAULT ? 0.75 : o->power;
     o->subsample = o->subsample == 0 ? 1e-4 : o->subsample;
     o->eta = o->eta == 0 ? 0.05 : o->eta;
     if (o->window > WINDOW_MOST || o->negatives > WINDOW_MOST) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a window of %u with %u negatives; accepted are up to %d each",
                          o->window, o->negatives, WINDOW_MOST);
     }
-    if (!(o->power > 0 && o->power <= 10)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "a power of %g; accepted is above 0 and up to 10", o->power);
+    if (!(o->power >= 0 && o->power <= 10)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a power of %g; accepted is 0 (all words alike) to 10", o->power);
     }
     if (!(o->subsample > 0)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a subsampling threshold of %g; accepted is above 0", o->subsample);

@@ -13,7 +13,8 @@ typedef struct word_run {
     const char *estimator, *settings; /* NULL = none */
     uint64_t iterations;
     uint32_t window, negatives, batch;
-    double power, subsample;
+    double power; /* 0 = the default */
+    double subsample;
     bool text; /* hashed: the vectors as text, not their bits */
 } word_run;
 
@@ -52,7 +53,7 @@ static xsm_status train(const bits_machine *machine, const word_run *r, const xs
     options.window = r->window;
     options.negatives = r->negatives;
     options.batch = r->batch;
-    options.power = r->power;
+    options.power = r->power > 0 ? r->power : XSM_DEFAULT;
     options.subsample = r->subsample;
     options.seed = 9;
     xsm_skipgram *trainer = NULL;

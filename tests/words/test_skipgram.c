@@ -446,10 +446,8 @@ static void a_step_is_the_gradient(void **state)
     xsm_corpus_free(c);
 }
 
-/* What is drawn against a context follows count^power without the context. */
-static void negatives_follow_the_power(void **state)
+static void negatives_follow(double power)
 {
-    (void)state;
     xsm_error err = XSM_ERROR_INIT;
     /* "a" is the only context of "b", "c" and "d"; vectors that start at zero move only by what is drawn: the output
      * vector of word k by -eta/2 times the inputs of the centres that it was drawn against. Inputs are all (1). */
@@ -473,20 +471,21 @@ static void negatives_follow_the_power(void **state)
     o.negatives = 200;
     o.batch = 65536;
     o.eta = 2;
-    o.power = 0.5;
+    o.power = power;
     xsm_skipgram *t = NULL;
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
     assert_ok(xsm_skipgram_run(t, &err), err);
     /* Contexts of the text: each word as often as it occurs (every line is a pair). */
     double total = 0;
     for (uint32_t k = 0; k < map.classes; k++) {
-        total += sqrt((double)map.counts[k]);
+        total += pow((double)map.counts[k], power);
     }
     for (uint32_t k = 0; k < map.classes; k++) {
-        double q = sqrt((double)map.counts[k]) / total, mean = 0, variance = 0;
+        double q = pow((double)map.counts[k], power) / total, mean = 0, variance = 0;
         for (uint32_t other = 0; other < map.classes; other++) {
             if (other != k) {
-                double share = q / (1 - sqrt((double)map.counts[other]) / total), n = 200 * (double)map.counts[other];
+                double share = q / (1 - pow((double)map.counts[other], power) / total),
+                       n = 200 * (double)map.counts[other];
                 mean += n * share;
                 variance += n * share * (1 - share);
             }
@@ -498,6 +497,14 @@ static void negatives_follow_the_power(void **state)
     xsm_model_free(in);
     xsm_model_free(out);
     xsm_corpus_free(c);
+}
+
+/* What is drawn against a context follows count^power without the context. */
+static void negatives_follow_the_power(void **state)
+{
+    (void)state;
+    negatives_follow(0.5);
+    negatives_follow(0); /* all words alike */
 }
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
@@ -570,9 +577,10 @@ static void bad_arguments(void **state)
     REFUSED(window, 257, 0);
     REFUSED(negatives, 257, 0);
     REFUSED(batch, 65537, 0);
-    REFUSED(power, -1, 0);
-    REFUSED(power, NAN, 0);
-    REFUSED(power, 11, 0);
+    REFUSED(power, -2, XSM_DEFAULT);
+    REFUSED(power, -0.5, XSM_DEFAULT);
+    REFUSED(power, NAN, XSM_DEFAULT);
+    REFUSED(power, 11, XSM_DEFAULT);
     REFUSED(subsample, -1, 0);
     REFUSED(subsample, NAN, 0);
     REFUSED(eta, -1, 0);

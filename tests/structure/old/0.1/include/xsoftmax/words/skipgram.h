@@ -46,8 +46,8 @@ typedef struct xsm_skipgram_options {
     uint64_t epochs;    /**< Passes over the text; 0 = 5. */
     uint32_t window;    /**< Most words on each side of a centre, up to 256; 0 = 5. */
     uint32_t negatives; /**< Without an estimator: negatives drawn for each context, up to 256; 0 = 5. */
-    double power;       /**< Without an estimator: negatives are drawn in proportion to count^power; in (0, 10], 0 =
-                             0.75. */
+    double power;       /**< Without an estimator: negatives are drawn in proportion to count^power, 0 to 10; 0 = all
+                             words alike; #XSM_DEFAULT = 0.75. */
     double subsample;   /**< t above; 1 or more = no word is dropped; 0 = 1e-4. */
     double eta;         /**< Initial learning rate, above 0; it falls linearly to 0. 0 = 0.05. */
     uint64_t seed;      /**< Seed of all random numbers. */
@@ -64,7 +64,7 @@ typedef struct xsm_skipgram_options {
 /** Starting value of an #xsm_skipgram_options. */
 #define XSM_SKIPGRAM_OPTIONS_INIT                                                                                      \
     {                                                                                                                  \
-        sizeof(xsm_skipgram_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL                                            \
+        sizeof(xsm_skipgram_options), 0, 0, 0, XSM_DEFAULT, 0, 0, 0, 0, 0, NULL, NULL                                  \
     }
 
 /** Settings of xsm_skipgram_fit(). Start with #XSM_SKIPGRAM_FIT_OPTIONS_INIT. */
