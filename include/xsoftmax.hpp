@@ -1465,7 +1465,7 @@ class with_options : public handle<T, Free>
     std::optional<std::string> option(cstring name) const
     {
         const std::size_t length = Get(this->get(), name.c_str(), nullptr, 0);
-        if (length == 0) {
+        if (length == SIZE_MAX) {
             return std::nullopt;
         }
         std::string text(length + 1, '\0');

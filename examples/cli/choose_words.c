@@ -38,7 +38,7 @@ static void say_method(FILE *out, const cli_run *r)
     const xsm_estimator_info about = cli_estimator_info(e);
     const char *sampler = cli_sampler_name(about.sampler);
     fputs(about.name, out);
-    if (xsm_estimator_get(e, "negatives", m, sizeof m) > 0 && !chosen->exact) {
+    if (xsm_estimator_get(e, "negatives", m, sizeof m) != SIZE_MAX && !chosen->exact) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
         fprintf(out, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",
                 sampler ? sampler : "", strcmp(shared, "yes") == 0 ? "batch" : "row");

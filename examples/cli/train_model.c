@@ -166,7 +166,7 @@ static int describe(cli_run *r)
     }
     char index[32];
     const xsm_index_ops *of_index =
-        xsm_estimator_get(r->estimator, "index", index, sizeof index) > 0 ? xsm_index_find(index) : NULL;
+        xsm_estimator_get(r->estimator, "index", index, sizeof index) != SIZE_MAX ? xsm_index_find(index) : NULL;
     for (size_t i = 0; status == XSM_OK && (option = xsm_index_ops_option(of_index, i)) != NULL; i++) {
         status = describe_option(r, "index.", option->name, &err);
     }

@@ -23,7 +23,7 @@
  * or fills a struct with a `size`; #XSM_ERROR_RANGE if a reserved member of a struct that it reads is not 0, or one
  * that says yes or no is neither 0 nor 1; #XSM_ERROR_MEMORY if it allocates; and #XSM_ERROR_RUNNER if it uses the
  * context's threads and the host's runner fails. Functions that return no status accept a NULL object, and then return
- * 0, NULL or the value of an object that lacks the property.
+ * 0, NULL or the value of an object that lacks the property (an option: SIZE_MAX).
  *
  * **Structs with a size.** Every struct that can grow begins with `size_t size`, and grows at its end only.
  *

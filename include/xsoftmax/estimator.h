@@ -160,7 +160,8 @@ XSM_API xsm_status xsm_estimator_set(xsm_estimator *estimator, const char *name,
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_estimator_set(). */
 XSM_API xsm_status xsm_estimator_set_number(xsm_estimator *estimator, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
- *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+ *  Returns the length of the whole text without the terminator, 0 for an empty value; SIZE_MAX, and an empty text,
+ *  if there is no such option. */
 XSM_API size_t xsm_estimator_get(const xsm_estimator *estimator, const char *name, char *buffer, size_t size);
 
 /** Sets the sampler that an estimator draws classes with, in place of the sampler of its options.

@@ -80,7 +80,8 @@ XSM_API xsm_status xsm_sampler_set(xsm_sampler *sampler, const char *name, const
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_sampler_set(). */
 XSM_API xsm_status xsm_sampler_set_number(xsm_sampler *sampler, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
- *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+ *  Returns the length of the whole text without the terminator, 0 for an empty value; SIZE_MAX, and an empty text,
+ *  if there is no such option. */
 XSM_API size_t xsm_sampler_get(const xsm_sampler *sampler, const char *name, char *buffer, size_t size);
 
 /** Computes the distribution from training rows. The rows are not needed afterwards. Binding again computes it from

@@ -71,7 +71,7 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     char negatives[32];
     XSMI_TRY(r->losses ? XSM_OK : xsm_gradient_new(r->context, &r->losses, err));
     xsmi_estimator_unbind(e);
-    const bool sampled = can_sum_all(e) && xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) > 0;
+    const bool sampled = can_sum_all(e) && xsm_estimator_get(e, NEGATIVES, negatives, sizeof negatives) != SIZE_MAX;
     xsm_status status = sampled ? xsm_estimator_set(e, NEGATIVES, "all", err) : XSM_OK;
     status = status == XSM_OK ? sum_losses(r, e, rows, out, err) : status;
     xsmi_estimator_unbind(e);

@@ -71,7 +71,8 @@ xsm_status xsmi_group_set_number(const xsmi_option_group *group, const char *nam
 /* Checks an object's own table like xsmi_option_check(), and that no name occurs twice or belongs to all objects of the
  * kind. */
 xsm_status xsmi_group_check(const xsmi_option_group *group, size_t size, xsm_error *err);
-/* Prints an option's value as xsm_estimator_get() does; group NULL: has no options. */
+/* Prints an option's value as xsm_estimator_get() does; group NULL: has no options. Returns SIZE_MAX if
+ * there is no such option. */
 size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *buffer, size_t size);
 
 /* The nearest of count names to `name` by edit distance, NULL if none is near. name_at(list, i) gives name i. */

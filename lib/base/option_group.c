@@ -155,7 +155,7 @@ size_t xsmi_group_get(const xsmi_option_group *group, const char *name, char *bu
         if (size > 0) {
             buffer[0] = '\0';
         }
-        return 0;
+        return SIZE_MAX;
     }
     return xsmi_option_print(option, values, buffer, size);
 }

@@ -375,7 +375,7 @@ xsm_status xsm_estimator_set_number(xsm_estimator *e, const char *name, double v
 size_t xsm_estimator_get(const xsm_estimator *e, const char *name, char *buffer, size_t size)
 {
     if (!e) {
-        return 0;
+        return xsmi_group_get(NULL, name, buffer, size);
     }
     const char *key = part_key(e, name);
     if (key) {

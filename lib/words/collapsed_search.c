@@ -41,7 +41,7 @@ static xsm_status bind(xsmi_collapsed_search *s, xsm_error *err)
                          "estimator '%s' does not search; full gradients take mips, decomp-mips or no estimator",
                          e->ops.name);
     }
-    if (xsm_estimator_get(e, "loss", loss, sizeof loss) > 0 && strcmp(loss, "cross-entropy") != 0) {
+    if (xsm_estimator_get(e, "loss", loss, sizeof loss) != SIZE_MAX && strcmp(loss, "cross-entropy") != 0) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' has the loss %s; the collapsed objective is one of cross-entropy", e->ops.name,
                          loss);

@@ -894,7 +894,8 @@ void test_made_models()
     list.set_classes("tight-classes", tight);
     CHECK(*list.option("tight-classes") == "4,0,2");
     list.set_classes("tight-classes", {});
-    CHECK(!list.option("tight-classes"));
+    CHECK(list.option("tight-classes") && list.option("tight-classes")->empty());
+    CHECK(!list.option("tite-classes"));
     error_of(XSM_ERROR_NAME, [&] { list.set_classes("tite-classes", tight); });
     auto sampled = xsoftmax::estimator::make(context, "sampled-softmax");
     const auto uniform = xsoftmax::sampler::make(context, "uniform");

@@ -311,7 +311,8 @@ static void test_options(void **state)
     assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 1);
     assert_string_equal(text, "0");
     set.trees = 65;
-    assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 0);
+    assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), SIZE_MAX);
+    assert_string_equal(text, "");
     set = initial;
     assert_ok(xsm_label_tree_set(&set, "trees", "3", &err), err);
     assert_ok(xsm_label_tree_set(&set, "balance", "clusters", &err), err);

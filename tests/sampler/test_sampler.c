@@ -626,7 +626,9 @@ static void options_reach_the_sampler(void **state)
     assert_string_equal(text, "77");
     xsm_estimator_get(e, "sampler", text, sizeof text);
     assert_string_equal(text, "frequency");
-    assert_int_equal(xsm_estimator_get(e, "sampler.none", text, sizeof text), 0);
+    assert_int_equal(xsm_estimator_get(e, "sampler.none", text, sizeof text), SIZE_MAX);
+    assert_int_equal(xsm_sampler_get(test_estimator_info(e).sampler, "none", NULL, 0), SIZE_MAX);
+    assert_int_equal(xsm_estimator_get(e, "index", NULL, 0), SIZE_MAX); /* it does not search */
     xsm_estimator_free(e);
     e = test_estimator(NULL, "umax", "");
     assert_fails(xsm_estimator_set(e, "sampler", "uniform", &err), XSM_ERROR_NAME, err);

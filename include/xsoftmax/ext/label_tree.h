@@ -21,7 +21,8 @@ extern "C" {
 XSM_API const xsm_option *xsm_label_tree_option(size_t index);
 /** Writes an option's value as text, that of the default for a member that stands for it; terminated, cut off where
  *  `size` is too small.
- *  @return the text's full length; 0 for a name that is no option, and for options that the fit refuses. */
+ *  @return the text's full length; SIZE_MAX, and an empty text, for a name that is no option and for options that the
+ *          fit refuses. */
 XSM_API size_t xsm_label_tree_get(const xsm_label_tree_options *options, const char *name, char *buffer, size_t size);
 
 #ifdef __cplusplus

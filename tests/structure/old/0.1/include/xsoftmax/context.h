@@ -54,8 +54,9 @@ typedef struct xsm_runner {
     uint32_t reserved;
     /** Calls `job(state, index, thread)` once for each index in [0, count), in any order and on any thread, never two
      *  at once with the same `thread`. Returns 0 when all jobs have ended; any other value means that some jobs did not
-     *  run. Jobs never wait for each other, so running them one after another is correct. May be called from several of
-     *  the host's threads at once. */
+     *  run. The call then fails with #XSM_ERROR_RUNNER, as it does for a 0 when more or fewer than `count` jobs have
+     *  ended. Jobs never wait for each other, so running them one after another is correct. May be called from several
+     *  of the host's threads at once. */
     int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
 } xsm_runner;
 

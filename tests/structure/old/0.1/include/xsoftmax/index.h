@@ -100,7 +100,8 @@ XSM_API xsm_status xsm_index_set(xsm_index *index, const char *name, const char 
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_index_set(). */
 XSM_API xsm_status xsm_index_set_number(xsm_index *index, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
- *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+ *  Returns the length of the whole text without the terminator, 0 for an empty value; SIZE_MAX, and an empty text,
+ *  if there is no such option. */
 XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buffer, size_t size);
 
 /** As xsm_index_build(), for the classes of a model. The score of a class is the product of its row of weights with the

@@ -75,7 +75,8 @@ XSM_API xsm_status xsm_optimizer_set(xsm_optimizer *optimizer, const char *name,
 /** Sets a numeric option; an integer option accepts integers only. Returns as xsm_optimizer_set(). */
 XSM_API xsm_status xsm_optimizer_set_number(xsm_optimizer *optimizer, const char *name, double value, xsm_error *err);
 /** Writes the value of an option as text to `buffer` (always terminated, truncated to `size` bytes; may be NULL).
- *  Returns the length of the whole text without the terminator, or 0 if there is no such option. */
+ *  Returns the length of the whole text without the terminator, 0 for an empty value; SIZE_MAX, and an empty text,
+ *  if there is no such option. */
 XSM_API size_t xsm_optimizer_get(const xsm_optimizer *optimizer, const char *name, char *buffer, size_t size);
 
 /** Prepares an optimizer for a model, which it keeps until it is bound again or released. A mapped model is copied to
