@@ -1,6 +1,8 @@
 /**
  * @file xsoftmax.h
  * @brief Includes all public headers; the experimental ones only if XSM_EXPERIMENTAL is defined before.
+ *
+ * What every function promises to its host (errors, errno, floating point, stack, exceptions) is in error.h.
  */
 #ifndef XSOFTMAX_H
 #define XSOFTMAX_H

@@ -25,6 +25,12 @@
  * context's threads and the host's runner fails. Functions that return no status accept a NULL object, and then return
  * 0, NULL or the value of an object that lacks the property (an option: SIZE_MAX).
  *
+ * **What a call does to its host.** Every function that returns a status leaves `errno` unchanged, computes in C's
+ * default floating-point environment whatever the thread's is, and leaves the thread's environment and exception flags
+ * as they were. It needs at most 64 KiB of the stack of the thread that calls and of each thread of a host's runner,
+ * what callbacks use not counted. Nothing is thrown, and a callback must return: a C++ exception or longjmp() through
+ * the library would lose its memory and locks. @ref guide_contracts says more, also on signals, files and fork().
+ *
  * **Structs with a size.** Every struct that can grow begins with `size_t size`, and grows at its end only.
  *
  * - The caller makes it (options, results): `size` is sizeof(the struct) in the program, as its `XSM_..._INIT` sets it.
