@@ -4,8 +4,8 @@
  * Makes every run on one thread and on two, and some of them with each of the other instruction sets, which must give
  * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
  * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
- * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host, which
- * --suites tries. --stack does both, and prints what each group of runs and each suite needs.
+ * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host and other
+ * long calls, which --suites makes. --stack does both, and prints what each group needs.
  */
 #include "bits.h"
 
@@ -115,16 +115,34 @@ void bits_try(bits_run run, const bits_machine *machine, const void *what, const
     }
 }
 
+static void make_rows(bits_rows **rows)
+{
+    rows[BITS_DENSE_ROWS] = bits_rows_new(120, 70, 75, false, 1);
+    rows[BITS_SPARSE_ROWS] = bits_rows_new(120, 300, 75, true, 2);
+    rows[BITS_WIDE_ROWS] = bits_rows_new(100, 12, 4500, false, 3);
+    rows[BITS_SEARCH_ROWS] = bits_rows_new(60, 12, 600, false, 5);
+    rows[BITS_TIED_ROWS] = bits_rows_new(120, 90, 90, true, 4);
+    rows[BITS_LONG_ROWS] = bits_rows_new(21, 6, 9001, false, 6);
+    rows[BITS_LONG_SPARSE_ROWS] = bits_rows_new(21, 27, 9001, true, 7);
+}
+
+static void free_rows(bits_rows **rows)
+{
+    for (int i = 0; i < BITS_SETS; i++) {
+        bits_rows_free(rows[i]);
+    }
+}
+
 static void make_suites(void)
 {
-    bits_machine machine = {.name = "1 thread"};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = 1;
-    if (xsm_context_new(&options, &machine.context, NULL) != XSM_OK) {
-        bits_fail("no context");
-    }
+    bits_rows *rows[BITS_SETS];
+    bits_machine machine = {.name = NULL};
+    make_rows(rows);
+    memcpy(machine.rows, rows, sizeof rows);
+    bits_machine_open(&machine, "1 thread", 1, 0, 1);
     bits_of_suites(&machine);
-    xsm_context_free(machine.context);
+    bits_machine_close(&machine);
+    free_rows(rows);
 }
 
 static void check_stacks(const list *l)
@@ -494,12 +512,8 @@ static void make_runs(void)
     if (!mkdtemp(folder)) {
         bits_fail("no folder for temporary files");
     }
-    bits_rows *rows[BITS_SETS] = {
-        bits_rows_new(120, 70, 75, false, 1),   bits_rows_new(120, 300, 75, true, 2),
-        bits_rows_new(100, 12, 4500, false, 3), bits_rows_new(60, 12, 600, false, 5),
-        bits_rows_new(120, 90, 90, true, 4),    bits_rows_new(21, 6, 9001, false, 6),
-        bits_rows_new(21, 27, 9001, true, 7),
-    };
+    bits_rows *rows[BITS_SETS];
+    make_rows(rows);
     for (int i = 0; i < MACHINES; i++) {
         memcpy(machines[i].rows, rows, sizeof rows);
         machines[i].folder = folder;
@@ -519,9 +533,7 @@ static void make_runs(void)
     for (int i = 0; i < MACHINES; i++) {
         bits_machine_close(&machines[i]);
     }
-    for (int i = 0; i < BITS_SETS; i++) {
-        bits_rows_free(rows[i]);
-    }
+    free_rows(rows);
     rmdir(folder);
 }
 
