@@ -224,7 +224,7 @@ def main():
                   ("epochs", "epoch", options.epochs), ("eta", "lr", ETA), ("min-count", "minCount", MIN_COUNT),
                   ("subsample", "t", 1e-4), ("threads", "thread", options.threads)]
         ours = [options.program, "train", our_text, f"{out}.vec", "--batch", str(options.batch), "--history", history]
-        ours += ["--power", str(options.power)] if options.power else []
+        ours += ["--power", str(options.power)] if options.power is not None else []
         ours += ["--spread", str(options.spread)] if options.spread else []
         # Whole words alone, as here; its default adds their parts, which takes several times as long.
         theirs = ["fasttext", "skipgram", "-input", text, "-output", out, "-minn", "0", "-maxn", "0", "-verbose", "2"]
