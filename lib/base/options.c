@@ -68,9 +68,12 @@ xsm_status xsmi_table_read(void *known, size_t known_size, size_t first_size, co
 
 xsm_status xsmi_check_member(int64_t value, int64_t most, const char *name, xsm_error *err)
 {
-    return value >= 0 && value <= most ? XSM_OK
-                                       : xsmi_fail(err, XSM_ERROR_RANGE, "%s is %lld; accepted is 0%s", name,
-                                                   (long long)value, most == 1 ? " or 1" : "");
+    if (value >= 0 && value <= most) {
+        return XSM_OK;
+    }
+    return most == 0 ? xsmi_fail(err, XSM_ERROR_STRUCT_NEW,
+                                 "%s is %lld, which this release does not know; accepted is 0", name, (long long)value)
+                     : xsmi_fail(err, XSM_ERROR_RANGE, "%s is %lld; accepted is 0 or 1", name, (long long)value);
 }
 
 xsm_status xsmi_options_write(const void *known, size_t known_size, size_t first_size, void *given, const char *name,

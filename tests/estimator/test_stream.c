@@ -352,7 +352,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(xsm_estimator_bind_stream(r.e, r.m, &bad, &err), XSM_ERROR_DATA, err);
     bad = o;
     bad.reserved = 1;
-    assert_fails(xsm_estimator_bind_stream(r.e, r.m, &bad, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_estimator_bind_stream(r.e, r.m, &bad, &err), XSM_ERROR_STRUCT_NEW, err);
     bad = o;
     bad.ids = UINT64_MAX;
     assert_fails(xsm_estimator_bind_stream(r.e, r.m, &bad, &err), XSM_ERROR_RANGE, err);

@@ -842,7 +842,8 @@ static void what_cannot_be_is_refused(void **state)
         o.scale = i == 4 ? -2 : i == 5 ? NAN : 0;
         o.reserved = i == 6;
         o.seed = i == 7 ? UINT64_MAX : 0;
-        assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err), XSM_ERROR_RANGE, err);
+        assert_fails(xsm_model_new_embedding(NULL, 4, 3, 2, &o, &m, &err),
+                     i == 6 ? XSM_ERROR_STRUCT_NEW : XSM_ERROR_RANGE, err);
     }
     o = (xsm_embedding_options)XSM_EMBEDDING_OPTIONS_INIT;
     for (int zeros = 0; zeros < 2; zeros++) { /* 0 is a scale, too */

@@ -564,7 +564,7 @@ static void a_failed_load_says_why(void **state)
     assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
     options.skip_verify = 0;
     options.reserved = 1;
-    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
+    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_STRUCT_NEW, err);
     options.reserved = 0;
     options.size = 3;
     assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_STRUCT_OLD, err);

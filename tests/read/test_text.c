@@ -317,7 +317,7 @@ static void wrong_options(void **state)
         {HOW(.min_chars = 3, .max_chars = 2), XSM_ERROR_RANGE, "min_chars"},
         {HOW(.max_chars = 65), XSM_ERROR_RANGE, "64"},
         {HOW(.buckets = UINT32_C(1) << 31), XSM_ERROR_RANGE, "2147483647"},
-        {HOW(.reserved = 1), XSM_ERROR_RANGE, "reserved"},
+        {HOW(.reserved = 1), XSM_ERROR_STRUCT_NEW, "reserved"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xsm_error err = XSM_ERROR_INIT;

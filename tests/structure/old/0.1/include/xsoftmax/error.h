@@ -20,10 +20,11 @@
  *
  * The comment of a function lists the statuses that are specific to it. In addition, any function may return
  * #XSM_ERROR_ARGUMENT if a pointer is NULL that must not be; #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW if it reads
- * or fills a struct with a `size`; #XSM_ERROR_RANGE if a reserved member of a struct that it reads is not 0, or one
- * that says yes or no is neither 0 nor 1; #XSM_ERROR_MEMORY if it allocates; and #XSM_ERROR_RUNNER if it uses the
- * context's threads and the host's runner fails. Functions that return no status accept a NULL object, and then return
- * 0, NULL or the value of an object that lacks the property (an option: SIZE_MAX).
+ * or fills a struct with a `size`; #XSM_ERROR_STRUCT_NEW if a reserved member of a struct that it reads is not 0 (a
+ * later release may give it a name and a use); #XSM_ERROR_RANGE if one that says yes or no is neither 0 nor 1;
+ * #XSM_ERROR_MEMORY if it allocates; and #XSM_ERROR_RUNNER if it uses the context's threads and the host's runner
+ * fails. Functions that return no status accept a NULL object, and then return 0, NULL or the value of an object that
+ * lacks the property (an option: SIZE_MAX).
  *
  * **What a call does to its host.** Every function that returns a status leaves `errno` unchanged, computes in C's
  * default floating-point environment whatever the thread's is, and leaves the thread's environment and exception flags
