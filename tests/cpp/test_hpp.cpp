@@ -18,6 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 #include <xsoftmax.hpp>
 
 #define CHECK(condition)                                                                                               \
@@ -226,6 +229,32 @@ void test_spans()
     thrown = error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::batch(starts, places, all, FEATURES); });
     CHECK(says(thrown, "values has 96 entries, but must have 3"));
 }
+
+namespace temporaries
+{
+/* Whether batch() takes such arguments: a batch of a temporary container would outlive its rows. */
+template <class Void, class... A> struct batch_of : std::false_type {
+};
+template <class... A>
+struct batch_of<std::void_t<decltype(xsoftmax::batch(std::declval<A>()...))>, A...> : std::true_type {
+};
+template <class... A> constexpr bool takes = batch_of<void, A...>::value;
+using floats = std::vector<float>;
+using places = std::vector<std::uint32_t>;
+using starts = std::vector<std::uint64_t>;
+using view = xsoftmax::span<const float>;
+static_assert(takes<floats &, int> && takes<const floats &, int> && takes<view, int> &&
+              takes<xsoftmax::span<float>, int>);
+static_assert(!takes<floats, int> && !takes<const floats, int> && !takes<std::array<float, 3>, int>);
+static_assert(!takes<std::initializer_list<float>, int> && !takes<float (&&)[3], int> && takes<float (&)[3], int>);
+static_assert(takes<xsoftmax::dataset &, starts &> && !takes<xsoftmax::dataset &, starts>);
+static_assert(takes<starts &, places &, floats &, int> && takes<starts &, places &, view, int>);
+static_assert(!takes<starts, places &, floats &, int> && !takes<starts &, places, floats &, int>);
+static_assert(!takes<starts &, places &, floats, int>);
+#if __cplusplus >= 202002L
+static_assert(takes<std::span<const float>, int> && takes<std::span<float>, int>);
+#endif
+} // namespace temporaries
 
 struct own_exception {
     int number;

@@ -47,6 +47,7 @@
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <memory>
@@ -142,6 +143,28 @@ template <class T> class span
     T *data_ = nullptr;
     std::size_t size_ = 0;
 };
+
+/** @cond */
+namespace detail
+{
+template <class C> struct is_list : std::false_type {
+};
+template <class T> struct is_list<std::initializer_list<T>> : std::true_type {
+};
+/** Whether an argument is a temporary container that owns its elements: they are const where the container is. */
+template <class C, class = void> struct is_owner : std::false_type {
+};
+template <class C>
+struct is_owner<C, std::void_t<decltype(std::data(std::declval<std::remove_reference_t<C> &>()))>>
+    : std::bool_constant<
+          !std::is_lvalue_reference_v<C> &&
+          (is_list<std::remove_cv_t<C>>::value ||
+           !std::is_same_v<decltype(std::data(std::declval<std::remove_cv_t<std::remove_reference_t<C>> &>())),
+                           decltype(std::data(std::declval<const std::remove_reference_t<C> &>()))>)> {
+};
+template <class C> constexpr bool is_owner_v = is_owner<C>::value;
+} // namespace detail
+/** @endcond */
 
 /** Text that ends in a zero, for the time of a call: of a literal, a char pointer or a std::string. */
 class cstring
@@ -1163,6 +1186,17 @@ outcome<How, xsm_batch> batch(span<const std::uint64_t> offsets, span<const std:
         return XSM_OK;
     });
 }
+
+/** A batch keeps no rows: temporary containers would be gone before it is used. */
+template <class How = throwing, class C, class = std::enable_if_t<detail::is_owner_v<C>>>
+void batch(const dataset &of, C &&rows) = delete;
+/** As above. */
+template <class How = throwing, class C, class = std::enable_if_t<detail::is_owner_v<C>>>
+void batch(C &&values, std::uint32_t features) = delete;
+/** As above. */
+template <class How = throwing, class A, class B, class C,
+          class = std::enable_if_t<detail::is_owner_v<A> || detail::is_owner_v<B> || detail::is_owner_v<C>>>
+void batch(A &&offsets, B &&index, C &&values, std::uint32_t features) = delete;
 
 /** A transform of rows. */
 class transform : public handle<xsm_transform, xsm_transform_free>
