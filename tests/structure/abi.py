@@ -15,6 +15,7 @@ abi.py map SYMBOLS INCLUDE [words]         prints the version script, its nodes 
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
 abi.py json INCLUDE COMPILER...            prints xsoftmax-abi.json, as it is on the machine that the compiler compiles for
 """
+import hashlib
 import json
 import pathlib
 import re
@@ -31,6 +32,7 @@ ORDER = ["core", "bindings", "ext", "experimental", "words"]
 NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
          "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
          "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION")}
+PINS = pathlib.Path(__file__).resolve().parent / "abi/pins.inc"
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
 
 
@@ -90,6 +92,10 @@ class Interface:
         self.functions, self.structs, self.types, self.values, self.opaque, self.inline = {}, {}, {}, [], [], []
         self.macros = {}  # by name: parameters, or None
         self.texts = {}  # what a program compiles in: macros but lists and switches, and inline functions
+        self.lists = {}  # by macro: the kinds of the columns of each entry
+        self.enums = []  # names of each
+        self.guards = {}  # by header
+        self.attributes = []  # of declarations, but XSM_API
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
             fail(result.stderr)
@@ -107,8 +113,17 @@ class Interface:
         for name in headers(include):
             raw = re.sub(r"/\*.*?\*/", " ", re.sub(r"\\\n", " ", (include / name).read_text()), flags=re.S)
             for macro, arguments, body in re.findall(r"^# *define (XSM_\w+)(\([^)]*\))? +(\S.*)", raw, flags=re.M):
-                if arguments != "(X)" and not re.match(r"XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", macro):
+                if arguments != "(X)" and not re.match(r"XSM_(VERSION_.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", macro):
                     self.texts[macro] = " ".join((arguments + " " + body).split())
+                elif arguments == "(X)":
+                    entries = re.findall(r"\bX\(([^()]*)\)", re.sub(r'"[^"]*"', '""', body))
+                    self.lists[macro] = [tuple("text" if column == '""' else "name" if re.match(r"[A-Z]", column) else "number"
+                                               for column in split(entry, ",")) for entry in entries]
+            guard = re.match(r"\s*#ifndef (\w+)\n#define \1\n", raw)
+            self.guards[name] = guard.group(1) if guard else "none"
+            self.attributes += [(name, " ".join(line.split())) for line in raw.splitlines()
+                                if not line.startswith("#define XSM_API") and
+                                re.search(r"__attribute|__declspec|regparm|cdecl|stdcall|fastcall|_Pragma|# *pragma", line)]
             for match in re.finditer(r"^static inline ([^;{}]*?\b(\w+)\([^;{}]*\))\s*(\{.*?^\})", raw, flags=re.M | re.S):
                 self.texts[match.group(2)] = " ".join((match.group(1) + " " + match.group(3)).split())
             for line in re.sub(r"\\\n", " ", (include / name).read_text()).splitlines():
@@ -130,13 +145,16 @@ class Interface:
                     break
             text = text[at + 1:].strip()
         visible = '__attribute__((visibility("default")))'
+        if "__attribute__" in text.replace(visible, "", 1):
+            fail(f"{header}: an attribute besides that of XSM_API: {text}")
         if text.startswith(visible):
             match = re.fullmatch(r"(.*?[\s*])(xsm_\w+)\s*(\(.*\))", text[len(visible):].strip())
             if not match:
                 fail(f"{header}: cannot read the function '{text}'")
             self.functions[match.group(2)] = (tidy(match.group(1)), tidy(match.group(3)), header)
         elif re.match(r"enum\b", text):
-            self.values += [re.match(r"\w+", entry).group() for entry in split(re.search(r"\{(.*)\}", text).group(1), ",")]
+            self.enums.append([re.match(r"\w+", entry).group() for entry in split(re.search(r"\{(.*)\}", text).group(1), ",")])
+            self.values += self.enums[-1]
         elif re.match(r"(typedef )?struct \w+ \{", text):
             name = re.search(r"struct (\w+)", text).group(1)
             members = split(text[text.index("{") + 1:text.rindex("}")], ";")
@@ -166,11 +184,27 @@ class Interface:
         return next(tier for tier, pattern in TIERS if re.search(pattern, self.functions[name][2]))
 
 
+def cpp(include):
+    """The namespace of xsoftmax.hpp, and a sum of its code without comments and blanks."""
+    code = (include / "xsoftmax.hpp").read_text()
+    code = re.sub(r'("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*', lambda match: match.group(1) or " ", code, flags=re.S)
+    numbers = re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", (include / "xsoftmax/version.h").read_text(), flags=re.M)
+    return "v" + "_".join(numbers), hashlib.sha256(" ".join(re.findall(r"\w+|[^\w\s]", code)).encode()).hexdigest()
+
+
 def pins(include, first, compiler):
     """Numbers come from a program that this machine runs."""
     api = Interface(include, compiler)
+    classes = dict(re.findall(r'^CPP\((\w+), "(\w+)"\)', first.read_text(), flags=re.M)) if first else {}
+    classes.update([cpp(include)])
     kept = dict(re.findall(r"^(?:GROWS|FIXED)\((\w+), (\d+)", first.read_text(), flags=re.M)) if first else {}
     lines = []
+    for name, guard in api.guards.items():
+        lines.append(f'puts({json.dumps(f"HEADER({name}, {guard})")});')
+    for name, code in classes.items():
+        lines.append(f'puts({json.dumps(f"CPP({name}, {json.dumps(code)})")});')
+    for name, entries in api.lists.items():
+        lines.append(f'puts("LIST({name}, {", ".join(entries[0])})");')
     for name, members in api.structs.items():
         grows = name in api.sized()
         lines.append(f'printf("%s({name}, %zu, %zu)\\n", "{"GROWS" if grows else "FIXED"}", '
@@ -199,7 +233,8 @@ def pins(include, first, compiler):
         print("/*\n * What programs were compiled with, on 64-bit machines; written by renew-abi.sh. Compiled by abi.py check:\n"
               " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
               " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments),\n"
-              " * COPIED(macro or inline function, text).\n */")
+              " * COPIED(macro or inline function, text), HEADER(header, its guard), LIST(macro, columns of its entries),\n"
+              " * CPP(namespace of xsoftmax.hpp, sum of the header's code).\n */")
         sys.stdout.flush()
         if subprocess.run([program]).returncode != 0:
             sys.exit(1)
@@ -292,7 +327,11 @@ CHECKS = r"""
     _Static_assert(offsetof(name, size) == 0, #name " does not begin with its size");
 #define MEMBER(name, member, offset, bytes, ...) \
     _Static_assert(!WIDE || offsetof(name, member) == (offset), #name "." #member " has moved"); \
+    _Static_assert(!WIDE || sizeof(((name *)0)->member) == (bytes), #name "." #member " has another size"); \
     _Static_assert(SAME(__typeof__(((name *)0)->member), __VA_ARGS__), #name "." #member " has another type");
+#define HEADER(...)
+#define CPP(...)
+#define LIST(...)
 #define TYPE(name, ...) _Static_assert(SAME(name, __VA_ARGS__), #name " is another type");
 #define VALUE(name, number) _Static_assert((long long)(name) == (number), #name " has another value");
 #define COPIED(...)
@@ -360,15 +399,83 @@ def broken_words(text, now):
     return bad
 
 
+def broken_headers(text, now, include):
+    """Headers that are gone, tables whose columns changed places, classes that changed within their namespace."""
+    bad = []
+    for name, guard in re.findall(r"^HEADER\(([^,]+), (\w+)\)$", text, flags=re.M):
+        if name not in now.guards:
+            bad.append(f"{name} is gone")
+        elif now.guards[name] != guard:
+            bad.append(f"{name} has the guard {now.guards[name]}, not {guard}")
+    for name, columns in re.findall(r"^LIST\((\w+), (.*)\)$", text, flags=re.M):
+        if name not in now.lists:
+            bad.append(f"{name} is gone")
+        bad += [f"{name} has an entry of {', '.join(entry)}, not of {columns}" for entry in now.lists.get(name, [])
+                if ", ".join(entry) != columns]
+    release, code = cpp(include)
+    if dict(re.findall(r'^CPP\((\w+), "(\w+)"\)$', text, flags=re.M)).get(release, code) != code:
+        bad.append(f"xsoftmax.hpp has changed within its namespace {release}: libraries of one process that were compiled with "
+                   "one and the other would take their classes for the same (raise XSM_VERSION_MINOR)")
+    return bad
+
+
+def broken_rules(text, now, include, compiler):
+    """What no release may do: numbers used twice within an enumeration, structs that cannot grow, other calls."""
+    bad = [f"{header}: an attribute that changes calls or layouts: {line}" for header, line in now.attributes]
+    pinned = {name: int(number) for name, number in re.findall(r"^VALUE\((\w+), (-?\d+)LL\)$", text, flags=re.M)}
+    names = [name for names in now.enums for name in names]
+    values = dict(zip(names, numbers(include, compiler, names)))
+    for names in now.enums:
+        by = {}
+        for name in names:
+            if values[name] in by:
+                bad.append(f"{name} has the number of {by[values[name]]}")
+            by.setdefault(values[name], name)
+        old = [pinned[name] for name in names if pinned.get(name)]
+        if len(old) >= 3 and all(value > 0 and value & (value - 1) == 0 for value in old):
+            bad += [f"{name} is no bit of its own among the flags of {names[0]}" for name in names
+                    if values[name] and (values[name] < 0 or values[name] & (values[name] - 1))]
+
+    # A struct that may grow is not part of anything whose size it would change.
+    sized = set(now.sized())
+
+    def by_value(kind):
+        return "*" not in kind and re.sub(r"\b(?:const|struct)\b|\[.*", "", kind).strip() in sized
+
+    bad += [f"{name}.{member} holds {kind}, which may grow, by value" for name, members in now.structs.items()
+            for member, kind in members if by_value(kind)]
+    bad += [f"{name} is {kind}, which may grow, by value" for name, kind in now.types.items() if by_value(kind)]
+    bad += [f"{name}() passes {kind}, which may grow, by value" for name, (result, arguments, _) in now.functions.items()
+            for kind in [result] + [kind for _, kind in parameters(arguments)] if by_value(kind)]
+    return bad
+
+
+def with_new_names(text, now):
+    """The pins with the names that reserved members have now. Where they are, and of what type, stays pinned."""
+    struct, place, lines = None, 0, []
+    known = set(re.findall(r"^ +MEMBER\((\w+), (\w+)", text, flags=re.M))
+    for line in text.split("\n"):
+        match = re.match(r"( +MEMBER\((\w+), )(\w+)(,.*)", line)
+        if match:
+            place = place + 1 if match.group(2) == struct else 0
+            struct, name = match.group(2), match.group(3)
+            members = [member for member, _ in now.structs.get(struct, [])]
+            if name.startswith("reserved") and name not in members and place < len(members) and \
+                    (struct, members[place]) not in known:
+                line = match.group(1) + members[place] + match.group(4)
+        lines.append(line)
+    return "\n".join(lines)
+
+
 def check(path, include, compiler):
     """Compiles the pins as assertions, and compares their words."""
     now = Interface(include, compiler)
-    text = path.read_text()
+    text = with_new_names(path.read_text(), now)
     source = includes(include) + CHECKS + f'#line 1 "{path.name}"\n' + text
     bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
                                               *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
-    bad += broken_words(text, now)
-    narrow = (path.parent / "pins-i386.inc").read_text()
+    bad += broken_words(text, now) + broken_headers(text, now, include) + broken_rules(text, now, include, compiler)
+    narrow = with_new_names((path.parent / "pins-i386.inc").read_text(), now)
     bad += broken_i386(narrow, now)
     bad += re.findall(r"error: (.*)", compiled(compiler, include, includes(include) + CHECKS_I386 + narrow, "-fsyntax-only",
                                                "-w").stderr)
@@ -403,10 +510,13 @@ def stub(include, compiler):
 def trim(old, new):
     """A suppression of abidiff for members at the end of a struct hides all other changes of that struct, too. So the
     description itself goes back to the old size: members from there on leave it. What is opaque in the old one loses
-    its inside."""
-    ends, opaque = {}, set()
+    its inside. A reserved member that has a name now has its old one."""
+    ends, opaque, reserved = {}, set(), {}
     for struct in ElementTree.parse(old).iter("class-decl"):
         first = struct.find("data-member")
+        for member in struct.findall("data-member"):
+            if member.find("var-decl").get("name").startswith("reserved"):
+                reserved[struct.get("name"), member.get("layout-offset-in-bits")] = member.find("var-decl").get("name")
         if struct.get("is-declaration-only") == "yes":
             opaque.add(struct.get("name"))
         elif first is not None and first.find("var-decl").get("name") == "size":
@@ -421,6 +531,10 @@ def trim(old, new):
                 if int(member.get("layout-offset-in-bits")) >= end:
                     struct.remove(member)
             struct.set("size-in-bits", str(end))
+        for member in struct.findall("data-member"):
+            old_name = reserved.get((name, member.get("layout-offset-in-bits")))
+            if old_name:
+                member.find("var-decl").set("name", old_name)
         if name in opaque:
             struct.set("is-declaration-only", "yes")
             struct.attrib.pop("size-in-bits", None)
@@ -431,6 +545,11 @@ def first(include, old, compiler):
     """The last member that each struct with a size had first; what is known stays."""
     api = Interface(include, compiler)
     known = dict(re.findall(r"XSMI_LAST_(\w+) (\w+)", old.read_text())) if old else {}
+    if old:
+        # A reserved member may have another name since.
+        before = re.findall(r"^ +MEMBER\((\w+), (\w+)", PINS.read_text(), flags=re.M)
+        after = re.findall(r"^ +MEMBER\((\w+), (\w+)", with_new_names(PINS.read_text(), api), flags=re.M)
+        known.update({struct: name for (struct, was), (_, name) in zip(before, after) if known.get(struct) == was})
     print("/* The last member that each struct with a size had in the first release which has the struct. Written by\n"
           " * tests/structure/renew-abi.sh. */\n#ifndef XSMI_FIRST_H\n#define XSMI_FIRST_H\n")
     for name in sorted(api.sized()):

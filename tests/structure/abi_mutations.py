@@ -134,6 +134,30 @@ def add_function(declaration):
     return change
 
 
+def rename(old, new):
+    """Another name for a header below xsoftmax/, also where it is included."""
+    def change(tree):
+        include = tree.folder / "include"
+        (include / "xsoftmax" / old).rename(include / "xsoftmax" / new)
+        for header in include.rglob("*.h*"):
+            header.write_text(header.read_text().replace(f"<xsoftmax/{old}>", f"<xsoftmax/{new}>"))
+    return change
+
+
+def swap_columns(tree):
+    path = tree.folder / "include/xsoftmax/error.h"
+    text, count = re.subn(r"\bX\((\w+), (\d+),", r"X(\2, \1,", path.read_text())
+    if count < 20:
+        raise LookupError(f"{count} statuses")
+    path.write_text(text.replace("XSM_STATUS_ENTRY_(name, number, text)", "XSM_STATUS_ENTRY_(number, name, text)"))
+
+
+def grow_cpp(tree):
+    """Another class, in another namespace."""
+    tree.edit(r"#define XSM_VERSION_MINOR \d+", "#define XSM_VERSION_MINOR 99")
+    tree.edit(r"^( *)std::size_t size_ = 0;\n", lambda match: match.group() + "    double later_ = 0;\n", "include/*.hpp")
+
+
 def grow_load_options(start):
     return lambda tree: (tree.members("xsm_load_options", last("double later")),
                          tree.edit(r"sizeof\(xsm_load_options\), 0, 0", f"sizeof(xsm_load_options), 0, 0, {start}"))
@@ -227,6 +251,43 @@ BROKEN = [
      argument("xsm_dataset_get_info", retype("dataset", "const ", ""))),
     ("another result", "xsm_model_class_count",
      edit(r"XSM_API uint32_t xsm_model_class_count\(", "XSM_API uint64_t xsm_model_class_count(")),
+    ("a header of another name", "xsoftmax/dtype.h", rename("dtype.h", "number.h")),
+    ("a header of ext/ of another name", "xsoftmax/ext/pairs.h", rename("ext/pairs.h", "ext/couples.h")),
+    ("a header with another guard", "xsoftmax/batch.h",
+     edit(r"#ifndef XSOFTMAX_BATCH_H\n#define XSOFTMAX_BATCH_H", "#ifndef XSOFTMAX_ROWS_H\n#define XSOFTMAX_ROWS_H")),
+    ("a flag with the bit of another", "XSM_ESTIMATOR_LATER",
+     edit(r"XSM_ESTIMATOR_MULTI_LABEL = 4", "XSM_ESTIMATOR_MULTI_LABEL = 4, XSM_ESTIMATOR_LATER = 32")),
+    ("a flag with two bits", "XSM_ESTIMATOR_LATER",
+     edit(r"XSM_ESTIMATOR_MULTI_LABEL = 4", "XSM_ESTIMATOR_MULTI_LABEL = 4, XSM_ESTIMATOR_LATER = 96")),
+    ("a status with the number of another", "XSM_ERROR_LATER",
+     edit(r"X\(XSM_ERROR_SHAPE", "X(XSM_ERROR_LATER, 25, \"later\") X(XSM_ERROR_SHAPE")),
+    ("columns of the statuses swapped", "XSM_STATUS_LIST", swap_columns),
+    ("a status with another column", "XSM_STATUS_LIST",
+     lambda tree: (tree.edit(r"XSM_STATUS_ENTRY_\(name, number, text\)", "XSM_STATUS_ENTRY_(name, number, ...)"),
+                   tree.edit(r"X\(XSM_ERROR_SHAPE", 'X(XSM_ERROR_LATER, 97, "later", 1) X(XSM_ERROR_SHAPE'))),
+    ("a struct that may grow, in another", "xsm_draw", member("xsm_draw", last("struct xsm_batch held"))),
+    ("an array of a struct that may grow", "xsm_draw", member("xsm_draw", last("struct xsm_batch held[4]"))),
+    ("a struct that may grow, as an argument", "xsm_later", add_function("void xsm_later(xsm_batch batch)")),
+    ("the number of the release by another formula", "XSM_VERSION",
+     edit(r"XSM_VERSION_MAJOR \* 10000", "XSM_VERSION_MAJOR * 100000")),
+    ("arguments in registers", "xsoftmax/model.h",
+     edit(r"^XSM_API uint32_t xsm_model_features\(", "__attribute__((regparm(3))) XSM_API uint32_t xsm_model_features(")),
+    ("arguments in registers on i386 alone", "xsoftmax/model.h",
+     edit(r"^(XSM_API uint32_t xsm_model_features\([^;]*);",
+          lambda match: match.group(1) + "\n#ifdef __i386__\n__attribute__((regparm(3)))\n#endif\n;")),
+    ("arguments in registers, of every function", "XSM_API",
+     edit(r'visibility\("default"\)', 'visibility("default"), regparm(3)')),
+    ("members of a C++ class swapped", "v0_1",
+     edit(r"^( *T \*data_ = nullptr;\n)( *std::size_t size_ = 0;\n)", lambda m: m.group(2) + m.group(1), "include/*.hpp")),
+    ("members of a C++ class that the header keeps to itself, swapped", "v0_1",
+     edit(r"^( *std::mutex mutex_;\n)( *std::exception_ptr thrown_;\n)", lambda m: m.group(2) + m.group(1), "include/*.hpp")),
+    ("a reserved member of another type", "xsm_evaluate_options",
+     member("xsm_evaluate_options", retype("reserved", "uint32_t reserved", "int32_t later"))),
+    ("a reserved member wider, with a name", "xsm_class_map",
+     member("xsm_class_map", retype("reserved", "int32_t reserved", "int64_t later"))),
+    ("a reserved member gone from its place", "xsm_class_map", member("xsm_class_map", lambda parts: (
+        parts.pop(at(parts, "reserved")), parts.append("int32_t later")))),
+    ("a member of another name", "xsm_draw_plan", member("xsm_draw_plan", retype("count", "count", "draws"))),
     ("no result", "xsm_model_save", edit(r"XSM_API xsm_status xsm_model_save\(", "XSM_API void xsm_model_save(")),
 ]
 
@@ -243,6 +304,14 @@ ALLOWED = [
     ("a struct, and a function with it", lambda tree: (
         tree.edit(r"^typedef struct xsm_row \{", "typedef struct xsm_later { size_t size; double value; } xsm_later;\n"
                   "typedef struct xsm_row {"), add_function("void xsm_later_fill(struct xsm_later *later)")(tree))),
+    ("a flag with a bit of its own", edit(r"XSM_ESTIMATOR_MULTI_LABEL = 4",
+                                          "XSM_ESTIMATOR_MULTI_LABEL = 4, XSM_ESTIMATOR_LATER = 1024")),
+    ("a name for a reserved member", member("xsm_class_map", retype("reserved", "reserved", "later"))),
+    ("a name for a reserved member at the end, and another member",
+     member("xsm_evaluate_options", both(retype("reserved", "reserved", "later"), last("double latest")))),
+    ("a name for one of two reserved members", member("xsm_embedding_options", retype("reserved", "reserved", "later"))),
+    ("a comment of the C++ header", edit(r"^class cstring$", "class cstring // of a call", "include/*.hpp")),
+    ("a class of C++ in another namespace", grow_cpp),
     ("an argument of another name", argument("xsm_model_save", retype("path", "path", "file"))),
 ]
 
@@ -286,13 +355,25 @@ def released():
         before = read()
         if command(*renew)[0] == 0 or read() != before:
             return "renew-abi.sh took another interface after a release"
+        header.write_text(as_it_was)
+        classes = root / "include/xsoftmax.hpp"
+        code = classes.read_text()
+        classes.write_text(code.replace("std::size_t size_ = 0;", "std::size_t size_ = 1;", 1))
+        before = read()
+        if classes.read_text() == code or command(*renew)[0] == 0 or read() != before:
+            return "renew-abi.sh took another class of C++ after a release"
+        classes.write_text(code)
         header.write_text(as_it_was.replace("XSM_LOG_DEBUG = 3", "XSM_LOG_DEBUG = 3, XSM_LOG_LATER = 4"))
+        metrics = root / "include/xsoftmax/metrics.h"
+        metrics.write_text(re.sub(r"reserved;([^;]*\} xsm_evaluate_options;)", r"later;\1", metrics.read_text()))
         before = read()
         status, output = command(*renew)
         after = read()
         changed = {str(path.relative_to(root)) for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
         if status != 0 or "tests/structure/abi/pins.inc" not in changed or any("/old/" in path for path in changed):
             return f"renew-abi.sh did not take growth after a release as it should:\n{output}{changed}"
+        if "XSMI_LAST_xsm_evaluate_options later\n" not in (root / "lib/base/first.h").read_text():
+            return "first.h has the old name of a reserved member"
     return None
 
 

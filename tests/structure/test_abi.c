@@ -33,6 +33,9 @@ typedef struct released {
 #define TYPE(...)
 #define VALUE(...)
 #define COPIED(...)
+#define HEADER(...)
+#define LIST(...)
+#define CPP(...)
 #define FUNCTION(...)
 static const released structs[] = {
 #include "abi/pins.inc"
