@@ -102,7 +102,6 @@ static void test_starting_values(void **state)
     STARTS(xsm_tuning_info, XSM_TUNING_INFO_INIT);
     STARTS(xsm_corpus_options, XSM_CORPUS_OPTIONS_INIT);
     STARTS(xsm_corpus_info, XSM_CORPUS_INFO_INIT);
-    STARTS(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT);
     STARTS(xsm_skipgram_fit_options, XSM_SKIPGRAM_FIT_OPTIONS_INIT);
     STARTS(xsm_stream_options, XSM_STREAM_OPTIONS_INIT);
     /* Members where 0 has a meaning of its own. */
@@ -115,6 +114,7 @@ static void test_starting_values(void **state)
     } while (0)
     STARTS_BUT(xsm_fit_options, XSM_FIT_OPTIONS_INIT, tolerance);
     STARTS_BUT(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT, scale);
+    STARTS_BUT(xsm_skipgram_options, XSM_SKIPGRAM_OPTIONS_INIT, power);
     xsm_evaluate_options evaluation = XSM_EVALUATE_OPTIONS_INIT;
     assert_true(evaluation.propensity_b == XSM_DEFAULT);
     evaluation.propensity_b = 0;
