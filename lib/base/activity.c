@@ -10,6 +10,7 @@
 #include "base/entry.h"
 #include "base/pool.h"
 
+#include <math.h>
 #include <time.h>
 
 #include <xsoftmax/ext/context.h>
@@ -28,7 +29,15 @@ static xsmi_activity *current(const xsm_context *ctx)
     return a && a->context ? a : NULL;
 }
 
-static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total, bool covers)
+/* When an activity's clock starts. */
+typedef enum clock_start {
+    AT_ONCE,
+    LATE,  /* with its second poll */
+    NEVER, /* it is not shown itself */
+} clock_start;
+
+static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total,
+                  clock_start start)
 {
     a->context = NULL;
     if (!ctx->progress) {
@@ -45,8 +54,8 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
     a->total = total;
     a->reached = 0;
     atomic_init(&a->added, (size_t)0);
-    a->started = xsmi_seconds();
-    a->covers = covers;
+    a->started = start == AT_ONCE ? xsmi_seconds() : 0;
+    a->covers = false;
     a->held = a->outer && a->outer->held;
     a->counted = a;
     a->shown = a->outer && (a->outer->covers || a->outer->shown != a->outer) ? a->outer->shown : a;
@@ -56,18 +65,37 @@ static void begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const c
         a->any_thread = ctx->runner.run != NULL;
         atomic_flag_clear(&a->looking);
         a->look_at = a->started + ctx->pace;
+        a->polls_ahead = start == LATE ? 2 : 0;
         atomic_init(&a->cancelled, false);
     }
 }
 
 void xsmi_begin(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total)
 {
-    begin(a, ctx, phase, unit, total, false);
+    begin(a, ctx, phase, unit, total, AT_ONCE);
 }
 
 void xsmi_begin_cover(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit, uint64_t total)
 {
-    begin(a, ctx, phase, unit, total, true);
+    begin(a, ctx, phase, unit, total, AT_ONCE);
+    a->covers = true;
+}
+
+void xsmi_begin_short(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit)
+{
+    a->context = NULL;
+    if (ctx->progress && !pthread_getspecific(ctx->key)) {
+        begin(a, ctx, phase, unit, 0, LATE);
+    }
+}
+
+void xsmi_begin_whole(xsmi_activity *a, xsm_context *ctx, const char *phase, const char *unit)
+{
+    xsmi_shield(a, ctx);
+    if (!a->context) {
+        xsmi_begin_short(a, ctx, phase, unit);
+        a->held = true;
+    }
 }
 
 void xsmi_reach(xsmi_activity *a, uint64_t done)
@@ -105,6 +133,16 @@ static uint64_t done_of(const xsmi_activity *a)
     return a->total > 0 && done > a->total ? a->total : done;
 }
 
+/* Starts a late clock when it is time; whether it runs. */
+static bool is_timed(xsmi_activity *root)
+{
+    if (root->polls_ahead > 0 && --root->polls_ahead == 0) {
+        root->started = xsmi_seconds();
+        root->look_at = root->started + root->context->pace;
+    }
+    return root->polls_ahead == 0;
+}
+
 /* Calls the hook if it is time; one thread at a time. */
 static void look(xsmi_activity *a)
 {
@@ -113,7 +151,7 @@ static void look(xsmi_activity *a)
     if (atomic_flag_test_and_set_explicit(&root->looking, memory_order_acquire)) {
         return;
     }
-    const double now = xsmi_seconds();
+    const double now = is_timed(root) ? xsmi_seconds() : -INFINITY;
     if (now >= root->look_at) {
         const xsmi_activity *s = a->shown;
         const xsm_activity seen = {sizeof seen, s->phase, s->unit, done_of(s), s->total, now - s->started};
@@ -194,7 +232,7 @@ void xsmi_shield(xsmi_activity *a, xsm_context *ctx)
     a->context = NULL;
     xsmi_activity *outer = current(ctx);
     if (outer) {
-        begin(a, ctx, outer->phase, outer->unit, outer->total, false);
+        begin(a, ctx, outer->phase, outer->unit, outer->total, NEVER);
         a->shown = outer->shown;
         a->counted = outer->counted;
         a->held = true;

@@ -33,9 +33,10 @@ struct xsmi_activity {
 
     /* Of the outermost. */
     pthread_t caller;
-    bool any_thread;     /* a host's runner: threads that run jobs call the hook */
-    atomic_flag looking; /* a thread is at the hook */
-    double look_at;      /* when the hook is called next */
+    bool any_thread;      /* a host's runner: threads that run jobs call the hook */
+    atomic_flag looking;  /* a thread is at the hook */
+    double look_at;       /* when the hook is called next */
+    uint32_t polls_ahead; /* before a late clock starts */
     atomic_bool cancelled;
 };
 
@@ -44,6 +45,11 @@ struct xsmi_activity {
 void xsmi_begin(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
 /* The same; activities within are not shown. */
 void xsmi_begin_cover(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit, uint64_t total);
+/* For a call that is short unless its batch is large, and that hosts make in loops: its clock starts with its second
+ * poll, so that a short call reads none. Begins nothing within another activity, which the call's polls are then of. */
+void xsmi_begin_short(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
+/* The same for a call that must not be left half done: the hook is called, and does not stop it. */
+void xsmi_begin_whole(xsmi_activity *activity, xsm_context *ctx, const char *phase, const char *unit);
 /* Returns the call's status; any failure of a cancelled call is XSM_CANCELLED. */
 xsm_status xsmi_end(xsmi_activity *activity, xsm_status status, xsm_error *err);
 /* So many units are done; for the thread that began the activity. */

@@ -1,5 +1,6 @@
 /* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
 #include "estimator/pass.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "estimator/shared.h"
@@ -122,6 +123,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
     if (chunks > 1 && in_order(&p)) {
         for (size_t i = 0; i < chunks; i++) {
+            XSMI_TRY(xsmi_go_on(e->context, err));
             run_chunk(&p, i, 0);
         }
     } else {
@@ -205,10 +207,26 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
     return XSM_OK;
 }
 
+/* A call of the host's. */
+static xsm_status call_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, purpose what,
+                                xsm_error *err)
+{
+    if (!e) {
+        return gradient(e, batch, eta, g, what, err);
+    }
+    xsmi_activity activity;
+    if (e->ops.state_tensor) { /* what it stores for the rows must not be half changed */
+        xsmi_begin_whole(&activity, e->context, "computing a gradient", "rows");
+    } else {
+        xsmi_begin_short(&activity, e->context, "computing a gradient", "rows");
+    }
+    return xsmi_end(&activity, gradient(e, batch, eta, g, what, err), err);
+}
+
 xsm_status xsm_estimator_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g, xsm_error *err)
 {
     XSMI_ENTER(err);
-    return gradient(e, batch, eta, g, (purpose){NULL, true}, err);
+    return call_gradient(e, batch, eta, g, (purpose){NULL, true}, err);
 }
 
 xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch, double eta, xsm_gradient *g,
@@ -235,5 +253,5 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
             "no further down");
     }
     xsmi_input_gradient input = {input_gradient, stride};
-    return gradient(e, batch, eta, g, (purpose){&input, true}, err);
+    return call_gradient(e, batch, eta, g, (purpose){&input, true}, err);
 }

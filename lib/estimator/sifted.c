@@ -3,6 +3,7 @@
 
 #include "loss/loss.h"
 #include "model/tiles.h"
+#include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
 
@@ -17,6 +18,8 @@
 #define LISTED_FIRST 48
 /* In place of a number of classes: scores are not finite. */
 #define BAD UINT32_MAX
+/* Whether to look, at row i, if the call goes on: every 64 rows, and not in small batches. */
+#define IS_LOOK(i) ((i) % 64 == 63)
 
 typedef struct sift_job {
     const xsm_model *model;
@@ -234,18 +237,20 @@ static void join_lists(const sift_job *job, uint64_t i)
 }
 
 /* Sets the batch's coefficients to zeros. */
-static void clear_coefficients(xsm_gradient *g, uint64_t n)
+static xsm_status clear_coefficients(xsm_gradient *g, uint64_t n, const xsm_context *ctx, xsm_error *err)
 {
     for (uint64_t i = 0; i < g->listed; i++) {
+        XSMI_TRY(IS_LOOK(i) ? xsmi_go_on(ctx, err) : XSM_OK);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             g->coefficients[i * g->width + g->classes[i * g->width + j]] = 0;
         }
     }
     g->listed = 0;
-    if (n > g->clean) {
-        memset(g->coefficients + g->clean * g->width, 0, (size_t)((n - g->clean) * g->width) * sizeof(float));
-        g->clean = n;
+    for (; g->clean < n; g->clean++) {
+        XSMI_TRY(IS_LOOK(g->clean) ? xsmi_go_on(ctx, err) : XSM_OK);
+        memset(g->coefficients + g->clean * g->width, 0, (size_t)g->width * sizeof(float));
     }
+    return XSM_OK;
 }
 
 /* Divides a batch's memory, which is one allocation that the gradient reuses. */
@@ -261,7 +266,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
 {
     const xsm_model *m = e->model;
     const size_t n = (size_t)batch->count;
-    clear_coefficients(g, n);
+    XSMI_TRY(clear_coefficients(g, n, m->context, err));
     sift_job job = {.model = m, .batch = batch, .g = g, .mu = e->ops.sift(e->state)};
     /* For sparse rows, the weights of all rows are copied together first. */
     job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(batch));
@@ -297,6 +302,7 @@ xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *b
     }
     XSMI_TRY(xsmi_run(m->context, run_range, &job, jobs, err));
     for (size_t i = 0; i < n; i++) {
+        XSMI_TRY(IS_LOOK(i) ? xsmi_go_on(m->context, err) : XSM_OK);
         join_lists(&job, i);
         g->listed = i + 1;
     }

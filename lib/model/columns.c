@@ -6,6 +6,7 @@
  * divide the classes. Scores equal those of plain_tiles.c to the bit.
  */
 #include "model/plain_tiles.h"
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <string.h>
@@ -17,7 +18,8 @@ enum {
     FLOATS_AHEAD = 256, /* of weights prefetched: as many lines as a core can have in flight */
     /* The least average number of rows per feature for which copying the weights together pays off. */
     ROWS_A_FEATURE = 3,
-    JOBS_A_THREAD = 4
+    JOBS_A_THREAD = 4,
+    POLL_ROWS = 256
 };
 
 typedef struct columns_job {
@@ -57,6 +59,9 @@ static void score_classes(void *state, size_t index, uint32_t thread)
         copy_weights(job, tile, count, compact);
         const uint32_t *columns = job->columns;
         for (uint64_t i = 0; i < range->batch->count; i++) {
+            if (i % POLL_ROWS == POLL_ROWS - 1 && xsmi_poll(m->context)) {
+                return;
+            }
             xsmi_features x = xsmi_batch_features(range->batch, (size_t)i);
             float *out = range->scores + i * range->stride + (tile - range->first);
             memset(out, 0, count * sizeof *out);

@@ -6,6 +6,7 @@
 #include "model/score.h"
 #include "model/tiles.h"
 #include "math/omega.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -14,6 +15,8 @@
 
 /* Rows of one job, so that a job takes much longer than starting it. */
 #define JOB_ROWS 32
+/* Classes of a row that are scored between two polls. */
+#define POLL_CLASSES 4096
 
 /* -- chosen classes ------------------------------------------------------------------------------------------------ */
 
@@ -110,7 +113,14 @@ static void score_rows(void *state, size_t index, uint32_t thread)
         const xsmi_features x = xsmi_batch_features(job->batch, (size_t)i);
         const xsmi_model_row row = {x, xsmi_model_forward(m, &x, hidden)};
         const uint32_t *classes = job->classes + i * job->count;
-        xsmi_model_chosen_scores(m, &row, classes, job->count, job->scores + i * job->count, code);
+        float *scores = job->scores + i * job->count;
+        for (size_t c = 0, some; c < job->count; c += some) {
+            some = XSMI_MIN(job->count - c, POLL_CLASSES);
+            if (some == POLL_CLASSES && xsmi_poll(m->context)) {
+                return;
+            }
+            xsmi_model_chosen_scores(m, &row, classes + c, some, scores + c, code);
+        }
     }
 }
 
@@ -149,9 +159,11 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
             return xsmi_fail_memory(err, threads * each * sizeof *job.scratch, "scratch of scoring");
         }
     }
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, m->context, "scoring", "rows");
     xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch.count + JOB_ROWS - 1) / JOB_ROWS), err);
     xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);
-    return status;
+    return xsmi_end(&activity, status, err);
 }
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
@@ -290,7 +302,9 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     }
     const xsmi_score_range range = {&batch, first, count, scores, stride};
     xsmi_score_scratch scratch = {.used = NULL};
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, m->context, "scoring", "rows");
     xsm_status status = xsmi_model_score_range(m, &range, m->context, &scratch, err);
     xsmi_score_scratch_free(m->context, &scratch);
-    return status;
+    return xsmi_end(&activity, status, err);
 }

@@ -2,6 +2,7 @@
  * A step on a batch: checks arguments, keeps the scales in range, and divides the work so that one thread changes a
  * class's row of weights, in the order of the examples.
  */
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "optimizer/step.h"
@@ -171,6 +172,9 @@ static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
 
 /* -- every class --------------------------------------------------------------------------------------------------- */
 
+/* Classes between two polls. */
+#define POLL_CLASSES 64
+
 typedef struct range_job {
     const xsmi_step *step;
     uint32_t each;
@@ -187,6 +191,9 @@ static void run_range(void *state, size_t index, uint32_t thread)
         return;
     }
     for (uint32_t k = first; k < first + count; k++) {
+        if ((k - first) % POLL_CLASSES == POLL_CLASSES - 1) {
+            (void)xsmi_poll(s->optimizer->context); /* for the hook: a step is not left half taken */
+        }
         xsmi_rule_class(s, k, NULL, (size_t)s->batch->count, thread);
     }
 }
@@ -376,5 +383,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
     xsmi_model_drop_calibration(o->model);
-    return xsmi_optimizer_apply(o, &batch, g, eta, err);
+    xsmi_activity activity;
+    xsmi_begin_whole(&activity, o->context, "taking a step", "rows");
+    return xsmi_end(&activity, xsmi_optimizer_apply(o, &batch, g, eta, err), err);
 }

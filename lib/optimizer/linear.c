@@ -3,6 +3,7 @@
  * multiplication a step and one for each changed row of weights, and a sparse example changes the weights of its own
  * features only.
  */
+#include "base/activity.h"
 #include "base/order.h"
 #include "optimizer/step.h"
 
@@ -179,6 +180,12 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
+/* Polls are for the hook: a step is not left half taken. None where a batch has fewer features in all, one for each
+ * range of classes and so many examples in products, and one for so many examples in other steps. */
+#define POLL_WORK 16384
+#define POLL_EXAMPLES 4096
+#define POLL_ROWS 64
+
 size_t xsmi_linear_sums(const xsmi_step *s)
 {
     return xsmi_gradient_is_dense(s->g) && xsmi_step_is_product(s) ? RANGE_FLOATS : 0;
@@ -190,10 +197,14 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
     const xsm_model *m = s->optimizer->model;
     const xsm_gradient *g = s->g;
     const uint64_t examples = s->batch->count;
+    const bool polls = examples * m->features >= POLL_WORK;
     for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
         size_t classes = XSMI_MIN(count - c, (uint32_t)RANGE_CLASSES);
         for (uint64_t start = 0; start < examples; start += RANGE_EXAMPLES) {
             size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)RANGE_EXAMPLES);
+            if (polls && start % POLL_EXAMPLES == 0) {
+                (void)xsmi_poll(s->optimizer->context);
+            }
             for (size_t i = 0; i < n; i++) {
                 const float *from = xsmi_gradient_row(g, start + i) + first + c;
                 for (size_t k = 0; k < classes; k++) {
@@ -239,6 +250,9 @@ static void add_range(const xsmi_step *s, uint32_t first, uint32_t count, float 
     for (uint64_t i = 0; i < s->batch->count; i++) {
         xsmi_features x = xsmi_batch_features(s->batch, (size_t)i);
         const float *from = xsmi_gradient_row(g, i) + first;
+        if (i % POLL_ROWS == POLL_ROWS - 1) {
+            (void)xsmi_poll(s->optimizer->context);
+        }
         if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
             range_sparse(m, &x, from, first, count, scale);
         } else {

@@ -2,6 +2,7 @@
  * Draws for rows of a batch, with and without replacement, and the class lists of sampled estimators.
  */
 #include "sampler/sampler.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
@@ -13,6 +14,10 @@
 
 /* Lists up to this length are searched linearly, longer ones are sorted. */
 #define SHORT_LIST 32
+/* Draws of one job, so that a job takes much longer than a poll before it. */
+#define JOB_DRAWS 256
+/* Classes between two polls. */
+#define POLL_CLASSES 4096
 
 /* -- lists for estimators ------------------------------------------------------------------------------------------ */
 
@@ -231,6 +236,7 @@ typedef struct draw_job {
     const xsm_batch *batch;
     uint64_t seed, position;
     uint32_t count, first;
+    size_t each; /* rows of a job */
     uint32_t *classes;
     double *log_probabilities;     /* [n][count] */
     float *many_log_probabilities; /* [n][count] from `first` on, instead of draws */
@@ -248,6 +254,9 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
     const xsm_sampler *s = job->sampler;
     uint32_t support = 0;
     for (uint32_t k = 0; k < s->classes; k++) {
+        if (k % POLL_CLASSES == POLL_CLASSES - 1 && xsmi_poll(s->context)) {
+            return;
+        }
         double log_q = s->ops.log_probability(s->state, code, k);
         /* In (0, 1], so that the logarithm is finite; 1 correctly gives the largest key. */
         double u = 1 - xsmi_stream_uniform(stream);
@@ -277,9 +286,8 @@ void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t fi
     }
 }
 
-static void run_row(void *state, size_t i, uint32_t thread)
+static void run_row(const draw_job *job, size_t i, uint32_t thread)
 {
-    const draw_job *job = state;
     const xsm_sampler *s = job->sampler;
     float *code = job->codes + thread * (size_t)s->code_length;
     xsmi_sampler_encode_batch(s, job->batch, i, code);
@@ -294,6 +302,16 @@ static void run_row(void *state, size_t i, uint32_t thread)
     } else {
         s->ops.draw(s->state, code, &random, job->count, job->classes + i * job->count,
                     job->log_probabilities + i * job->count);
+    }
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    const draw_job *job = state;
+    const size_t n = (size_t)job->batch->count, first = index * job->each;
+    const size_t end = n - first < job->each ? n : first + job->each;
+    for (size_t i = first; i < end; i++) {
+        run_row(job, i, thread);
     }
 }
 
@@ -362,7 +380,8 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
     if ((entries && !values) || !job->codes || (distinct && (!job->keys || !job->support))) {
         status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
     } else {
-        status = xsmi_run(s->context, run_row, job, n, err);
+        job->each = JOB_DRAWS / (distinct ? s->classes : job->count) + 1;
+        status = xsmi_run(s->context, run_rows, job, (n + job->each - 1) / job->each, err);
     }
     for (size_t i = 0; distinct && status == XSM_OK && i < n; i++) {
         if (job->support[i] < job->count) {
@@ -419,7 +438,9 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
         .classes = d.classes,
         .log_probabilities = d.log_probabilities,
     };
-    return run_batch(&job, d.distinct, err);
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, s->context, "drawing", "rows");
+    return xsmi_end(&activity, run_batch(&job, d.distinct, err), err);
 }
 
 xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *given, uint32_t first, uint32_t count,
@@ -442,8 +463,8 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .many_log_probabilities = log_probabilities,
     };
     /* If most classes are requested, computing all at once is less work. */
-    if (s->ops.sweep && count >= s->classes / 16) {
-        return run_sweeps(&job, err);
-    }
-    return run_batch(&job, false, err);
+    const bool sweeps = s->ops.sweep && count >= s->classes / 16;
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, s->context, "drawing", "rows");
+    return xsmi_end(&activity, sweeps ? run_sweeps(&job, err) : run_batch(&job, false, err), err);
 }

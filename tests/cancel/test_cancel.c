@@ -3,9 +3,11 @@
  * outputs alone, and its objects can still be used.
  */
 #define XSM_EXPERIMENTAL /* choice and tuning */
+#include "base/activity.h"
 #include "words.h"
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
@@ -21,6 +23,9 @@
 #include <unistd.h>
 
 enum { ROWS = 1500, FEATURES = 12, CLASSES = 700 };
+
+/* A pace of the hook for calls that are not to be cancelled. */
+#define NEVER 1e9
 
 /* What the bodies share: rows, and a model of theirs for tests that do not change one. */
 typedef struct things {
@@ -374,7 +379,9 @@ static uint64_t scores_of(const xsm_model *m, const xsm_dataset *rows)
     float *scores = malloc(SOME * (size_t)classes * sizeof *scores);
     uint64_t hash = 14695981039346656037u;
     assert_non_null(scores);
+    xsmi_set_pace(m->context, NEVER);
     assert_ok(xsm_model_score_range(m, &batch, 0, classes, scores, classes, &none), none);
+    xsmi_set_pace(m->context, 0);
     for (size_t i = 0; i < SOME * (size_t)classes; i++) {
         uint32_t bits;
         memcpy(&bits, &scores[i], sizeof bits);
@@ -786,13 +793,274 @@ static void words(void **state)
     test_every_poll(skipgram, t, 3, 3, "training");
 }
 
+/* -- calls that are long for large batches ------------------------------------------------------------------------- */
+
+/* A gradient. One that was cancelled is empty, no step can be taken with it, and the next one is what it would have
+ * been. */
+static xsm_status gradient(void *state, xsm_context *ctx, xsm_error *err)
+{
+    things *t = state;
+    const test_problem *p = problem(t);
+    static float rows[ROWS * FEATURES];
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
+    xsm_estimator *e = test_estimator(ctx, t->name, "");
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_gradient *g = test_gradient(ctx);
+    const xsm_batch batch = xsm_batch_range(p->data, 0, t->batch);
+    const uint64_t before = test_hash(m);
+    assert_ok(xsm_optimizer_bind(o, m, &none), none);
+    xsmi_set_pace(m->context, 0);
+    xsm_status status = xsm_estimator_bind(e, m, p->data, err);
+    if (status == XSM_OK) {
+        status = t->use_sparse ? xsm_estimator_gradient(e, &batch, 0.1, g, err)
+                               : xsm_estimator_gradient_input(e, &batch, 0.1, g, rows, FEATURES, err);
+        xsmi_set_pace(m->context, NEVER);
+        if (status == XSM_CANCELLED) {
+            assert_int_equal(xsm_optimizer_apply(o, &batch, g, 0.1, &none), XSM_ERROR_SHAPE);
+            assert_true(test_hash(m) == before);
+            assert_ok(xsm_estimator_gradient(e, &batch, 0.1, g, &none), none);
+        }
+        assert_ok(xsm_optimizer_apply(o, &batch, g, 0.1, &none), none);
+        const uint64_t hash = test_hash(m);
+        t->hash = t->hash == 0 ? hash : t->hash;
+        assert_true(hash == t->hash && hash != before);
+    }
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void gradients(void **state)
+{
+    things *t = *state;
+    static const char *const names[] = {"softmax", "margin", "ove", "sampled-softmax"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        t->name = names[i];
+        t->batch = ROWS;
+        assert_null(xsm_estimator_find(t->name)->state_tensor);
+        for (t->format = XSM_LAYOUT_CLASS_MAJOR; t->format <= XSM_LAYOUT_FEATURE_MAJOR; t->format++) {
+            for (t->use_sparse = t->format != XSM_LAYOUT_CLASS_MAJOR;; t->use_sparse = true) {
+                for (uint32_t threads = 1; threads <= 3; threads += 2) {
+                    t->hash = 0;
+                    xsm_error err = XSM_ERROR_INIT;
+                    assert_ok(gradient(t, NULL, &err), err); /* not interrupted */
+                    test_every_poll(gradient, t, threads, 3, "computing a gradient");
+                }
+                if (t->use_sparse) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/* Scores of a range, then of chosen classes: 32 rows with more of them than are scored between two polls. */
+static xsm_status score(void *state, xsm_context *ctx, xsm_error *err)
+{
+    enum { SOME = 32, CHOSEN = 9000 };
+    const things *t = state;
+    const test_problem *p = problem(t);
+    static float scores[ROWS * CLASSES], chosen[SOME * CHOSEN];
+    static uint32_t classes[SOME * CHOSEN];
+    const xsm_batch all = xsm_batch_range(p->data, 0, ROWS), some = xsm_batch_range(p->data, 0, SOME);
+    for (size_t i = 0; i < (size_t)SOME * CHOSEN; i++) {
+        classes[i] = (uint32_t)(i * 7 % CLASSES);
+    }
+    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
+    xsm_status status = t->name ? xsm_model_scores(m, &some, classes, CHOSEN, chosen, err)
+                                : xsm_model_score_range(m, &all, 0, CLASSES, scores, CLASSES, err);
+    for (size_t i = 0; t->name && status == XSM_OK && i < (size_t)SOME * CHOSEN; i++) {
+        assert_true(chosen[i] == chosen[i / CHOSEN * CHOSEN + i % CHOSEN % CLASSES]); /* pieces join */
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static void scorings(void **state)
+{
+    things *t = *state;
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        for (t->format = XSM_LAYOUT_CLASS_MAJOR; t->format <= XSM_LAYOUT_FEATURE_MAJOR; t->format++) {
+            for (t->use_sparse = t->format != XSM_LAYOUT_CLASS_MAJOR;; t->use_sparse = true) {
+                t->name = NULL;
+                test_every_poll(score, t, threads, 3, "scoring");
+                t->name = "chosen";
+                test_every_poll(score, t, threads, 3, "scoring");
+                if (t->use_sparse) {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+static xsm_status draw(void *state, xsm_context *ctx, xsm_error *err)
+{
+    enum { DRAWS = 5 };
+    const things *t = state;
+    static uint32_t classes[ROWS * DRAWS];
+    static float logs[ROWS * CLASSES];
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_sampler *s = NULL;
+    xsm_draw draw = XSM_DRAW_INIT;
+    const xsm_batch all = xsm_batch_range(t->dense.data, 0, ROWS);
+    draw.batch = &all;
+    draw.count = DRAWS;
+    draw.classes = classes;
+    draw.distinct = t->use_sparse;
+    assert_ok(xsm_sampler_new(ctx, t->name, &s, &none), none);
+    xsm_status status = xsm_sampler_bind(s, t->dense.data, err);
+    if (status == XSM_OK) {
+        status = xsm_sampler_draw(s, &draw, err);
+    }
+    if (status == XSM_OK) {
+        status = xsm_sampler_log_probabilities(s, &all, 0, CLASSES, logs, err);
+    }
+    xsm_sampler_free(s);
+    return status;
+}
+
+static void draws(void **state)
+{
+    things *t = *state;
+    for (uint32_t threads = 1; threads <= 3; threads += 2) {
+        for (size_t i = 0; xsm_sampler_at(i); i++) {
+            t->name = xsm_sampler_at(i)->name;
+            t->use_sparse = false;
+            test_every_poll(draw, t, threads, 3, "drawing");
+            t->use_sparse = true; /* distinct */
+            test_every_poll(draw, t, threads, 3, "drawing");
+        }
+    }
+}
+
+/* A step that has begun is taken as a whole, whatever the hook says. */
+static void steps(void **state)
+{
+    things *t = *state;
+    xsm_error none = XSM_ERROR_INIT;
+    static const char *const names[] = {"sgd", "adagrad"};
+    for (size_t i = 0; i < 4; i++) {
+        const test_problem *p = i < 2 ? &t->dense : &t->sparse;
+        const int32_t layout = i < 2 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR;
+        const xsm_batch all = xsm_batch_range(p->data, 0, ROWS);
+        uint64_t hash[2];
+        for (size_t hooked = 0; hooked < 2; hooked++) {
+            test_hook h;
+            test_hook_start(&h, 1);
+            xsm_model *m = test_model(h.context, p, true, layout, 0.1, 3);
+            xsm_estimator *e = test_estimator(h.context, "softmax", "");
+            xsm_gradient *g = test_gradient(h.context);
+            xsm_optimizer *o = NULL;
+            assert_ok(xsm_optimizer_new(h.context, names[i % 2], &o, &none), none);
+            assert_ok(xsm_optimizer_bind(o, m, &none), none);
+            assert_ok(xsm_estimator_bind(e, m, p->data, &none), none);
+            assert_ok(xsm_estimator_gradient(e, &all, 0.1, g, &none), none);
+            test_hook_cancel(&h, hooked);
+            h.phases[0] = '\0';
+            assert_ok(xsm_optimizer_apply(o, &all, g, 0.1, &none), none);
+            assert_true(h.calls >= 1);
+            assert_string_equal(h.phases, "taking a step");
+            hash[hooked] = test_hash(m);
+            xsm_gradient_free(g);
+            xsm_optimizer_free(o);
+            xsm_estimator_free(e);
+            xsm_model_free(m);
+            test_hook_end(&h);
+        }
+        assert_true(hash[0] == hash[1]);
+    }
+}
+
+/* What an estimator stores for the rows is not half changed, either: its gradient is computed as a whole. */
+static void stored(void **state)
+{
+    things *t = *state;
+    xsm_error none = XSM_ERROR_INIT;
+    size_t tried = 0;
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        if (!ops->state_tensor || (ops->batch_limit > 0 && ops->batch_limit < ROWS)) {
+            continue;
+        }
+        test_hook h;
+        test_hook_start(&h, 1);
+        xsm_model *m = test_model(h.context, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+        xsm_estimator *e = test_estimator(h.context, ops->name, "");
+        xsm_gradient *g = test_gradient(h.context);
+        const xsm_batch all = xsm_batch_range(t->dense.data, 0, ROWS);
+        assert_ok(xsm_estimator_bind(e, m, t->dense.data, &none), none);
+        test_hook_cancel(&h, 1);
+        assert_ok(xsm_estimator_gradient(e, &all, 0.001, g, &none), none);
+        tried += h.calls > 0;
+        xsm_gradient_free(g);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_hook_end(&h);
+    }
+    assert_true(tried > 0);
+}
+
+/* A trainer's step that is cancelled before its update changes no weight, and one after it all. */
+static xsm_status one_step(void *state, xsm_context *ctx, xsm_error *err)
+{
+    things *t = state;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_model *m = test_model(ctx, &t->dense, true, XSM_LAYOUT_CLASS_MAJOR, 0.1, 3);
+    xsm_estimator *e = test_estimator(ctx, t->name, "");
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_trainer *trainer = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_progress progress = XSM_PROGRESS_INIT;
+    const uint64_t before = test_hash(m);
+    options.epochs = 1;
+    options.eta = 0.1;
+    options.batch = ROWS;
+    xsm_status status = xsm_trainer_new(ctx, m, t->dense.data, e, o, &options, &trainer, err);
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(trainer, err);
+        assert_ok(xsm_trainer_get_progress(trainer, &progress, &none), none);
+        const uint64_t hash = test_hash(m);
+        if (progress.step > 0) {
+            t->hash = t->hash == 0 ? hash : t->hash;
+        }
+        assert_true(hash == (progress.step > 0 ? t->hash : before));
+        assert_true(status == XSM_CANCELLED || progress.step == 1);
+    }
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void trainer_steps(void **state)
+{
+    things *t = *state;
+    static const char *const names[] = {"softmax", "margin"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        for (uint32_t threads = 1; threads <= 3; threads += 2) {
+            t->name = names[i];
+            t->hash = 0;
+            xsm_error err = XSM_ERROR_INIT;
+            assert_ok(one_step(t, NULL, &err), err);
+            test_every_poll(one_step, t, threads, 3, "training");
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations), cmocka_unit_test(indexes), cmocka_unit_test(datasets),
-        cmocka_unit_test(corpora),     cmocka_unit_test(models),  cmocka_unit_test(preparations),
-        cmocka_unit_test(trainings),   cmocka_unit_test(choices), cmocka_unit_test(words),
-        cmocka_unit_test(changes),     cmocka_unit_test(suites),  cmocka_unit_test(word_files),
+        cmocka_unit_test(evaluations), cmocka_unit_test(indexes),  cmocka_unit_test(datasets),
+        cmocka_unit_test(corpora),     cmocka_unit_test(models),   cmocka_unit_test(preparations),
+        cmocka_unit_test(trainings),   cmocka_unit_test(choices),  cmocka_unit_test(words),
+        cmocka_unit_test(changes),     cmocka_unit_test(suites),   cmocka_unit_test(word_files),
+        cmocka_unit_test(gradients),   cmocka_unit_test(scorings), cmocka_unit_test(draws),
+        cmocka_unit_test(steps),       cmocka_unit_test(stored),   cmocka_unit_test(trainer_steps),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """The page on cancelling lists the phases that the library names, and no other: check_phases.py SOURCE-ROOT
 
-A phase is what xsmi_begin() and xsmi_begin_cover() are given; on the page, the paragraph that begins with **What.**
+A phase is what xsmi_begin() and its like are given; on the page, the paragraph that begins with **What.**
 """
 import pathlib
 import re
 import sys
 
 # A phase stands in the text after the context and before the unit. lib/base/activity.c hands on those of others.
-BEGIN = re.compile(r'\bxsmi_begin(?:_cover)?\(([^;]*?)\);', re.S)
+BEGIN = re.compile(r'\bxsmi_begin(?:_cover|_short|_whole)?\(([^;]*?)\);', re.S)
 PHASE = re.compile(r'"([^"]*)",\s*[^"]*"')
 
 
