@@ -75,9 +75,11 @@ typedef struct xsm_activity {
 /** Receives the progress of a long call and can cancel it: a non-zero return value ends the call with #XSM_CANCELLED,
  *  usually within a tenth of a second.
  *
- *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. It is called on the
- *  thread that made the call; in a context with a host's runner also on the threads on which the runner runs the call's
- *  jobs, one at a time. Calls of several threads with one context are reported and cancelled separately.
+ *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. A step's update of
+ *  the weights (xsm_optimizer_apply()), and a gradient of an estimator that stores something for each row, end first:
+ *  the guide @ref guide_cancelling lists what is not interrupted. It is called on the thread that made the call; in a
+ *  context with a host's runner also on the threads on which the runner runs the call's jobs, one at a time. Calls of
+ *  several threads with one context are reported and cancelled separately.
  *
  *  The library holds no lock while the hook runs. The hook may call the library, but must not use the objects that the
  *  interrupted call changes. Calls made from the hook are neither reported nor cancelled.

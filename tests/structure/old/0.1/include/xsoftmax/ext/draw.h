@@ -44,7 +44,8 @@ extern "C" {
  *  @param draw     the batch, the random stream, and the arrays to fill
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for more distinct classes than there are;
- *          #XSM_ERROR_SHAPE. O(n m) draws; with `distinct` and m close to K, O(K log K) for each row. */
+ *          #XSM_ERROR_SHAPE; #XSM_CANCELLED, after which the arrays are undefined. O(n m) draws; with `distinct` and m
+ *          close to K, O(K log K) for each row. */
 XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *draw, xsm_error *err);
 
 /** Computes the log-probabilities of the classes [first, first+count) for the rows of a batch.
@@ -55,7 +56,7 @@ XSM_API xsm_status xsm_sampler_draw(const xsm_sampler *sampler, const xsm_draw *
  *  @param[out] log_probabilities [n][count] log q(k|x); minus infinity for a class that is never drawn
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_STATE if not bound; #XSM_ERROR_RANGE for classes or rows that do not exist;
- *          #XSM_ERROR_SHAPE. O(n count), times c for `tree`. */
+ *          #XSM_ERROR_SHAPE; #XSM_CANCELLED, after which the array is undefined. O(n count), times c for `tree`. */
 XSM_API xsm_status xsm_sampler_log_probabilities(const xsm_sampler *sampler, const xsm_batch *batch, uint32_t first,
                                                  uint32_t count, float *log_probabilities, xsm_error *err);
 
