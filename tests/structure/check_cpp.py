@@ -109,7 +109,8 @@ def later(include, target):
     cpp = target / "xsoftmax.hpp"
     text, more = re.subn(r"    T \*object_ = nullptr;", "    double of_a_later_release_ = 1;\n    T *object_ = nullptr;",
                          cpp.read_text())
-    text, calls = re.subn(r"    call \*outer_;", "    call *outer_;\n    double of_a_later_release_[8] = {};", text)
+    text, calls = re.subn(r"    call \*outer_;",
+                          "    call *outer_;\n    [[maybe_unused]] double of_a_later_release_[8] = {};", text)
     cpp.write_text(text)
     if (count, more, calls) != (1, 1, 1):
         sys.exit("the headers cannot be made later ones")
