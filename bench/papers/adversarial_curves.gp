@@ -6,7 +6,7 @@ measures = "accuracy likelihood"
 count = int(system(sprintf("ls '%s' | grep -c '^%s-.*-accuracy.csv$'", folder, name)))
 width = 900; height = 134 + 250 * count
 load scripts."/style.inc"
-columns = 2; rows = count; below = 66; keyrows = 3; row = -1; left = 84.0; gapx = 80.0
+columns = 2; rows = count; below = 66; keyrows = 3; row = -1; left = 96.0; gapx = 84.0
 # The methods with a tree begin when it is fitted, and may have few points: these are seen by their marks.
 size(s) = has(s, "dversarial") || has(s, "NCE") ? 1.1 : 0.6
 set multiplot
