@@ -397,7 +397,7 @@ static double known_log_sum(const xsmi_search *s, const scratch_arrays *p, uint3
 {
     double most = -INFINITY, sum = 0;
     for (uint32_t i = 0; i < p->slot_count; i++) {
-        most = fmax(most, (double)p->v[(size_t)i * s->blocks + j]);
+        most = XSMI_MAX(most, (double)p->v[(size_t)i * s->blocks + j]);
     }
     for (uint32_t i = 0; i < p->slot_count; i++) {
         sum += exp((double)p->v[(size_t)i * s->blocks + j] - most);
