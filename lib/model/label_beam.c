@@ -47,7 +47,7 @@ void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
 typedef struct search {
     const xsmi_label_beam *b;
     uint32_t tree;
-    const xsmi_top *list; /* of classes, where there is one tree; NULL = classes are not wanted */
+    const xsmi_top *list; /* of classes, where there is one tree */
     uint32_t scored;
     bool finite;
 } search;
@@ -73,7 +73,7 @@ static void take_class(search *s, uint32_t class, float score)
     b->found_p[((size_t)b->slot[class] - 1) * trees + s->tree] = score;
 }
 
-/* Scores the children of a node: inner ones are offered to `next`, classes taken where they are wanted. */
+/* Scores the children of a node: inner ones are offered to `next`, classes taken. */
 static void open_node(search *s, uint32_t node, float before, const xsmi_features *x, const xsmi_top *next)
 {
     const xsmi_label_trees *l = s->b->trees;
@@ -86,7 +86,7 @@ static void open_node(search *s, uint32_t node, float before, const xsmi_feature
         sum += score;
         if (!xsmi_class_tree_is_leaf(t, v)) {
             xsmi_top_offer_any(next, score, v);
-        } else if (s->list) {
+        } else {
             take_class(s, xsmi_class_tree_class(t, v), score);
         }
     }
@@ -106,12 +106,11 @@ static uint32_t kept(const xsmi_top *list, uint32_t *nodes, float *scores)
     return count;
 }
 
-/* Lists the nodes that are opened in `opened`, if that is not NULL; returns their number without the root. */
-static uint32_t search_tree(search *s, const xsmi_features *x, uint32_t width, uint32_t *opened)
+static void search_tree(search *s, const xsmi_features *x, uint32_t width)
 {
     const xsmi_label_beam *b = s->b;
     const xsmi_top next = {b->next_score, b->next, width};
-    uint32_t count = 1, all = 0;
+    uint32_t count = 1;
     b->now[0] = 0;
     b->now_score[0] = 0;
     while (count > 0 && s->finite) {
@@ -120,12 +119,7 @@ static uint32_t search_tree(search *s, const xsmi_features *x, uint32_t width, u
             open_node(s, b->now[i], b->now_score[i], x, &next);
         }
         count = kept(&next, b->now, b->now_score);
-        for (uint32_t i = 0; opened && i < count; i++) {
-            opened[all + i] = b->now[i];
-        }
-        all += count;
     }
-    return all;
 }
 
 /* One search of that width; false when a score is not a number. */
@@ -138,7 +132,7 @@ static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint3
     xsmi_top_start(list);
     for (uint32_t t = 0; t < l->count && finite; t++) {
         search s = {.b = b, .tree = t, .list = list, .finite = true};
-        (void)search_tree(&s, x, width, NULL);
+        search_tree(&s, x, width);
         finite = s.finite;
         *scored += s.scored;
     }
@@ -162,11 +156,4 @@ uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x
             return scored;
         }
     }
-}
-
-uint32_t xsmi_label_beam_nodes(const xsmi_label_beam *b, uint32_t tree, const xsmi_features *x, uint32_t width,
-                               uint32_t *nodes)
-{
-    search s = {.b = b, .tree = tree, .finite = true};
-    return search_tree(&s, x, width, nodes);
 }

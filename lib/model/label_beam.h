@@ -43,9 +43,4 @@ void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes);
  * a number. */
 uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list);
 
-/* The inner nodes of a tree whose children a search would score on the way, for training: those of each level that are
- * in the beam, without the root. `nodes` has room for width * depth. Returns their number. */
-uint32_t xsmi_label_beam_nodes(const xsmi_label_beam *b, uint32_t tree, const xsmi_features *x, uint32_t width,
-                               uint32_t *nodes);
-
 #endif
