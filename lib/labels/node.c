@@ -379,7 +379,6 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
                       settings->position + r->first_child + group * LANES);
     xsmi_dual_solve(w->context, rows, &settings->dual, &stream, &g);
     memcpy(part->bias, g.bias, sizeof part->bias);
-    part->visits = g.visits;
     for (size_t l = 0; l < LANES; l++) {
         part->overflown = part->overflown || !isfinite(g.bias[l]);
     }

@@ -44,11 +44,9 @@ typedef struct xsmi_node_part {
     float *score;              /* [samples][XSMI_DUAL_LANES] with the weights that are kept, without the row's share;
                                   NaN: not to be used */
     uint16_t *sample_positive; /* [samples] */
-    uint32_t
-        beam_rows;  /* rows whose children are scored for the beam: those with a score, if the node has a part in it */
-    float *beam;    /* [beam_rows][XSMI_DUAL_LANES] */
-    bool overflown; /* a weight is not finite */
-    uint64_t visits;
+    uint32_t beam_rows;        /* rows whose children are scored for the beam: those with a score */
+    float *beam;               /* [beam_rows][XSMI_DUAL_LANES] */
+    bool overflown;            /* a weight is not finite */
 } xsmi_node_part;
 
 /* Scratch of a thread. */
