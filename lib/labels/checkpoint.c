@@ -10,7 +10,7 @@
 enum { DONE, BEGUN, NODES, LEVEL, JOBS, PLACES };
 /* The tensors that are no trees, those of larger elements first. */
 enum { PLACE, KEPT_ROWS, KEPT_ENDS, KEPT, START_NODE, NEXT_NODE, START_SCORE, NEXT_SCORE, TENSORS };
-static const char *const names[] = {"state.place",      "state.kept_rows", "state.kept_ends",   "state.kept",
+static const char *const names[] = {XSMI_FIT_PLACE,     "state.kept_rows", "state.kept_ends",   "state.kept",
                                     "state.start_node", "state.next_node", "state.start_score", "state.next_score"};
 static const xsmi_dtype dtypes[] = {XSMI_DTYPE_U64, XSMI_DTYPE_U64, XSMI_DTYPE_U64, XSMI_DTYPE_U32,
                                     XSMI_DTYPE_U32, XSMI_DTYPE_U32, XSMI_DTYPE_F32, XSMI_DTYPE_F32};
@@ -26,21 +26,23 @@ void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c)
 typedef struct contents {
     uint64_t place[PLACES];
     const xsmi_fit_place *now;
-    xsmi_tensor tensors[TENSORS];
+    xsmi_tensor tensors[TENSORS]; /* without a name: not there; without data: in pieces, a level after the other */
     xsmi_sparse_tensors trees;
 } contents;
 
-static void add(contents *c, int which, uint64_t rows, uint64_t columns)
+static void add(contents *c, int which, uint64_t rows, uint64_t columns, const void *data)
 {
     c->tensors[which] = (xsmi_tensor){.name = names[which],
                                       .dtype = dtypes[which],
                                       .rank = columns > 1 ? 2 : 1,
-                                      .shape = {rows, columns > 1 ? columns : 0}};
+                                      .shape = {rows, columns > 1 ? columns : 0},
+                                      .size = (size_t)(rows * columns) * xsmi_dtype_size(dtypes[which]),
+                                      .data = data};
 }
 
 static void list_state(contents *c)
 {
-    add(c, PLACE, PLACES, 1);
+    add(c, PLACE, PLACES, 1, c->place);
     if (!c->now) {
         return;
     }
@@ -50,102 +52,74 @@ static void list_state(contents *c)
         scores += s->level[k].kept.count;
         rows += s->level[k].kept.rows;
     }
-    add(c, KEPT_ROWS, s->layout->depth, 2);
-    add(c, KEPT_ENDS, rows, 1);
-    add(c, KEPT, scores, 2);
-    for (int which = START_NODE; s->width > 0 && which < TENSORS; which++) {
-        add(c, which, s->data->rows, s->width);
+    add(c, KEPT_ROWS, s->layout->depth, 2, NULL);
+    add(c, KEPT_ENDS, rows, 1, NULL);
+    add(c, KEPT, scores, 2, NULL);
+    if (s->width > 0) {
+        add(c, START_NODE, s->data->rows, s->width, s->start.node);
+        add(c, NEXT_NODE, s->data->rows, s->width, s->beam.node);
+        add(c, START_SCORE, s->data->rows, s->width, s->start.score);
+        add(c, NEXT_SCORE, s->data->rows, s->width, s->beam.score);
     }
 }
 
-static xsm_status write_ends(const xsmi_levels *s, xsmi_container_writer *w, xsm_error *err)
+/* A level's part of a tensor. */
+static xsm_status write_level(const xsmi_kept_scores *kept, const char *name, xsmi_container_writer *w, xsm_error *err)
 {
-    for (uint32_t k = 0; k < s->layout->depth; k++) {
-        const xsmi_kept_scores *kept = &s->level[k].kept;
-        for (size_t r = 0; r < kept->rows; r++) {
-            const uint64_t end = kept->end[r];
-            XSMI_TRY(xsmi_container_write(w, &end, sizeof end, err));
-        }
+    if (name == names[KEPT_ROWS]) {
+        const uint64_t numbers[2] = {kept->count, kept->rows};
+        return xsmi_container_write(w, numbers, sizeof numbers, err);
     }
-    return XSM_OK;
-}
-
-static xsm_status write_kept(const xsmi_levels *s, xsmi_container_writer *w, xsm_error *err)
-{
-    for (uint32_t k = 0; k < s->layout->depth; k++) {
-        const xsmi_kept_scores *kept = &s->level[k].kept;
-        if (kept->count > 0) {
-            XSMI_TRY(xsmi_container_write(w, kept->score, kept->count * sizeof *kept->score, err));
-        }
+    if (name == names[KEPT]) {
+        return kept->count > 0 ? xsmi_container_write(w, kept->score, kept->count * sizeof *kept->score, err) : XSM_OK;
+    }
+    for (size_t r = 0; r < kept->rows; r++) {
+        const uint64_t end = kept->end[r];
+        XSMI_TRY(xsmi_container_write(w, &end, sizeof end, err));
     }
     return XSM_OK;
 }
 
-static xsm_status write_tensor(const contents *c, int which, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_tensor(const contents *c, const xsmi_tensor *t, xsmi_container_writer *w, xsm_error *err)
 {
-    if (which == PLACE) {
-        return xsmi_container_write(w, c->place, sizeof c->place, err);
+    if (t->size == 0 || t->data) {
+        return t->size > 0 ? xsmi_container_write(w, t->data, t->size, err) : XSM_OK;
     }
     const xsmi_levels *s = c->now->levels;
-    for (uint32_t k = 0; which == KEPT_ROWS && k < s->layout->depth; k++) {
-        const uint64_t numbers[2] = {s->level[k].kept.count, s->level[k].kept.rows};
-        XSMI_TRY(xsmi_container_write(w, numbers, sizeof numbers, err));
-    }
-    if (which < START_NODE) {
-        return which == KEPT_ENDS ? write_ends(s, w, err) : which == KEPT ? write_kept(s, w, err) : XSM_OK;
-    }
-    const void *data = which == START_NODE    ? (const void *)s->start.node
-                       : which == NEXT_NODE   ? (const void *)s->beam.node
-                       : which == START_SCORE ? (const void *)s->start.score
-                                              : (const void *)s->beam.score;
-    return xsmi_container_write(w, data, (size_t)s->data->rows * s->width * 4, err);
-}
-
-/* Lists or writes the tensors whose elements have that many bytes. */
-static xsm_status each_of_size(contents *c, size_t bytes, xsmi_tensor *out, size_t *count, xsmi_container_writer *w,
-                               xsm_error *err)
-{
-    for (int i = 0; i < TENSORS; i++) {
-        if (c->tensors[i].name && xsmi_dtype_size(c->tensors[i].dtype) == bytes) {
-            if (!w) {
-                out[(*count)++] = c->tensors[i];
-            } else {
-                XSMI_TRY(write_tensor(c, i, w, err));
-            }
-        }
-    }
-    for (size_t i = 0; i < c->trees.count; i++) {
-        const xsmi_tensor *t = &c->trees.tensors[i];
-        if (xsmi_dtype_size(t->dtype) == bytes) {
-            if (!w) {
-                out[(*count)++] = *t;
-            } else if (t->size > 0) {
-                XSMI_TRY(xsmi_container_write(w, t->data, t->size, err));
-            }
-        }
+    for (uint32_t k = 0; k < s->layout->depth; k++) {
+        XSMI_TRY(write_level(&s->level[k].kept, t->name, w, err));
     }
     return XSM_OK;
 }
 
-static xsm_status write_file(const xsmi_fit_checkpoint *c, contents *all, xsm_error *err)
+/* All tensors, those of larger elements first. Returns their number. */
+static size_t list_tensors(const contents *c, xsmi_tensor *out)
+{
+    size_t count = 0;
+    for (size_t bytes = 8; bytes > 0; bytes /= 2) {
+        for (size_t i = 0; i < TENSORS + c->trees.count; i++) {
+            const xsmi_tensor *t = i < TENSORS ? &c->tensors[i] : &c->trees.tensors[i - TENSORS];
+            if (t->name && xsmi_dtype_size(t->dtype) == bytes) {
+                out[count++] = *t;
+            }
+        }
+    }
+    return count;
+}
+
+static xsm_status write_file(const xsmi_fit_checkpoint *c, const contents *all, xsm_error *err)
 {
     const size_t capacity = TENSORS + all->trees.count;
     xsmi_tensor *tensors = xsmi_allocate(c->context, capacity, sizeof *tensors);
     if (!tensors) {
         return xsmi_fail_memory(err, capacity * sizeof *tensors, "a list of tensors");
     }
-    size_t count = 0;
-    for (size_t bytes = 8; bytes > 0; bytes /= 2) {
-        (void)each_of_size(all, bytes, tensors, &count, NULL, err);
-    }
-    for (size_t i = 0; i < count; i++) {
-        tensors[i].data = NULL;
-    }
+    const size_t count = list_tensors(all, tensors);
     const xsmi_container_plan plan = {tensors, count, 0, c->settings.entries, c->settings.count};
     xsmi_container_writer *w = NULL;
     xsm_status status = xsmi_container_create(c->context, c->path, &plan, &w, err);
-    for (size_t bytes = 8; status == XSM_OK && bytes > 0; bytes /= 2) {
-        status = each_of_size(all, bytes, NULL, NULL, w, err);
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        status = write_tensor(all, &tensors[i], w, err);
     }
     xsmi_release(c->context, tensors, capacity, sizeof *tensors);
     if (status == XSM_OK) {

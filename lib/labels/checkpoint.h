@@ -21,6 +21,9 @@
 #include "labels/levels.h"
 #include "model/sparse_file.h"
 
+/* The tensor that says how far the fit is. */
+#define XSMI_FIT_PLACE "state.place"
+
 typedef struct xsmi_fit_checkpoint {
     xsm_context *context;
     const char *path; /* NULL: none is written */

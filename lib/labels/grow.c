@@ -302,14 +302,14 @@ static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_erro
         nodes += !xsmi_layout_is_leaf(t, v);
     }
     if (g->place.jobs > g->jobs - first) {
-        return xsmi_fit_checkpoint_fail(g->checkpoint, "state.place", err);
+        return xsmi_fit_checkpoint_fail(g->checkpoint, XSMI_FIT_PLACE, err);
     }
     *job = first + (size_t)g->place.jobs;
     for (size_t j = first; j < *job; j++) {
         nodes += j == first || g->job[j].node != g->job[j - 1].node;
     }
     const bool whole = *job == first || *job == g->jobs || g->job[*job].node != g->job[*job - 1].node;
-    return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, "state.place", err);
+    return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, XSMI_FIT_PLACE, err);
 }
 
 /* After a window: writes a checkpoint if it is time. That the fit is cancelled is one, too. */
