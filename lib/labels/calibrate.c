@@ -51,11 +51,8 @@ static xsm_status sum_sigmoid(void *state, double at[2], double sums[XSMI_PLATT_
     for (size_t k = 0; k < s->kept->count; k++) {
         const xsmi_kept_score *score = &s->kept->score[k];
         const double z = (double)score->z, x = at[0] * z + at[1], target = s->target[score->positive];
-        const double e = exp(-fabs(x)), large = 1 / (1 + e), small = e * large;
-        xsmi_platt_add(sums, z, x >= 0 ? large : small, x >= 0 ? small : large, fmax(x, 0) + log1p(e));
-        sums[XSMI_LOSS] -= target * x;
-        sums[XSMI_BY_SCALE] -= target * z;
-        sums[XSMI_BY_SHIFT] -= target;
+        xsmi_platt_add_score(sums, z, x);
+        xsmi_platt_add_labels(sums, target, target * z, target * x);
     }
     return XSM_OK;
 }

@@ -7,6 +7,8 @@
 
 #include "base/base.h"
 
+#include <math.h>
+
 /* A log-loss and its derivatives by scale and shift. */
 enum { XSMI_LOSS, XSMI_BY_SCALE, XSMI_BY_SHIFT, XSMI_SCALE_SCALE, XSMI_SCALE_SHIFT, XSMI_SHIFT_SHIFT, XSMI_PLATT_SUMS };
 
@@ -33,8 +35,23 @@ static inline void xsmi_platt_add(double sums[XSMI_PLATT_SUMS], double z, double
     sums[XSMI_SHIFT_SHIFT] += w;
 }
 
-/* Starts at at[2] and leaves the best numbers there, with their sums, and the log-loss at the start and the number of
- * passes, if these are wanted. */
+/* The same by s alone. */
+static inline void xsmi_platt_add_score(double sums[XSMI_PLATT_SUMS], double z, double s)
+{
+    const double e = exp(-fabs(s)), large = 1 / (1 + e), small = e * large;
+    xsmi_platt_add(sums, z, s >= 0 ? large : small, s >= 0 ? small : large, fmax(s, 0) + log1p(e));
+}
+
+/* Adds that `labels` classes are labels, or that share of one: z and s are the sums of theirs. */
+static inline void xsmi_platt_add_labels(double sums[XSMI_PLATT_SUMS], double labels, double z, double s)
+{
+    sums[XSMI_LOSS] -= s;
+    sums[XSMI_BY_SCALE] -= z;
+    sums[XSMI_BY_SHIFT] -= labels;
+}
+
+/* Starts at at[2] and leaves the best numbers there, with their sums, the log-loss at the start and the number of
+ * passes. */
 xsm_status xsmi_platt_fit(const xsmi_platt *p, double at[2], double sums[XSMI_PLATT_SUMS], double *before,
                           uint32_t *passes, xsm_error *err);
 

@@ -121,9 +121,8 @@ static void add_row(const job_sums *s, size_t i, double target, double known, xs
         for (size_t n = 0; n < XSMI_PLATT_SUMS; n++) {
             p->sums[n] += s->sum[n * XSMI_CALIBRATE_ROWS + i];
         }
-        p->sums[XSMI_LOSS] -= (double)s->job->points[0] * target + (double)s->job->shifts[0] * known;
-        p->sums[XSMI_BY_SCALE] -= target;
-        p->sums[XSMI_BY_SHIFT] -= known;
+        xsmi_platt_add_labels(p->sums, known, target,
+                              (double)s->job->points[0] * target + (double)s->job->shifts[0] * known);
         return;
     }
     for (size_t n = 0; n < XSMI_POINTS; n++) {

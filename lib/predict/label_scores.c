@@ -122,13 +122,9 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
         }
         const double z = (double)odds_of(s->model, score), scaled = (double)scale * z + (double)shift;
         if (missed) {
-            const double e = exp(-fabs(scaled)), large = 1 / (1 + e), small = e * large;
-            xsmi_platt_add(sums, z, scaled >= 0 ? large : small, scaled >= 0 ? small : large,
-                           fmax(scaled, 0) + log1p(e));
+            xsmi_platt_add_score(sums, z, scaled);
         }
-        sums[XSMI_LOSS] -= scaled;
-        sums[XSMI_BY_SCALE] -= z;
-        sums[XSMI_BY_SHIFT] -= 1;
+        xsmi_platt_add_labels(sums, 1, z, scaled);
     }
 }
 
