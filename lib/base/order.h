@@ -4,6 +4,7 @@
 #ifndef XSMI_ORDER_H
 #define XSMI_ORDER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,16 @@ static inline int xsmi_compare_u64(const void *a, const void *b)
 static inline int xsmi_compare_double(const void *a, const void *b)
 {
     return XSMI_COMPARE(*(const double *)a, *(const double *)b);
+}
+
+/* Whether `value` is one of n numbers in any order. */
+static inline bool xsmi_contains(const uint32_t *numbers, size_t n, uint32_t value)
+{
+    size_t i = 0;
+    while (i < n && numbers[i] != value) {
+        i++;
+    }
+    return i < n;
 }
 
 /* The position of `value` in n rising numbers, or where it would be inserted. */

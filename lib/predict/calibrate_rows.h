@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "math/platt.h"
 #include "model/score.h"
+#include "predict/bins.h"
 #include "predict/sample.h"
 
 #include <xsoftmax/calibrate.h>
@@ -18,8 +19,6 @@
 /* Factors of a pass: one in the middle, and XSMI_STEPS on each side, which reach the neighbours of the best one before.
  */
 enum { XSMI_STEPS = 4, XSMI_POINTS = 2 * XSMI_STEPS + 1 };
-/* Bins of equal width of the probability of a row's best class. */
-enum { XSMI_BINS = 15 };
 
 /* What a pass computes. */
 enum {

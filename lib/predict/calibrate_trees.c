@@ -21,15 +21,6 @@ size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job)
     return counted.used;
 }
 
-static bool is_label(const uint32_t *labels, size_t count, uint32_t class)
-{
-    bool is = false;
-    for (size_t j = 0; j < count; j++) {
-        is = is || labels[j] == class;
-    }
-    return is;
-}
-
 /* The log-losses at all points, and the gaps of the best class, whose score is `best`. */
 static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, const xsmi_features *x,
                   const uint32_t *labels, size_t count, float best, bool right, xsmi_calibrate_sums *p, double *losses)
@@ -40,7 +31,7 @@ static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, con
         const xsmi_calibration c = {job->method, (double)job->points[n], (double)job->shifts[n]};
         const double log_partition = factor ? xsmi_label_log_partition(s, c.scale) : 0;
         const double sure = xsmi_label_probability(job->model, &c, best, log_partition);
-        p->gap[n][XSMI_MIN((size_t)(sure * XSMI_BINS), XSMI_BINS - 1)] += sure - right;
+        p->gap[n][xsmi_bin_of(sure)] += sure - right;
         double sums[XSMI_PLATT_SUMS] = {0};
         if (target.known > 0 && factor) {
             sums[XSMI_LOSS] = xsmi_label_temperature_loss(&target, log_partition, c.scale);
@@ -64,7 +55,7 @@ static void add_row(const xsmi_calibrate_job *job, const xsmi_label_scores *s, u
     }
     p->labelled += count > 0;
     if (count > 0 && job->pass == XSMI_PASS_JUDGE) {
-        judge(job, s, x, labels, count, best, is_label(labels, count, best_class), p, sums);
+        judge(job, s, x, labels, count, best, xsmi_contains(labels, count, best_class), p, sums);
     } else if (known > 0 && job->pass == XSMI_PASS_BRANCHES) {
         xsmi_label_branches(s, x, labels, count, job->points[0], job->shifts[0], sums);
     } else if (known > 0) {

@@ -40,7 +40,7 @@ static void add_round(const xsmi_evaluate_job *job, size_t jobs, total *sum)
         all->unseen_labels += p->unseen_labels;
         all->wrong += p->wrong;
         all->log_loss += p->log_loss;
-        for (size_t b = 0; b < XSMI_EVALUATE_BINS; b++) {
+        for (size_t b = 0; b < XSMI_BINS; b++) {
             all->sure[b] += p->sure[b];
             all->right[b] += p->right[b];
         }
@@ -97,7 +97,7 @@ static xsm_status finish(const xsmi_evaluate_job *job, const total *sum, xsm_met
     m->log_loss = all->known_rows && !job->lossless ? all->log_loss / (double)all->known_rows : (double)NAN;
     m->error = (double)all->wrong / (double)all->rows;
     m->calibration_error = 0;
-    for (size_t b = 0; b < XSMI_EVALUATE_BINS; b++) {
+    for (size_t b = 0; b < XSMI_BINS; b++) {
         m->calibration_error += fabs((double)all->right[b] - all->sure[b]) / (double)all->rows;
     }
     return XSM_OK;

@@ -116,15 +116,6 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, const uint3
     }
 }
 
-static bool is_label(const uint32_t *labels, size_t count, uint32_t class)
-{
-    size_t j = 0;
-    while (j < count && labels[j] != class) {
-        j++;
-    }
-    return j < count && class != XSMI_NO_CLASS;
-}
-
 /* The log-loss of a row by the sum of the scores of its labels. */
 static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
 {
@@ -183,11 +174,11 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
         p->log_loss += loss;
     }
     const uint32_t *top_class = here->top_class + i * job->top;
-    const bool right = is_label(labels, count, top_class[0]);
+    const bool right = top_class[0] != XSMI_NO_CLASS && xsmi_contains(labels, count, top_class[0]);
     const float best = here->top_score[i * job->top];
     const double sure = m->trees ? xsmi_label_probability(m, &m->calibration, best, log_sum_exp)
                                  : xsmi_probability(&m->calibration, best, log_sum_exp);
-    const size_t bin = XSMI_MIN((size_t)(sure * XSMI_EVALUATE_BINS), XSMI_EVALUATE_BINS - 1);
+    const size_t bin = xsmi_bin_of(sure);
     p->sure[bin] += sure;
     p->right[bin] += right;
     p->wrong += !right;

@@ -5,19 +5,17 @@
 #define XSMI_EVALUATE_ROWS_H
 
 #include "model/score.h"
+#include "predict/bins.h"
 
 /* Rows of a job. */
 #define XSMI_EVALUATE_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
-
-/* Bins of equal width of the probability of a row's best class. */
-enum { XSMI_EVALUATE_BINS = 15 };
 
 /* Sums over the rows of one job. */
 typedef struct xsmi_evaluated {
     double log_loss;
     /* By bin: the probabilities of the best classes, and how many of these are labels. */
-    double sure[XSMI_EVALUATE_BINS];
-    uint64_t right[XSMI_EVALUATE_BINS];
+    double sure[XSMI_BINS];
+    uint64_t right[XSMI_BINS];
     uint64_t rows, known_rows, unlabelled, unseen_labels, wrong;
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } xsmi_evaluated;

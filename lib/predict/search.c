@@ -30,16 +30,6 @@ typedef struct search_job {
     xsm_status *statuses; /* [jobs] */
 } search_job;
 
-static bool contains(const uint32_t *classes, size_t count, uint32_t class)
-{
-    for (size_t j = 0; j < count; j++) {
-        if (classes[j] == class) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void compare_row(const search_job *job, size_t index, const pair *p, uint64_t row, size_t i)
 {
     const uint32_t *want = p->want + i * job->top, *have = p->have + i * job->top;
@@ -49,8 +39,8 @@ static void compare_row(const search_job *job, size_t index, const pair *p, uint
     job->labelled[index] += count > 0;
     for (uint32_t k = 0; k < job->top; k++) {
         /* The number that the k-th of each list adds to the previous ones. */
-        both += contains(have, k, want[k]) + contains(want, k, have[k]) + (want[k] == have[k]);
-        right += contains(labels, count, have[k]);
+        both += xsmi_contains(have, k, want[k]) + xsmi_contains(want, k, have[k]) + (want[k] == have[k]);
+        right += xsmi_contains(labels, count, have[k]);
         p->hits[k] += both;
         p->found[k] += right;
     }
