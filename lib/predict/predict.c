@@ -30,6 +30,13 @@ static search_scratch divide_search(const xsm_index *index, uint32_t top, xsmi_a
     return p;
 }
 
+static size_t index_scratch(const xsm_predictor *p)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_search(p->index, p->top, &arena);
+    return arena.used;
+}
+
 /* The scratch of a search in a hierarchy. */
 typedef struct best_first_scratch {
     void *search;
@@ -44,28 +51,43 @@ static best_first_scratch divide_best_first(const xsm_model *m, xsmi_arena *aren
     return p;
 }
 
-/* The scratch for rows of either kind. */
-static size_t scratch_needed(const xsm_predictor *p)
+static size_t hierarchy_scratch(const xsm_predictor *p)
 {
-    const xsm_model *m = p->model;
     xsmi_arena arena = {NULL, 0};
+    (void)divide_best_first(p->model, &arena);
+    return arena.used;
+}
+
+/* For rows of either kind, against all classes. */
+static size_t all_scratch(const xsm_predictor *p)
+{
+    size_t sparse = xsmi_model_score_all_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
+    size_t dense = xsmi_model_score_all_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
+    return XSMI_MAX(sparse, dense);
+}
+
+static xsm_status run_index(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+
+/* How classes are found: bytes of scratch, and the prediction of a batch that was read. */
+typedef struct way {
+    size_t (*scratch)(const xsm_predictor *p);
+    xsm_status (*run)(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+} way;
+
+static way way_of(const xsm_predictor *p)
+{
     if (p->shortlist.model) {
-        return xsmi_shortlist_scratch(p);
-    }
-    if (searches_hierarchy(m, p->top)) {
-        (void)divide_best_first(m, &arena);
-        return arena.used;
-    }
-    if (p->index) {
-        (void)divide_search(p->index, p->top, &arena);
-        return arena.used;
+        return (way){xsmi_shortlist_scratch, xsmi_shortlist_run};
     }
     if (p->beam > 0) {
-        return m->trees ? xsmi_labels_scratch(p) : xsmi_beam_scratch(p);
+        return p->model->trees ? (way){xsmi_labels_scratch, xsmi_labels_run} : (way){xsmi_beam_scratch, xsmi_beam_run};
     }
-    size_t sparse = xsmi_model_score_all_scratch(m, true, XSMI_TILE_BLOCKS, p->top);
-    size_t dense = xsmi_model_score_all_scratch(m, false, XSMI_TILE_BLOCKS, p->top);
-    return XSMI_MAX(sparse, dense);
+    if (p->index) {
+        return (way){index_scratch, run_index};
+    }
+    return searches_hierarchy(p->model, p->top) ? (way){hierarchy_scratch, run_hierarchy} : (way){all_scratch, run_all};
 }
 
 static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
@@ -97,7 +119,7 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
     XSMI_TRY(check_index(m, p->index, err));
-    const size_t needed = scratch_needed(p);
+    const size_t needed = way_of(p).scratch(p);
     if (needed > p->scratch_size) {
         void *scratch = xsmi_allocate(p->context, needed, 1);
         if (!scratch) {
@@ -151,7 +173,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         xsm_predictor_free(p);
         return listed;
     }
-    p->scratch_size = scratch_needed(p);
+    p->scratch_size = way_of(p).scratch(p);
     p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
@@ -296,72 +318,43 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t f
     return XSM_OK;
 }
 
-static xsm_status run_search(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                             double *probabilities, xsm_error *err)
+static xsm_status run_index(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    for (size_t first = 0; first < batch->count; first += XSM_INDEX_QUERIES) {
-        float *found = scores ? scores + first * p->top : p->top_score;
+    for (size_t first = 0; first < to->batch->count; first += XSM_INDEX_QUERIES) {
+        float *found = to->scores ? to->scores + first * p->top : p->top_score;
         XSMI_TRY(xsmi_go_on(p->context, err));
-        XSMI_TRY(search_rows(p, batch, first, classes + first * p->top, found, err));
-        const size_t rows = (size_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
-        for (size_t i = 0; probabilities && i < rows * p->top; i++) { /* of each class by itself */
-            probabilities[first * p->top + i] = xsmi_probability(&p->model->calibration, found[i], 0);
-        }
+        XSMI_TRY(search_rows(p, to->batch, first, to->classes + first * p->top, found, err));
+        const size_t rows = (size_t)XSMI_MIN(to->batch->count - first, XSM_INDEX_QUERIES);
+        xsmi_predict_each(p, found, rows * p->top, to->probabilities ? to->probabilities + first * p->top : NULL);
         xsmi_advance(p->context, XSM_INDEX_QUERIES);
     }
     return XSM_OK;
 }
 
-/* Rows of a model with a hierarchy, whose scores are already log-probabilities. */
-static xsm_status run_best_first(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                                 double *probabilities, xsm_error *err)
+/* A row of a model with a hierarchy, whose scores are already log-probabilities. */
+static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
+                             double *probabilities)
 {
-    xsmi_arena arena = {p->scratch, 0};
-    best_first_scratch own = divide_best_first(p->model, &arena);
-    for (size_t i = 0; i < batch->count; i++) {
-        XSMI_TRY(xsmi_go_on(p->context, err));
-        xsmi_features x = xsmi_batch_features(batch, i);
-        x = xsmi_model_forward(p->model, &x, own.hidden);
-        uint64_t opened = xsmi_best_first(p->model, &x, p->top, p->top_class, p->top_score, own.search);
-        if (opened == 0) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(batch, i));
-        }
-        p->probed += opened;
-        for (uint32_t k = 0; k < p->top; k++) {
-            size_t to = i * p->top + k;
-            classes[to] = p->top_class[k];
-            if (scores) {
-                scores[to] = p->top_score[k];
-            }
-            if (probabilities) {
-                probabilities[to] = exp((double)p->top_score[k]);
-            }
-        }
-        xsmi_advance(p->context, 1);
+    const best_first_scratch *b = own;
+    const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
+    const uint64_t opened = xsmi_best_first(p->model, &input, p->top, list->class_of, list->score, b->search);
+    for (uint32_t k = 0; opened > 0 && probabilities && k < p->top; k++) {
+        probabilities[k] = exp((double)list->score[k]);
     }
-    return XSM_OK;
+    p->probed += opened;
+    return opened > 0;
 }
 
-/* xsm_predictor_run() for a checked batch. */
-static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores, double *probabilities,
-                      xsm_error *err)
+static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    if (p->shortlist.model) {
-        return xsmi_shortlist_run(p, batch, classes, scores, probabilities, err);
-    }
-    if (p->beam > 0 && p->model->trees) {
-        return xsmi_labels_run(p, batch, classes, scores, probabilities, err);
-    }
-    if (p->beam > 0) {
-        return xsmi_beam_run(p, batch, classes, scores, probabilities, err);
-    }
-    if (p->index) {
-        return run_search(p, batch, classes, scores, probabilities, err);
-    }
-    if (searches_hierarchy(p->model, p->top)) {
-        return run_best_first(p, batch, classes, scores, probabilities, err);
-    }
+    xsmi_arena arena = {p->scratch, 0};
+    const best_first_scratch own = divide_best_first(p->model, &arena);
+    return xsmi_predict_rows(p, to, search_hierarchy, &own, err);
+}
+
+static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+{
+    const xsm_batch *batch = to->batch;
     for (size_t first = 0; first < batch->count; first += XSMI_PIECE) {
         size_t rows = (size_t)XSMI_MIN(batch->count - first, XSMI_PIECE);
         run_piece(p, batch, first, rows);
@@ -374,16 +367,17 @@ static xsm_status run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classe
                                  (unsigned long long)xsmi_batch_row(batch, first + i));
             }
             for (uint32_t k = 0; k < p->top; k++) {
-                size_t from = i * p->top + k, to = (first + i) * p->top + k;
-                classes[to] = p->top_class[from];
-                if (scores) {
-                    scores[to] = p->top_score[from];
+                size_t from = i * p->top + k, at = (first + i) * p->top + k;
+                to->classes[at] = p->top_class[from];
+                if (to->scores) {
+                    to->scores[at] = p->top_score[from];
                 }
-                if (probabilities) {
+                if (to->probabilities) {
                     const xsmi_calibration *c = &p->model->calibration;
                     const float score = p->top_score[from];
-                    probabilities[to] = p->model->trees ? xsmi_label_probability(p->model, c, score, p->log_sum_exp[i])
-                                                        : xsmi_probability(c, score, p->log_sum_exp[i]);
+                    to->probabilities[at] = p->model->trees
+                                                ? xsmi_label_probability(p->model, c, score, p->log_sum_exp[i])
+                                                : xsmi_probability(c, score, p->log_sum_exp[i]);
                 }
             }
         }
@@ -406,13 +400,11 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     if (!given.batch || !given.classes) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
     }
-    uint32_t *classes = given.classes;
-    float *scores = given.scores;
-    double *probabilities = given.probabilities;
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
+    given.batch = &batch;
     XSMI_TRY(check_model(p, err));
-    if ((p->index || (p->beam > 0 && !p->tree_alone && !p->model->trees)) && probabilities &&
+    if ((p->index || (p->beam > 0 && !p->tree_alone && !p->model->trees)) && given.probabilities &&
         p->model->calibration.method != XSM_CALIBRATION_LABELS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
@@ -420,5 +412,5 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     }
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    return xsmi_end(&activity, run(p, &batch, classes, scores, probabilities, err), err);
+    return xsmi_end(&activity, way_of(p).run(p, &given, err), err);
 }

@@ -1,6 +1,6 @@
 /*
- * The internal interface of predictors: one thread's scratch, for all classes (predict.c), a beam in the model's tree
- * (predict_beam.c) or in label trees (predict_labels.c), or a shortlist (predict_shortlist.c).
+ * The internal interface of predictors: one thread's scratch, for all classes, an index or a hierarchy (predict.c), a
+ * beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist (predict_shortlist.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
@@ -9,6 +9,7 @@
 #include "model/best_first.h"
 #include "model/score.h"
 #include "base/arena.h"
+#include "base/top.h"
 
 #include <xsoftmax/predict.h>
 
@@ -48,25 +49,36 @@ struct xsm_predictor {
     uint64_t probed;
 };
 
+/* Searches the best classes of a row: fills the list, best first, and the probabilities [top] unless NULL. `own` is the
+ * search's scratch. False if a score is not finite. */
+typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
+                                double *probabilities);
+/* Searches for each row of the batch `to` (predict_rows.c). */
+xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
+                             xsm_error *err);
+/* Fills the list with the best of the classes that were found and scored. False if they are too few, or a score is not
+ * finite. */
+bool xsmi_predict_best(xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
+                       const xsmi_top *list);
+/* The probability of each class by itself, with the model's calibration, unless `probabilities` is NULL. */
+void xsmi_predict_each(const xsm_predictor *p, const float *scores, size_t count, double *probabilities);
+
 /* The width of the beam in the options, 0 for none. Checks these options. */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
                            xsm_error *err);
-/* Bytes of scratch for a beam, SIZE_MAX = too many. */
+/* Bytes of scratch for a beam, SIZE_MAX = too many; and the prediction of a batch that was read. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
+xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 /* The same for a search in label trees (predict_labels.c). */
 size_t xsmi_labels_scratch(const xsm_predictor *p);
-xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                           double *probabilities, xsm_error *err);
+xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+/* The same for a shortlist (predict_shortlist.c). */
+size_t xsmi_shortlist_scratch(const xsm_predictor *p);
+xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 /* Whether the model takes the options' shortlist, if any. */
 xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options *o, xsm_error *err);
 /* The shortlist of a predictor whose other members are set. On failure, too, the predictor is to be freed. */
 xsm_status xsmi_shortlist_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
 void xsmi_shortlist_free(xsm_predictor *p);
-size_t xsmi_shortlist_scratch(const xsm_predictor *p);
-xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                              double *probabilities, xsm_error *err);
-/* Predicts the rows of a batch; scores and probabilities may be NULL. */
-xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                         double *probabilities, xsm_error *err);
 
 #endif

@@ -4,11 +4,9 @@
  */
 #include "predict/predict.h"
 
-#include "base/activity.h"
 #include "base/order.h"
 #include "model/beam.h"
 #include "model/label_beam.h"
-#include "base/top.h"
 
 #include <math.h>
 
@@ -79,18 +77,10 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     return XSM_OK;
 }
 
-/* Copies the best `top` of a row's classes to `list`. */
-static void sort_best(const beam_scratch *b, uint32_t found, const xsmi_top *list)
+static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
+                       double *probabilities)
 {
-    xsmi_top_start(list);
-    for (uint32_t j = 0; j < found; j++) {
-        xsmi_top_offer_any(list, b->scores[j], b->classes[j]);
-    }
-    xsmi_top_sort(list);
-}
-
-static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_scratch *b, const xsmi_top *list)
-{
+    const beam_scratch *b = own;
     const xsm_model *m = p->model;
     const xsmi_tree *tree = p->correction->tree;
     xsmi_tree_encode(tree, x, b->code);
@@ -106,33 +96,21 @@ static bool run_row(xsm_predictor *p, const xsmi_features *x, const beam_scratch
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }
     }
-    bool finite = found >= p->top;
-    for (uint32_t j = 0; j < found; j++) {
-        finite &= isfinite(b->scores[j]) != 0;
+    if (!xsmi_predict_best(p, b->classes, b->scores, found, list)) {
+        return false;
     }
-    sort_best(b, found, list);
-    p->probed += found;
-    return finite;
+    if (!p->tree_alone) {
+        xsmi_predict_each(p, list->score, p->top, probabilities);
+    }
+    for (uint32_t j = 0; p->tree_alone && probabilities && j < p->top; j++) {
+        probabilities[j] = exp((double)list->score[j]);
+    }
+    return true;
 }
 
-xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                         double *probabilities, xsm_error *err)
+xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
     const beam_scratch own = divide(p, &arena);
-    for (size_t i = 0; i < batch->count; i++) {
-        XSMI_TRY(xsmi_go_on(p->context, err));
-        xsmi_features x = xsmi_batch_features(batch, i);
-        const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
-        if (!run_row(p, &x, &own, &list)) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(batch, i));
-        }
-        for (uint32_t j = 0; probabilities && j < p->top; j++) {
-            probabilities[i * p->top + j] =
-                p->tree_alone ? exp((double)list.score[j]) : xsmi_probability(&p->model->calibration, list.score[j], 0);
-        }
-        xsmi_advance(p->context, 1);
-    }
-    return XSM_OK;
+    return xsmi_predict_rows(p, to, search_row, &own, err);
 }

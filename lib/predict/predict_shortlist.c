@@ -4,12 +4,9 @@
  */
 #include "predict/predict.h"
 
-#include "base/activity.h"
 #include "base/order.h"
-#include "base/top.h"
 #include "model/label_beam.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct shortlist_scratch {
@@ -137,8 +134,10 @@ void xsmi_shortlist_free(xsm_predictor *p)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-static bool run_row(xsm_predictor *p, const xsmi_features *x, const shortlist_scratch *b, const xsmi_top *list)
+static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
+                       double *probabilities)
 {
+    const shortlist_scratch *b = own;
     const xsmi_top candidates = {b->tree, b->classes, p->shortlist.candidates};
     uint32_t found = 0;
     if (xsmi_label_beam_search(&b->beam, x, p->beam, &candidates) == 0) {
@@ -149,35 +148,17 @@ static bool run_row(xsm_predictor *p, const xsmi_features *x, const shortlist_sc
     }
     const xsmi_model_row row = {*x, xsmi_model_forward(p->model, x, b->hidden)};
     xsmi_model_chosen_scores(p->model, &row, b->classes, found, b->scores, b->chosen);
-    bool finite = found >= p->top;
-    xsmi_top_start(list);
-    for (uint32_t j = 0; j < found; j++) {
-        finite &= isfinite(b->scores[j]) != 0;
-        xsmi_top_offer_any(list, b->scores[j], b->classes[j]);
+    if (!xsmi_predict_best(p, b->classes, b->scores, found, list)) {
+        return false;
     }
-    xsmi_top_sort(list);
-    p->probed += found;
-    return finite;
+    xsmi_predict_each(p, list->score, p->top, probabilities);
+    return true;
 }
 
-xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_batch *batch, uint32_t *classes, float *scores,
-                              double *probabilities, xsm_error *err)
+xsm_status xsmi_shortlist_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
     const shortlist_scratch own = divide(p, &arena);
     xsmi_label_beam_start(&own.beam, p->classes);
-    for (size_t i = 0; i < batch->count; i++) {
-        XSMI_TRY(xsmi_go_on(p->context, err));
-        const xsmi_features x = xsmi_batch_features(batch, i);
-        const xsmi_top list = {scores ? scores + i * p->top : p->top_score, classes + i * p->top, p->top};
-        if (!run_row(p, &x, &own, &list)) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(batch, i));
-        }
-        for (uint32_t j = 0; probabilities && j < p->top; j++) { /* of each class by itself */
-            probabilities[i * p->top + j] = xsmi_probability(&p->model->calibration, list.score[j], 0);
-        }
-        xsmi_advance(p->context, 1);
-    }
-    return XSM_OK;
+    return xsmi_predict_rows(p, to, search_row, &own, err);
 }
