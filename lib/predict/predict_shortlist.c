@@ -55,21 +55,14 @@ static bool same_transform(const xsm_model *a, const xsm_model *b)
            (count[0] == 0 || memcmp(idf[0], idf[1], count[0] * sizeof *idf[0]) == 0);
 }
 
-static xsm_class_map map_of(const xsm_model *m)
-{
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    map.classes = m->classes;
-    map.labels = m->map.labels;
-    map.names = (const char *const *)m->map.names;
-    return map;
-}
-
 /* Which class of the model each class of the tree is, [classes of the model]: the tree must have as many. */
 static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
 {
-    const xsm_class_map from = map_of(tree), to = map_of(m);
+    xsm_class_map from = XSM_CLASS_MAP_INIT, to = XSM_CLASS_MAP_INIT;
     bool words, known = tree->classes == m->classes;
     if (known) {
+        XSMI_TRY(xsm_model_get_class_map(tree, &from, err));
+        XSMI_TRY(xsm_model_get_class_map(m, &to, err));
         XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, &words, err));
     }
     for (uint32_t k = 0; known && k < tree->classes; k++) {
