@@ -5,9 +5,8 @@
 #include "index/index.h"
 
 #include "base/activity.h"
-#include "base/arena.h"
 #include "base/order.h"
-#include "base/top.h"
+#include "index/block.h"
 
 #include <math.h>
 
@@ -178,23 +177,6 @@ static void copy(void *user, const scored *part)
     }
 }
 
-static xsmi_top list_of(const xsm_index_block *block, uint32_t query)
-{
-    return (xsmi_top){block->scores + query * block->list_stride, block->classes + query * block->list_stride,
-                      block->top};
-}
-
-/* Sorts a list, and sets its length. */
-static void finish(const xsm_index_block *block, uint32_t query, const xsmi_top *list)
-{
-    xsmi_top_sort(list);
-    uint32_t length = 0;
-    while (length < block->top && list->class_of[length] != XSMI_NO_CLASS) {
-        length++;
-    }
-    block->lengths[query] = length;
-}
-
 static xsm_status query(const void *state, const xsm_index_block *given, xsm_error *err)
 {
     xsm_index_block read;
@@ -206,7 +188,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     for (uint32_t i = 0; i < XSM_INDEX_QUERIES; i++) {
         best.least[i] = i < block->count ? block->threshold : INFINITY;
         if (i < block->count) {
-            best.lists[i] = list_of(block, i);
+            best.lists[i] = xsmi_block_list(block, i);
             if (!all) {
                 xsmi_top_start(&best.lists[i]);
             }
@@ -217,7 +199,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
         if (all) {
             block->lengths[i] = block->top;
         } else {
-            finish(block, i, &best.lists[i]);
+            xsmi_block_end_list(block, i);
         }
         block->probed[i] = s->count;
     }
@@ -238,27 +220,25 @@ typedef struct cursor_arrays {
     float *scores; /* [count] */
 } cursor_arrays;
 
-static cursor_arrays divide_cursor(const exact_state *s, void *memory, size_t *bytes)
+static cursor_arrays divide_cursor(const exact_state *s, xsmi_arena *arena)
 {
-    xsmi_arena arena = {memory, 0};
     cursor_arrays c;
-    c.place = xsmi_arena_take(&arena, 1, sizeof *c.place);
-    c.scores = xsmi_arena_take(&arena, s->count, sizeof *c.scores);
-    *bytes = arena.used;
+    c.place = xsmi_arena_take(arena, 1, sizeof *c.place);
+    c.scores = xsmi_arena_take(arena, s->count, sizeof *c.scores);
     return c;
 }
 
 static cursor_arrays cursor_of(const exact_state *s, const xsm_index_block *block, uint32_t query)
 {
-    size_t bytes;
-    return divide_cursor(s, (unsigned char *)block->cursors + query * block->cursor_stride, &bytes);
+    xsmi_arena arena = xsmi_block_cursor(block, query);
+    return divide_cursor(s, &arena);
 }
 
 static size_t cursor(const void *state)
 {
-    size_t bytes;
-    (void)divide_cursor(state, NULL, &bytes);
-    return bytes;
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_cursor(state, &arena);
+    return arena.used;
 }
 
 typedef struct keeper {
@@ -280,7 +260,7 @@ static void keep(void *user, const scored *part)
 static void list_more(const exact_state *s, const xsm_index_block *block, uint32_t query)
 {
     const cursor_arrays c = cursor_of(s, block, query);
-    const xsmi_top list = list_of(block, query);
+    const xsmi_top list = xsmi_block_list(block, query);
     const float last_score = c.place->listed ? c.place->last_score : INFINITY;
     xsmi_top_start(&list);
     for (uint32_t k = 0; k < s->count; k++) {
@@ -289,7 +269,7 @@ static void list_more(const exact_state *s, const xsm_index_block *block, uint32
             xsmi_top_sink(&list, list.size, z, k);
         }
     }
-    finish(block, query, &list);
+    xsmi_block_end_list(block, query);
     const uint32_t length = block->lengths[query];
     if (length > 0) {
         *c.place = (exact_cursor){true, list.score[length - 1], list.class_of[length - 1]};

@@ -8,9 +8,8 @@
 #include "index/spherical.h"
 
 #include "base/activity.h"
-#include "base/arena.h"
 #include "base/order.h"
-#include "base/top.h"
+#include "index/block.h"
 
 #include <math.h>
 #include <string.h>
@@ -197,8 +196,7 @@ static void spread_queries(const search *q)
 static void add_best(const xsm_index_block *block, uint32_t query, const float *scores, const uint32_t *classes,
                      uint32_t count)
 {
-    size_t offset = query * block->list_stride;
-    xsmi_top list = {block->scores + offset, block->classes + offset, block->top};
+    const xsmi_top list = xsmi_block_list(block, query);
     for (uint32_t j = 0; j < count; j++) {
         if (scores[j] >= list.score[0] && scores[j] > block->threshold) {
             xsmi_top_offer_any(&list, scores[j], classes[j]);
@@ -300,8 +298,8 @@ static void add_rows(const search *q, uint32_t query, const float *from, uint32_
         append_rows(q, query, filled, from, some);
         p->filled[query] += some;
     }
-    const size_t size = xsmi_block_size(s), offset = query * block->list_stride;
-    const xsmi_top list = {block->scores + offset, block->classes + offset, block->top};
+    const size_t size = xsmi_block_size(s);
+    const xsmi_top list = xsmi_block_list(block, query);
     if (some > 0 && some == space) {
         xsmi_top_heap(&list);
     }
@@ -369,8 +367,7 @@ static void choose_for(const search *q, uint32_t query)
     block->probed[query] = chosen.rows;
     p->filled[query] = AS_THEY_COME;
     if (!q->all) {
-        xsmi_top list = {block->scores + query * block->list_stride, block->classes + query * block->list_stride,
-                         block->top};
+        const xsmi_top list = xsmi_block_list(block, query);
         xsmi_top_start(&list);
         return;
     }
@@ -383,18 +380,6 @@ static void choose_for(const search *q, uint32_t query)
     } else {
         block->probed[query] = block->lengths[query]; /* rows that do not fit are not scored */
     }
-}
-
-static void sort_list(const xsm_index_block *block, uint32_t query)
-{
-    xsmi_top list = {block->scores + query * block->list_stride, block->classes + query * block->list_stride,
-                     block->top};
-    xsmi_top_sort(&list);
-    uint32_t length = 0;
-    while (length < block->top && list.class_of[length] != XSMI_NO_CLASS) {
-        length++;
-    }
-    block->lengths[query] = length;
 }
 
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all)
@@ -416,7 +401,7 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
         probe(&q, i, &upcoming);
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {
-        sort_list(block, i);
+        xsmi_block_end_list(block, i);
     }
 }
 
@@ -439,23 +424,21 @@ typedef struct cursor_arrays {
     uint32_t *classes; /* [K] */
 } cursor_arrays;
 
-static cursor_arrays divide_cursor(const xsmi_sphere *s, void *memory, size_t *bytes)
+static cursor_arrays divide_cursor(const xsmi_sphere *s, xsmi_arena *arena)
 {
-    xsmi_arena arena = {memory, 0};
     cursor_arrays c;
-    c.at = xsmi_arena_take(&arena, 1, sizeof *c.at);
-    c.ranks = xsmi_arena_take(&arena, s->clusters, sizeof *c.ranks);
-    c.scores = xsmi_arena_take(&arena, (uint64_t)s->count + XSMI_QUAD_ROWS, sizeof *c.scores);
-    c.classes = xsmi_arena_take(&arena, s->count, sizeof *c.classes);
-    *bytes = arena.used;
+    c.at = xsmi_arena_take(arena, 1, sizeof *c.at);
+    c.ranks = xsmi_arena_take(arena, s->clusters, sizeof *c.ranks);
+    c.scores = xsmi_arena_take(arena, (uint64_t)s->count + XSMI_QUAD_ROWS, sizeof *c.scores);
+    c.classes = xsmi_arena_take(arena, s->count, sizeof *c.classes);
     return c;
 }
 
 size_t xsmi_sphere_cursor(const xsmi_sphere *s)
 {
-    size_t bytes;
-    (void)divide_cursor(s, NULL, &bytes);
-    return bytes;
+    xsmi_arena arena = {NULL, 0};
+    (void)divide_cursor(s, &arena);
+    return arena.used;
 }
 
 /* Adds the rows of a cluster to those of a query that are scored. */
@@ -483,8 +466,8 @@ static void pool_cluster(const search *q, uint32_t query, const xsmi_cluster *cl
 static void list_pooled(const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
 {
     const uint32_t pooled = c->at->pooled, length = XSMI_MIN(block->top, pooled);
-    const size_t offset = query * block->list_stride;
-    const xsmi_top list = {block->scores + offset, block->classes + offset, length};
+    xsmi_top list = xsmi_block_list(block, query);
+    list.size = length;
     block->lengths[query] = length;
     if (length == 0) {
         return;
@@ -520,8 +503,8 @@ void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64
     }
     spread_queries(&q);
     for (uint32_t i = 0; i < block->count; i++) {
-        size_t bytes;
-        const cursor_arrays c = divide_cursor(s, (unsigned char *)block->cursors + i * block->cursor_stride, &bytes);
+        xsmi_arena own = xsmi_block_cursor(block, i);
+        const cursor_arrays c = divide_cursor(s, &own);
         if (block->begin) {
             *c.at = (place){0};
             memcpy(c.ranks, p->ranks + (size_t)i * s->clusters, s->clusters * sizeof *c.ranks);
