@@ -222,10 +222,9 @@ static void search_rows(const xsmi_evaluate_job *job, size_t rows, uint64_t firs
         if (good) {
             size_t count;
             const uint32_t *labels = xsmi_dataset_labels(job->dataset, row_of(job, first + i), &count);
-            r->loss[i] = xsmi_label_loss(&here->trees, &r->features[i], labels, count, &r->known[i]);
-            r->log_sum_exp[i] = m->calibration.method == XSM_CALIBRATION_TEMPERATURE
-                                    ? xsmi_label_log_partition(&here->trees, m->calibration.scale)
-                                    : 0;
+            const double log_sum = xsmi_label_log_sum(&here->trees);
+            r->log_sum_exp[i] = log_sum;
+            r->loss[i] = xsmi_label_loss(&here->trees, &r->features[i], labels, count, log_sum, &r->known[i]);
         }
     }
 }

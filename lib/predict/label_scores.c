@@ -142,8 +142,14 @@ bool xsmi_label_has_loss(const xsm_model *m)
     return m->trees->link != XSMI_LINK_SQUARED_HINGE || m->calibration.method != XSM_CALIBRATION_NONE;
 }
 
+double xsmi_label_log_sum(const xsmi_label_scores *s)
+{
+    const xsmi_calibration *c = &s->model->calibration;
+    return c->method == XSM_CALIBRATION_TEMPERATURE ? xsmi_label_log_partition(s, c->scale) : 0;
+}
+
 double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
-                       size_t *known)
+                       double log_sum, size_t *known)
 {
     const xsmi_calibration *c = &s->model->calibration;
     const bool together = c->method == XSM_CALIBRATION_TEMPERATURE ||
@@ -154,9 +160,8 @@ double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const
         return 0;
     }
     if (together) {
-        const bool scaled = c->method == XSM_CALIBRATION_TEMPERATURE;
-        const double scale = scaled ? c->scale : 1;
-        return xsmi_label_temperature_loss(&target, scaled ? xsmi_label_log_partition(s, scale) : 0, scale);
+        const double scale = c->method == XSM_CALIBRATION_TEMPERATURE ? c->scale : 1;
+        return xsmi_label_temperature_loss(&target, log_sum, scale);
     }
     double sums[XSMI_PLATT_SUMS];
     xsmi_label_branches(s, x, labels, count, (float)c->scale, (float)c->shift, sums);

@@ -56,8 +56,11 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
 double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
 /* Whether a model's rows have a log-loss: probabilities must have been fitted. */
 bool xsmi_label_has_loss(const xsm_model *m);
-/* The row's log-loss with the model's calibration, and how many labels are known; NaN if a score is not finite. */
+/* The log of Z with the model's calibration: 0 unless it is a temperature. */
+double xsmi_label_log_sum(const xsmi_label_scores *s);
+/* The row's log-loss with the model's calibration, of which xsmi_label_log_sum() gave log_sum, and how many labels are
+ * known; NaN if a score is not finite. */
 double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
-                       size_t *known);
+                       double log_sum, size_t *known);
 
 #endif

@@ -29,10 +29,9 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own
     if (scored == 0 || !isfinite(list->score[p->top - 1])) {
         return false;
     }
-    const double log_partition =
-        probabilities && c->method == XSM_CALIBRATION_TEMPERATURE ? xsmi_label_log_partition(s, c->scale) : 0;
+    const double log_sum = probabilities ? xsmi_label_log_sum(s) : 0;
     for (uint32_t j = 0; probabilities && j < p->top; j++) {
-        probabilities[j] = xsmi_label_probability(p->model, c, list->score[j], log_partition);
+        probabilities[j] = xsmi_label_probability(p->model, c, list->score[j], log_sum);
     }
     p->probed += scored;
     return true;
