@@ -2,7 +2,6 @@
 #include "base/settings.h"
 
 #include "base/grow.h"
-#include "base/option.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -49,6 +48,21 @@ xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double valu
     char text[64];
     xsmi_option_print(&real, &value, text, sizeof text); /* reads back as the same number */
     return xsmi_settings_add(s, key, "", text, err);
+}
+
+xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
+                                    xsmi_option_getter get, xsm_error *err)
+{
+    size_t size = get(of, option->name, NULL, 0) + 1;
+    char *value = xsmi_allocate(s->context, size, 1);
+    if (!value) {
+        return xsmi_fail_memory(err, size, "the value of an option");
+    }
+    value[0] = '\0';
+    (void)get(of, option->name, value, size);
+    xsm_status status = xsmi_settings_add(s, prefix, option->name, value, err);
+    xsmi_release(s->context, value, size, 1);
+    return status;
 }
 
 void xsmi_settings_free(xsmi_settings *s)

@@ -4,6 +4,7 @@
 #ifndef XSMI_SETTINGS_H
 #define XSMI_SETTINGS_H
 
+#include "base/option.h"
 #include "base/safetensors.h"
 
 /* Begins the keys of all settings but the first, whose key is XSMI_KEY_CHECKPOINT and whose value the version. */
@@ -20,6 +21,10 @@ xsm_status xsmi_settings_add(xsmi_settings *s, const char *key, const char *more
 xsm_status xsmi_settings_add_whole(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_hash(xsmi_settings *s, const char *key, uint64_t value, xsm_error *err);
 xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double value, xsm_error *err);
+/* Adds an option's value, as get() prints it, such as xsm_estimator_get(). */
+typedef size_t (*xsmi_option_getter)(const void *of, const char *name, char *buffer, size_t size);
+xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
+                                    xsmi_option_getter get, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
 /* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);

@@ -245,6 +245,11 @@ static void add_to_result(xsm_label_tree_result *r, const xsmi_label_tree *tree)
     r->depth = tree->tree->depth > r->depth ? tree->tree->depth : r->depth;
 }
 
+static size_t get_of_group(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsmi_group_get(of, name, buffer, size);
+}
+
 /* The settings by which checkpoints are compared. */
 static xsm_status gather_settings(const xsm_dataset *train, const tree_settings *o, xsmi_settings *s, xsm_error *err)
 {
@@ -252,9 +257,8 @@ static xsm_status gather_settings(const xsm_dataset *train, const tree_settings 
     XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
     XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "method", "", "label-tree", err));
     for (size_t i = 0; i < table.count; i++) {
-        char value[64];
-        (void)xsmi_group_get(&group, options[i].name, value, sizeof value);
-        XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "label-tree.", options[i].name, value, err));
+        XSMI_TRY(
+            xsmi_settings_add_option(s, XSMI_SETTINGS_PREFIX "label-tree.", &options[i], &group, get_of_group, err));
     }
     XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "rows", train->rows, err));
     XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "features", train->features, err));

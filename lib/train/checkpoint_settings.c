@@ -10,10 +10,6 @@
 /* The numbers of rows and draws that distinguish two samplers. */
 enum { PROBE_ROWS = 32, PROBE_DRAWS = 16 };
 
-/* -- gathering ---------------------------------------------------------------------------------------------------- */
-
-typedef size_t (*getter)(const void *of, const char *name, char *buffer, size_t size);
-
 static size_t get_of_estimator(const void *of, const char *name, char *buffer, size_t size)
 {
     return xsm_estimator_get(of, name, buffer, size);
@@ -34,37 +30,23 @@ static size_t get_of_index(const void *of, const char *name, char *buffer, size_
     return xsm_index_get(of, name, buffer, size);
 }
 
-static xsm_status add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of, getter get,
-                             xsm_error *err)
-{
-    size_t size = get(of, option->name, NULL, 0) + 1;
-    char *value = xsmi_allocate(s->context, size, 1);
-    if (!value) {
-        return xsmi_fail_memory(err, size, "the value of an option");
-    }
-    value[0] = '\0';
-    (void)get(of, option->name, value, size);
-    xsm_status status = xsmi_settings_add(s, prefix, option->name, value, err);
-    xsmi_release(s->context, value, size, 1);
-    return status;
-}
-
 static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_error *err)
 {
     const xsm_option *option;
     XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator", "", e->ops.name, err));
     for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
-        XSMI_TRY(add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
     }
     for (size_t i = 0; e->sampling.sampler && (option = xsm_sampler_ops_option(&e->sampling.sampler->ops, i)) != NULL;
          i++) {
-        XSMI_TRY(add_option(s, PREFIX "estimator.sampler.", option, e->sampling.sampler, get_of_sampler, err));
+        XSMI_TRY(
+            xsmi_settings_add_option(s, PREFIX "estimator.sampler.", option, e->sampling.sampler, get_of_sampler, err));
     }
     if (e->search.index) {
         XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator.index.table", "", e->search.index->ops.name, err));
     }
     for (size_t i = 0; e->search.index && (option = xsm_index_ops_option(&e->search.index->ops, i)) != NULL; i++) {
-        XSMI_TRY(add_option(s, PREFIX "estimator.index.", option, e->search.index, get_of_index, err));
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.index.", option, e->search.index, get_of_index, err));
     }
     return XSM_OK;
 }
@@ -98,7 +80,7 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     const xsm_option *option;
     XSMI_TRY(xsmi_settings_add(s, PREFIX "optimizer", "", t->optimizer->ops.name, err));
     for (size_t i = 0; (option = xsm_optimizer_ops_option(&t->optimizer->ops, i)) != NULL; i++) {
-        XSMI_TRY(add_option(s, PREFIX "optimizer.", option, t->optimizer, get_of_optimizer, err));
+        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "optimizer.", option, t->optimizer, get_of_optimizer, err));
     }
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "batch", o->batch, err));
     XSMI_TRY(xsmi_settings_add_real(s, PREFIX "eta", o->eta, err));
