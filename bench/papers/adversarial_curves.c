@@ -66,22 +66,6 @@ static void check_names(const papers *p)
     papers_check_list(p->sets, "set", sets);
 }
 
-typedef struct trial {
-    const papers *p;
-    const data_pair *data;
-    const xsm_dataset *held;
-    const racer *who;
-    double seconds;
-} trial;
-
-/* The share of the held-back rows that is wrong. */
-static double try_rate(void *user, double rate)
-{
-    const trial *t = user;
-    race r = race_run(t->p, t->data, t->held, t->who, rate, TUNING * t->seconds, 1, true);
-    return r.diverged || r.count == 0 ? PAPERS_NONE : 1 - r.accuracy[r.count - 1];
-}
-
 static void run_set(const papers *p, report *r, const char *part, data_pair *data, double seconds)
 {
     char name[80];
@@ -109,9 +93,8 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
         if (m == NCE || m == NCE_PENALISED) {
             who.bias = -log(data->classes);
         }
-        trial t = {p, data, held, &who, seconds};
         snprintf(name, sizeof name, "%s, %s", data->title, methods[m].title);
-        const rate_search rate = rate_find(p, &grid, name, try_rate, &t);
+        const rate_search rate = race_rate(p, &grid, name, data, held, &who, TUNING * seconds, false);
         if (isfinite(rate.best)) {
             of[m] = race_run(p, data, data->test, &who, rate.best, seconds, RACE_POINTS, false);
         } else {

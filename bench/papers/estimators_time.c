@@ -35,21 +35,6 @@ enum { SETS = sizeof sets / sizeof sets[0], QUICK = 1 };
 static const rate_grid grid = {2, -4, 2}; /* 0.01 to 10 */
 #define TUNING 0.1
 
-typedef struct trial {
-    const papers *p;
-    const data_pair *data;
-    const xsm_dataset *held;
-    const racer *who;
-    double seconds;
-} trial;
-
-static double try_rate(void *user, double rate)
-{
-    const trial *t = user;
-    race r = race_run(t->p, t->data, t->held, t->who, rate, TUNING * t->seconds, 1, true);
-    return r.diverged || r.count == 0 ? PAPERS_NONE : r.log_loss[r.count - 1];
-}
-
 static void put(report *r, const char *set, const char *what, size_t m, double ours)
 {
     char row[120];
@@ -79,9 +64,8 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
             continue;
         }
         racer who = racer_new(p, &data, &methods[m].how, methods[m].optimizer);
-        trial t = {p, &data, held, &who, seconds};
         snprintf(name, sizeof name, "%s, %s", title, methods[m].how.title);
-        const rate_search rate = rate_find(p, &grid, name, try_rate, &t);
+        const rate_search rate = race_rate(p, &grid, name, &data, held, &who, TUNING * seconds, true);
         put(r, title, "learning rate", m, rate.best);
         put(r, title, "learning rates tried, least", m, rate.least);
         put(r, title, "learning rates tried, largest", m, rate.most);

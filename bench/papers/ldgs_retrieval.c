@@ -139,21 +139,6 @@ static const rate_grid grid = {2, -3, -1};
 #define SECONDS 4.0
 #define TUNING 0.25
 
-typedef struct trial {
-    const papers *p;
-    const data_pair *data;
-    const xsm_dataset *held;
-    const racer *who;
-    double seconds;
-} trial;
-
-static double try_rate(void *user, double rate)
-{
-    const trial *t = user;
-    race r = race_run(t->p, t->data, t->held, t->who, rate, TUNING * t->seconds, 1, true);
-    return r.diverged || r.count == 0 ? PAPERS_NONE : 1 - r.accuracy[r.count - 1];
-}
-
 static void run_set(const papers *p, report *r, const char *folder, const char *title)
 {
     data_pair data;
@@ -189,8 +174,7 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
         racer who = racer_new(p, &data, &all[m], "adagrad");
         who.hidden = HIDDEN;
         snprintf(row, sizeof row, "%s, %s", title, all[m].title);
-        trial of = {p, &data, held, &who, seconds};
-        const rate_search rate = rate_find(p, &grid, row, try_rate, &of);
+        const rate_search rate = race_rate(p, &grid, row, &data, held, &who, TUNING * seconds, false);
         report_cell(r, row, "rate", PAPERS_NONE, rate.best);
         if (isfinite(rate.best)) {
             who.keep = m == 0; /* all classes */

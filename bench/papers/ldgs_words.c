@@ -76,6 +76,19 @@ static int32_t end_epoch(void *user, const xsm_progress *p)
     return p->epoch_ended;
 }
 
+/* Trains to the end of the next epoch, and adds the processor seconds that it takes; 0 when all are done. */
+static uint64_t next_epoch(xsm_skipgram *trainer, double *seconds)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_progress p = XSM_PROGRESS_INIT;
+    const double start = papers_work();
+    const xsm_status status = xsm_skipgram_run(trainer, &err);
+    *seconds += papers_work() - start;
+    papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
+    papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
+    return status == XSM_CANCELLED ? p.epoch : 0;
+}
+
 static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -92,18 +105,10 @@ static void run_sampling(experiment *e, uint32_t negatives, uint64_t epochs)
     o.progress = end_epoch;
     papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, NULL, &o, &trainer, &err), &err);
     double seconds = 0;
-    for (xsm_status status = XSM_CANCELLED; status == XSM_CANCELLED;) {
-        const double start = papers_work();
-        status = xsm_skipgram_run(trainer, &err);
-        seconds += papers_work() - start;
-        papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
-        xsm_progress p = XSM_PROGRESS_INIT;
-        papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
-        if (status == XSM_CANCELLED) {
-            e->first_seconds = seconds;
-            if (epochs > 1) { /* a run of one epoch is the start of another curve, which contains this point */
-                add_point(e, name, (double)p.epoch, seconds, objective_of(e, input, output));
-            }
+    for (uint64_t epoch; (epoch = next_epoch(trainer, &seconds)) > 0;) {
+        e->first_seconds = seconds;
+        if (epochs > 1) { /* a run of one epoch is the start of another curve, which contains this point */
+            add_point(e, name, (double)epoch, seconds, objective_of(e, input, output));
         }
     }
     xsm_skipgram_free(trainer);
@@ -158,16 +163,8 @@ static void run_hierarchical(const experiment *e, uint64_t epochs)
     o.progress = end_epoch;
     papers_check(xsm_skipgram_new(e->p->context, e->corpus, input, output, estimator, &o, &trainer, &err), &err);
     double seconds = 0;
-    for (xsm_status status = XSM_CANCELLED; status == XSM_CANCELLED;) {
-        const double start = papers_work();
-        status = xsm_skipgram_run(trainer, &err);
-        seconds += papers_work() - start;
-        papers_check(status == XSM_CANCELLED ? XSM_OK : status, &err);
-        xsm_progress p = XSM_PROGRESS_INIT;
-        papers_check(xsm_skipgram_get_progress(trainer, &p, &err), &err);
-        if (status == XSM_CANCELLED) {
-            add_point(e, "word2vec, hierarchical", (double)p.epoch, seconds, loss_of_pass(e, input, output, judge));
-        }
+    for (uint64_t epoch; (epoch = next_epoch(trainer, &seconds)) > 0;) {
+        add_point(e, "word2vec, hierarchical", (double)epoch, seconds, loss_of_pass(e, input, output, judge));
     }
     xsm_skipgram_free(trainer);
     xsm_estimator_free(estimator);

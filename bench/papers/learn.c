@@ -35,14 +35,9 @@ static int32_t listen(void *user, const xsm_progress *progress)
     return l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
 }
 
-void set_options(xsm_estimator *e, const method *m, double ridge)
+void each_option(const char *options, void (*set)(void *to, const char *name, const char *value), void *to)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    if (m->negatives > 0) {
-        papers_check(xsm_estimator_set_number(e, "negatives", m->negatives, &err), &err);
-    }
-    papers_check(xsm_estimator_set_number(e, "ridge", ridge, &err), &err);
-    char *list = strdup(m->options ? m->options : ""), *rest = NULL;
+    char *list = strdup(options ? options : ""), *rest = NULL;
     if (!list) {
         papers_fail("no memory for options");
     }
@@ -52,9 +47,25 @@ void set_options(xsm_estimator *e, const method *m, double ridge)
             papers_fail("'%s' is no option with a value", item);
         }
         *value = '\0';
-        papers_check(xsm_estimator_set(e, item, value + 1, &err), &err);
+        set(to, item, value + 1);
     }
     free(list);
+}
+
+static void set_option(void *to, const char *name, const char *value)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    papers_check(xsm_estimator_set(to, name, value, &err), &err);
+}
+
+void set_options(xsm_estimator *e, const method *m, double ridge)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (m->negatives > 0) {
+        papers_check(xsm_estimator_set_number(e, "negatives", m->negatives, &err), &err);
+    }
+    papers_check(xsm_estimator_set_number(e, "ridge", ridge, &err), &err);
+    each_option(m->options, set_option, e);
 }
 
 evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *data)

@@ -72,6 +72,8 @@ typedef struct learned {
 /* Called at each evaluation on the training rows. */
 typedef void (*learn_point)(void *user, uint64_t epoch, const evaluation *train);
 
+/* Calls `set` for each "name=value" of a list "name=value,..." (or NULL). Ends the program if an item has no value. */
+void each_option(const char *options, void (*set)(void *to, const char *name, const char *value), void *to);
 /* Sets a method's options and the L2 penalty (ridge). */
 void set_options(xsm_estimator *e, const method *m, double ridge);
 /* Trains a new model. */

@@ -84,42 +84,26 @@ static void add_point(const papers *p, race *r, const xsm_model *model, const xs
     r->accuracy[r->count++] = 1 - metrics.error;
 }
 
-/* Calls `set` for each "name=value" of a method's options; returns when all are done. */
-static void each_option(const racer *r, void (*set)(const racer *r, const char *name, const char *value, void *to),
-                        void *to)
-{
-    char *list = strdup(r->method->options ? r->method->options : ""), *rest = NULL;
-    if (!list) {
-        papers_fail("no memory for options");
-    }
-    for (char *item = strtok_r(list, ",", &rest); item; item = strtok_r(NULL, ",", &rest)) {
-        char *value = strchr(item, '=');
-        if (!value) {
-            papers_fail("'%s' is no option with a value", item);
-        }
-        *value = '\0';
-        set(r, item, value + 1, to);
-    }
-    free(list);
-}
-
 static const char of_sampler[] = "sampler.";
 
-static void make_sampler(const racer *r, const char *name, const char *value, void *to)
+typedef struct fitting {
+    const papers *p;
+    xsm_sampler *sampler; /* NULL: none yet */
+} fitting;
+
+static void make_sampler(void *to, const char *name, const char *value)
 {
-    const papers *p = to;
-    racer *made = (racer *)(uintptr_t)r;
+    fitting *f = to;
     xsm_error err = XSM_ERROR_INIT;
     if (strcmp(name, "sampler") == 0) {
-        papers_check(xsm_sampler_new(p->context, value, &made->sampler, &err), &err);
+        papers_check(xsm_sampler_new(f->p->context, value, &f->sampler, &err), &err);
     } else if (strncmp(name, of_sampler, sizeof of_sampler - 1) == 0) {
-        papers_check(xsm_sampler_set(made->sampler, name + sizeof of_sampler - 1, value, &err), &err);
+        papers_check(xsm_sampler_set(f->sampler, name + sizeof of_sampler - 1, value, &err), &err);
     }
 }
 
-static void set_estimator(const racer *r, const char *name, const char *value, void *to)
+static void set_estimator(void *to, const char *name, const char *value)
 {
-    (void)r;
     xsm_error err = XSM_ERROR_INIT;
     if (strncmp(name, "sampler", sizeof "sampler" - 1) != 0) {
         papers_check(xsm_estimator_set(to, name, value, &err), &err);
@@ -129,8 +113,9 @@ static void set_estimator(const racer *r, const char *name, const char *value, v
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer)
 {
     xsm_error err = XSM_ERROR_INIT;
-    racer r = {.method = m, .optimizer = optimizer};
-    each_option(&r, make_sampler, (void *)(uintptr_t)p);
+    fitting f = {.p = p};
+    each_option(m->options, make_sampler, &f);
+    racer r = {.method = m, .optimizer = optimizer, .sampler = f.sampler};
     if (r.sampler) {
         double start = race_clock(p);
         papers_check(xsm_sampler_bind(r.sampler, data->train, &err), &err);
@@ -176,7 +161,7 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     if (who->method->negatives > 0) {
         papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
     }
-    each_option(who, set_estimator, estimator);
+    each_option(who->method->options, set_estimator, estimator);
     if (who->sampler) {
         papers_check(xsm_estimator_set_sampler(estimator, who->sampler, &err), &err);
     }
@@ -219,6 +204,29 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
         xsm_model_free(model);
     }
     return r;
+}
+
+typedef struct trial {
+    const papers *p;
+    const data_pair *data;
+    const xsm_dataset *held;
+    const racer *who;
+    double seconds;
+    bool by_log_loss;
+} trial;
+
+static double try_rate(void *user, double rate)
+{
+    const trial *t = user;
+    const race r = race_run(t->p, t->data, t->held, t->who, rate, t->seconds, 1, true);
+    return r.diverged || r.count == 0 ? PAPERS_NONE : t->by_log_loss ? r.log_loss[0] : 1 - r.accuracy[0];
+}
+
+rate_search race_rate(const papers *p, const rate_grid *grid, const char *title, const data_pair *data,
+                      const xsm_dataset *held, const racer *who, double seconds, bool by_log_loss)
+{
+    trial t = {p, data, held, who, seconds, by_log_loss};
+    return rate_find(p, grid, title, try_rate, &t);
 }
 
 double race_reached(const race *r, double accuracy)

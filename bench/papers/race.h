@@ -45,6 +45,10 @@ void racer_free(racer *r);
  * the time, there are no points. Each point is printed on standard error. */
 race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, const racer *who, double eta,
               double seconds, int points, bool steps_alone);
+/* The learning rate that is best on held-out rows after so many seconds of steps, by the log-loss there or by the
+ * error. `title` is whose it is. */
+rate_search race_rate(const papers *p, const rate_grid *grid, const char *title, const data_pair *data,
+                      const xsm_dataset *held, const racer *who, double seconds, bool by_log_loss);
 /* The time at which an accuracy is first reached, by linear interpolation between points in log time; NaN if never. */
 double race_reached(const race *r, double accuracy);
 
