@@ -50,24 +50,13 @@ rate_search rate_find(const papers *p, const rate_grid *grid, const char *who, r
     }
     s->least = rate_at(grid, f.low);
     s->most = rate_at(grid, f.high);
-    s->inside = isfinite(s->best) && f.best > f.low && f.best < f.high;
-    s->widened = f.low < grid->first || f.high > grid->last;
-    if (s->widened) {
+    const bool inside = isfinite(s->best) && f.best > f.low && f.best < f.high;
+    if (f.low < grid->first || f.high > grid->last) {
         papers_say("    %s: rates from %g to %g were not enough; tried %g to %g, best %g", who,
                    rate_at(grid, grid->first), rate_at(grid, grid->last), s->least, s->most, s->best);
     }
-    if (!s->inside && !p->quick) {
+    if (!inside && !p->quick) {
         papers_say("    %s: the best rate lies at the end of the grid", who);
     }
     return *s;
-}
-
-double rate_loss(const rate_search *s, double rate)
-{
-    for (int i = 0; i < s->count; i++) {
-        if (fabs(s->rate[i] - rate) < 1e-9 * rate) {
-            return s->loss[i];
-        }
-    }
-    return PAPERS_NONE;
 }

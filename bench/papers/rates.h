@@ -21,8 +21,6 @@ typedef double (*rate_trial)(void *user, double rate);
 typedef struct rate_search {
     double best;        /* NaN: training diverged at every rate */
     double least, most; /* the rates that were tried */
-    bool inside;        /* rates on either side of the best one are worse, or diverge */
-    bool widened;
     int count;
     double rate[RATES_MOST], loss[RATES_MOST]; /* in the order of the trials */
 } rate_search;
@@ -30,7 +28,5 @@ typedef struct rate_search {
 /* Tries the rates of the grid, from the largest down, and then rates beyond that end at which the best one lies, up to
  * four decades. Says on standard error if it does, and for whom. `quick` does not widen. */
 rate_search rate_find(const papers *p, const rate_grid *grid, const char *who, rate_trial trial, void *user);
-/* The loss at a rate; NaN if it was not tried. */
-double rate_loss(const rate_search *s, double rate);
 
 #endif
