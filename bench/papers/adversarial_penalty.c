@@ -46,30 +46,18 @@ static int32_t look(void *user, const xsm_progress *progress)
 static evaluation train(trial *t, double eta, const xsm_dataset *test)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_model *model = NULL;
+    xsm_model *model = new_model(t->p, t->data->features, t->data->classes, 0, true);
     xsm_estimator *estimator = NULL;
-    xsm_optimizer *optimizer = NULL;
-    xsm_trainer *trainer = NULL;
-    xsm_context *ctx = t->p->context;
     evaluation at = {.error = PAPERS_NONE, .log_loss = PAPERS_NONE};
-    shape.bias = 1;
-    papers_check(xsm_model_new_linear(ctx, t->data->features, t->data->classes, &shape, &model, &err), &err);
     if (t->estimator == methods[NCE].estimator) {
-        /* Scores that are log-probabilities from the start. */
-        xsm_parameters w = XSM_PARAMETERS_INIT;
-        papers_check(xsm_model_parameters(model, &w, &err), &err);
-        for (uint32_t k = 0; k < t->data->classes; k++) {
-            w.bias[k] = -logf((float)t->data->classes);
-        }
+        set_biases(model, -log(t->data->classes)); /* scores that are log-probabilities from the start */
     }
-    papers_check(xsm_estimator_new(ctx, t->estimator, &estimator, &err), &err);
+    papers_check(xsm_estimator_new(t->p->context, t->estimator, &estimator, &err), &err);
     papers_check(xsm_estimator_set_number(estimator, "negatives", 1, &err), &err);
     papers_check(xsm_estimator_set_number(estimator, "lambda", t->lambda, &err), &err);
     papers_check(xsm_estimator_set_number(estimator, "seed", (double)t->seed, &err), &err);
     papers_check(xsm_estimator_set_sampler(estimator, t->tree, &err), &err);
-    papers_check(xsm_optimizer_new(ctx, "adagrad", &optimizer, &err), &err);
     options.epochs = t->epochs;
     options.batch = 1;
     options.eta = eta;
@@ -81,15 +69,9 @@ static evaluation train(trial *t, double eta, const xsm_dataset *test)
         options.progress = look;
         options.progress_user = t;
     }
-    papers_check(xsm_trainer_new(ctx, model, t->data->train, estimator, optimizer, &options, &trainer, &err), &err);
-    xsm_status status = xsm_trainer_run(trainer, &err);
-    papers_check(status == XSM_ERROR_DIVERGED ? XSM_OK : status, &err);
-    if (test && status == XSM_OK) {
+    if (train_by_adagrad(t->p, model, t->data->train, estimator, &options) && test) {
         at = evaluate(t->p, model, test);
     }
-    xsm_trainer_free(trainer);
-    xsm_optimizer_free(optimizer);
-    xsm_estimator_free(estimator);
     xsm_model_free(model);
     return at;
 }

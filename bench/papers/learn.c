@@ -77,11 +77,52 @@ evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *
     return of_metrics(&metrics);
 }
 
+xsm_model *new_model(const papers *p, uint32_t features, uint32_t classes, uint32_t hidden, bool bias)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *model = NULL;
+    if (hidden > 0) {
+        xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+        layer.bias = bias;
+        papers_check(xsm_model_new_embedding(p->context, features, hidden, classes, &layer, &model, &err), &err);
+    } else {
+        xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+        shape.bias = bias;
+        papers_check(xsm_model_new_linear(p->context, features, classes, &shape, &model, &err), &err);
+    }
+    return model;
+}
+
+void set_biases(xsm_model *model, double value)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    papers_check(xsm_model_parameters(model, &w, &err), &err);
+    for (uint32_t k = 0; k < w.classes; k++) {
+        w.bias[k] = (float)value;
+    }
+}
+
+bool train_by_adagrad(const papers *p, xsm_model *model, const xsm_dataset *rows, xsm_estimator *e,
+                      const xsm_trainer_options *options)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_optimizer *optimizer = NULL;
+    xsm_trainer *trainer = NULL;
+    papers_check(xsm_optimizer_new(p->context, "adagrad", &optimizer, &err), &err);
+    papers_check(xsm_trainer_new(p->context, model, rows, e, optimizer, options, &trainer, &err), &err);
+    const xsm_status status = xsm_trainer_run(trainer, &err);
+    papers_check(status == XSM_ERROR_DIVERGED ? XSM_OK : status, &err);
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(e);
+    return status == XSM_OK;
+}
+
 learned learn(const papers *p, const xsm_dataset *train, const method *m, const plan *how, learn_point each, void *user)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_progress progress = XSM_PROGRESS_INIT;
     xsm_estimator *estimator = NULL;
@@ -91,16 +132,7 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     const uint64_t seed = how->seed ? how->seed : 1;
     learned l = {.diverged = false};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
-    shape.bias = how->bias;
-    if (how->hidden > 0) {
-        xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
-        layer.bias = how->bias;
-        papers_check(
-            xsm_model_new_embedding(p->context, info.features, how->hidden, info.classes, &layer, &l.model, &err),
-            &err);
-    } else {
-        papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &l.model, &err), &err);
-    }
+    l.model = new_model(p, info.features, info.classes, how->hidden, how->bias);
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, how->ridge);
     papers_check(xsm_estimator_set_number(estimator, "seed", (double)seed, &err), &err);

@@ -76,6 +76,12 @@ typedef void (*learn_point)(void *user, uint64_t epoch, const evaluation *train)
 void each_option(const char *options, void (*set)(void *to, const char *name, const char *value), void *to);
 /* Sets a method's options and the L2 penalty (ridge). */
 void set_options(xsm_estimator *e, const method *m, double ridge);
+/* A linear model, or an embedding model with `hidden` numbers if that is not 0; the caller frees it. */
+xsm_model *new_model(const papers *p, uint32_t features, uint32_t classes, uint32_t hidden, bool bias);
+void set_biases(xsm_model *model, double value);
+/* Trains a model by adagrad as `options` say; releases the estimator. False if training diverged. */
+bool train_by_adagrad(const papers *p, xsm_model *model, const xsm_dataset *rows, xsm_estimator *e,
+                      const xsm_trainer_options *options);
 /* Trains a new model. */
 learned learn(const papers *p, const xsm_dataset *train, const method *m, const plan *how, learn_point each,
               void *user);

@@ -135,28 +135,13 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_progress progress = XSM_PROGRESS_INIT;
-    xsm_model *model = NULL;
+    xsm_model *model = new_model(p, data->features, data->classes, who->hidden, true);
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
     race r = {.count = 0};
     stop when = {p, 0, 0};
-    if (who->hidden > 0) {
-        xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
-        layer.bias = 1;
-        papers_check(
-            xsm_model_new_embedding(p->context, data->features, who->hidden, data->classes, &layer, &model, &err),
-            &err);
-    } else {
-        xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-        shape.bias = 1;
-        papers_check(xsm_model_new_linear(p->context, data->features, data->classes, &shape, &model, &err), &err);
-    }
-    xsm_parameters parameters = XSM_PARAMETERS_INIT;
-    papers_check(xsm_model_parameters(model, &parameters, &err), &err);
-    for (uint32_t k = 0; k < data->classes; k++) {
-        parameters.bias[k] = (float)who->bias;
-    }
+    set_biases(model, who->bias);
     papers_check(xsm_estimator_new(p->context, who->method->estimator, &estimator, &err), &err);
     if (who->method->negatives > 0) {
         papers_check(xsm_estimator_set_number(estimator, "negatives", who->method->negatives, &err), &err);
