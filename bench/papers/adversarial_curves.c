@@ -139,11 +139,6 @@ static void run_set(const papers *p, report *r, const char *part, data_pair *dat
     data_free(data);
 }
 
-static double seconds_for(const papers *p, double usual)
-{
-    return p->quick ? 0.1 : p->budget > 0 ? p->budget : usual;
-}
-
 void figure_adversarial_curves(const papers *p)
 {
     check_names(p);
@@ -167,13 +162,13 @@ void figure_adversarial_curves(const papers *p)
     }
     if (papers_listed(p->sets, MADE)) {
         data_pair made = adversarial_make(p, "Amazon-670K in shape", &s, 17);
-        run_set(p, r, MADE, &made, seconds_for(p, 60));
+        run_set(p, r, MADE, &made, race_seconds(p, 60));
     }
     bool any = false;
     for (size_t i = 0; i < REALS && !(p->quick && any); i++) { /* one of them is enough for a quick test */
         data_pair data;
         if (papers_listed(p->sets, reals[i].folder) && data_read(p, reals[i].folder, reals[i].title, "unit", &data)) {
-            run_set(p, r, reals[i].folder, &data, seconds_for(p, reals[i].seconds));
+            run_set(p, r, reals[i].folder, &data, race_seconds(p, reals[i].seconds));
             any = true;
         }
     }

@@ -48,7 +48,7 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
     if (!data_read(p, folder, title, "unit", &data)) {
         return;
     }
-    const double seconds = p->quick ? 0.1 : p->budget > 0 ? p->budget : usual;
+    const double seconds = race_seconds(p, usual);
     char name[120];
     snprintf(name, sizeof name, "estimators_time-%s", folder);
     curves *to = curves_new(p, name, p->processor ? "processor seconds" : "seconds");

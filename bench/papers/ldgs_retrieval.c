@@ -145,7 +145,7 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
     if (!data_read(p, folder, title, "unit", &data)) {
         return;
     }
-    const double seconds = p->quick ? 0.1 : p->budget > 0 ? p->budget : SECONDS;
+    const double seconds = race_seconds(p, SECONDS);
     const uint32_t hundredth = data.classes / 100, q = hundredth > 100 ? hundredth : data.classes < 100 ? 1 : 100;
     texts t;
     method all[METHODS];
@@ -216,10 +216,13 @@ static void run_set(const papers *p, report *r, const char *folder, const char *
 
 void figure_ldgs_retrieval(const papers *p)
 {
-    static const char *const titles[] = {
-        "softmax",         "sampled-softmax",    "mips Q zero",           "mips Q drop", "mips error 0.1",
-        "mips error 0.01", "decomp-mips Q drop", "decomp-mips error 0.1", NULL};
-    const char *folders[SETS + 1] = {NULL};
+    static const texts none;
+    method all[METHODS];
+    methods_of(&none, all);
+    const char *titles[METHODS + 1] = {NULL}, *folders[SETS + 1] = {NULL};
+    for (size_t m = 0; m < METHODS; m++) {
+        titles[m] = all[m].title;
+    }
     for (size_t i = 0; i < SETS; i++) {
         folders[i] = sets[i].folder;
     }

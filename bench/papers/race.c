@@ -59,6 +59,11 @@ void race_limit_test(data_pair *data)
     }
 }
 
+double race_seconds(const papers *p, double usual)
+{
+    return p->quick ? 0.1 : p->budget > 0 ? p->budget : usual;
+}
+
 double race_clock(const papers *p)
 {
     return p->processor ? papers_work() : papers_clock();

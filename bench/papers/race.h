@@ -33,6 +33,8 @@ typedef struct racer {
     bool keep;            /* the model */
 } racer;
 
+/* Seconds of a method: --budget, or else the usual ones of a set. */
+double race_seconds(const papers *p, double usual);
 /* Seconds of a clock, or of processor time of all threads, according to the settings. */
 double race_clock(const papers *p);
 
