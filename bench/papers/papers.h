@@ -19,14 +19,17 @@ typedef struct papers {
     /* For figures that race methods against the clock. */
     const char *only; /* the same for methods */
     double budget;    /* seconds per method; 0 = the figure's default */
-    uint32_t scale;   /* rows and classes of generated data are divided by it; 0 = 1 */
     bool processor;   /* seconds are processor time of all threads, which excludes other programs */
+    uint32_t scale;   /* for figures of generated data: its rows and classes are divided by it; 0 = 1 */
 } papers;
+
+/* Options that some figures take: --only, --budget and --processor; --scale; --sets. */
+enum { RACES = 1, SCALES = 2, HAS_SETS = 4 };
 
 typedef struct figure {
     const char *name, *summary;
     void (*run)(const papers *p);
-    bool races, has_sets; /* takes --only, --budget, --scale and --processor; takes --sets */
+    unsigned takes;
 } figure;
 
 /* Ends the program with exit status 1 if a call failed; otherwise it does nothing. */

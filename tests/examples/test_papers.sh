@@ -34,6 +34,7 @@ for bad in "--only nobody" "--budget 0" "--budget x" "--scale 0.5" "--scale 2.5"
     # shellcheck disable=SC2086
     "$papers" adversarial_curves --quick --folder "$work/bad" $bad >/dev/null 2>&1 && wrong "$bad is accepted"
 done
+"$papers" estimators_time --quick --folder "$work/bad" --scale 2 >/dev/null 2>&1 && wrong "--scale is taken without generated data"
 "$papers" ldgs_equal_time --quick --folder "$work/bad" --only nobody >/dev/null 2>&1 && wrong "ldgs_equal_time takes any method"
 "$papers" adversarial_curves --quick --sets made --processor --only NCE,uniform --scale 2 --json --folder "$work/some" >"$work/some.json" 2>/dev/null ||
     wrong "two methods of adversarial_curves end with an error"
