@@ -5,15 +5,10 @@
 #   sh bench/large.sh [ROWS [FOLDER]]     ten million rows, a cache of 8 GB, by default; FOLDER needs twice that for a while
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
-# shellcheck source=examples/setup.sh
-. "$root/examples/setup.sh"
+# shellcheck source=bench/compare/setup.sh
+. "$root/bench/compare/setup.sh"
 
-# shellcheck disable=SC2086,SC2154
-need_packages $build_packages python3:python3 >&2 || fail "the packages above are needed"
-build=$root/build-bench-large
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_large
 
 rows=${1:-10000000}
 work=$(mktemp -d "${2:-${TMPDIR:-/tmp}}/xsoftmax-large.XXXXXX") || exit 1

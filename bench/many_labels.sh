@@ -14,10 +14,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 
 need python3-numpy:numpy.py
 [ -z "${PECOS-}" ] || need python3-sklearn:sklearn.py python3-tqdm:tqdm.py
-build=$root/build-bench-large
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_large
 
 exec "$python" "$root/bench/compare/many_labels.py" --program "$build/examples/xsoftmax" \
     --generator "$build/bench/bench_generate_labels" "$@"

@@ -13,10 +13,7 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
 . "$root/bench/compare/setup.sh"
 
-build=$root/build-bench-large
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_large
 
 exec "$python" "$root/bench/compare/portfolio.py" --program "$build/examples/xsoftmax" \
     --generator "$build/bench/bench_generate_labels" "$@"

@@ -18,6 +18,14 @@ want() {
     done
 }
 
+# build_large: builds the programs of bench/ and examples/ in $build, which is apart as it has other settings.
+build_large() {
+    build=$root/build-bench-large
+    say "Building in $build ..." >&2
+    build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||
+        fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+}
+
 # build_program NAME: builds the library and sets $program to that program of examples/.
 build_program() {
     build=$root/build
