@@ -35,6 +35,24 @@ def file_of(folder, part):
     return None
 
 
+def set_of(name):
+    """The folder and the labels, or None for those by default, of DATA."""
+    bare, _, labels = name.partition(":")
+    return bare if os.path.isdir(bare) else os.path.join(DATA, bare), labels or None
+
+
+def train_json(program, flags, threads, limit):
+    """What `xsoftmax train` said; or None, and why."""
+    try:
+        done = subprocess.run([program, "train", *flags, "--json", "--threads", str(threads)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return None, f"not done in {limit:g} s"
+    if done.returncode != 0:
+        return None, done.stderr.decode(errors="replace").strip().splitlines()[-1]
+    return json.loads(done.stdout), None
+
+
 def debian(folder):
     """Makes the maintainers' rows; None where apt has no lists."""
     try:
@@ -48,26 +66,19 @@ def debian(folder):
     return folder if made.returncode == 0 else None
 
 
-def run(program, name, folder, threads, limit):
+def run(program, name, folder, labels, threads, limit):
     """A line of the table, or the reason why there is none."""
     train, test = file_of(folder, "train"), file_of(folder, "test")
     if not train or not test:
         return {"data": name, "skipped": f"no train and test file in {folder}"}
-    command = [program, "train", "--data", train, "--test", test, "--json", "--threads", str(threads)]
-    if name.endswith(":all"):
-        command += ["--labels", "all"]
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return {"data": name, "skipped": f"not done in {limit:g} s"}
-    if done.returncode != 0:
-        return {"data": name, "skipped": done.stderr.decode(errors="replace").strip().splitlines()[-1]}
-    said = json.loads(done.stdout)
+    said, why = train_json(program, ["--data", train, "--test", test, *(["--labels", labels] if labels else [])], threads, limit)
+    if not said:
+        return {"data": name, "skipped": why}
     choice, measured = said["choice"], said["test"]
     goal, seconds = GOALS.get(name, (None, None))
     return {
         "data": name,
-        "estimator": said["estimator"],
+        "method": said["method"],
         "transform": choice["transform"],
         "log_loss": measured["log_loss"],
         "precision": [measured["precision"][k] for k in ("1", "3", "5")],
@@ -98,7 +109,7 @@ def verdict(row):
 def line(row):
     if "skipped" in row:
         return f"{row['data']:<20} {row['skipped']}"
-    chosen = row["estimator"] + (f", {row['transform']}" if row["transform"] else "")
+    chosen = row["method"] + (f", {row['transform']}" if row["transform"] else "")
     goal = figures(row["goal"]) if row["goal"] else "-"
     within = f" < {row['goal_seconds']:g} s" if row["goal_seconds"] else ""
     loss = "-" if row["log_loss"] is None else f"{row['log_loss']:.3f}"
@@ -119,15 +130,13 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory(prefix="xsoftmax-defaults.") as scratch:
         for name in given.data or [*GOALS, DEBIAN]:
-            bare = name[:-4] if name.endswith(":all") else name
-            if bare == DEBIAN:
+            folder, labels = set_of(name)
+            if name.partition(":")[0] == DEBIAN:
                 folder = debian(scratch)
                 if not folder:
                     print(f"{name}: skipped, apt has no package lists (apt-get update fetches them)", file=sys.stderr)
                     continue
-            else:
-                folder = bare if os.path.isdir(bare) else os.path.join(DATA, bare)
-            row = run(given.program, name, folder, given.threads, given.limit)
+            row = run(given.program, name, folder, labels, given.threads, given.limit)
             failed |= "skipped" in row and bool(given.data)
             print(json.dumps(row) if given.json else line(row), flush=True)
     return 1 if failed else 0

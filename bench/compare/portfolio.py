@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from defaults import DATA, file_of  # noqa: E402
+from defaults import DATA, file_of, set_of, train_json  # noqa: E402
 
 # Made-up rows: NAME=NUMBER of bench_generate_labels.
 FAMILIES = {
@@ -43,16 +43,11 @@ def lines(several, features):
 
 
 def run(program, flags, threads, limit):
-    """What a run said; None if it failed or took too long."""
-    try:
-        done = subprocess.run([program, "train", *flags, "--json", "--threads", str(threads), "--evaluate-train", "no"],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return None
-    if done.returncode != 0:
-        print(done.stderr.decode(errors="replace").strip().splitlines()[-1], file=sys.stderr)
-        return None
-    return json.loads(done.stdout)
+    """What a run said; None if it failed or took too long, which is printed."""
+    said, why = train_json(program, [*flags, "--evaluate-train", "no"], threads, limit)
+    if why:
+        print(why, file=sys.stderr)
+    return said
 
 
 def figures(said):
@@ -159,8 +154,7 @@ def main():
         print(f"    {'':<28} {'P@1':>6} {'loss':>7} {'choice':>7} {'train s':>7}")
     sets = []
     for name in names:
-        bare, _, labels = name.partition(":")
-        folder = bare if os.path.isdir(bare) else os.path.join(DATA, bare)
+        folder, labels = set_of(name)
         sets.append((name, file_of(folder, "train"), file_of(folder, "test"), labels or "first"))
     failed = False
     with tempfile.TemporaryDirectory(prefix="xsoftmax-portfolio.") as scratch:
