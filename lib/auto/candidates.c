@@ -43,10 +43,8 @@ enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
 /* Beside label trees, methods that sample classes are tried where a class has so many labels in the mean: with
  * EPOCHS_VECTOR its vector has some thirty steps as the right one then. */
 #define TAUGHT 8.0
-/* The run's epochs at most, by kind of candidate method. For exact ones those of the best trial plus EPOCHS_MORE: a
- * trial's rate is still high at its best epoch, but falls to its end in the run, which also has more rows. For an
- * embedding model's rate, few passes over many rows tell more than many passes over few rows, which are memorised. A
- * single pass favours rates with which the run overfits. */
+/* The run's epochs at most, by kind of candidate method. For an embedding model's rate, few passes over many rows tell
+ * more than many passes over few rows, which are memorised. A single pass favours rates with which the run overfits. */
 enum { EPOCHS_CHEAP = 10, EPOCHS_LARGE = 5, EPOCHS_VECTOR = 4, PASSES_VECTOR = 2 };
 /* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at. */
 typedef struct batching {
@@ -322,6 +320,7 @@ static xsm_status add(xsmi_chooser *c, const line *from, xsm_estimator *given, x
         candidate->own = true;
     }
     c->candidate_count++;
+    c->stepped = c->stepped ? c->stepped : candidate;
     for (size_t i = 0; i < SETTINGS && from->options[i][0]; i++) {
         XSMI_TRY(xsm_estimator_set(candidate->estimator, from->options[i][0], from->options[i][1], err));
     }
@@ -344,16 +343,12 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
         XSMI_TRY(xsmi_fit_check(err));
     }
     if (given || lbfgs) {
-        c->stepped = &c->candidates[0];
         return add(c, &single, given, err);
     }
     for (size_t i = 0; i < sizeof portfolio / sizeof portfolio[0]; i++) {
         if ((portfolio[i].labels & (c->survey.several ? SEVERAL : ONE)) && portfolio[i].applies(c)) {
             XSMI_TRY(add(c, &portfolio[i], NULL, err));
         }
-    }
-    for (size_t i = c->candidate_count; i-- > 0;) {
-        c->stepped = c->candidates[i].tree ? c->stepped : &c->candidates[i];
     }
     return XSM_OK;
 }

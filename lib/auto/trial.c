@@ -251,13 +251,19 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error 
     return status;
 }
 
-xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
+/* Before a run: nothing has come of it. */
+static void clear(xsmi_auto_trial *t)
 {
-    xsm_error inner = XSM_ERROR_INIT;
     t->counted = false;
     t->judged = XSM_OK;
     t->error = (xsm_error)XSM_ERROR_INIT;
     t->outcome = (xsmi_auto_outcome){.held_back = unmeasured, .active = 1};
+}
+
+xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsm_error inner = XSM_ERROR_INIT;
+    clear(t);
     t->setting.estimator->common.ridge = t->setting.ridge;
     xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);
     return settle(t, status, &inner, err);
@@ -282,9 +288,7 @@ xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *
     xsm_model *fitted = NULL, *kept = r->model;
     xsm_progress progress = {.size = sizeof progress};
     const double began = xsmi_seconds();
-    *out = (xsmi_auto_outcome){.held_back = unmeasured, .active = 1};
-    t->counted = false;
-    t->judged = XSM_OK;
+    clear(t);
     t->stopped = r->progress && r->progress(r->user, &progress) != 0;
     xsm_status status =
         t->stopped ? XSM_CANCELLED : xsm_fit_label_tree(r->context, t->rows, tree, &fitted, NULL, &inner);
