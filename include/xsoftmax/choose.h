@@ -76,8 +76,8 @@ typedef struct xsm_choose_progress {
     double eta;            /**< Learning rate of the trial; 0 for lbfgs and a label tree. */
     double ridge;          /**< L2 penalty mu of the trial. */
     double seconds;        /**< Seconds since xsm_choose() began. */
-    double left;           /**< Seconds that the choice may still take at most, by what is known so far; NaN before the
-                                first trial has ended. */
+    double left;           /**< Seconds that the choice may still take at most, by what is known so far; NaN before a
+                                trial on as many rows has ended, and if the choice is `reproducible`. */
 } xsm_choose_progress;
 
 /** Called with the progress several times a second, but for trials of label trees, which call it when they begin and

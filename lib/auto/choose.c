@@ -140,11 +140,10 @@ static double trial_seconds(const xsmi_chooser *c, const xsmi_candidate *candida
  * candidate that has had no trial in this round, and may turn out to be the best, may take a share of its own run. */
 static bool enough(const xsmi_chooser *c)
 {
-    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
     const xsmi_candidate *candidate = c->best.candidate;
     const double end = xsmi_seconds() - c->runner.began + trial_seconds(c, candidate);
     const bool first = c->best.trial == UINT64_MAX && end <= FIRST_SHARE * xsmi_choose_run_seconds(c, candidate);
-    return !c->options.reproducible && b->trial != UINT64_MAX && !first && end > xsmi_choose_limit(c, b->candidate);
+    return !first && end > xsmi_choose_limit(c);
 }
 
 /* Whether a label tree, which cannot end early, is too long for the budget, or its trial for the rest of the choice; or
@@ -339,7 +338,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_error *err)
         candidate->few = c->best;
         candidate->few_point = candidate->tree || c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
         candidate->raced = true;
-        c->found = c->best.loss < c->found.loss ? c->best : c->found;
+        c->found = *xsmi_choose_leader(c);
         least = fmin(least, c->best.loss);
     }
     c->plan.halving = false;
@@ -395,14 +394,12 @@ static xsm_status settle(xsmi_chooser *c, const xsmi_candidate *tree, xsm_error 
 
 static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
 {
-    xsmi_best *found = &c->found;
     bool done[XSMI_CANDIDATES] = {false};
-    xsm_choice_trial before = XSM_CHOICE_TRIAL_INIT; /* of the line that the next may be beside */
     int kind = -1;
     double value;
     for (xsmi_candidate *candidate; (candidate = next(c, done)); done[candidate - c->candidates] = true) {
-        const bool known = c->best.trial != UINT64_MAX;
-        before = known ? *trial_of(c, &c->best) : before;
+        const xsm_choice_trial *before = trial_of(c, &c->best); /* of the line that this one may be beside */
+        const double beside = before ? BESIDE * before->eta : 0;
         if ((int)candidate->kind != kind) { /* kinds differ in the transform that is best for them */
             kind = (int)candidate->kind;
             c->transformed = false;
@@ -410,11 +407,11 @@ static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
         }
         take(c, candidate);
         if (!candidate->follows) {
-            XSMI_TRY(search_candidate(c, found->loss, err));
-        } else if (known && !c->cut_short) {
-            XSMI_TRY(attempt(c, BESIDE * before.eta, 0, &value, err));
+            XSMI_TRY(search_candidate(c, c->found.loss, err));
+        } else if (before && !c->cut_short) {
+            XSMI_TRY(attempt(c, beside, 0, &value, err));
         }
-        *found = c->best.loss < found->loss ? c->best : *found;
+        c->found = *xsmi_choose_leader(c);
     }
     return XSM_OK;
 }
@@ -423,21 +420,18 @@ static xsm_status search(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_best *found = &c->found;
     xsmi_candidate *first = &c->candidates[c->stepped ? c->stepped - c->candidates : 0];
-    *found = nothing;
-    found->candidate = first;
     take(c, first);
+    *found = c->best;
     if (!c->plan.held_back[0]) {
         return XSM_OK;
     }
     XSMI_TRY(halve(c, err));
-    const bool settled = is_settled(c);
     const xsmi_best few = *found; /* losses of few rows are not compared with those of all */
-    if (settled) {
+    if (is_settled(c)) {
         XSMI_TRY(settle(c, best_of(c, XSMI_KIND_TREE), err));
     } else {
         take(c, first);
-        *found = nothing;
-        found->candidate = first;
+        *found = c->best;
         XSMI_TRY(search_all(c, err));
         *found = found->trial == UINT64_MAX && few.trial != UINT64_MAX ? few : *found;
     }
@@ -483,7 +477,7 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     xsm_choice *r = c->result;
     xsm_choice_info *info = &r->info;
     const xsm_choice_trial *t = trial_of(c, b);
-    xsmi_candidate *candidate = &c->candidates[b->candidate - c->candidates];
+    xsmi_candidate *candidate = b->candidate;
     info->method = candidate->method;
     info->label_tree = candidate->tree;
     info->optimizer = candidate->optimizer;

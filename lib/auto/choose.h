@@ -128,8 +128,11 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, d
 double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes);
 /* The seconds that the run will take at most. */
 double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate);
-/* When a choice whose best candidate so far is this one ends, in seconds from its beginning. */
-double xsmi_choose_limit(const xsmi_chooser *c, const xsmi_candidate *candidate);
+/* The best trial so far in this round, of the current candidate or of those before it. */
+const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c);
+/* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any, and where nothing
+ * depends on the clock. */
+double xsmi_choose_limit(const xsmi_chooser *c);
 /* The training rows of the present round, and the held-back rows by which it is judged. */
 const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c);
 const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c);

@@ -52,12 +52,11 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs)
     return c->options.keep_schedule ? c->run.factor : pow(FALL, 1 / (double)epochs);
 }
 
-/* The seconds that are left if the best candidate so far stays the best; NaN before any. */
+/* The seconds that are left if the best candidate so far stays the best; NaN if no such end is known. */
 static double seconds_left(const xsmi_chooser *c)
 {
-    const xsmi_best *b = c->best.loss < c->found.loss ? &c->best : &c->found;
-    const double end = b->trial == UINT64_MAX ? (double)NAN : c->runner.began + xsmi_choose_limit(c, b->candidate);
-    return c->options.reproducible ? (double)NAN : fmax(fmin(end, c->runner.deadline) - xsmi_seconds(), 0);
+    const double limit = xsmi_choose_limit(c);
+    return isnan(limit) ? limit : fmax(fmin(c->runner.began + limit, c->runner.deadline) - xsmi_seconds(), 0);
 }
 
 static int32_t on_progress(void *user, const xsm_progress *progress)
@@ -265,9 +264,18 @@ double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *cand
     return xsmi_choose_seconds(c, candidate, (double)c->train->rows, (double)candidate->epochs);
 }
 
-double xsmi_choose_limit(const xsmi_chooser *c, const xsmi_candidate *candidate)
+const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c)
 {
-    return fmax(xsmi_choose_run_seconds(c, candidate), candidate->tree ? FREE_SECONDS_TREE : FREE_SECONDS);
+    return c->best.loss < c->found.loss ? &c->best : &c->found;
+}
+
+double xsmi_choose_limit(const xsmi_chooser *c)
+{
+    const xsmi_best *b = xsmi_choose_leader(c);
+    if (c->options.reproducible || b->trial == UINT64_MAX) {
+        return (double)NAN;
+    }
+    return fmax(xsmi_choose_run_seconds(c, b->candidate), b->candidate->tree ? FREE_SECONDS_TREE : FREE_SECONDS);
 }
 
 /* The held-back rows that label trees can judge after training on `rows`, a new dataset: none whose only label is of no
@@ -279,10 +287,10 @@ static xsm_status judged_rows(const xsmi_chooser *c, const xsm_dataset *rows, co
     xsm_context *ctx = c->runner.context;
     const uint64_t count = held_back->rows;
     const uint32_t classes = rows->classes;
-    uint64_t *list = xsmi_allocate(ctx, 2 * count, sizeof *list), kept = 0; /* all of them, and those that are kept */
+    uint64_t *list = xsmi_allocate(ctx, count, sizeof *list), kept = 0;
     unsigned char *known = xsmi_allocate_zero(ctx, classes, sizeof *known);
     xsm_status status =
-        list && known ? XSM_OK : xsmi_fail_memory(err, 2 * count * sizeof *list + classes, "held-back rows");
+        list && known ? XSM_OK : xsmi_fail_memory(err, count * sizeof *list + classes, "held-back rows");
     size_t n;
     for (uint64_t i = 0; status == XSM_OK && i < rows->rows; i++) {
         const uint32_t *labels = xsmi_dataset_labels(rows, i, &n);
@@ -292,16 +300,16 @@ static xsm_status judged_rows(const xsmi_chooser *c, const xsm_dataset *rows, co
     }
     for (uint64_t i = 0; status == XSM_OK && i < count; i++) {
         const uint32_t *labels = xsmi_dataset_labels(held_back, i, &n);
-        list[i] = i;
         if (n != 1 || known[labels[0]] || !c->candidates[0].tree) {
-            list[count + kept++] = i;
+            list[kept++] = i;
         }
     }
-    const bool enough = kept >= HELD_BACK_LEAST;
-    status = status == XSM_OK
-                 ? xsm_dataset_select(held_back, enough ? list + count : list, enough ? kept : count, out, err)
-                 : status;
-    xsmi_release(ctx, list, 2 * count, sizeof *list);
+    for (uint64_t i = 0; status == XSM_OK && kept < HELD_BACK_LEAST && i < count; i++) {
+        list[i] = i;
+    }
+    const uint64_t some = kept < HELD_BACK_LEAST ? count : kept;
+    status = status == XSM_OK ? xsm_dataset_select(held_back, list, some, out, err) : status;
+    xsmi_release(ctx, list, count, sizeof *list);
     xsmi_release(ctx, known, classes, sizeof *known);
     return status;
 }

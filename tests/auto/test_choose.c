@@ -810,6 +810,31 @@ static void cancelled_trees(void **state)
     xsm_dataset_free(data);
 }
 
+/* No end is known in the first trial; later ones say it, or that none is known. */
+static int32_t check_left(void *user, const xsm_choose_progress *p)
+{
+    uint64_t *calls = user;
+    assert_true(p->trial == 1 ? isnan(p->left) : isnan(p->left) || (p->left >= 0 && isfinite(p->left)));
+    ++*calls;
+    return 0;
+}
+
+static void tells_time_left(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_choice *c = NULL;
+    uint64_t calls = 0;
+    o.progress = check_left;
+    o.progress_user = &calls;
+    assert_ok(xsm_choose(NULL, p.data, &o, &c, &err), err);
+    assert_true(calls > 0);
+    xsm_choice_free(c);
+    test_problem_free(&p);
+}
+
 static void refuses(void **state)
 {
     (void)state;
@@ -885,6 +910,7 @@ int main(void)
         cmocka_unit_test(few_rows),           cmocka_unit_test(refuses),
         cmocka_unit_test(every_allocation),   cmocka_unit_test(label_trees),
         cmocka_unit_test(no_label_trees),     cmocka_unit_test(cancelled_trees),
+        cmocka_unit_test(tells_time_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
