@@ -297,8 +297,7 @@ int cli_index_make(xsm_context *context, cli_index *x, int in_tree);
 int cli_index_build(cli_index *x, const xsm_model *model);
 void cli_index_free(cli_index *x);
 
-/* --- shortlist.c: a label tree that finds classes for a model
- * --------------------------------------------------------- */
+/* --- shortlist.c: a label tree that finds classes ----------------------------------------------------------------- */
 
 /* The values of --shortlist and --candidates; see CLI_SHORTLIST_FLAGS. */
 typedef struct cli_shortlist {
