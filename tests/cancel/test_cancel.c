@@ -566,8 +566,10 @@ static xsm_status bind_sampler(void *state, xsm_context *ctx, xsm_error *err)
     const things *t = state;
     xsm_error none = XSM_ERROR_INIT;
     xsm_sampler *s = NULL;
-    assert_ok(xsm_sampler_new(ctx, "tree", &s, &none), none);
-    assert_ok(xsm_sampler_set(s, "folds", "2", &none), none);
+    assert_ok(xsm_sampler_new(ctx, t->name, &s, &none), none);
+    if (strcmp(t->name, "tree") == 0) {
+        assert_ok(xsm_sampler_set(s, "folds", "2", &none), none);
+    }
     xsm_status status = xsm_sampler_bind(s, problem(t)->data, err);
     assert_int_equal(test_sampler_info(s).classes, status == XSM_OK ? CLASSES : 0);
     if (status != XSM_OK) {
@@ -602,7 +604,10 @@ static void preparations(void **state)
     test_every_poll(transform, t, 1, 2, "fitting a transform, transforming rows");
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
         for (t->use_sparse = false;; t->use_sparse = true) {
+            t->name = "tree";
             test_every_poll(bind_sampler, t, threads, 3, "finding principal components, fitting a tree");
+            t->name = "label-tree";
+            test_every_poll(bind_sampler, t, threads, 3, "making label vectors, training nodes");
             if (t->use_sparse) {
                 break;
             }
@@ -795,6 +800,15 @@ static void words(void **state)
 
 /* -- calls that are long for large batches ------------------------------------------------------------------------- */
 
+enum { FORMS = 3 };
+
+/* Class-major weights with dense and with sparse rows, feature-major ones with sparse rows. */
+static void take_form(things *t, size_t form)
+{
+    t->format = form < 2 ? XSM_LAYOUT_CLASS_MAJOR : XSM_LAYOUT_FEATURE_MAJOR;
+    t->use_sparse = form > 0;
+}
+
 /* A gradient. One that was cancelled is empty, no step can be taken with it, and the next one is what it would have
  * been. */
 static xsm_status gradient(void *state, xsm_context *ctx, xsm_error *err)
@@ -841,39 +855,46 @@ static void gradients(void **state)
         t->name = names[i];
         t->batch = ROWS;
         assert_null(xsm_estimator_find(t->name)->state_tensor);
-        for (t->format = XSM_LAYOUT_CLASS_MAJOR; t->format <= XSM_LAYOUT_FEATURE_MAJOR; t->format++) {
-            for (t->use_sparse = t->format != XSM_LAYOUT_CLASS_MAJOR;; t->use_sparse = true) {
-                for (uint32_t threads = 1; threads <= 3; threads += 2) {
-                    t->hash = 0;
-                    xsm_error err = XSM_ERROR_INIT;
-                    assert_ok(gradient(t, NULL, &err), err); /* not interrupted */
-                    test_every_poll(gradient, t, threads, 3, "computing a gradient");
-                }
-                if (t->use_sparse) {
-                    break;
-                }
+        for (size_t form = 0; form < FORMS; form++) {
+            take_form(t, form);
+            for (uint32_t threads = 1; threads <= 3; threads += 2) {
+                t->hash = 0;
+                xsm_error err = XSM_ERROR_INIT;
+                assert_ok(gradient(t, NULL, &err), err); /* not interrupted */
+                test_every_poll(gradient, t, threads, 3, "computing a gradient");
             }
         }
     }
 }
 
-/* Scores of a range, then of chosen classes: 32 rows with more of them than are scored between two polls. */
-static xsm_status score(void *state, xsm_context *ctx, xsm_error *err)
+static xsm_status score_range(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    const test_problem *p = problem(t);
+    static float scores[ROWS * CLASSES];
+    const xsm_batch all = xsm_batch_range(p->data, 0, ROWS);
+    xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
+    xsm_status status = xsm_model_score_range(m, &all, 0, CLASSES, scores, CLASSES, err);
+    xsm_model_free(m);
+    return status;
+}
+
+/* 32 rows with more classes than are scored between two polls. */
+static xsm_status score_chosen(void *state, xsm_context *ctx, xsm_error *err)
 {
     enum { SOME = 32, CHOSEN = 9000 };
     const things *t = state;
     const test_problem *p = problem(t);
-    static float scores[ROWS * CLASSES], chosen[SOME * CHOSEN];
+    static float scores[SOME * CHOSEN];
     static uint32_t classes[SOME * CHOSEN];
-    const xsm_batch all = xsm_batch_range(p->data, 0, ROWS), some = xsm_batch_range(p->data, 0, SOME);
+    const xsm_batch some = xsm_batch_range(p->data, 0, SOME);
     for (size_t i = 0; i < (size_t)SOME * CHOSEN; i++) {
         classes[i] = (uint32_t)(i * 7 % CLASSES);
     }
     xsm_model *m = test_model(ctx, p, true, t->format, 0.1, 3);
-    xsm_status status = t->name ? xsm_model_scores(m, &some, classes, CHOSEN, chosen, err)
-                                : xsm_model_score_range(m, &all, 0, CLASSES, scores, CLASSES, err);
-    for (size_t i = 0; t->name && status == XSM_OK && i < (size_t)SOME * CHOSEN; i++) {
-        assert_true(chosen[i] == chosen[i / CHOSEN * CHOSEN + i % CHOSEN % CLASSES]); /* pieces join */
+    xsm_status status = xsm_model_scores(m, &some, classes, CHOSEN, scores, err);
+    for (size_t i = 0; status == XSM_OK && i < (size_t)SOME * CHOSEN; i++) {
+        assert_true(scores[i] == scores[i / CHOSEN * CHOSEN + i % CHOSEN % CLASSES]); /* pieces join */
     }
     xsm_model_free(m);
     return status;
@@ -883,16 +904,10 @@ static void scorings(void **state)
 {
     things *t = *state;
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
-        for (t->format = XSM_LAYOUT_CLASS_MAJOR; t->format <= XSM_LAYOUT_FEATURE_MAJOR; t->format++) {
-            for (t->use_sparse = t->format != XSM_LAYOUT_CLASS_MAJOR;; t->use_sparse = true) {
-                t->name = NULL;
-                test_every_poll(score, t, threads, 3, "scoring");
-                t->name = "chosen";
-                test_every_poll(score, t, threads, 3, "scoring");
-                if (t->use_sparse) {
-                    break;
-                }
-            }
+        for (size_t form = 0; form < FORMS; form++) {
+            take_form(t, form);
+            test_every_poll(score_range, t, threads, 3, "scoring");
+            test_every_poll(score_chosen, t, threads, 3, "scoring");
         }
     }
 }
@@ -912,10 +927,10 @@ static xsm_status draw(void *state, xsm_context *ctx, xsm_error *err)
     draw.classes = classes;
     draw.distinct = t->use_sparse;
     assert_ok(xsm_sampler_new(ctx, t->name, &s, &none), none);
-    xsm_status status = xsm_sampler_bind(s, t->dense.data, err);
-    if (status == XSM_OK) {
-        status = xsm_sampler_draw(s, &draw, err);
-    }
+    xsmi_set_pace(ctx, NEVER);
+    assert_ok(xsm_sampler_bind(s, t->dense.data, &none), none);
+    xsmi_set_pace(ctx, 0);
+    xsm_status status = xsm_sampler_draw(s, &draw, err);
     if (status == XSM_OK) {
         status = xsm_sampler_log_probabilities(s, &all, 0, CLASSES, logs, err);
     }
