@@ -302,6 +302,22 @@ const char *test_file(const char *name, const void *data, size_t size)
     return path;
 }
 
+unsigned char *test_read(const char *path, size_t *size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, 0, SEEK_END), 0);
+    const long end = ftell(file);
+    assert_true(end >= 0);
+    rewind(file);
+    *size = (size_t)end;
+    unsigned char *bytes = aligned_alloc(64, (*size + 128) / 64 * 64);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
 {
     (void)st;

@@ -105,6 +105,8 @@ xsm_source test_source(test_bytes *bytes);
 const char *test_file(const char *name, const void *data, size_t size);
 /* A path in the temporary folder, with no file made. */
 const char *test_path(const char *name);
+/* The bytes of a file, aligned to 64 and with room for 64 more; the caller's to free. */
+unsigned char *test_read(const char *path, size_t *size);
 void test_files_end(void);
 /* The same, for cmocka. */
 int test_files_teardown(void **state);

@@ -25,7 +25,7 @@ static xsm_label_tree_options options_of(int kind)
     return o;
 }
 
-enum { HALF, BROKEN, WHOLE, FINISHED, MODEL, PATHS };
+enum { HALF, BROKEN, WHOLE, FINISHED, PATHS };
 
 /* Paths that stay. */
 static const char *path_of(int which)
@@ -41,33 +41,12 @@ static const char *path_of(int which)
     return paths[which];
 }
 
-static unsigned char *read_all(const char *path, size_t *size)
-{
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    unsigned char *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
-}
-
-static void write_all(const char *path, const unsigned char *bytes, size_t size)
-{
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, size, f), size);
-    assert_int_equal(fclose(f), 0);
-}
-
 static unsigned char *model_bytes(const xsm_model *m, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = path_of(MODEL);
+    const char *path = test_path("label-tree.model");
     assert_ok(xsm_model_save(m, path, &err), err);
-    return read_all(path, size);
+    return test_read(path, size);
 }
 
 /* Two labels for every third row. */
@@ -125,7 +104,7 @@ static void test_resume(void **state)
             }
             fclose(f);
             size_t length, have;
-            free(read_all(path, &length));
+            free(test_read(path, &length));
             states += length != last;
             last = length;
             xsm_label_tree_result r = XSM_LABEL_TREE_RESULT_INIT;
@@ -233,15 +212,14 @@ static void test_refused(void **state)
         refuse(p.data, &other, XSM_ERROR_ARGUMENT);
         refuse(q.data, &o, XSM_ERROR_DATA);
         size_t size;
-        unsigned char *bytes = read_all(path, &size);
-        o.resume = broken;
+        unsigned char *bytes = test_read(path, &size);
         for (size_t cut = 0; cut < size; cut += 1 + size / 97) {
-            write_all(broken, bytes, cut);
+            o.resume = test_file("damaged.checkpoint", bytes, cut);
             refuse(p.data, &o, XSM_ERROR_FORMAT);
         }
         for (size_t at = 0; at < size; at += 1 + size / 203) {
             bytes[at] ^= 0x10;
-            write_all(broken, bytes, size);
+            o.resume = test_file("damaged.checkpoint", bytes, size);
             xsm_model *m = NULL;
             assert_true(xsm_fit_label_tree(NULL, p.data, &o, &m, NULL, &err) != XSM_OK && !m);
             bytes[at] ^= 0x10;

@@ -97,31 +97,23 @@ static xsm_label_tree_options small_trees(void)
 }
 
 /* The bytes of the model's file. */
-static char *saved(const xsm_model *m, size_t *size)
+static unsigned char *saved(const xsm_model *m, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_path("label-tree.model");
     assert_ok(xsm_model_save(m, path, &err), err);
-    FILE *f = fopen(path, "rb");
-    assert_non_null(f);
-    fseek(f, 0, SEEK_END);
-    *size = (size_t)ftell(f);
-    rewind(f);
-    char *bytes = malloc(*size);
-    assert_int_equal(fread(bytes, 1, *size, f), *size);
-    fclose(f);
-    return bytes;
+    return test_read(path, size);
 }
 
 /* Fits and compares with the bytes of the first call. */
-static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_label_tree_options *o, char **first,
-                        size_t *size)
+static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_label_tree_options *o,
+                        unsigned char **first, size_t *size)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m;
     size_t length;
     assert_ok(xsm_fit_label_tree(ctx, data, o, &m, NULL, &err), err);
-    char *bytes = saved(m, &length);
+    unsigned char *bytes = saved(m, &length);
     xsm_model_free(m);
     if (*first) {
         assert_int_equal(length, *size);
@@ -143,7 +135,7 @@ static void test_bits(void **state)
         o.keep = k == 3 ? 10 : 0;
         o.negatives = k == 4 ? 3 : 0;
         for (int sparse = 0; sparse < 2; sparse++) {
-            char *first = NULL;
+            unsigned char *first = NULL;
             size_t size = 0;
             xsm_dataset *data = look_alikes(3, ROWS, k == 0 ? 1 : 3, LABELS + 5, sparse);
             for (uint32_t threads = 1; threads <= 3; threads++) {
@@ -170,7 +162,7 @@ static void test_seed(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = look_alikes(3, ROWS, 1, LABELS, true);
     xsm_label_tree_options o = small_trees();
-    char *bytes[2];
+    unsigned char *bytes[2];
     size_t size[2];
     for (int k = 0; k < 2; k++) {
         xsm_model *m;
@@ -365,7 +357,7 @@ static void test_defaults(void **state)
                                                                            .cost = 1,
                                                                            .epsilon = 0.1,
                                                                            .threshold = 0.1};
-    char *first = NULL;
+    unsigned char *first = NULL;
     size_t size = 0;
     expect_bits(NULL, data, &zeros, &first, &size);
     expect_bits(NULL, data, &numbers, &first, &size);

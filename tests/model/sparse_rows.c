@@ -77,19 +77,6 @@ void end_rows(rows *r)
     free(r);
 }
 
-unsigned char *read_all(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    *size = (size_t)ftell(file);
-    rewind(file);
-    unsigned char *bytes = aligned_alloc(64, (*size + 63) / 64 * 64);
-    assert_int_equal(fread(bytes, 1, *size, file), *size);
-    fclose(file);
-    return bytes;
-}
-
 void try_bytes(xsm_context *ctx, unsigned char *bytes, size_t size, const rows *r, uint32_t features, tried *t)
 {
     xsm_error err = XSM_ERROR_INIT;

@@ -25,9 +25,6 @@ typedef struct rows {
 rows *rows_new(xsm_context *ctx, const sparse_shape *shape);
 void end_rows(rows *r);
 
-/* A file in memory as a mapping has it, aligned; to be freed. */
-unsigned char *read_all(const char *path, size_t *size);
-
 /* Loads a model from bytes, and scores a row if it has that many features. Counts whether it was refused, with a
  * message, or accepted; bytes that are no container count as neither. */
 typedef struct tried {

@@ -620,7 +620,7 @@ static void files_hold_trees(void **state)
         assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
         assert_ok(xsm_model_save(loaded, second, &err), err);
         size_t size, other;
-        unsigned char *bytes = read_all(first, &size), *again = read_all(second, &other);
+        unsigned char *bytes = test_read(first, &size), *again = test_read(second, &other);
         assert_int_equal(size, other);
         assert_memory_equal(bytes, again, size);
         predict(m, r, 0, TOP, &a);
@@ -672,7 +672,7 @@ static void damage_is_found_or_harmless(void **state)
     tried t = {0, 0};
     assert_ok(xsm_model_save(m, path, &err), err);
     xsm_model_free(m);
-    unsigned char *bytes = read_all(path, &size);
+    unsigned char *bytes = test_read(path, &size);
     rows *r = make_rows(ctx, true);
     const size_t before = test_memory_blocks(memory);
     for (size_t i = 0; i < size; i += i < 5000 ? 1 : 47) {

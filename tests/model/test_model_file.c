@@ -20,22 +20,6 @@
 
 static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
 
-static unsigned char *read_file(const char *path, size_t *size)
-{
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    assert_int_equal(fseek(file, 0, SEEK_END), 0);
-    long end = ftell(file);
-    assert_true(end >= 0);
-    rewind(file);
-    unsigned char *data = aligned_alloc(64, ((size_t)end + 128) / 64 * 64);
-    assert_non_null(data);
-    assert_int_equal(fread(data, 1, (size_t)end, file), (size_t)end);
-    fclose(file);
-    *size = (size_t)end;
-    return data;
-}
-
 /* Entries of the folder that a path is in. */
 static size_t count_files(const char *path)
 {
@@ -227,8 +211,8 @@ static void comes_back(void **state)
         assert_ok(xsm_model_save(loaded, again, &err), err);
         size_t size;
         size_t size_again;
-        unsigned char *bytes = read_file(path, &size);
-        unsigned char *bytes_again = read_file(again, &size_again);
+        unsigned char *bytes = test_read(path, &size);
+        unsigned char *bytes_again = test_read(again, &size_again);
         assert_int_equal(size, size_again);
         assert_memory_equal(bytes, bytes_again, size);
         free(bytes);
@@ -355,7 +339,7 @@ static void damage_is_found(void **state)
     assert_ok(xsm_model_save(m, path, &err), err);
     xsm_model_free(m);
     size_t size;
-    unsigned char *bytes = read_file(path, &size);
+    unsigned char *bytes = test_read(path, &size);
     m = NULL;
     assert_ok(load_bytes(ctx, bytes, size, &m, &err), err);
     xsm_model_free(m);
@@ -523,7 +507,7 @@ static void a_failed_save_changes_nothing(void **state)
     m->alpha = 1;
     assert_int_equal(count_files(path), 1);
     size_t size;
-    unsigned char *bytes = read_file(path, &size);
+    unsigned char *bytes = test_read(path, &size);
     assert_int_equal(size, 3);
     assert_memory_equal(bytes, "old", 3);
     free(bytes);
