@@ -11,9 +11,9 @@
  *
  * **Callbacks** may throw. The exception passes no function of the library: it is kept, ends the library's call as a
  * cancellation or a failure would, and leaves the C++ call that is under way once the library has returned, in either
- * form. (What a log function throws ends a call only where it next looks for a cancellation.) If the program called the
- * C function itself, or the header of another release, the call returns the status, and the exception is dropped. Only
- * destructors of callables, owners and memory resources, and deallocate() of the latter, must not throw.
+ * form. (What a log function throws ends a call only where it next checks for a cancellation.) If the program called
+ * the C function itself, or the header of another release, the call returns the status, and the exception is dropped.
+ * Destructors of callables, owners and memory resources, and deallocate() of the latter, must not throw.
  *
  * **Lifetime.** An object owns one reference to its C object, and nothing else: it may be destroyed before what was
  * made from it, also by C functions. What a context was given (callables, the adapter of a memory resource) belongs to
@@ -29,9 +29,10 @@
  * does something outside of the process's memory (removes a file, say) does it in each. A context with a pool of the
  * program cannot be used in the child, where the pool has no threads.
  *
- * **Promise.** The header uses core functions. Members that use functions of ext/ say so, as "(ext/weights.h)": only
- * programs that call them need the promise of ext/. Everything is in an inline namespace of the release, such as v0_1:
- * libraries that were compiled with headers of different releases can be parts of one process.
+ * **Promise.** The header uses core functions. Members that use functions of ext/ name its header, such as
+ * "(ext/weights.h)": only programs that call them depend on the promise of ext/. Everything is in an inline namespace
+ * of the release, such as v0_1: libraries that were compiled with headers of different releases can be parts of one
+ * process.
  */
 #ifndef XSOFTMAX_HPP
 #define XSOFTMAX_HPP
@@ -476,7 +477,7 @@ template <class How, class F> outcome<How, void> invoke(F &&function)
 {
     xsm_error err = XSM_ERROR_INIT;
     call here;
-    err.status = function(&err); /* which a success does not write */
+    err.status = function(&err);
     here.returned();
     return err.status == XSM_OK ? How::success() : How::template failure<void>(err);
 }

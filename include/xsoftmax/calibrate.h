@@ -19,12 +19,12 @@
  * saved and loaded with it. What changes the scores removes them: training, xsm_fit_full_batch() and a correction
  * (xsm_model_add_pairs(), xsm_model_clear_correction()). So calibrate last.
  *
- * In a label tree both methods are of the classes that a beam search finds, so that no other class is scored, and a
- * scale of 1 with a shift of 0 changes nothing. With p a class's probability in the trees:
- *  - the temperature makes it p^scale / Z, Z = sum of p^scale over the classes that are found + r^scale, where r is 1
- * less their p; the others share r^scale / Z in proportion to p. All sum to one. The link must be
- * #XSM_LABEL_TREE_SOFTMAX;
- *  - #XSM_CALIBRATION_LABELS takes z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_HINGE.
+ * In a label tree both methods use the classes that a beam search finds, and score no other. A scale of 1 with a shift
+ * of 0 changes nothing. Let p be the probability that the trees give to a class:
+ *  - The temperature replaces p by p^scale / Z. Z is the sum of p^scale over the classes found, plus r^scale, where r
+ *    is 1 minus the sum of their p. The classes not found share r^scale / Z in proportion to p, so that all sum to one.
+ *    The link must be #XSM_LABEL_TREE_SOFTMAX.
+ *  - #XSM_CALIBRATION_LABELS uses z = log(p / (1 - p)), or the score if the link is #XSM_LABEL_TREE_HINGE.
  *  @{ */
 
 /** How scores become probabilities. */
@@ -100,10 +100,10 @@ extern "C" {
  *  numbers of #XSM_CALIBRATION_LABELS by Newton's method, about eight passes. A calibration that the model has is
  *  replaced.
  *
- *  Of a label tree the classes that a beam of 10 finds count. What is fitted lowers their log-loss; where the
- *  calibration error of the best class (xsm_metrics::calibration_error) of these rows would rise, the numbers go less
- *  far from 1 and 0, in eight steps, and stay there at worst: neither of both is larger than before. Not with
- *  #XSM_LABEL_TREE_HINGE, which has no probabilities before.
+ *  For a label tree the log-loss is that of the classes that a beam of 10 finds. If the least log-loss would raise the
+ *  calibration error of the best class (xsm_metrics::calibration_error) on these rows, the scale and the shift are
+ *  moved back towards 1 and 0, in up to eight steps: so neither the log-loss nor this error is larger than before. With
+ *  #XSM_LABEL_TREE_HINGE, which has no probabilities before, the error is not looked at.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model; no trainer may be at work on it
  *  @param rows    rows with the model's D, read against its class map and already transformed. Some hundreds are

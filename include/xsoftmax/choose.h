@@ -24,15 +24,18 @@
  * others in short runs (trials) that differ in one setting at a time, and keeps the settings with the best result on
  * the held-back rows:
  *
- * - **Method.** A portfolio: each line of it is for rows of certain counts. If label trees are allowed, rows are sparse
- *   and a pass over all classes is not quick, `label-tree` (xsm_fit_label_tree()) with one and with three trees, and up
- * to 4,096 classes that are too many for exact estimators one with a single node. If a pass over all classes is cheap,
- * exact estimators: `softmax`, and for rows with several labels also `one-vs-all`. Otherwise sampled estimators: `nce`
- * and `sampled-softmax` with the sampler `frequency`; for several labels `sampled-softmax` with the same sampler, and
- * `one-vs-all-sampled`. If embedding models are allowed and rows are sparse, `sampled-softmax` with `frequency` on
- * hidden vectors of length 256 (512 if rows have 32 features or more) replaces them: the cost of a step then does not
- * depend on the number of features and classes. Where label trees are allowed, methods that sample classes are only
- * tried if there are eight labels a class in the mean: a class learns from few steps otherwise.
+ * - **Method.** The counts of rows, features and classes decide which methods are tried:
+ *   - `label-tree` (xsm_fit_label_tree()), if label trees are allowed, rows are sparse and a pass over all classes
+ *     takes long: with one and with three trees; and if exact estimators are not tried, for up to 4,096 classes also
+ *     with one tree of a single node.
+ *   - Exact estimators, if a pass over all classes is cheap: `softmax`, and for rows with several labels also
+ *     `one-vs-all`.
+ *   - Otherwise sampled estimators: for one label a row `nce` and `sampled-softmax`, for several `sampled-softmax` and
+ *     `one-vs-all-sampled`; the sampler of the first three is `frequency`. If embedding models are allowed and rows are
+ *     sparse, `sampled-softmax` with `frequency` on hidden vectors of length 256 (512 if rows have 32 features or more)
+ *     replaces them: the cost of a step then does not depend on the number of features and classes. Where label trees
+ *     are allowed, sampled estimators are only tried if classes have eight labels each in the mean: with fewer, a class
+ *     has too few steps to learn from.
  * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows.
  * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
  *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
@@ -48,19 +51,19 @@
  * Candidates are compared by what xsm_choose_options::measure says of the held-back rows: their log-loss after
  * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
  *
- * **Successive halving** (Jamieson and Talwalkar 2016). Where several lines apply, the rate of each is first searched
+ * **Successive halving** (Jamieson and Talwalkar 2016). Where several methods apply, the rate of each is first searched
  * on a quarter of the trials' rows. The best of each kind of model (label tree, linear, embedding) goes on to all of
- * these rows, unless it is two standard errors behind another kind. Where label trees take part, rows whose only label
- * is of no trained row are not judged.
+ * these rows, unless it is two standard errors behind another kind. Where label trees are tried, a held-back row does
+ * not count if its only label occurs in no row of the trials.
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
- * large, and 0.45 times for embedding models. The clock decides how many trials there are: none begins that would make
- * the choice last longer than the run that it chooses, by the speed of the trials so far, or where the run is shorter
- * than five seconds (a second for a label tree, which has no rate); but the first trial of a slower line may end within
- * half of that line's run. Three trees are tried where their run takes at most 20 seconds. So a slower machine may
- * choose other settings; xsm_choose_options::reproducible prevents that, and the choice is then the same on any
- * machine. The number of threads changes nothing else.
+ * large, and 0.45 times for embedding models. The clock decides how many trials there are. By the speed of the trials
+ * so far, none begins that would make the choice last longer than the run that it chooses, or than five seconds if that
+ * run is shorter (one second for a label tree, which has no rate). The first trial of a slower method may take half of
+ * that method's run. Three trees are tried if their run takes at most 20 seconds. So a slower machine may choose other
+ * settings; xsm_choose_options::reproducible prevents that, and the choice is then the same on any machine. The number
+ * of threads changes nothing else.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -80,8 +83,8 @@ typedef struct xsm_choose_progress {
                                 trial on as many rows has ended, and if the choice is `reproducible`. */
 } xsm_choose_progress;
 
-/** Called with the progress several times a second, but for trials of label trees, which call it when they begin and
- *  end (a context's hook is called meanwhile, @ref context). A non-zero value ends xsm_choose() with
+/** Called with the progress several times a second; during the trial of a label tree only at its beginning and end,
+ *  while the context's hook (@ref context) is called as always. A non-zero value ends xsm_choose() with
  *  #XSM_CANCELLED. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
@@ -118,10 +121,9 @@ typedef struct xsm_choose_options {
     int32_t measure;   /**< An XSM_MEASURE_* value. */
     int32_t reproducible; /**< 1 = nothing depends on the clock (unless `seconds` is set): the same rows, options and
                                seed give the same choice on any machine. 0 = trials end when they have taken as long
-                               as the run that they choose, or some seconds, which a slower machine reaches after other
-                               trials. */
-    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings leave that open; the
-                               caller must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
+                               as the run that they choose, or some seconds: a slower machine makes fewer trials. */
+    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
+                               must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
     uint32_t reserved;    /**< Zero. */
 } xsm_choose_options;
 

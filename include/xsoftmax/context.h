@@ -75,11 +75,11 @@ typedef struct xsm_activity {
 /** Receives the progress of a long call and can cancel it: a non-zero return value ends the call with #XSM_CANCELLED,
  *  usually within a tenth of a second.
  *
- *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. A step's update of
- *  the weights (xsm_optimizer_apply()), and a gradient of an estimator that stores something for each row, end first:
- *  the guide @ref guide_cancelling lists what is not interrupted. It is called on the thread that made the call; in a
- *  context with a host's runner also on the threads on which the runner runs the call's jobs, one at a time. Calls of
- *  several threads with one context are reported and cancelled separately.
+ *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. Some work is
+ *  finished before a cancelled call returns, such as a step's update of the weights (xsm_optimizer_apply()):
+ *  @ref guide_cancelling lists it. The hook is called on the thread that made the call; in a context with a host's
+ *  runner also on the threads on which the runner runs the call's jobs, one at a time. Calls of several threads with
+ *  one context are reported and cancelled separately.
  *
  *  The library holds no lock while the hook runs. The hook may call the library, but must not use the objects that the
  *  interrupted call changes. Calls made from the hook are neither reported nor cancelled.
@@ -93,9 +93,8 @@ typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
  *  then still the caller's alone.
  *
  *  Called on the thread whose call gave up the last reference, or changed the dataset. It may call the library. After
- *  fork() each process has objects of its own, so the hook is called in each of them that releases its objects: what it
- *  does outside of the memory of the process (removing a file, telling a server) happens twice unless it compares
- *  process numbers.
+ *  fork() each process has its own objects, and calls the hook when it releases them. What the hook does outside of the
+ *  memory of the process (removing a file, telling a server) then happens twice, unless the hook compares process ids.
  *  @param user `release_user` */
 typedef void (*xsm_release_hook)(void *user);
 

@@ -40,7 +40,7 @@ enum {
  *  each member's name; @ref guide_label_trees says what to choose. A number outside its range is #XSM_ERROR_RANGE. */
 typedef struct xsm_label_tree_options {
     size_t size;         /**< sizeof(xsm_label_tree_options). */
-    uint32_t trees;      /**< Trees, of other seeds, whose probabilities are averaged: 1 to 64; 0 = 1. */
+    uint32_t trees;      /**< Trees with different seeds, whose probabilities are averaged: 1 to 64; 0 = 1. */
     uint32_t arity;      /**< Most children of a node whose children are not labels, 2 to 4096; 0 = 16. */
     uint32_t leaf;       /**< Most labels under a node whose children are labels, 2 to 4096; 0 = 100. */
     uint32_t rounds;     /**< Most iterations of a clustering, up to 10,000; 0 = 20. It ends when no label moves. */
@@ -58,11 +58,11 @@ typedef struct xsm_label_tree_options {
                               only zeros are. */
     int32_t balance;     /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
     int32_t link;        /**< #XSM_LABEL_TREE_AUTO, or another XSM_LABEL_TREE_* value. */
-    const char
-        *checkpoint; /**< File in which finished nodes are kept, replaced in one piece: at the start, every
-                          `checkpoint_every` seconds, after each tree and when the fit is cancelled; NULL = none. */
-    const char
-        *resume; /**< Checkpoint to go on from, of the same rows and options; NULL = none. It may be `checkpoint`. */
+    /** File to which finished nodes are saved, replaced in one piece: at the start, every `checkpoint_every` seconds,
+     *  after each tree and when the fit is cancelled; NULL = none. */
+    const char *checkpoint;
+    /** Checkpoint to continue, of the same rows and options; NULL = none. It may be `checkpoint`. */
+    const char *resume;
     double checkpoint_every; /**< Seconds from a checkpoint to the next, 0 or more; 0 = 300. */
 } xsm_label_tree_options;
 
@@ -83,7 +83,7 @@ typedef struct xsm_label_tree_result {
     uint32_t depth;            /**< Steps from the root to the lowest label, of the deepest tree. */
     int32_t link;              /**< What was chosen for #XSM_LABEL_TREE_AUTO, or the option. */
     uint32_t checkpoints;      /**< Checkpoints that were written. */
-    int32_t checkpoint;        /**< The status of the last one: the fit goes on when one cannot be written. */
+    int32_t checkpoint;        /**< Status of the last one: if it cannot be written, the fit goes on. */
 } xsm_label_tree_result;
 
 /** Starting value of an #xsm_label_tree_result. */
@@ -114,11 +114,12 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
- *  A **checkpoint** holds the finished trees and, of the tree in work, the nodes that are finished. A fit that goes on
- *  from it gives the same bits as one that was never stopped, on any number of threads; label vectors and the shape of
- *  the tree in work are computed again. Where the first checkpoint cannot be written, the fit ends at once; a later
- *  failure is in xsm_label_tree_result::checkpoint. Nodes that are being trained when the fit ends are lost, a quarter
- *  of `checkpoint_every` at most or one node. With `negatives` it takes 8 bytes more for each of them and each row.
+ *  A **checkpoint** has the finished trees and the finished nodes of the current tree. A fit that continues it gives
+ *  the same bits as one that was never stopped, on any number of threads; it computes label vectors and the shape of
+ *  the current tree again. If the first checkpoint cannot be written, the fit ends at once; a later failure is in
+ *  xsm_label_tree_result::checkpoint. A fit that ends loses the nodes that are being trained: at most the work of a
+ *  quarter of `checkpoint_every`, or of one node. With `negatives` a checkpoint has 8 bytes more for each of these and
+ *  each row.
  *
  *  **Memory**, besides dataset and model: the label vectors (8 bytes for each distinct pair of label and feature),
  *  and 8 bytes a feature for each thread. For the clustering, each thread has a copy of the vectors that it divides
@@ -136,8 +137,8 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for rows without features or without a known label; #XSM_ERROR_RANGE for an
  *          option; #XSM_ERROR_LIMIT for more than 2^32 - 2 rows or 2^31 - 1 classes; #XSM_ERROR_DIVERGED if a weight is
- *          not finite; of a checkpoint #XSM_ERROR_IO, #XSM_ERROR_FORMAT for one that is damaged or of something else,
- *          #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED.
+ *          not finite; for a checkpoint #XSM_ERROR_IO, #XSM_ERROR_FORMAT if it is damaged or no checkpoint of a label
+ *          tree, #XSM_ERROR_ARGUMENT for other options and #XSM_ERROR_DATA for other rows; #XSM_CANCELLED.
  *          O(passes (nnz + labels) log K), nnz the values of the rows times their labels. */
 XSM_API xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train,
                                       const xsm_label_tree_options *options, xsm_model **out,

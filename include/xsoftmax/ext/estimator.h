@@ -129,10 +129,9 @@ typedef struct xsm_score_block {
     const double *coordinates;   /**< For joint(), else NULL: [count][rank] coordinates of the examples' features in an
                                       orthonormal basis of their span. Inner products of these rows equal x_i.x_j up to
                                       1e-6 of the rows' lengths. */
-    uint64_t rank; /**< Dimension of the span: at most count; less for linearly dependent rows, among which
-                        counts a row that has less than 7e-4 of its length outside of the others' span. */
-    double decay;  /**< For joint(): 1/(1 + eta mu/N), the weight decay factor of the step for all
-                        weights. */
+    uint64_t rank; /**< Dimension of the span: at most count; less if rows are linearly dependent. A row counts as
+                        dependent if less than 7e-4 of its length is outside of the span of the others. */
+    double decay;  /**< For joint(): 1/(1 + eta mu/N), the weight decay factor of the step for all weights. */
     /** [count][width] with a sampler, otherwise NULL: logarithm of the expected number of times that the class is
      *  drawn; with replacement this number is m q(k|x). For a label it is set if plan() requested it or the label was
      *  drawn, else it is 0. The sum over entries of f_k draws / expected has mean sum_k f_k, over all classes or over

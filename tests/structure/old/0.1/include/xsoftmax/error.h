@@ -14,9 +14,9 @@
  *
  * A function that can fail returns an #xsm_status and takes an #xsm_error as its last argument. On failure its outputs
  * are unchanged (arrays of results may be filled in part), nothing is leaked, and the error says what is wrong, where,
- * and what would be accepted. A call that succeeds clears the error: xsm_error::status is always what the last function
- * returned that got it, so that a host may look at either. The library prints nothing, never ends the process, and
- * stores no error itself: there is no "last error", neither global nor per thread.
+ * and what would be accepted. A call that succeeds clears the error: xsm_error::status equals the status that the call
+ * returned, so a host may test either. The library prints nothing, never ends the process, and stores no error itself:
+ * there is no "last error", neither global nor per thread.
  *
  * The comment of a function lists the statuses that are specific to it. In addition, any function may return
  * #XSM_ERROR_ARGUMENT if a pointer is NULL that must not be; #XSM_ERROR_STRUCT_OLD or #XSM_ERROR_STRUCT_NEW if it reads

@@ -31,9 +31,9 @@
  * classification.
  *
  * Probabilities are those of the model's calibration (@ref calibrate). Calibrated for several labels, a row's log-loss
- * is the sum over all classes of -log p for its labels and -log(1 - p) for the others. In a label tree it is that over
- * the classes that the beam finds and the row's labels, also without a calibration where the link has a probability for
- * each class by itself (#XSM_LABEL_TREE_SIGMOID).
+ * is the sum over all classes of -log p for its labels and -log(1 - p) for the others. In a label tree the sum is over
+ * the classes that the beam finds and the row's labels; it is so without a calibration, too, if the link is
+ * #XSM_LABEL_TREE_SIGMOID.
  *
  * Every class is scored, in tiles (a label tree finds the best classes by a beam search, see
  * xsm_evaluate_options::beam); the memory needed does not grow with N*K. Rows whose labels do not occur in training

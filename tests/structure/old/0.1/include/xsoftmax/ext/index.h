@@ -101,7 +101,7 @@ struct xsm_index_ops {
     xsm_status (*update)(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err);
     /** Bytes of scratch memory that query() and next() need for this `top` or a smaller one; SIZE_MAX = more than can
-     * be addressed. NULL = 0. */
+     *  be addressed. NULL = 0. */
     size_t (*scratch)(const void *state, uint32_t top);
     /** Required. Searches: fills `classes`, `scores` and `lengths`. */
     xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err);
@@ -120,8 +120,8 @@ struct xsm_index_ops {
     xsm_status (*restore)(void *state, const xsm_index_source *source, const uint32_t *numbers, xsm_error *err);
     /** cursor() and next() list the rows of a query in falling order on demand, for estimators that stop when what
      *  remains can be neglected. A table has both or none; without them, such a search is refused. cursor() returns
-     *  the bytes of a query's cursor; SIZE_MAX = more than can be addressed. It is called after each change of the
-     *  index, which ends all cursors. */
+     *  the bytes of a query's cursor; SIZE_MAX = more than can be addressed. A change of the index ends all cursors;
+     *  cursor() is called again after it. */
     size_t (*cursor)(const void *state);
     /** As query() with the `threshold` -INFINITY and an order, but for each query the best `top` rows of those that
      *  were not listed since it began: each row once, and after every beginning the same. Fewer than `top` rows = none

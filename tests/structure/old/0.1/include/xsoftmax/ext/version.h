@@ -16,9 +16,10 @@
 extern "C" {
 #endif
 
-/** ABI number of ext/ in the library at run time, to compare with #XSM_EXT_ABI_VERSION: with another one the library
- *  refuses tables, and a program that was linked with functions of ext/ (but those of ext/bindings.h) is not started.
- *  So it is for programs that look functions up by their names. Any thread, O(1). */
+/** ABI number of ext/ in the library at run time, for programs that look up functions of ext/ by their names: they
+ *  compare it with #XSM_EXT_ABI_VERSION before they call any. (If the numbers differ, the library refuses tables, and
+ *  the linker does not start a program that was linked with functions of ext/ other than those of ext/bindings.h.) Any
+ *  thread, O(1). */
 XSM_API uint32_t xsm_ext_abi_version(void);
 
 #ifdef __cplusplus
