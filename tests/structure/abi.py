@@ -184,12 +184,17 @@ class Interface:
         return next(tier for tier, pattern in TIERS if re.search(pattern, self.functions[name][2]))
 
 
+def namespace(include):
+    """The inline namespace of xsoftmax.hpp, which its release names."""
+    return "v" + "_".join(re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", (include / "xsoftmax/version.h").read_text(),
+                                     flags=re.M))
+
+
 def cpp(include):
     """The namespace of xsoftmax.hpp, and a sum of its code without comments and blanks."""
     code = (include / "xsoftmax.hpp").read_text()
     code = re.sub(r'("(?:\\.|[^"\\\n])*")|/\*.*?\*/|//[^\n]*', lambda match: match.group(1) or " ", code, flags=re.S)
-    numbers = re.findall(r"^#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", (include / "xsoftmax/version.h").read_text(), flags=re.M)
-    return "v" + "_".join(numbers), hashlib.sha256(" ".join(re.findall(r"\w+|[^\w\s]", code)).encode()).hexdigest()
+    return namespace(include), hashlib.sha256(" ".join(re.findall(r"\w+|[^\w\s]", code)).encode()).hexdigest()
 
 
 def pins(include, first, compiler):

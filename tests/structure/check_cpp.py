@@ -11,9 +11,12 @@ releases  shared libraries that were compiled with the headers of different rele
 import os
 import pathlib
 import re
-import subprocess
+import shutil
 import sys
 import tempfile
+
+import abi
+from check_releases import run
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -24,15 +27,6 @@ WITHOUT = {
     "xsm_abi_version": "a number of the library's, without an object or an error",
     "xsm_status_name": "a text of the library's, without an object or an error",
 }
-
-
-def run(command, **keywords):
-    result = subprocess.run(list(map(str, command)), text=True, capture_output=True, **keywords)
-    if result.returncode != 0:
-        print("failed:", *command)
-        print((result.stdout + result.stderr)[-4000:])
-        sys.exit(1)
-    return result.stdout
 
 
 def tiers():
@@ -101,8 +95,7 @@ def check_calls(root, compiler):
 
 def later(include, target):
     """Copies headers as a release to come may have them: another number, and classes with other members."""
-    target.mkdir()
-    run(["cp", "-R", f"{include}/.", target])
+    shutil.copytree(include, target)
     version = target / "xsoftmax/version.h"
     text, count = re.subn(r"(#define XSM_VERSION_MINOR )\d+", r"\g<1>99", version.read_text())
     version.write_text(text)
@@ -118,7 +111,7 @@ def later(include, target):
 
 
 # What the page's pieces speak of.
-PIECE = """
+NAMES = """
 #include <cstdio>
 #include <memory>
 #include <vector>
@@ -126,28 +119,29 @@ PIECE = """
 struct pool {
     void run(xsoftmax::job job, std::size_t count);
 };
-void piece%d(pool &threads, const xsoftmax::dataset &train, const xsoftmax::dataset &test, xsoftmax::model &model,
-             std::pmr::memory_resource &resource, const xsoftmax::context &context)
+"""
+PIECE = """
+void piece_%d(pool &threads, const xsoftmax::dataset &train, const xsoftmax::dataset &test, xsoftmax::model &model,
+              std::pmr::memory_resource &resource, const xsoftmax::context &context)
 {
     (void)threads, (void)train, (void)test, (void)model, (void)resource, (void)context;
     {
-        %s
+%s
     }
 }
 """
 
 
 def check_guide(root, compiler):
+    """Compiles all pieces at once, as the header takes longest: programs as they are, before what other pieces speak of."""
     pieces = re.findall(r"^```cpp\n(.*?)^```", (root / "doc/guide/cpp.md").read_text(), flags=re.M | re.S)
-    for i, piece in enumerate(pieces):
-        run(compiler + ["-std=c++17", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-fsyntax-only", "-I", root / "include", "-x",
-                        "c++", "-"], input=piece if "int main(" in piece else PIECE % (i, piece))
+    programs = [piece for piece in pieces if "int main(" in piece]
+    others = [piece for piece in pieces if piece not in programs]
+    source = "".join(programs) + NAMES + "".join(PIECE % (i, piece) for i, piece in enumerate(others))
+    run(compiler + ["-std=c++17", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-fsyntax-only", "-I", root / "include",
+                    "-x", "c++", "-"], input=source)
     print(f"{len(pieces)} pieces of C++")
     return [] if len(pieces) >= 4 else ["the page has no C++"]
-
-
-def number(include):
-    return re.findall(r"#define XSM_VERSION_(?:MAJOR|MINOR) (\d+)", (include / "xsoftmax/version.h").read_text())
 
 
 def check_releases(root, library, compiler):
@@ -157,8 +151,8 @@ def check_releases(root, library, compiler):
         headers = {"later": (later(root / "include", work / "later"), []), "today": (root / "include", []),
                    "plain": (root / "include", ["-fno-exceptions"])}
         for release in sorted((HERE / "old").iterdir()):
-            # Today's release may be stored, too: its names are today's.
-            if number(release / "include") != number(root / "include"):
+            # Today's release may be stored, too, whose names are those of today's headers.
+            if abi.namespace(release / "include") != abi.namespace(root / "include"):
                 headers["old_" + release.name.replace(".", "_")] = (release / "include", [])
         link = ["-L", library.parent, "-lxsoftmax", "-Wl,-rpath," + str(library.parent)]
         symbols = {}

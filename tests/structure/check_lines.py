@@ -2,7 +2,8 @@
 """No line of the documents, of C or of Python is longer than 130 characters: check_lines.py SOURCE-ROOT
 
 Tables, code blocks and links that are longer by themselves may be, and so may numbers that a script made (tests/golden).
-And the lines of a comment in the public headers begin alike, which wrapping by hand or by clang-format may break.
+And the lines of a comment, or of a list's item, in the public headers begin alike, which wrapping by hand or by clang-format may
+break.
 """
 import pathlib
 import re
@@ -40,14 +41,23 @@ def long_lines(root):
 
 
 def crooked_lines(root):
-    """Lines of a header's comment of a function or struct that begin with ` * ` where others have ` *  `."""
+    """Lines of a header's comment of a function or struct that begin with ` * ` in place of ` *  `; and lines of a list's item
+    that begin left of its text."""
     for header in sorted((root / "include").rglob("*.h")):
         text = header.read_text(encoding="utf-8")
         for comment in re.finditer(r"/\*\*(?!<).*?\*/", text, flags=re.S):
             lines = comment.group().split("\n")[1:]
-            if any(re.match(r" *\*  \S", line) for line in lines) and "@defgroup" not in comment.group():
-                first = text.count("\n", 0, comment.start()) + 2
-                yield from ((header, first + i) for i, line in enumerate(lines) if re.match(r" *\* [^ */]", line))
+            first = text.count("\n", 0, comment.start()) + 2
+            deep = comment.group().startswith("/** ") and "@defgroup" not in comment.group()
+            item = 0  # where the text of the item begins that a line is in
+            for number, line in enumerate(lines, first):
+                at = re.match(r" *\** *", line).end()
+                if line.startswith("- ", at):
+                    item = at + 2
+                elif line[at:at + 1] in ("", "/", "@"):
+                    item = 0
+                if 0 < at < item and not line.startswith("- ", at) or deep and re.match(r" *\* [^ */]", line):
+                    yield header, number
 
 
 def main():
