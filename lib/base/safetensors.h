@@ -94,9 +94,9 @@ xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_
                                  xsmi_container_writer **out, xsm_error *err);
 /* The next bytes of the tensors' data. */
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
-/* Puts the file in place once all data are written, and releases `w` whatever the result. */
 /* Bytes of all tensors. */
 uint64_t xsmi_container_expected(const xsmi_container_writer *w);
+/* Puts the file in place once all data are written, and releases `w` whatever the result. */
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
 /* Leaves the file at the path unchanged and releases `w`; NULL is allowed. */
 void xsmi_container_abandon(xsmi_container_writer *w);

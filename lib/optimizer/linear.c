@@ -180,11 +180,10 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Polls are for the hook: a step is not left half taken. None where a batch has fewer features in all, one for each
- * range of classes and so many examples in products, and one for so many examples in other steps. */
-#define POLL_WORK 16384
-#define POLL_EXAMPLES 4096
-#define POLL_ROWS 64
+/* Polls are for the hook: a step is not left half taken. */
+#define POLL_WORK 16384    /* features of all examples, below which a product does not poll */
+#define POLL_EXAMPLES 4096 /* between two polls of a product, for each range of classes */
+#define POLL_ROWS 64       /* between two polls of another step: examples */
 
 size_t xsmi_linear_sums(const xsmi_step *s)
 {

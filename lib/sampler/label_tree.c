@@ -84,8 +84,8 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
                          "sampler 'label-tree': its nodes score features, and the rows have none; 'uniform' or "
                          "'frequency' is accepted");
     }
-    o.seed = (int64_t)(problem->seed & UINT64_C(0xfffffffffffff));
-    o.leaf = s->leaf;
+    o.seed = problem->seed & UINT64_C(0xfffffffffffff);
+    o.leaf = (uint32_t)s->leaf;
     XSMI_TRY(xsm_fit_label_tree(problem->context, problem->train, &o, &s->model, NULL, err));
     s->tree = s->model->trees->tree[0].tree;
     if (s->tree->widest > CHILDREN_MOST || s->tree->nodes > INT32_MAX / 2) {
@@ -104,9 +104,9 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     return xsm_sampler_bind(s->frequency, problem->train, err);
 }
 
-/* -- codes: the clusters, their nodes rising, 2^30 beyond the last, as bits; then the running sums -------------------
- */
+/* -- codes --------------------------------------------------------------------------------------------------------- */
 
+/* A code is the nodes of the clusters as bits, rising, this one beyond the last, and then the running sums. */
 #define NO_CLUSTER (UINT32_C(1) << 30)
 
 static uint32_t code_length(const void *state)
