@@ -215,7 +215,7 @@ void test_every_poll(test_body body, void *state, uint32_t threads, size_t least
     test_hook h;
     size_t runs = 0;
     test_hook_start(&h, threads);
-    for (size_t k = 1;; k += 1 + k / 2) {
+    for (size_t k = 1;; k *= 2) {
         xsm_error err = XSM_ERROR_INIT;
         test_hook_cancel(&h, k);
         xsm_status status = body(state, h.context, &err);

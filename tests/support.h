@@ -81,7 +81,7 @@ void test_hook_cancel(test_hook *h, size_t k);
 /* Releases the context and asserts that nothing is left. */
 void test_hook_end(test_hook *h);
 
-/* Runs body, cancelled at the 1st, the 2nd, ... and then at ever fewer polls, until it is not cancelled any more. A
+/* Runs body, cancelled at the 1st, the 2nd, the 4th, ... poll, until it is not cancelled any more. A
  * cancelled run must return XSM_CANCELLED and leave nothing behind. Asserts that body was cancelled at least `least`
  * times, and that among what the hook saw is each phase of `phases`, separated by commas; with several threads, of
  * which others may do all the work, this is not asserted. */
