@@ -40,13 +40,19 @@ def losses(kind, z, y):
         g[n, y] -= 1
         return loss.sum(), g
     if kind == "bouchard":
-        # alpha by bisection on sum sigma(z - alpha) = 1: below the smallest score plus log(K - 1) and above the largest
+        # alpha by Newton's method on sum sigma(z - alpha) = 1, by halves where that leaves the bracket: below the smallest
+        # score plus log(K - 1) and above the largest
         low, high = z.min(axis=1) - 1, z.max(axis=1) + np.log(z.shape[1]) + 1
-        for _ in range(80):
-            middle = (low + high) / 2
-            above = expit(z - middle[:, None]).sum(axis=1) > 1
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
         alpha = (low + high) / 2
+        for _ in range(80):
+            s = expit(z - alpha[:, None])
+            excess = s.sum(axis=1) - 1
+            low, high = np.where(excess > 0, alpha, low), np.where(excess > 0, high, alpha)
+            step = alpha + excess / (s * (1 - s)).sum(axis=1)
+            step = np.where((step > low) & (step < high), step, (low + high) / 2)
+            moved, alpha = np.abs(step - alpha).max(), step
+            if moved < 1e-13:
+                break
         g = expit(z - alpha[:, None])
         loss = alpha + np.logaddexp(0, z - alpha[:, None]).sum(axis=1) - z[n, y]
         g[n, y] -= 1
@@ -85,12 +91,11 @@ def read(path):
                 continue
             labels.append(int(head.split(",")[0]))
             rows.append({int(p.split(":")[0]): float(p.split(":")[1]) for p in pairs if p})
-    x = scipy.sparse.lil_matrix((len(rows), d))
-    for r, values in enumerate(rows):
-        length = np.sqrt(sum(v * v for v in values.values()))
-        for c, v in values.items():
-            x[r, c] = v / length
-    return x.tocsr(), np.unique(labels, return_inverse=True)[1]
+    starts = np.cumsum([0] + [len(values) for values in rows])
+    columns = np.concatenate([list(values) for values in rows])
+    lengths = np.sqrt([sum(v * v for v in values.values()) for values in rows])
+    numbers = np.concatenate([list(values.values()) for values in rows]) / np.repeat(lengths, np.diff(starts))
+    return scipy.sparse.csr_matrix((numbers, columns, starts), shape=(len(rows), d)), np.unique(labels, return_inverse=True)[1]
 
 
 def lines():
