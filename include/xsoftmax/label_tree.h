@@ -36,6 +36,9 @@ enum {
     XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel). */
 };
 
+/** Where bytes are read or written in place of a file, see ext/storage.h. */
+typedef struct xsm_storage xsm_storage;
+
 /** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
  *  each member's name; @ref guide_label_trees says what to choose. A number outside its range is #XSM_ERROR_RANGE. */
 typedef struct xsm_label_tree_options {
@@ -64,12 +67,17 @@ typedef struct xsm_label_tree_options {
     /** Checkpoint to continue, of the same rows and options; NULL = none. It may be `checkpoint`. */
     const char *resume;
     double checkpoint_every; /**< Seconds from a checkpoint to the next, 0 or more; 0 = 300. */
+    /** Storage for the checkpoints in place of the file `checkpoint`; NULL = none. */
+    const xsm_storage *checkpoint_storage;
+    /** Storage of the checkpoint to continue in place of the file `resume`; NULL = none. It may read a buffer that
+     *  `checkpoint_storage` writes. */
+    const xsm_storage *resume_storage;
 } xsm_label_tree_options;
 
 /** Starting value of an #xsm_label_tree_options: the defaults, with the seed 1. */
 #define XSM_LABEL_TREE_OPTIONS_INIT                                                                                    \
     {                                                                                                                  \
-        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0, NULL, NULL, 0              \
+        sizeof(xsm_label_tree_options), 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, XSM_DEFAULT, 0, 0, NULL, NULL, 0, NULL, NULL  \
     }
 
 /** What xsm_fit_label_tree() did. Start with #XSM_LABEL_TREE_RESULT_INIT. */

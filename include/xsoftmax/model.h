@@ -132,7 +132,8 @@ typedef struct xsm_embedding_options {
 typedef struct xsm_load_options {
     size_t size;         /**< sizeof(xsm_load_options). */
     int32_t skip_verify; /**< 1 = do not verify the checksum, so that loading reads no weights. */
-    int32_t reserved;    /**< Zero. */
+    int32_t copy;        /**< 1 = read everything into memory of the context, in place of mapping the file: then it may
+                              change, and no access to a weight waits for a disk. */
 } xsm_load_options;
 
 /** Starting value of an #xsm_load_options. */
@@ -392,8 +393,8 @@ XSM_API xsm_status xsm_model_score_range(const xsm_model *model, const xsm_batch
  *          feature); #XSM_ERROR_LIMIT for more than 16 MiB of metadata; #XSM_ERROR_UNSUPPORTED on a big-endian machine.
  *          On failure an existing file is unchanged. O(K D). */
 XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_error *err);
-/** Loads a saved model by mapping its file. The file must not be modified in place while the model exists. Replacing
- *  the file, as xsm_model_save() does, is allowed.
+/** Loads a saved model by mapping its file. The file must not be modified in place while the model exists, unless
+ *  xsm_load_options::copy is set. Replacing the file, as xsm_model_save() does, is allowed.
  *  @param context context, or NULL
  *  @param path    the file
  *  @param options settings, or NULL

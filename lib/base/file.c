@@ -29,8 +29,7 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
     }
     if (st.st_size == 0) {
         close(fd);
-        out->data = (const unsigned char *)""; /* a mapping cannot be empty */
-        out->size = 0;
+        *out = (xsmi_mapping){.data = (const unsigned char *)""}; /* a mapping cannot be empty */
         return XSM_OK;
     }
     if ((uint64_t)st.st_size > SIZE_MAX / 2) {
@@ -45,18 +44,30 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
     if (data == MAP_FAILED) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, xsmi_error_text(failure, text, sizeof text));
     }
-    out->data = data;
-    out->size = (size_t)st.st_size;
+    *out = (xsmi_mapping){.data = data, .size = (size_t)st.st_size};
     return XSM_OK;
+}
+
+unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out)
+{
+    unsigned char *memory = xsmi_allocate(ctx, size, 1);
+    if (memory) {
+        *out = (xsmi_mapping){memory, size, xsmi_context_retain(ctx)};
+    }
+    return memory;
 }
 
 void xsmi_unmap_file(xsmi_mapping *mapping)
 {
-    if (mapping->data && mapping->size > 0) {
-        munmap((void *)(uintptr_t)mapping->data, mapping->size);
+    xsm_context *owner = mapping->owner;
+    void *data = (void *)(uintptr_t)mapping->data;
+    if (owner) {
+        xsmi_release(owner, data, mapping->size, 1);
+    } else if (data && mapping->size > 0) {
+        munmap(data, mapping->size);
     }
-    mapping->data = NULL;
-    mapping->size = 0;
+    *mapping = (xsmi_mapping){.data = NULL};
+    xsm_context_free(owner);
 }
 
 struct xsmi_replace {

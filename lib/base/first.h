@@ -41,10 +41,10 @@
 #define XSMI_LAST_xsm_index_rows bias
 #define XSMI_LAST_xsm_index_search probed
 #define XSMI_LAST_xsm_index_source reserved
-#define XSMI_LAST_xsm_label_tree_options checkpoint_every
+#define XSMI_LAST_xsm_label_tree_options resume_storage
 #define XSMI_LAST_xsm_label_tree_result checkpoint
 #define XSMI_LAST_xsm_labels labels
-#define XSMI_LAST_xsm_load_options reserved
+#define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics calibration_error
 #define XSMI_LAST_xsm_model_info reserved
 #define XSMI_LAST_xsm_model_options layout
@@ -77,6 +77,7 @@
 #define XSMI_LAST_xsm_skipgram_options progress_user
 #define XSMI_LAST_xsm_state_tensor data
 #define XSMI_LAST_xsm_step examples
+#define XSMI_LAST_xsm_storage end
 #define XSMI_LAST_xsm_stream_options class_counts
 #define XSMI_LAST_xsm_text_options reserved
 #define XSMI_LAST_xsm_trainer_options progress_user

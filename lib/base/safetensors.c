@@ -7,9 +7,11 @@ static const struct {
     const char *name;
     size_t size;
 } dtypes[] = {
-    [XSMI_DTYPE_U8] = {"U8", 1},   [XSMI_DTYPE_U16] = {"U16", 2}, [XSMI_DTYPE_I32] = {"I32", 4},
-    [XSMI_DTYPE_U32] = {"U32", 4}, [XSMI_DTYPE_F32] = {"F32", 4}, [XSMI_DTYPE_I64] = {"I64", 8},
-    [XSMI_DTYPE_U64] = {"U64", 8}, [XSMI_DTYPE_F64] = {"F64", 8},
+    [XSMI_DTYPE_U8] = {"U8", 1},   [XSMI_DTYPE_U16] = {"U16", 2},         [XSMI_DTYPE_I32] = {"I32", 4},
+    [XSMI_DTYPE_U32] = {"U32", 4}, [XSMI_DTYPE_F32] = {"F32", 4},         [XSMI_DTYPE_I64] = {"I64", 8},
+    [XSMI_DTYPE_U64] = {"U64", 8}, [XSMI_DTYPE_F64] = {"F64", 8},         [XSMI_DTYPE_BOOL] = {"BOOL", 1},
+    [XSMI_DTYPE_I8] = {"I8", 1},   [XSMI_DTYPE_F8_E4M3] = {"F8_E4M3", 1}, [XSMI_DTYPE_F8_E5M2] = {"F8_E5M2", 1},
+    [XSMI_DTYPE_I16] = {"I16", 2}, [XSMI_DTYPE_F16] = {"F16", 2},         [XSMI_DTYPE_BF16] = {"BF16", 2},
 };
 
 size_t xsmi_dtype_size(xsmi_dtype dtype)

@@ -17,8 +17,9 @@
 
 #include "base/base.h"
 #include "base/file.h"
+#include "base/storage.h"
 
-/* The dtypes of the format that the library uses. */
+/* The dtypes of the format that the library uses, and those that only tensors of hosts have. */
 typedef enum xsmi_dtype {
     XSMI_DTYPE_U8,
     XSMI_DTYPE_U16,
@@ -27,11 +28,19 @@ typedef enum xsmi_dtype {
     XSMI_DTYPE_F32,
     XSMI_DTYPE_I64,
     XSMI_DTYPE_U64,
-    XSMI_DTYPE_F64
+    XSMI_DTYPE_F64,
+    XSMI_DTYPE_BOOL,
+    XSMI_DTYPE_I8,
+    XSMI_DTYPE_F8_E4M3,
+    XSMI_DTYPE_F8_E5M2,
+    XSMI_DTYPE_I16,
+    XSMI_DTYPE_F16,
+    XSMI_DTYPE_BF16
 } xsmi_dtype;
+#define XSMI_DTYPE_NAMES "BOOL, U8, I8, F8_E4M3, F8_E5M2, U16, I16, F16, BF16, U32, I32, F32, U64, I64 and F64"
 
 /* Most dimensions of a tensor. */
-#define XSMI_TENSOR_RANK 4
+#define XSMI_TENSOR_RANK 8
 
 typedef struct xsmi_tensor {
     const char *name;
@@ -58,12 +67,18 @@ typedef struct xsmi_entry {
 
 typedef struct xsmi_container xsmi_container;
 
-/* Maps a file and checks all of its structure, and its checksum if `verify`. Messages start with the path. */
+/* How a container is opened. */
+typedef struct xsmi_open_how {
+    bool believe; /* do not compare the checksum */
+    bool copy;    /* into memory of the context, in place of mapping a file or using a storage's bytes */
+} xsmi_open_how;
+
+/* Maps a file, takes a storage's bytes as they are, or reads a source to the container's end, and checks all of the
+ * structure, and the checksum. Messages start with the place's name. */
+xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,
+                                  xsm_error *err);
+/* The same for the file at a path, mapped. */
 xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err);
-/* The same for a file's bytes in memory (aligned to 8), which the caller keeps and which must outlive the container.
- * Only tests and fuzz targets call this: they try thousands of files, which would otherwise go through a disk. */
-xsm_status xsmi_container_parse(xsm_context *ctx, const xsmi_mapping *bytes, const char *name, bool verify,
-                                xsmi_container **out, xsm_error *err);
 /* Releases it, with its mapping; NULL is allowed. */
 void xsmi_container_close(xsmi_container *c);
 /* The tensor of that name, or NULL; valid until the container is closed. */
@@ -72,7 +87,8 @@ const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t inde
 /* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
-/* Transfers the mapping to the caller; the tensors' data then live as long as the mapping. */
+/* Transfers the mapping to the caller; the tensors' data then live as long as the mapping. It is empty where a
+ * storage's bytes are used in place. */
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c);
 
 /* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */
@@ -89,17 +105,26 @@ typedef struct xsmi_container_plan {
     size_t metadata_count;
 } xsmi_container_plan;
 
-/* Begins a file beside `path`. The tensors' data follow. */
+/* Begins a file beside a path, or a storage's next contents. The tensors' data follow. */
+xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, const xsmi_container_plan *plan,
+                                    xsmi_container_writer **out, xsm_error *err);
+/* The same at a path. */
 xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err);
 /* The next bytes of the tensors' data. */
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
-/* Bytes of all tensors. */
+/* Bytes that the calls of xsmi_container_write() have in all: those of the tensors, twice for a storage that cannot go
+ * back. */
 uint64_t xsmi_container_expected(const xsmi_container_writer *w);
+/* Ends a pass over all data. *again: the same is to be written once more, as the checksum stands before it. */
+xsm_status xsmi_container_end_pass(xsmi_container_writer *w, bool *again, xsm_error *err);
 /* Puts the file in place once all data are written, and releases `w` whatever the result. */
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
-/* Leaves the file at the path unchanged and releases `w`; NULL is allowed. */
+/* Leaves what is at the place unchanged and releases `w`; NULL is allowed. */
 void xsmi_container_abandon(xsmi_container_writer *w);
+/* All of this for what `put` writes: as many passes as are needed, and the end, which releases `w`. */
+typedef xsm_status (*xsmi_container_put)(const void *contents, xsmi_container_writer *w, xsm_error *err);
+xsm_status xsmi_container_fill(xsmi_container_writer *w, xsmi_container_put put, const void *contents, xsm_error *err);
 
 /* -- both (safetensors.c) ------------------------------------------------------------------------------------------ */
 

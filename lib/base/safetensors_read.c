@@ -25,8 +25,9 @@ struct xsmi_container {
     size_t metadata_count, metadata_capacity;
 };
 
-/* Bytes in front of the header. */
+/* Bytes in front of the header, and of the shortest file. */
 #define LENGTH_BYTES 8
+#define FIRST_BYTES ((size_t)LENGTH_BYTES + 2)
 
 #define FAIL(c, err, ...) FAIL_AS(c, err, XSM_ERROR_FORMAT, __VA_ARGS__)
 #define FAIL_AS(c, err, status, format, ...) xsmi_fail(err, status, "%s: " format, (c)->path, __VA_ARGS__)
@@ -40,30 +41,35 @@ static size_t read_length(const unsigned char *bytes)
     return length > SIZE_MAX ? SIZE_MAX : (size_t)length;
 }
 
-static xsm_status parse_header(xsmi_container *c, size_t *length, xsm_error *err)
+/* The length of the header, from the first bytes of `size`; of a source SIZE_MAX, as it has an unknown number. */
+static xsm_status check_length(const xsmi_container *c, size_t size, size_t *length, xsm_error *err)
 {
-    if (c->size < LENGTH_BYTES + 2) {
-        return FAIL(c, err, "%zu bytes are too few for a safetensors file", c->size);
+    if (size < FIRST_BYTES) {
+        return FAIL(c, err, "%zu bytes are too few for a safetensors file", size);
     }
-    const char *text = (const char *)c->bytes + LENGTH_BYTES;
     *length = read_length(c->bytes);
-    if (*length == 0 || text[0] != '{') {
+    if (*length == 0 || c->bytes[LENGTH_BYTES] != '{') {
         return FAIL(c, err, "is no model file (safetensors): its header does not begin with '%c'", '{');
     }
-    if (*length > c->size - LENGTH_BYTES) {
+    if (*length > size - LENGTH_BYTES) {
         return FAIL(c, err,
                     "not a safetensors file, or cut short: its header would take %zu bytes, the whole file has %zu",
-                    *length, c->size);
+                    *length, size);
     }
     if (*length > XSMI_HEADER_MAX) {
         return FAIL_AS(c, err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read", *length,
                        XSMI_HEADER_MAX);
     }
+    return XSM_OK;
+}
+
+static xsm_status parse_header(xsmi_container *c, size_t length, xsm_error *err)
+{
     json_error_t reason;
-    c->header = json_loadb(text, *length, JSON_REJECT_DUPLICATES, &reason);
+    c->header = json_loadb((const char *)c->bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &reason);
     if (!c->header) {
         if (json_error_code(&reason) == json_error_out_of_memory) {
-            return xsmi_fail_memory(err, *length, "a file's header");
+            return xsmi_fail_memory(err, length, "a file's header");
         }
         return FAIL(c, err, "the header is not the JSON that is needed: %s (byte %d)", reason.text, reason.position);
     }
@@ -141,7 +147,7 @@ static xsm_status read_tensor(xsmi_container *c, const char *name, const json_t 
         return FAIL(c, err, "tensor '%s' needs dtype, shape and data_offsets, and nothing else", name);
     }
     if (!xsmi_dtype_parse(json_string_value(dtype), &t.dtype)) {
-        return FAIL(c, err, "tensor '%s' has the dtype '%s'; U8, I32, U32, F32, I64, U64 and F64 are read", name,
+        return FAIL(c, err, "tensor '%s' has the dtype '%s'; " XSMI_DTYPE_NAMES " are read", name,
                     json_string_value(dtype));
     }
     if (json_array_size(shape) > XSMI_TENSOR_RANK) {
@@ -267,17 +273,134 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
 static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
 {
     size_t length = 0;
-    XSMI_TRY(parse_header(c, &length, err));
+    XSMI_TRY(check_length(c, c->size, &length, err));
+    if (!c->header) {
+        XSMI_TRY(parse_header(c, length, err));
+    }
     XSMI_TRY(read_metadata(c, err));
     XSMI_TRY(check_version(c, err));
     XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
     return check_checksum(c, length, verify, err);
 }
 
-static xsm_status new_container(xsm_context *ctx, const char *path, xsmi_container **out, xsm_error *err)
+/* -- where the bytes are ------------------------------------------------------------------------------------------- */
+
+/* The data's bytes as the header has them; whether they are right is found out later. */
+static uint64_t data_bytes(const xsmi_container *c)
+{
+    uint64_t most = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(c->header, key, value)
+    {
+        uint64_t end;
+        if (read_number(json_array_get(json_object_get(value, "data_offsets"), 1), &end)) {
+            most = XSMI_MAX(most, end);
+        }
+    }
+    return most;
+}
+
+/* Memory of `size` bytes, of which the first are those that the container has, in its place. */
+static xsm_status extend(xsmi_container *c, uint64_t size, xsm_error *err)
+{
+    xsmi_mapping wider;
+    unsigned char *memory = size <= SIZE_MAX / 2 ? xsmi_map_memory(c->context, (size_t)size, &wider) : NULL;
+    if (!memory) {
+        return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %llu bytes are needed", (unsigned long long)size);
+    }
+    if (c->size > 0) {
+        memcpy(memory, c->bytes, c->size);
+    }
+    xsmi_unmap_file(&c->mapping);
+    c->mapping = wider;
+    c->bytes = memory;
+    return XSM_OK;
+}
+
+/* Reads the source until the container has `size` bytes, in memory that has room for them. */
+static xsm_status read_up_to(xsmi_container *c, const xsmi_place *place, size_t size, xsm_error *err)
+{
+    size_t got = 0;
+    if (size > c->size) {
+        unsigned char *to = (unsigned char *)(uintptr_t)c->mapping.data + c->size;
+        XSMI_TRY(xsmi_place_read(c->context, place, to, size - c->size, &got, err));
+        c->size += got;
+    }
+    return XSM_OK;
+}
+
+/* Bytes for which memory is taken before any has come. */
+#define BELIEVED ((uint64_t)64 << 20)
+
+/* The header says how long it is, and then how many bytes follow; none is read beyond them. Memory is four times what
+ * has come at most, as a damaged header may say anything. */
+static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_error *err)
+{
+    size_t length = 0;
+    XSMI_TRY(extend(c, FIRST_BYTES, err));
+    XSMI_TRY(read_up_to(c, place, FIRST_BYTES, err));
+    XSMI_TRY(check_length(c, c->size < FIRST_BYTES ? c->size : SIZE_MAX, &length, err));
+    const size_t start = LENGTH_BYTES + length;
+    XSMI_TRY(extend(c, XSMI_MAX(start, FIRST_BYTES), err));
+    XSMI_TRY(read_up_to(c, place, start, err));
+    XSMI_TRY(check_length(c, c->size, &length, err));
+    XSMI_TRY(parse_header(c, length, err));
+    const uint64_t all = start + data_bytes(c); /* below 2^63 + 2^24 */
+    while (c->size < all) {
+        const uint64_t room = XSMI_MAX(4 * (uint64_t)c->size, BELIEVED);
+        const uint64_t wanted = XSMI_MIN(all, room);
+        XSMI_TRY(extend(c, wanted, err));
+        XSMI_TRY(read_up_to(c, place, (size_t)wanted, err));
+        if (c->size < wanted) {
+            return FAIL(c, err, "ends after %zu of %llu bytes; is it cut short?", c->size, (unsigned long long)all);
+        }
+    }
+    return XSM_OK;
+}
+
+/* The container's bytes as memory of its own. */
+static xsm_status copy_bytes(xsmi_container *c, xsm_error *err)
+{
+    xsmi_mapping memory;
+    unsigned char *to = xsmi_map_memory(c->context, c->size, &memory);
+    if (!to) {
+        return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %zu bytes are needed", c->size);
+    }
+    xsm_status status = XSM_OK;
+    for (size_t at = 0; at < c->size && status == XSM_OK; at += PIECE) {
+        const size_t left = c->size - at;
+        memcpy(to + at, c->bytes + at, XSMI_MIN(left, PIECE));
+        status = xsmi_go_on(c->context, err);
+    }
+    xsmi_unmap_file(&c->mapping);
+    c->mapping = memory;
+    c->bytes = to;
+    return status;
+}
+
+static xsm_status find_bytes(xsmi_container *c, const xsmi_place *place, bool copy, xsm_error *err)
+{
+    if (place->storage && !place->storage->bytes) {
+        return read_source(c, place, err);
+    }
+    if (place->storage) {
+        c->bytes = place->storage->bytes;
+        c->size = (size_t)place->storage->byte_count;
+    } else {
+        XSMI_TRY(xsmi_map_file(place->name, &c->mapping, err));
+        c->bytes = c->mapping.data;
+        c->size = c->mapping.size;
+    }
+    return copy ? copy_bytes(c, err) : XSM_OK;
+}
+
+xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,
+                                  xsm_error *err)
 {
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not", path);
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not",
+                     place->name);
 #endif
     xsmi_container *c = xsmi_allocate(ctx, 1, sizeof *c);
     if (!c) {
@@ -285,14 +408,9 @@ static xsm_status new_container(xsm_context *ctx, const char *path, xsmi_contain
     }
     memset(c, 0, sizeof *c);
     c->context = xsmi_context_retain(ctx);
-    c->path = path;
-    *out = c;
-    return XSM_OK;
-}
-
-static xsm_status finish_container(xsmi_container *c, bool verify, xsmi_container **out, xsm_error *err)
-{
-    xsm_status status = read_all(c, verify, err);
+    c->path = place->name;
+    xsm_status status = find_bytes(c, place, how.copy, err);
+    status = status == XSM_OK ? read_all(c, !how.believe, err) : status;
     if (status != XSM_OK) {
         xsmi_container_close(c);
         return status;
@@ -304,26 +422,8 @@ static xsm_status finish_container(xsmi_container *c, bool verify, xsmi_containe
 
 xsm_status xsmi_container_open(xsm_context *ctx, const char *path, bool verify, xsmi_container **out, xsm_error *err)
 {
-    xsmi_container *c = NULL;
-    XSMI_TRY(new_container(ctx, path, &c, err));
-    xsm_status status = xsmi_map_file(path, &c->mapping, err);
-    if (status != XSM_OK) {
-        xsmi_container_close(c);
-        return status;
-    }
-    c->bytes = c->mapping.data;
-    c->size = c->mapping.size;
-    return finish_container(c, verify, out, err);
-}
-
-xsm_status xsmi_container_parse(xsm_context *ctx, const xsmi_mapping *bytes, const char *name, bool verify,
-                                xsmi_container **out, xsm_error *err)
-{
-    xsmi_container *c = NULL;
-    XSMI_TRY(new_container(ctx, name, &c, err));
-    c->bytes = bytes->data;
-    c->size = bytes->size;
-    return finish_container(c, verify, out, err);
+    const xsmi_place place = {.name = path};
+    return xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = !verify}, out, err);
 }
 
 void xsmi_container_close(xsmi_container *c)
@@ -372,6 +472,6 @@ const char *xsmi_container_metadata(const xsmi_container *c, const char *key)
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c)
 {
     xsmi_mapping mapping = c->mapping;
-    c->mapping = (xsmi_mapping){NULL, 0};
+    c->mapping = (xsmi_mapping){.data = NULL};
     return mapping;
 }

@@ -1,6 +1,7 @@
 /*
  * Writing the container: first the header, then the data in order, hashed on the way; the checksum's digits are written
- * last. The same contents give the same bytes: keys are sorted and numbers are integers.
+ * last. Where nothing can be rewritten, a first pass over the data finds the checksum, and a second one writes. The
+ * same contents give the same bytes: keys are sorted and numbers are integers.
  */
 #include "base/activity.h"
 #include "base/order.h"
@@ -13,9 +14,13 @@
 struct xsmi_container_writer {
     XXH3_state_t hash; /* first, as it needs an alignment of 64 */
     xsm_context *context;
-    xsmi_replace *file;
+    const char *name;
+    xsmi_sink sink;
+    char *header; /* with its length before it */
+    size_t header_size;
     size_t checksum_at;
     size_t expected, written;
+    bool rehearsal; /* nothing is written in this pass */
 };
 
 static xsm_status fail_json(xsm_error *err)
@@ -103,16 +108,17 @@ static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_
     for (size_t at = 0; at < size;) {
         const size_t piece = XSMI_MIN(size - at, PIECE);
         XXH3_64bits_update(&w->hash, (const char *)data + at, piece);
-        XSMI_TRY(xsmi_replace_write(w->file, (const char *)data + at, piece, err));
+        XSMI_TRY(w->rehearsal ? xsmi_go_on(w->context, err)
+                              : w->sink.ops->write(w->sink.state, (const char *)data + at, piece, err));
         xsmi_advance(w->context, piece);
         at += piece;
     }
     return XSM_OK;
 }
 
-/* Writes length and header, padded so that the data begin at a multiple of 8, and the byte `before` bytes later at a
+/* Makes length and header, padded so that the data begin at a multiple of 8, and the byte `before` bytes later at a
  * multiple of XSMI_ALIGNMENT. */
-static xsm_status write_header(xsmi_container_writer *w, const json_t *header, size_t before, xsm_error *err)
+static xsm_status make_header(xsmi_container_writer *w, const json_t *header, size_t before, xsm_error *err)
 {
     const size_t flags = JSON_COMPACT | JSON_SORT_KEYS;
     const size_t prefix = 8;
@@ -133,28 +139,51 @@ static xsm_status write_header(xsmi_container_writer *w, const json_t *header, s
     if (!text) {
         return xsmi_fail_memory(err, prefix + length, "a file's header");
     }
+    w->header = text;
+    w->header_size = prefix + length;
     memset(text, ' ', prefix + length);
     for (size_t i = 0; i < prefix; i++) {
         text[i] = (char)(unsigned char)((uint64_t)length >> (8 * i));
     }
-    xsm_status status = XSM_OK;
     if (json_dumpb(header, text + prefix, used, flags) != used) {
-        status = fail_json(err);
-    } else if (!xsmi_checksum_offset(text + prefix, length, &w->checksum_at)) {
-        status = xsmi_fail(err, XSM_ERROR_INTERNAL, "a header without its checksum");
-    } else {
-        w->checksum_at += prefix;
-        status = write_hashed(w, text, prefix + length, err);
+        return fail_json(err);
     }
-    xsmi_release(w->context, text, prefix + length, 1);
-    return status;
+    if (!xsmi_checksum_offset(text + prefix, length, &w->checksum_at)) {
+        return xsmi_fail(err, XSM_ERROR_INTERNAL, "a header without its checksum");
+    }
+    w->checksum_at += prefix;
+    return XSM_OK;
 }
 
-xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
-                                 xsmi_container_writer **out, xsm_error *err)
+static void release(xsmi_container_writer *w)
+{
+    xsm_context *ctx = w->context;
+    xsmi_release(ctx, w->header, w->header_size, 1);
+    xsmi_release(ctx, w, 1, sizeof *w);
+    xsm_context_free(ctx);
+}
+
+static xsm_status begin(xsmi_container_writer *w, const xsmi_place *place, const xsmi_container_plan *plan,
+                        xsm_error *err)
+{
+    size_t before = 0;
+    json_t *header = json_object();
+    xsm_status status = header && put_metadata(header, plan->metadata, plan->metadata_count) ? XSM_OK : fail_json(err);
+    status = status == XSM_OK ? put_tensors(header, plan, &w->expected, &before, err) : status;
+    status = status == XSM_OK ? make_header(w, header, before, err) : status;
+    json_decref(header);
+    XSMI_TRY(status);
+    XSMI_TRY(xsmi_sink_open(w->context, place, w->header_size + w->expected, &w->sink, err));
+    w->rehearsal = w->sink.forward;
+    return write_hashed(w, w->header, w->header_size, err);
+}
+
+xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, const xsmi_container_plan *plan,
+                                    xsmi_container_writer **out, xsm_error *err)
 {
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not", path);
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: safetensors files are little-endian, this machine is not",
+                     place->name);
 #endif
     xsmi_container_writer *w = xsmi_allocate(ctx, 1, sizeof *w);
     if (!w) {
@@ -162,20 +191,9 @@ xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_
     }
     memset(w, 0, sizeof *w);
     w->context = xsmi_context_retain(ctx);
+    w->name = place->name;
     XXH3_64bits_reset(&w->hash);
-    size_t before = 0;
-    json_t *header = json_object();
-    xsm_status status = header && put_metadata(header, plan->metadata, plan->metadata_count) ? XSM_OK : fail_json(err);
-    if (status == XSM_OK) {
-        status = put_tensors(header, plan, &w->expected, &before, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_replace_open(ctx, path, &w->file, err);
-    }
-    if (status == XSM_OK) {
-        status = write_header(w, header, before, err);
-    }
-    json_decref(header);
+    const xsm_status status = begin(w, place, plan, err);
     if (status != XSM_OK) {
         xsmi_container_abandon(w);
         return status;
@@ -184,48 +202,97 @@ xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_
     return XSM_OK;
 }
 
+xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
+                                 xsmi_container_writer **out, xsm_error *err)
+{
+    const xsmi_place place = {.name = path};
+    return xsmi_container_create_at(ctx, &place, plan, out, err);
+}
+
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
 {
     w->written += size;
     return write_hashed(w, data, size, err);
 }
 
-static void release(xsmi_container_writer *w)
+static xsm_status check_written(const xsmi_container_writer *w, xsm_error *err)
 {
-    xsm_context *ctx = w->context;
-    xsmi_release(ctx, w, 1, sizeof *w);
-    xsm_context_free(ctx);
+    return w->written == w->expected
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_INTERNAL, "%zu bytes were written of %zu", w->written, w->expected);
+}
+
+xsm_status xsmi_container_end_pass(xsmi_container_writer *w, bool *again, xsm_error *err)
+{
+    *again = w->rehearsal;
+    if (!w->rehearsal) {
+        return XSM_OK;
+    }
+    XSMI_TRY(check_written(w, err));
+    /* The hash is that of a header of zeros, so the digits are written after it was taken. */
+    char *digits = w->header + w->checksum_at, zeros[XSMI_CHECKSUM_DIGITS];
+    memcpy(zeros, digits, sizeof zeros);
+    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
+    XXH3_64bits_reset(&w->hash);
+    XXH3_64bits_update(&w->hash, w->header, w->checksum_at);
+    XXH3_64bits_update(&w->hash, zeros, sizeof zeros);
+    XXH3_64bits_update(&w->hash, digits + sizeof zeros, w->header_size - w->checksum_at - sizeof zeros);
+    w->rehearsal = false;
+    w->written = 0;
+    return w->sink.ops->write(w->sink.state, w->header, w->header_size, err);
+}
+
+static xsm_status finish(xsmi_container_writer *w, xsm_error *err)
+{
+    XSMI_TRY(check_written(w, err));
+    char digits[XSMI_CHECKSUM_DIGITS];
+    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
+    if (!w->sink.forward) {
+        return w->sink.ops->rewrite(w->sink.state, w->checksum_at, digits, sizeof digits, err);
+    }
+    return memcmp(digits, w->header + w->checksum_at, sizeof digits) == 0
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_STATE, "%s: what is saved has changed meanwhile", w->name);
 }
 
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err)
 {
-    if (w->written != w->expected) {
-        xsm_status status =
-            xsmi_fail(err, XSM_ERROR_INTERNAL, "%zu bytes were written of %zu", w->written, w->expected);
-        xsmi_container_abandon(w);
-        return status;
-    }
-    char digits[XSMI_CHECKSUM_DIGITS];
-    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
-    xsm_status status = xsmi_replace_rewrite(w->file, w->checksum_at, digits, sizeof digits, err);
+    const xsm_status status = finish(w, err);
     if (status != XSM_OK) {
         xsmi_container_abandon(w);
         return status;
     }
-    xsmi_replace *file = w->file;
+    const xsmi_sink sink = w->sink;
     release(w);
-    return xsmi_replace_commit(file, err);
+    return sink.ops->commit(sink.state, err);
+}
+
+xsm_status xsmi_container_fill(xsmi_container_writer *w, xsmi_container_put put, const void *contents, xsm_error *err)
+{
+    bool again = false;
+    xsm_status status;
+    do {
+        status = put(contents, w, err);
+        status = status == XSM_OK ? xsmi_container_end_pass(w, &again, err) : status;
+    } while (status == XSM_OK && again);
+    if (status == XSM_OK) {
+        return xsmi_container_commit(w, err);
+    }
+    xsmi_container_abandon(w);
+    return status;
 }
 
 uint64_t xsmi_container_expected(const xsmi_container_writer *w)
 {
-    return w->expected;
+    return w->sink.forward ? 2 * (uint64_t)w->expected : w->expected;
 }
 
 void xsmi_container_abandon(xsmi_container_writer *w)
 {
     if (w) {
-        xsmi_replace_abandon(w->file);
+        if (w->sink.ops) {
+            w->sink.ops->abandon(w->sink.state);
+        }
         release(w);
     }
 }

@@ -14,7 +14,7 @@
 
 void xsmi_mapping_forget(const xsmi_mapping *mapping)
 {
-    if (mapping->size > 0) {
+    if (mapping->size > 0 && !mapping->owner) { /* what is in memory alone must stay */
         xsmi_advise_forget(mapping->data, mapping->size);
     }
 }
@@ -78,7 +78,7 @@ xsm_status xsmi_spool_grow(xsmi_spool *s, const char *folder, size_t bytes, xsm_
 
 xsmi_mapping xsmi_spool_move(xsmi_spool *s)
 {
-    xsmi_mapping mapping = {s->data, s->bytes};
+    xsmi_mapping mapping = {.data = s->data, .size = s->bytes};
     if (s->file > 0) {
         close(s->file - 1); /* the mapping keeps the file */
     }

@@ -20,6 +20,7 @@
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/tune.h>
 

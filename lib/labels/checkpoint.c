@@ -24,6 +24,8 @@ void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c)
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
 typedef struct contents {
+    xsmi_tensor *list; /* [count] all of the file's, in its order */
+    size_t count;
     uint64_t place[PLACES];
     const xsmi_fit_place *now;
     xsmi_tensor tensors[TENSORS]; /* without a name: not there; without data: in pieces, a level after the other */
@@ -107,25 +109,28 @@ static size_t list_tensors(const contents *c, xsmi_tensor *out)
     return count;
 }
 
-static xsm_status write_file(const xsmi_fit_checkpoint *c, const contents *all, xsm_error *err)
+static xsm_status write_contents(const void *state, xsmi_container_writer *w, xsm_error *err)
+{
+    const contents *all = state;
+    for (size_t i = 0; i < all->count; i++) {
+        XSMI_TRY(write_tensor(all, &all->list[i], w, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_file(const xsmi_fit_checkpoint *c, contents *all, xsm_error *err)
 {
     const size_t capacity = TENSORS + all->trees.count;
-    xsmi_tensor *tensors = xsmi_allocate(c->context, capacity, sizeof *tensors);
-    if (!tensors) {
-        return xsmi_fail_memory(err, capacity * sizeof *tensors, "a list of tensors");
+    all->list = xsmi_allocate(c->context, capacity, sizeof *all->list);
+    if (!all->list) {
+        return xsmi_fail_memory(err, capacity * sizeof *all->list, "a list of tensors");
     }
-    const size_t count = list_tensors(all, tensors);
-    const xsmi_container_plan plan = {tensors, count, 0, c->settings.entries, c->settings.count};
+    all->count = list_tensors(all, all->list);
+    const xsmi_container_plan plan = {all->list, all->count, 0, c->settings.entries, c->settings.count};
     xsmi_container_writer *w = NULL;
-    xsm_status status = xsmi_container_create(c->context, c->path, &plan, &w, err);
-    for (size_t i = 0; i < count && status == XSM_OK; i++) {
-        status = write_tensor(all, &tensors[i], w, err);
-    }
-    xsmi_release(c->context, tensors, capacity, sizeof *tensors);
-    if (status == XSM_OK) {
-        return xsmi_container_commit(w, err);
-    }
-    xsmi_container_abandon(w);
+    xsm_status status = xsmi_container_create_at(c->context, c->place, &plan, &w, err);
+    status = status == XSM_OK ? xsmi_container_fill(w, write_contents, all, err) : status;
+    xsmi_release(c->context, all->list, capacity, sizeof *all->list);
     return status;
 }
 
@@ -211,19 +216,20 @@ static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uin
     return status;
 }
 
-xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const char *path, uint32_t features, uint32_t classes,
-                                      uint32_t most, xsmi_label_tree *trees, uint32_t *count, xsm_error *err)
+xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *place, uint32_t features,
+                                      uint32_t classes, uint32_t most, xsmi_label_tree *trees, uint32_t *count,
+                                      xsm_error *err)
 {
     *count = 0;
-    c->resume = path;
-    XSMI_TRY(xsmi_container_open(c->context, path, true, &c->file, err));
-    XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, path, err));
+    c->resume = place->name;
+    XSMI_TRY(xsmi_container_open_at(c->context, place, (xsmi_open_how){.believe = false}, &c->file, err));
+    XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->resume, err));
     const xsmi_tensor *t = find(c, PLACE, PLACES, 1);
-    const uint64_t *place = t ? (const uint64_t *)(const void *)t->data : NULL;
-    if (!t || place[DONE] > most || place[BEGUN] > 1 || place[DONE] + place[BEGUN] > most) {
+    const uint64_t *at = t ? (const uint64_t *)(const void *)t->data : NULL;
+    if (!t || at[DONE] > most || at[BEGUN] > 1 || at[DONE] + at[BEGUN] > most) {
         return xsmi_fit_checkpoint_fail(c, names[PLACE], err);
     }
-    for (uint32_t i = 0; i < place[DONE]; i++) {
+    for (uint32_t i = 0; i < at[DONE]; i++) {
         *count = i + 1;
         XSMI_TRY(read_tree(c, features, classes, i, &trees[i], err));
     }

@@ -26,16 +26,16 @@
 
 typedef struct xsmi_fit_checkpoint {
     xsm_context *context;
-    const char *path; /* NULL: none is written */
-    double every;     /* seconds from one to the next */
-    double saved;     /* when */
+    const xsmi_place *place; /* NULL: none is written */
+    double every;            /* seconds from one to the next */
+    double saved;            /* when */
     uint32_t written;
     xsm_status status; /* of the last one */
     xsmi_settings settings;
     const xsmi_label_tree *trees; /* that are finished */
     uint32_t count;
     /* What is resumed, until the tree in work is restored: */
-    const char *resume;
+    const char *resume;   /* in messages */
     xsmi_container *file; /* NULL: nothing */
 } xsmi_fit_checkpoint;
 
@@ -55,13 +55,14 @@ void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c);
 xsm_status xsmi_fit_checkpoint_save(xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err);
 static inline bool xsmi_fit_checkpoint_is_due(const xsmi_fit_checkpoint *c)
 {
-    return c->path && xsmi_seconds() - c->saved >= c->every;
+    return c->place && xsmi_seconds() - c->saved >= c->every;
 }
 
-/* Opens the file to resume, after a comparison with the settings, and reads the finished trees, at most `most`, over
+/* Opens what to resume, after a comparison with the settings, and reads the finished trees, at most `most`, over
  * data of so many features and classes. The caller releases trees[0] .. trees[*count-1], also on failure. */
-xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const char *path, uint32_t features, uint32_t classes,
-                                      uint32_t most, xsmi_label_tree *trees, uint32_t *count, xsm_error *err);
+xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *place, uint32_t features,
+                                      uint32_t classes, uint32_t most, xsmi_label_tree *trees, uint32_t *count,
+                                      xsm_error *err);
 /* Restores the tree in work, and closes the file; `now` has an empty builder and its levels, and gets the rest. Where
  * no tree was begun, or nothing is resumed, it stays as it is. */
 xsm_status xsmi_fit_checkpoint_restore(xsmi_fit_checkpoint *c, xsmi_fit_place *now, xsm_error *err);

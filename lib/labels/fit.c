@@ -2,6 +2,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
+#include "base/storage.h"
 #include "labels/grow.h"
 #include "model/model.h"
 
@@ -20,7 +21,8 @@ typedef struct tree_settings {
     double cost, epsilon, threshold;
     int32_t balance, link;
     /* No options of the table: */
-    const char *checkpoint, *resume;
+    xsm_storage storages[2];       /* copies of the host's, for the places below */
+    xsmi_place checkpoint, resume; /* without a name: none */
     double checkpoint_every;
 } tree_settings;
 
@@ -121,8 +123,22 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
         return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
                          known.checkpoint_every, CHECKPOINT_SECONDS);
     }
-    s->checkpoint = known.checkpoint;
-    s->resume = known.resume;
+    s->checkpoint = (xsmi_place){.name = known.checkpoint};
+    s->resume = (xsmi_place){.name = known.resume};
+    if ((known.checkpoint && known.checkpoint_storage) || (known.resume && known.resume_storage)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_label_tree_options: %s are both set; one of them is accepted at most",
+                         known.checkpoint && known.checkpoint_storage ? "checkpoint and checkpoint_storage"
+                                                                      : "resume and resume_storage");
+    }
+    if (known.checkpoint_storage) {
+        XSMI_TRY(xsmi_place_to_write(known.checkpoint_storage, &s->storages[0],
+                                     "xsm_label_tree_options.checkpoint_storage", &s->checkpoint, err));
+    }
+    if (known.resume_storage) {
+        XSMI_TRY(xsmi_place_to_read(known.resume_storage, &s->storages[1], "xsm_label_tree_options.resume_storage",
+                                    &s->resume, err));
+    }
     s->checkpoint_every = known.checkpoint_every > 0 ? known.checkpoint_every : CHECKPOINT_SECONDS;
     return XSM_OK;
 }
@@ -272,15 +288,15 @@ static xsm_status gather_settings(const xsm_dataset *train, const tree_settings 
 static xsm_status prepare_checkpoint(const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
                                      xsmi_fit_checkpoint *c, xsm_error *err)
 {
-    if (!o->checkpoint && !o->resume) {
+    if (!o->checkpoint.name && !o->resume.name) {
         return XSM_OK;
     }
     XSMI_TRY(gather_settings(train, o, &c->settings, err));
-    if (o->resume) {
-        XSMI_TRY(xsmi_fit_checkpoint_resume(c, o->resume, train->features, train->classes, (uint32_t)o->trees, trees,
+    if (o->resume.name) {
+        XSMI_TRY(xsmi_fit_checkpoint_resume(c, &o->resume, train->features, train->classes, (uint32_t)o->trees, trees,
                                             &c->count, err));
     }
-    return o->checkpoint && !o->resume ? xsmi_fit_checkpoint_save(c, NULL, err) : XSM_OK;
+    return o->checkpoint.name && !o->resume.name ? xsmi_fit_checkpoint_save(c, NULL, err) : XSM_OK;
 }
 
 static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o, xsmi_label_tree *trees,
@@ -309,7 +325,7 @@ static xsm_status grow_trees(xsm_context *ctx, const xsm_dataset *train, const t
         if (status == XSM_OK) {
             add_to_result(result, tree);
             checkpoint->count++;
-            if (o->checkpoint) {
+            if (o->checkpoint.name) {
                 (void)xsmi_fit_checkpoint_save(checkpoint, NULL, NULL);
             }
         }
@@ -345,7 +361,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     }
     result->link = o->link;
     xsmi_fit_checkpoint checkpoint = {.context = ctx,
-                                      .path = o->checkpoint,
+                                      .place = o->checkpoint.name ? &o->checkpoint : NULL,
                                       .every = o->checkpoint_every,
                                       .saved = xsmi_seconds(),
                                       .settings = {.context = ctx},

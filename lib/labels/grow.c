@@ -315,7 +315,7 @@ static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_erro
 /* After a window: writes a checkpoint if it is time. That the fit is cancelled is one, too. */
 static void checkpoint(grower *g, bool last)
 {
-    if (g->checkpoint->path && (last || xsmi_fit_checkpoint_is_due(g->checkpoint))) {
+    if (g->checkpoint->place && (last || xsmi_fit_checkpoint_is_due(g->checkpoint))) {
         (void)xsmi_fit_checkpoint_save(g->checkpoint, &g->place, NULL);
     }
 }
@@ -338,7 +338,7 @@ static xsm_status train_jobs(grower *g, size_t first, size_t job, xsm_error *err
         job = last;
         g->place.jobs = job - first;
         checkpoint(g, false);
-        if (g->checkpoint->path) {
+        if (g->checkpoint->place) {
             const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);
             g->window = (uint64_t)XSMI_CLAMP(speed * g->checkpoint->every / 4, 1.0, (double)WINDOW_WORK);
         }
@@ -388,7 +388,7 @@ static xsm_status train_all(grower *g, xsm_error *err)
     XSMI_TRY(xsmi_sparse_builder_new(g->context, g->data->features, true, &g->builder, err));
     XSMI_TRY(xsmi_levels_start_beam(&g->levels, err));
     g->place = (xsmi_fit_place){.levels = &g->levels, .builder = g->builder};
-    g->window = !g->checkpoint->path ? WINDOW_WORK : g->checkpoint->every < 1 ? 1 : FIRST_WORK;
+    g->window = !g->checkpoint->place ? WINDOW_WORK : g->checkpoint->every < 1 ? 1 : FIRST_WORK;
     XSMI_TRY(xsmi_fit_checkpoint_restore(g->checkpoint, &g->place, err));
     /* A beam needs the levels above; without one, all levels are trained together. */
     const uint32_t depth = g->layout.depth, step = g->settings->beam > 0 ? 1 : depth, begin = g->place.level;
@@ -440,7 +440,7 @@ static xsm_status prepare(grower *g, const xsmi_label_vectors *v, xsm_error *err
                               .layout = &g->layout,
                               .place = g->place_of,
                               .width = g->settings->beam,
-                              .keep_start = g->checkpoint->path || g->checkpoint->file};
+                              .keep_start = g->checkpoint->place || g->checkpoint->file};
     XSMI_TRY(xsmi_levels_find(&g->levels, err));
     return allocate_jobs(g, err);
 }

@@ -146,6 +146,7 @@ const char *xsmi_model_correction_name(const xsm_model *m);
 
 struct xsmi_tensor;
 struct xsmi_entry;
+struct xsmi_place;
 
 /* Saved with a model in a checkpoint: tensors with their data (of 8 bytes a number, then of 4), named "state.*", and
  * metadata under "checkpoint" and "checkpoint.*". */
@@ -158,7 +159,8 @@ typedef struct xsmi_model_extras {
 
 /* Like xsm_model_save(), but with weights and scales each as they are in memory, so that a run can continue with the
  * same bits, and with the run's other state. xsm_model_load() accepts the file as a model. (model_save.c) */
-xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err);
+xsm_status xsmi_model_save_state(const xsm_model *m, const struct xsmi_place *place, const xsmi_model_extras *extras,
+                                 xsm_error *err);
 /* Copies weights, scales and bias from a model that was loaded from such a file into one of the same shape, in any
  * layout; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. (model_state.c) */
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,

@@ -363,6 +363,29 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     return XSM_OK;
 }
 
+static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_load_options *options, xsm_model **out,
+                       xsm_error *err)
+{
+    xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, copy, err));
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *container;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    const xsmi_open_how how = {.believe = o.skip_verify, .copy = o.copy};
+    xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
+    if (status == XSM_OK) {
+        status = xsmi_model_from_container(ctx, container, place->name, out, err);
+        xsmi_container_close(container);
+    }
+    status = xsmi_end(&activity, status, err);
+    xsm_context_free(ctx);
+    return status;
+}
+
 xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options, xsm_model **out,
                           xsm_error *err)
 {
@@ -370,21 +393,19 @@ xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load: %s is NULL", path ? "out" : "path");
     }
-    xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_load_options, &o, reserved, err));
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsmi_container *container;
-    xsmi_activity activity;
-    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
-    xsm_status status = xsmi_container_open(ctx, path, !o.skip_verify, &container, err);
-    if (status == XSM_OK) {
-        status = xsmi_model_from_container(ctx, container, path, out, err);
-        xsmi_container_close(container);
+    const xsmi_place place = {.name = path};
+    return load(context, &place, options, out, err);
+}
+
+xsm_status xsm_model_load_from(xsm_context *context, const xsm_storage *storage, const xsm_load_options *options,
+                               xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_model_load_from", &place, err));
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_load_from: out is NULL");
     }
-    status = xsmi_end(&activity, status, err);
-    xsm_context_free(ctx);
-    return status;
+    return load(context, &place, options, out, err);
 }

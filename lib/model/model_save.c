@@ -133,6 +133,7 @@ static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_
 
 /* The tensors of a model in the order of the file, and the index of the weights. */
 typedef struct contents {
+    const xsm_model *model;
     xsmi_tensor *tensors; /* [capacity] */
     size_t count, capacity, weight;
     const float *idf;
@@ -281,8 +282,10 @@ static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm
     return XSM_OK;
 }
 
-static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_contents(const void *state, xsmi_container_writer *w, xsm_error *err)
 {
+    const contents *c = state;
+    const xsm_model *m = c->model;
     XSMI_TRY(write_labels(m, w, err));
     if (m->map.counts) {
         XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
@@ -320,7 +323,7 @@ static xsm_status write_contents(const xsm_model *m, const contents *c, xsmi_con
 }
 
 /* Begins the file: lists its contents and writes the header. */
-static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, xsmi_container_writer **w,
+static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, contents *c, xsmi_container_writer **w,
                              xsm_error *err)
 {
     list_contents(m, c);
@@ -379,13 +382,13 @@ static xsm_status begin_file(const xsm_model *m, const char *path, contents *c, 
         metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
     const xsmi_container_plan plan = {c->tensors, c->count, c->weight, metadata, count};
-    xsm_status status = xsmi_container_create(m->context, path, &plan, w, err);
+    xsm_status status = xsmi_container_create_at(m->context, place, &plan, w, err);
     xsmi_release(m->context, metadata, capacity, sizeof *metadata);
     xsmi_release_text(m->context, vocabulary);
     return status;
 }
 
-static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err)
+static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
     if (m->correction && !m->correction->kind->save) {
         return xsmi_fail(
@@ -393,14 +396,14 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
             "%s: the model's scores are made with %s of the host's, which no file can hold; a sampler with "
             "XSM_SAMPLER_TREE, one that does not depend on the row, or xsm_model_clear_correction() is "
             "accepted",
-            path, m->correction->kind->described);
+            place->name, m->correction->kind->described);
     }
-    contents c = {.extras = extras};
+    contents c = {.model = m, .extras = extras};
     XSMI_TRY(xsmi_sparse_list(m, &c.sparse, err));
     c.capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0) + c.sparse.count;
     c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
     xsmi_container_writer *w = NULL;
-    xsm_status status = c.tensors ? begin_file(m, path, &c, &w, err)
+    xsm_status status = c.tensors ? begin_file(m, place, &c, &w, err)
                                   : xsmi_fail_memory(err, c.capacity * sizeof *c.tensors, "a list of tensors");
     xsmi_release(m->context, c.tensors, c.capacity, sizeof *c.tensors);
     if (status != XSM_OK) {
@@ -409,12 +412,7 @@ static xsm_status save(const xsm_model *m, const char *path, const xsmi_model_ex
     }
     xsmi_activity activity;
     xsmi_begin(&activity, m->context, "saving", "bytes", xsmi_container_expected(w));
-    status = write_contents(m, &c, w, err);
-    if (status == XSM_OK) {
-        status = xsmi_container_commit(w, err);
-    } else {
-        xsmi_container_abandon(w);
-    }
+    status = xsmi_container_fill(w, write_contents, &c, err);
     xsmi_sparse_list_free(&c.sparse);
     return xsmi_end(&activity, status, err);
 }
@@ -425,10 +423,24 @@ xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save: %s is NULL", m ? "path" : "model");
     }
-    return save(m, path, NULL, err);
+    const xsmi_place place = {.name = path};
+    return save(m, &place, NULL, err);
 }
 
-xsm_status xsmi_model_save_state(const xsm_model *m, const char *path, const xsmi_model_extras *extras, xsm_error *err)
+xsm_status xsm_model_save_to(const xsm_model *m, const xsm_storage *storage, xsm_error *err)
 {
-    return save(m, path, extras, err);
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_save_to: model is NULL");
+    }
+    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_model_save_to", &place, err));
+    return save(m, &place, NULL, err);
+}
+
+xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
+                                 xsm_error *err)
+{
+    return save(m, place, extras, err);
 }

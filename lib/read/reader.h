@@ -76,7 +76,7 @@ static inline void xsmi_reader_passed(xsmi_reader *r, size_t bytes)
     if (r->options.spool && (r->since += bytes) >= XSMI_FORGET_BYTES) {
         r->since = 0;
         for (size_t i = 0; i < XSMI_READER_ARRAYS; i++) {
-            xsmi_mapping_forget(&(xsmi_mapping){r->spools[i].data, r->spools[i].bytes});
+            xsmi_mapping_forget(&(xsmi_mapping){.data = r->spools[i].data, .size = r->spools[i].bytes});
         }
     }
 }

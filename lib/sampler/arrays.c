@@ -4,6 +4,9 @@
 
 #include <string.h>
 
+/* Most dimensions of an array. */
+enum { RANK = sizeof((xsm_array){0}.shape) / sizeof(uint64_t) };
+
 /* The type in files, or -1 for a type that arrays do not have. */
 static int file_type(int32_t type)
 {
@@ -78,12 +81,12 @@ xsm_status xsm_array_write(xsm_array_writer *w, const xsm_array *given, xsm_erro
     }
     XSMI_TRY(xsmi_options_read(&a, sizeof a, XSMI_FIRST(xsm_array), given, "xsm_array", err));
     if (!a.name || !*a.name || strcmp(a.name, "__metadata__") == 0 || file_type(a.type) < 0 || a.rank < 1 ||
-        a.rank > XSMI_TENSOR_RANK) {
+        a.rank > RANK) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "xsm_array_write: an array needs a name, a type of the XSM_DTYPE_* values that are not "
                          "reserved for weights, and 1 to %d "
                          "dimensions",
-                         XSMI_TENSOR_RANK);
+                         RANK);
     }
     xsm_array_reader so_far = {w->tensors, w->count, NULL};
     xsmi_tensor t = {.name = a.name, .dtype = (xsmi_dtype)file_type(a.type), .rank = a.rank, .data = a.data};
@@ -108,7 +111,7 @@ xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t t
     }
     const xsmi_dtype dtype = (xsmi_dtype)file_type(type);
     const xsmi_tensor *t = xsmi_array_get(r, name);
-    if (!t || t->dtype != dtype || t->rank != rank) {
+    if (!t || t->dtype != dtype || t->rank != rank || rank > RANK) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: an array '%s' of %s with %u dimensions is needed, %s", r->name,
                          name, xsmi_dtype_name(dtype), rank, t ? "that there is is another" : "there is none");
     }

@@ -75,7 +75,16 @@ static size_t list_options(const xsm_sampler *s, char *text, size_t size, xsmi_e
     return used;
 }
 
-static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, const char *path, xsm_error *err)
+static xsm_status write_arrays(const void *state, xsmi_container_writer *file, xsm_error *err)
+{
+    const xsm_array_writer *w = state;
+    for (size_t i = 0; i < w->count; i++) {
+        XSMI_TRY(xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, const xsmi_place *place, xsm_error *err)
 {
     size_t options = 0;
     while (xsm_sampler_ops_option(&s->ops, options)) {
@@ -97,21 +106,29 @@ static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, co
         entries[options + 1] = (xsmi_entry){KEY_CLASSES, classes};
         entries[options + 2] = (xsmi_entry){KEY_FEATURES, features};
         const xsmi_container_plan plan = {w->tensors, w->count, 0, entries, count};
-        status = xsmi_container_create(s->context, path, &plan, &file, err);
-    }
-    xsmi_activity activity;
-    xsmi_begin(&activity, s->context, "saving", "bytes", file ? xsmi_container_expected(file) : 0);
-    for (size_t i = 0; i < w->count && status == XSM_OK; i++) {
-        status = xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err);
+        status = xsmi_container_create_at(s->context, place, &plan, &file, err);
     }
     xsmi_release(s->context, text, size, 1);
     xsmi_release(s->context, entries, count, sizeof *entries);
-    if (status == XSM_OK) {
-        status = xsmi_container_commit(file, err);
-    } else {
-        xsmi_container_abandon(file);
+    XSMI_TRY(status);
+    xsmi_activity activity;
+    xsmi_begin(&activity, s->context, "saving", "bytes", xsmi_container_expected(file));
+    return xsmi_end(&activity, xsmi_container_fill(file, write_arrays, w, err), err);
+}
+
+static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error *err)
+{
+    if (!s->bound) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound: there is nothing to save", s->ops.name);
     }
-    return xsmi_end(&activity, status, err);
+    xsm_array_writer w = {.context = s->context};
+    xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    if (status == XSM_OK) {
+        xsmi_heap_sort(w.tensors, w.count, sizeof *w.tensors, compare_sizes);
+        status = write_file(s, &w, place, err);
+    }
+    xsmi_array_writer_clear(&w);
+    return status;
 }
 
 xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
@@ -120,17 +137,20 @@ xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *e
     if (!s || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save: %s is NULL", s ? "path" : "the sampler");
     }
-    if (!s->bound) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound: there is nothing to save", s->ops.name);
+    const xsmi_place place = {.name = path};
+    return save(s, &place, err);
+}
+
+xsm_status xsm_sampler_save_to(const xsm_sampler *s, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    if (!s) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_save_to: the sampler is NULL");
     }
-    xsm_array_writer w = {.context = s->context};
-    xsm_status status = xsmi_sampler_arrays(s, &w, err);
-    if (status == XSM_OK) {
-        xsmi_heap_sort(w.tensors, w.count, sizeof *w.tensors, compare_sizes);
-        status = write_file(s, &w, path, err);
-    }
-    xsmi_array_writer_clear(&w);
-    return status;
+    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_sampler_save_to", &place, err));
+    return save(s, &place, err);
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
@@ -271,6 +291,24 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
+static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_sampler_ops *ops, xsm_sampler **out,
+                       xsm_error *err)
+{
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
+    if (status == XSM_OK) {
+        status = from_file(ctx, file, place->name, ops, out, err);
+        xsmi_container_close(file);
+    }
+    status = xsmi_end(&activity, status, err);
+    xsm_context_free(ctx);
+    return status;
+}
+
 xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sampler_ops *ops, xsm_sampler **out,
                             xsm_error *err)
 {
@@ -278,17 +316,19 @@ xsm_status xsm_sampler_load(xsm_context *context, const char *path, const xsm_sa
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load: %s is NULL", path ? "out" : "path");
     }
-    xsm_context *ctx;
-    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsmi_container *file;
-    xsmi_activity activity;
-    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
-    xsm_status status = xsmi_container_open(ctx, path, true, &file, err);
-    if (status == XSM_OK) {
-        status = from_file(ctx, file, path, ops, out, err);
-        xsmi_container_close(file);
+    const xsmi_place place = {.name = path};
+    return load(context, &place, ops, out, err);
+}
+
+xsm_status xsm_sampler_load_from(xsm_context *context, const xsm_storage *storage, const xsm_sampler_ops *ops,
+                                 xsm_sampler **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_sampler_load_from", &place, err));
+    if (!out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load_from: out is NULL");
     }
-    status = xsmi_end(&activity, status, err);
-    xsm_context_free(ctx);
-    return status;
+    return load(context, &place, ops, out, err);
 }

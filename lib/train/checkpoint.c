@@ -162,12 +162,9 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
 
 /* -- saving ------------------------------------------------------------------------------------------------------- */
 
-static xsm_status check_trainer(const xsm_trainer *t, const char *path, const char *function, xsm_error *err)
+static xsm_status fail_null(const xsm_trainer *t, const char *function, xsm_error *err)
 {
-    if (!t || !path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
-    }
-    return xsmi_trainer_check(t, err);
+    return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
 }
 
 static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error *err)
@@ -187,13 +184,12 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error
     return XSM_OK;
 }
 
-xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
+static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_TRY(check_trainer(t, path, "xsm_trainer_checkpoint", err));
+    XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {
         .context = t->context,
-        .path = path,
+        .path = place->name,
         .settings = {.context = t->context},
         .counters = {t->done.epoch, t->done.rows, t->done.steps, t->done.examples, t->estimator->position,
                      t->report.pending && !t->report.running},
@@ -201,18 +197,40 @@ xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *e
     };
     xsm_status status = contents_list(t, &c, err);
     for (size_t i = 0; status == XSM_OK && i < c.count; i++) {
-        status = check_finite(&c.tensors[i], path, err);
+        status = check_finite(&c.tensors[i], c.path, err);
     }
     if (status == XSM_OK) {
         status = xsmi_settings_gather(t, &c.settings, err);
     }
     if (status == XSM_OK) {
         xsmi_model_extras extras = {c.tensors, c.count, c.settings.entries, c.settings.count};
-        status = xsmi_model_save_state(t->model, path, &extras, err);
+        status = xsmi_model_save_state(t->model, place, &extras, err);
     }
     contents_free(&c);
     forget_search(t);
     return status;
+}
+
+xsm_status xsm_trainer_checkpoint(xsm_trainer *t, const char *path, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!t || !path) {
+        return fail_null(t, "xsm_trainer_checkpoint", err);
+    }
+    const xsmi_place place = {.name = path};
+    return save(t, &place, err);
+}
+
+xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    if (!t) {
+        return fail_null(t, "xsm_trainer_checkpoint_to", err);
+    }
+    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_trainer_checkpoint_to", &place, err));
+    return save(t, &place, err);
 }
 
 /* -- resuming ----------------------------------------------------------------------------------------------------- */
@@ -366,13 +384,12 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
     return XSM_OK;
 }
 
-xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
+static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    XSMI_TRY(check_trainer(t, path, "xsm_trainer_resume", err));
-    contents c = {.context = t->context, .path = path, .settings = {.context = t->context}};
+    XSMI_TRY(xsmi_trainer_check(t, err));
+    contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
-    xsm_status status = xsmi_container_open(t->context, path, true, &c.file, err);
+    xsm_status status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
     if (status == XSM_OK) {
         status = contents_list(t, &c, err);
     }
@@ -386,4 +403,26 @@ xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
     forget_search(t);
     xsm_model_free(loaded);
     return status;
+}
+
+xsm_status xsm_trainer_resume(xsm_trainer *t, const char *path, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!t || !path) {
+        return fail_null(t, "xsm_trainer_resume", err);
+    }
+    const xsmi_place place = {.name = path};
+    return load(t, &place, err);
+}
+
+xsm_status xsm_trainer_resume_from(xsm_trainer *t, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    if (!t) {
+        return fail_null(t, "xsm_trainer_resume_from", err);
+    }
+    XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_trainer_resume_from", &place, err));
+    return load(t, &place, err);
 }

@@ -184,7 +184,7 @@ static void test_long_paths_leave_the_reason(void **state)
     static char path[1001];
     memset(path, 'a', sizeof path - 1);
     path[0] = path[200] = path[400] = path[600] = path[800] = '/';
-    assert_int_equal(xsmi_map_file(path, &(xsmi_mapping){NULL, 0}, &err), XSM_ERROR_IO);
+    assert_int_equal(xsmi_map_file(path, &(xsmi_mapping){.data = NULL}, &err), XSM_ERROR_IO);
     assert_non_null(strstr(err.message, ": cannot open: "));
     assert_non_null(strstr(err.message, strerror(ENOENT))); /* in the language of the locale */
 }

@@ -67,7 +67,7 @@ static void test_map(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_mapping map = {NULL, 0};
+    xsmi_mapping map = {.data = NULL};
     assert_ok(xsmi_map_file(test_file("text", TEXT("some bytes\0more")), &map, &err), err);
     assert_int_equal(map.size, 15);
     assert_memory_equal(map.data, "some bytes\0more", 15);
@@ -101,7 +101,7 @@ static void test_map_fails(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsmi_mapping map = {(const unsigned char *)"untouched", 9};
+    xsmi_mapping map = {.data = (const unsigned char *)"untouched", .size = 9};
     const char *missing = test_path("missing");
     assert_fails(xsmi_map_file(missing, &map, &err), XSM_ERROR_IO, err);
     assert_non_null(strstr(err.message, missing));

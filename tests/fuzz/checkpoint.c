@@ -22,6 +22,7 @@
 #include "base/safetensors.h"
 #include "train/trainer.h"
 
+#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/trainer.h>
 
 enum { ROWS = 14, FEATURES = 5, CLASSES = 9, HIDDEN = 3, EPOCHS = 2, TENSORS = 32, ENTRIES = 128, CHANGE = 8 };
@@ -210,14 +211,16 @@ static char *text_of(const char *text)
     return copy_of(text, strlen(text) + 1);
 }
 
-static void read_contents(xsm_context *ctx, contents *c, const char *name)
+static void read_contents(xsm_context *ctx, contents *c, const xsm_storage *saved)
 {
     xsm_error err = XSM_ERROR_INIT;
+    const xsmi_place place = {"saved", saved};
     xsmi_container *file = NULL;
     const xsmi_tensor *t;
     const xsmi_entry *entry;
     memset(c, 0, sizeof *c);
-    fuzz_require(xsmi_container_open(ctx, fuzz_path(name), true, &file, &err) == XSM_OK, err.message);
+    fuzz_require(xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &file, &err) == XSM_OK,
+                 err.message);
     for (; (t = xsmi_container_tensor_at(file, c->tensor_count)) != NULL; c->tensor_count++) {
         fuzz_require(c->tensor_count < TENSORS, "not so many tensors");
         c->tensors[c->tensor_count] = *t;
@@ -425,6 +428,18 @@ static void change(contents *c, const uint8_t *bytes)
 
 /* -- the target --------------------------------------------------------------------------------------------------- */
 
+/* A checkpoint of the trainer in a buffer; what reads it. */
+static xsm_storage save(rig *r, xsm_buffer **buffer)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_storage storage = XSM_STORAGE_INIT;
+    fuzz_require(xsm_buffer_new(r->context, buffer, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_buffer_get_storage(*buffer, &storage, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_trainer_checkpoint_to(r->trainer, &storage, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_buffer_get_storage(*buffer, &storage, &err) == XSM_OK, err.message);
+    return storage;
+}
+
 /* Of each kind: the checkpoint of the middle of a run, and what the whole run ends at. */
 typedef struct known {
     bool made;
@@ -435,7 +450,6 @@ typedef struct known {
 static const known *know(size_t which)
 {
     static known all[KINDS];
-    static const char name[] = "saved";
     known *k = &all[which];
     rig r;
     bool finite;
@@ -451,8 +465,10 @@ static const known *know(size_t which)
     begin(&r, &kinds[which]);
     r.stop_at = calls * 3 / 4;
     fuzz_require(xsm_trainer_run(r.trainer, &err) == XSM_CANCELLED, "stopped on the way");
-    fuzz_require(xsm_trainer_checkpoint(r.trainer, fuzz_path(name), &err) == XSM_OK, err.message);
-    read_contents(r.context, &k->file, name);
+    xsm_buffer *buffer;
+    const xsm_storage saved = save(&r, &buffer);
+    read_contents(r.context, &k->file, &saved);
+    xsm_buffer_free(buffer);
     end(&r);
     k->made = true;
     return k;
@@ -485,17 +501,22 @@ static uint64_t run(rig *r, xsm_status *status)
     return hash;
 }
 
-static void try_file(const kind *which, const known *k, const char *name)
+static void try_file(const kind *which, const known *k, const uint8_t *file, size_t bytes)
 {
+    xsm_storage from = XSM_STORAGE_INIT;
+    from.bytes = file;
+    from.byte_count = bytes;
     rig r, again;
     xsm_error err = XSM_ERROR_INIT;
     begin(&r, which);
-    xsm_status status = xsm_trainer_resume(r.trainer, fuzz_path(name), &err), ended, ended_again;
+    xsm_status status = xsm_trainer_resume_from(r.trainer, &from, &err), ended, ended_again;
     fuzz_require_reason(status, &err);
     if (status == XSM_OK) {
-        fuzz_require(xsm_trainer_checkpoint(r.trainer, fuzz_path("again"), &err) == XSM_OK, err.message);
+        xsm_buffer *buffer;
+        const xsm_storage saved = save(&r, &buffer);
         begin(&again, which);
-        fuzz_require(xsm_trainer_resume(again.trainer, fuzz_path("again"), &err) == XSM_OK, err.message);
+        fuzz_require(xsm_trainer_resume_from(again.trainer, &saved, &err) == XSM_OK, err.message);
+        xsm_buffer_free(buffer);
         uint64_t hash = run(&again, &ended_again);
         fuzz_require(run(&r, &ended) == hash && ended == ended_again, "the same bits");
         end(&again);
@@ -526,8 +547,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     } else if (data[1] % 4 == 3) {
         file[(size_t)(data[1] / 4) * 37 % bytes] ^= 1; /* damaged */
     }
-    fuzz_write("input", file, bytes);
-    try_file(&kinds[which], k, "input");
+    try_file(&kinds[which], k, file, bytes);
     free(file);
     free_contents(&c);
     return 0;

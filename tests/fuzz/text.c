@@ -324,7 +324,11 @@ static void try_vocabulary(const uint8_t *data, size_t size)
     one.threads = 1;
     xsm_context *ctx = NULL;
     fuzz_require(xsm_context_new(&one, &ctx, &err) == XSM_OK, err.message);
-    fuzz_require(xsmi_container_parse(ctx, &(xsmi_mapping){file, bytes}, "input", true, &c, &err) == XSM_OK,
+    xsm_storage storage = XSM_STORAGE_INIT;
+    storage.bytes = file;
+    storage.byte_count = bytes;
+    const xsmi_place place = {"input", &storage};
+    fuzz_require(xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &c, &err) == XSM_OK,
                  err.message);
     xsm_status status = xsmi_vocabulary_read(ctx, c, "input", &v, &err);
     fuzz_require((status == XSM_OK) == (v != NULL), "a vocabulary or an error");

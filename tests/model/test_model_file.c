@@ -16,6 +16,7 @@
 #include "model/model.h"
 #include "model/model_file.h"
 
+#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/weights.h>
 
 static const char golden_folder[] = TEST_SOURCE_ROOT "/tests/golden/";
@@ -266,11 +267,11 @@ static void larger_models_come_back(void **state)
 /* Loads bytes in memory as a file's; the bytes must outlive the model. */
 static xsm_status load_bytes(xsm_context *ctx, const unsigned char *bytes, size_t size, xsm_model **out, xsm_error *err)
 {
-    xsmi_container *c = NULL;
-    XSMI_TRY(xsmi_container_parse(ctx, &(xsmi_mapping){bytes, size}, "bytes", true, &c, err));
-    xsm_status status = xsmi_model_from_container(ctx, c, "bytes", out, err);
-    xsmi_container_close(c);
-    return status;
+    xsm_storage from = XSM_STORAGE_INIT;
+    from.name = "bytes";
+    from.bytes = bytes;
+    from.byte_count = size;
+    return xsm_model_load_from(ctx, &from, NULL, out, err);
 }
 
 static void assert_refused(test_memory *memory, xsm_context *ctx, const unsigned char *bytes, size_t size)
@@ -547,9 +548,9 @@ static void a_failed_load_says_why(void **state)
     options.skip_verify = 2;
     assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
     options.skip_verify = 0;
-    options.reserved = 1;
-    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_STRUCT_NEW, err);
-    options.reserved = 0;
+    options.copy = 2;
+    assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_RANGE, err);
+    options.copy = 0;
     options.size = 3;
     assert_fails(xsm_model_load(NULL, path, &options, &m, &err), XSM_ERROR_STRUCT_OLD, err);
     assert_null(m);

@@ -761,7 +761,8 @@ static void orders_of_large_files(void **state)
         xsm_dataset view = *d;
         view.capacity.values = 0;
         view.mapped.count = 1;
-        view.mapped.files[0] = (xsmi_mapping){(const unsigned char *)"", large ? (size_t)64000 * ROWS : 1000};
+        view.mapped.files[0] =
+            (xsmi_mapping){.data = (const unsigned char *)"", .size = large ? (size_t)64000 * ROWS : 1000};
         xsmi_stream stream;
         xsmi_stream_start(&stream, 5, XSMI_STREAM_SHUFFLE, 0);
         xsmi_dataset_order(&view, &stream, order);

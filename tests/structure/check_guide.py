@@ -17,6 +17,7 @@ NAMES = """
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/storage.h>
 extern xsm_error err;
 extern xsm_context *context;
 extern xsm_dataset *train, *test, *rows;

@@ -116,7 +116,7 @@ static void models_are_refused(void **state)
     assert_ok(xsm_model_save(m, path, &err), err);
     xsm_load_options load = XSM_LOAD_OPTIONS_INIT;
     REFUSES(xsm_load_options, load, skip_verify, xsm_model_load(NULL, path, &load, &out, &err));
-    REFUSES(xsm_load_options, load, reserved, xsm_model_load(NULL, path, &load, &out, &err));
+    REFUSES(xsm_load_options, load, copy, xsm_model_load(NULL, path, &load, &out, &err));
     xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
     REFUSES(xsm_prune_options, prune, reserved, xsm_model_prune(m, &prune, &out, &err));
     xsm_calibration calibration = XSM_CALIBRATION_INIT;

@@ -457,7 +457,7 @@ static void another_order_is_refused(void **state)
     assert_true(file != MAP_FAILED);
     size_t capacity = p.data->capacity.values;
     p.data->capacity.values = 0; /* as of rows that lie in a file */
-    p.data->mapped.files[0] = (xsmi_mapping){file, size};
+    p.data->mapped.files[0] = (xsmi_mapping){.data = file, .size = size};
     p.data->mapped.count = 1;
     refused(&s, &p, path, XSM_ERROR_DATA, "into memory and this one reads them from a large file");
     snprintf(path, sizeof path, "%s", saved(&s, &p));
