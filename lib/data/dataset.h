@@ -126,6 +126,10 @@ uint32_t xsmi_transform_features(const xsm_transform *t);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);
+/* Transforms one row in place, as xsm_transform_apply() does those of a dataset: features index[0..count), rising and
+ * below the transform's D. */
+xsm_status xsmi_transform_row(const xsm_transform *t, const uint32_t *index, float *values, size_t *count,
+                              xsm_error *err);
 /* A fitted transform from its stored parts. */
 xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uint32_t features, const float *idf,
                                   uint32_t idf_count, xsm_transform **out, xsm_error *err);

@@ -359,60 +359,116 @@ static void cut_features(xsm_dataset *d, uint32_t features)
     offsets[d->rows] = next;
 }
 
+static void weigh_row(const xsmi_features *f, float *values, const float *idf)
+{
+    for (size_t j = 0; j < f->count; j++) {
+        values[j] *= idf[f->index ? f->index[j] : j];
+    }
+}
+
+static void divide_row(float *values, size_t count)
+{
+    double square = 0; /* the square of any float32 is a normal double */
+    for (size_t j = 0; j < count; j++) {
+        square += (double)values[j] * values[j];
+    }
+    if (square > 0) {
+        double norm = sqrt(square);
+        for (size_t j = 0; j < count; j++) {
+            values[j] = (float)(values[j] / norm);
+        }
+    }
+}
+
 static void weigh(const xsm_dataset *d, const float *idf)
 {
     for (uint64_t i = 0; i < d->rows; i++) {
-        xsmi_features f = xsmi_dataset_features(d, i);
-        float *values = (float *)(uintptr_t)f.values;
-        for (size_t j = 0; j < f.count; j++) {
-            values[j] *= idf[f.index ? f.index[j] : j];
-        }
+        const xsmi_features f = xsmi_dataset_features(d, i);
+        weigh_row(&f, (float *)(uintptr_t)f.values, idf);
     }
 }
 
 static void divide_by_norm(const xsm_dataset *d)
 {
     for (uint64_t i = 0; i < d->rows; i++) {
-        xsmi_features f = xsmi_dataset_features(d, i);
-        float *values = (float *)(uintptr_t)f.values;
-        double square = 0; /* the square of any float32 is a normal double */
-        for (size_t j = 0; j < f.count; j++) {
-            square += (double)values[j] * values[j];
-        }
-        if (square > 0) {
-            double norm = sqrt(square);
-            for (size_t j = 0; j < f.count; j++) {
-                values[j] = (float)(values[j] / norm);
-            }
+        const xsmi_features f = xsmi_dataset_features(d, i);
+        divide_row((float *)(uintptr_t)f.values, f.count);
+    }
+}
+
+/* The position of the first feature whose product with its weight is not finite, f->count if there is none. */
+static size_t find_overflow(const xsm_transform *t, const xsmi_features *f)
+{
+    size_t j = 0;
+    for (; j < f->count; j++) {
+        const uint32_t feature = f->index ? f->index[j] : (uint32_t)j;
+        if (feature < t->idf_count && !isfinite(f->values[j] * t->idf[feature])) {
+            break;
         }
     }
+    return j;
+}
+
+static bool may_overflow(const xsm_transform *t)
+{
+    const size_t at = find_tfidf(t);
+    for (size_t i = 0; i < at; i++) {
+        if (t->steps[i].kind == UNIT) {
+            return false;
+        }
+    }
+    return at < t->count;
+}
+
+static xsm_status fail_overflow(const xsm_transform *t, const xsmi_features *f, size_t at, uint64_t row, xsm_error *err)
+{
+    const uint32_t feature = f->index ? f->index[at] : (uint32_t)at;
+    return xsmi_fail(err, XSM_ERROR_RANGE,
+                     "tfidf: row %" PRIu64 ", feature %u (both from 0): %g times the weight %g is too large "
+                     "for float32",
+                     row, feature, (double)f->values[at], (double)t->idf[feature]);
+}
+
+xsm_status xsmi_transform_row(const xsm_transform *t, const uint32_t *index, float *values, size_t *count,
+                              xsm_error *err)
+{
+    xsmi_features f = {values, index, *count};
+    const size_t bad = may_overflow(t) ? find_overflow(t, &f) : f.count;
+    if (bad < f.count) {
+        return fail_overflow(t, &f, bad, 0, err);
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        switch (t->steps[i].kind) {
+        case TRUNCATE:
+            while (f.count > 0 && index[f.count - 1] >= t->steps[i].features) {
+                f.count--;
+            }
+            break;
+        case TFIDF:
+            weigh_row(&f, values, t->idf);
+            break;
+        case UNIT:
+            divide_row(values, f.count);
+            break;
+        }
+    }
+    *count = f.count;
+    return XSM_OK;
 }
 
 /* Weights can be up to 45, so that large values may overflow float32. This is checked before anything is changed. After
  * `unit` no value is above 1. */
 static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
 {
-    size_t at = find_tfidf(t);
-    for (size_t i = 0; i < at; i++) {
-        if (t->steps[i].kind == UNIT) {
-            return XSM_OK;
-        }
-    }
-    for (uint64_t i = 0; i < d->rows && at < t->count; i++) {
+    for (uint64_t i = 0; i < d->rows && may_overflow(t); i++) {
         if (i % ROWS_TOGETHER == 0) {
             xsmi_reach(activity, i);
             XSMI_TRY(xsmi_go_on(t->context, err));
         }
-        xsmi_features f = xsmi_dataset_features(d, i);
-        for (size_t j = 0; j < f.count; j++) {
-            uint32_t feature = f.index ? f.index[j] : (uint32_t)j;
-            if (feature < t->idf_count && !isfinite(f.values[j] * t->idf[feature])) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "tfidf: row %" PRIu64
-                                 ", feature %u (both from 0): %g times the weight %g is too large "
-                                 "for float32",
-                                 i, feature, (double)f.values[j], (double)t->idf[feature]);
-            }
+        const xsmi_features f = xsmi_dataset_features(d, i);
+        const size_t bad = find_overflow(t, &f);
+        if (bad < f.count) {
+            return fail_overflow(t, &f, bad, i, err);
         }
     }
     return XSM_OK;
