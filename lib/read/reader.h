@@ -51,6 +51,7 @@ typedef struct xsmi_reader {
     const struct xsmi_format *format;
     int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
     bool sparse;        /* as its format */
+    bool skips_labels;  /* they are checked, and left out */
 
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */

@@ -119,7 +119,7 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
             }
             return XSM_OK; /* no labels: the features start with the line */
         }
-        if (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && first)) {
+        if (!r->skips_labels && (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && first))) {
             uint32_t id;
             XSMI_TRY(xsmi_dictionary_number(&r->dictionary, label, &id, err));
             xsmi_reader_add_label(r, id);
@@ -131,7 +131,7 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
         }
         p++;
     }
-    if (which == XSM_LABELS_SMALLEST) {
+    if (!r->skips_labels && which == XSM_LABELS_SMALLEST) {
         uint32_t id;
         XSMI_TRY(xsmi_dictionary_number(&r->dictionary, smallest, &id, err));
         xsmi_reader_add_label(r, id);

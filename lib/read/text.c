@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "read/format.h"
+#include "read/text.h"
 #include "data/sort.h"
 #include "data/text.h"
 #include "data/vocabulary.h"
@@ -20,32 +21,12 @@
 #define BUCKET UINT32_C(0x80000000)
 #define NONE UINT32_MAX
 
-typedef struct text {
-    xsmi_reader *r;
-    xsm_text_options options;
-    size_t prefix_length;
-    const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
-    xsmi_dictionary words;            /* of the whole text, with their counts, when there is none */
-    uint32_t buckets, bucket_code;    /* code of the first */
-    uint64_t kept;                    /* codes from here on are dropped and counted */
-
-    const char *line;
-    uint64_t window[XSMI_WORD_NGRAMS_MAX]; /* hashes of the n-grams that end with the last word, by length - 1 */
-    uint32_t window_length;
-    uint64_t *keys; /* codes of the line */
-    size_t key_count, key_capacity;
-    uint64_t *scratch;
-    size_t scratch_capacity;
-    char *marked; /* a word between its brackets */
-    size_t marked_capacity;
-} text;
-
 static bool is_blank(char c)
 {
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-static xsm_status add_code(text *t, uint32_t code, xsm_error *err)
+static xsm_status add_code(xsmi_text *t, uint32_t code, xsm_error *err)
 {
     XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + 1, "the words of a line", err));
     t->keys[t->key_count++] = code;
@@ -53,7 +34,7 @@ static xsm_status add_code(text *t, uint32_t code, xsm_error *err)
 }
 
 /* Spreads hashes evenly over any number of buckets: the high half of a product. Saved models depend on it. */
-static uint32_t bucket_of(const text *t, uint64_t hash)
+static uint32_t bucket_of(const xsmi_text *t, uint64_t hash)
 {
     hash ^= hash >> 32;
     hash *= UINT64_C(0x9E3779B97F4A7C15);
@@ -61,7 +42,7 @@ static uint32_t bucket_of(const text *t, uint64_t hash)
 }
 
 /* The n-grams of two words and more that end with this one. Saved models depend on them. */
-static xsm_status add_word_ngrams(text *t, uint64_t hash, xsm_error *err)
+static xsm_status add_word_ngrams(xsmi_text *t, uint64_t hash, xsm_error *err)
 {
     uint32_t most = t->options.word_ngrams;
     uint32_t length = t->window_length < most ? t->window_length + 1 : most;
@@ -80,7 +61,7 @@ static bool continues(char c)
 }
 
 /* As in fastText: a bracket alone is not an n-gram. */
-static xsm_status add_char_ngrams(text *t, const char *word, size_t length, xsm_error *err)
+static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length, xsm_error *err)
 {
     size_t size = length + 2;
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
@@ -106,7 +87,7 @@ static xsm_status add_char_ngrams(text *t, const char *word, size_t length, xsm_
     return XSM_OK;
 }
 
-static xsm_status add_word(text *t, const char *word, size_t length, xsm_error *err)
+static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_error *err)
 {
     uint64_t hash = xsmi_dictionary_hash(word, length);
     uint32_t id;
@@ -125,7 +106,7 @@ static xsm_status add_word(text *t, const char *word, size_t length, xsm_error *
     return t->options.max_chars > 0 ? add_char_ngrams(t, word, length, err) : XSM_OK;
 }
 
-static xsm_status add_label(text *t, const char *word, size_t length, bool *first, xsm_error *err)
+static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool *first, xsm_error *err)
 {
     xsmi_reader *r = t->r;
     if (length == t->prefix_length) {
@@ -134,7 +115,7 @@ static xsm_status add_label(text *t, const char *word, size_t length, bool *firs
                                 "expected a label's name behind %s, found a blank or the end of the line",
                                 xsmi_quote(quote, word, length));
     }
-    if (*first || r->options.labels != XSM_LABELS_FIRST) {
+    if (!r->skips_labels && (*first || r->options.labels != XSM_LABELS_FIRST)) {
         uint32_t id;
         XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_label(r, id);
@@ -144,7 +125,7 @@ static xsm_status add_label(text *t, const char *word, size_t length, bool *firs
 }
 
 /* The line's codes, sorted, each once with its count. */
-static xsm_status end_row(text *t, xsm_error *err)
+static xsm_status end_row(xsmi_text *t, xsm_error *err)
 {
     xsmi_reader *r = t->r;
     XSMI_TRY(XSMI_GROW(r->context, t->scratch, t->scratch_capacity, t->key_count, "the words of a line", err));
@@ -168,7 +149,7 @@ static xsm_status end_row(text *t, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status read_line(text *t, const char *line, size_t length, xsm_error *err)
+xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err)
 {
     xsmi_reader *r = t->r;
     size_t valid = xsmi_utf8_prefix(line, length);
@@ -221,7 +202,7 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
 
 /* Gives the frequent words their features, feature_of[number] or NONE, and the reader the vocabulary. `order` and
  * `spare` are scratch for all words. */
-static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order, uint32_t *spare, xsm_error *err)
+static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *order, uint32_t *spare, xsm_error *err)
 {
     uint32_t count = 0;
     for (uint32_t i = 0; i < t->words.count; i++) {
@@ -257,7 +238,7 @@ static xsm_status make_vocabulary(text *t, uint32_t *feature_of, uint32_t *order
 #define ROWS_TOGETHER 1024
 
 /* Rewrites the rows with features in place of codes; no row becomes longer. */
-static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
+static void write_features(xsmi_text *t, const uint32_t *feature_of, uint64_t kept)
 {
     xsmi_reader *r = t->r;
     uint32_t words = xsm_vocabulary_words(r->vocabulary);
@@ -299,7 +280,7 @@ static void write_features(text *t, const uint32_t *feature_of, uint64_t kept)
 }
 
 /* D, which the caller may have set. *kept: features from here on are dropped. */
-static xsm_status set_features(text *t, uint64_t features, uint64_t *kept, xsm_error *err)
+static xsm_status set_features(xsmi_text *t, uint64_t features, uint64_t *kept, xsm_error *err)
 {
     bool drops;
     uint32_t wanted = xsmi_reader_features(t->r, &drops);
@@ -313,7 +294,7 @@ static xsm_status set_features(text *t, uint64_t features, uint64_t *kept, xsm_e
     return XSM_OK;
 }
 
-static xsm_status end_text(text *t, xsm_error *err)
+static xsm_status end_text(xsmi_text *t, xsm_error *err)
 {
     xsm_context *ctx = t->r->context;
     uint32_t count = t->words.count;
@@ -337,9 +318,9 @@ static xsm_status end_text(text *t, xsm_error *err)
 }
 
 /* The settings for reading text: the class map's vocabulary, with which the options must agree, or the options. */
-static xsm_status choose_vocabulary(text *t, xsm_error *err)
+static xsm_status choose_vocabulary(xsmi_text *t, xsm_error *err)
 {
-    xsmi_reader *r = t->r;
+    const xsmi_reader *r = t->r;
     const xsm_vocabulary *v = r->has_map ? r->map.vocabulary : NULL;
     t->options = r->text;
     if (v) {
@@ -366,10 +347,26 @@ static xsm_status choose_vocabulary(text *t, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status read_lines(text *t, xsm_error *err)
+xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err)
 {
+    *t = (xsmi_text){.r = r};
+    xsmi_dictionary_start(&t->words, r->context, true);
     XSMI_TRY(choose_vocabulary(t, err));
     t->prefix_length = strlen(t->options.label_prefix);
+    return XSM_OK;
+}
+
+void xsmi_text_end(xsmi_text *t)
+{
+    xsm_context *ctx = t->r->context;
+    xsmi_dictionary_end(&t->words);
+    xsmi_release(ctx, t->keys, t->key_capacity, sizeof *t->keys);
+    xsmi_release(ctx, t->scratch, t->scratch_capacity, sizeof *t->scratch);
+    xsmi_release(ctx, t->marked, t->marked_capacity, 1);
+}
+
+static xsm_status read_lines(xsmi_text *t, xsm_error *err)
+{
     for (;;) {
         char *line;
         size_t length;
@@ -377,22 +374,17 @@ static xsm_status read_lines(text *t, xsm_error *err)
         if (!line) {
             break;
         }
-        XSMI_TRY(read_line(t, line, length, err));
+        XSMI_TRY(xsmi_text_read_row(t, line, length, err));
     }
     return t->vocabulary || t->r->rows == 0 ? XSM_OK : end_text(t, err);
 }
 
 static xsm_status read_text(xsmi_reader *r, xsm_error *err)
 {
-    text t;
-    memset(&t, 0, sizeof t);
-    t.r = r;
-    xsmi_dictionary_start(&t.words, r->context, true);
-    xsm_status status = read_lines(&t, err);
-    xsmi_dictionary_end(&t.words);
-    xsmi_release(r->context, t.keys, t.key_capacity, sizeof *t.keys);
-    xsmi_release(r->context, t.scratch, t.scratch_capacity, sizeof *t.scratch);
-    xsmi_release(r->context, t.marked, t.marked_capacity, 1);
+    xsmi_text t;
+    xsm_status status = xsmi_text_start(&t, r, err);
+    status = status == XSM_OK ? read_lines(&t, err) : status;
+    xsmi_text_end(&t);
     return status;
 }
 

@@ -1,0 +1,37 @@
+/*
+ * The state of reading text, line by line.
+ */
+#ifndef XSMI_READ_TEXT_H
+#define XSMI_READ_TEXT_H
+
+#include "data/vocabulary.h"
+#include "read/reader.h"
+
+typedef struct xsmi_text {
+    xsmi_reader *r;
+    xsm_text_options options;
+    size_t prefix_length;
+    const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
+    xsmi_dictionary words;            /* of the whole text, with their counts, when there is none */
+    uint32_t buckets, bucket_code;    /* code of the first */
+    uint64_t kept;                    /* codes from here on are dropped and counted */
+
+    const char *line;
+    uint64_t window[XSMI_WORD_NGRAMS_MAX]; /* hashes of the n-grams that end with the last word, by length - 1 */
+    uint32_t window_length;
+    uint64_t *keys; /* codes of the line */
+    size_t key_count, key_capacity;
+    uint64_t *scratch;
+    size_t scratch_capacity;
+    char *marked; /* a word between its brackets */
+    size_t marked_capacity;
+} xsmi_text;
+
+/* Takes the reader's settings: the class map's vocabulary, or the options. Call xsmi_text_end() after a failure, too.
+ */
+xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err);
+void xsmi_text_end(xsmi_text *t);
+/* Reads a line as the reader's next row: with a vocabulary of features, else of codes. */
+xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err);
+
+#endif
