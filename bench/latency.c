@@ -8,6 +8,9 @@
  *
  * The clock is read before and after each call, which takes about 50 ns. All threads start at once, and each makes its
  * first calls untimed.
+ *
+ * Then requests of text, words drawn by Zipf's law with n-grams of two words, tf-idf and unit rows: a row read as a
+ * dataset, by an encoder, and from its bytes to the best classes in one call. And sparse rows as "f:v f:v".
  */
 #include <math.h>
 #include <pthread.h>
@@ -18,6 +21,7 @@
 #include <unistd.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/encoder.h>
 
 enum { TOP = 5, ROWS = 1024, WARM = 20, NONZEROS = 40, THREADS_MOST = 64, TOGETHER_MOST = 32 };
 
@@ -200,6 +204,24 @@ static double read_once(const float *weights, size_t count)
     return least;
 }
 
+/* A line of the table; sorts the times. */
+static void print_times(const char *what, uint32_t threads, double *times, size_t calls, double least)
+{
+    double sum = 0;
+    for (size_t i = 0; i < calls; i++) {
+        sum += times[i];
+    }
+    qsort(times, calls, sizeof *times, compare);
+    printf("%-18s %7u %10.1f %10.1f %10.1f %10.1f %12.0f", what, threads, 1e6 * times[calls / 2],
+           1e6 * times[calls - calls / 10 - 1], 1e6 * times[calls - calls / 100 - 1], 1e6 * times[calls - 1],
+           (double)threads * (double)calls / sum);
+    if (least > 0) {
+        printf(" %10.1f %6.2f", 1e6 * least, times[calls / 2] / least);
+    }
+    putchar('\n');
+    fflush(stdout);
+}
+
 static void measure(const char *what, server base, uint32_t threads, double least)
 {
     pthread_t thread[THREADS_MOST];
@@ -218,24 +240,155 @@ static void measure(const char *what, server base, uint32_t threads, double leas
             exit(1);
         }
     }
-    double sum = 0;
     for (uint32_t t = 0; t < threads; t++) {
         pthread_join(thread[t], NULL);
     }
-    for (size_t i = 0; i < calls; i++) {
-        sum += times[i];
-    }
-    qsort(times, calls, sizeof *times, compare);
-    printf("%-18s %7u %10.1f %10.1f %10.1f %10.1f %12.0f", what, threads, 1e6 * times[calls / 2],
-           1e6 * times[calls - calls / 10 - 1], 1e6 * times[calls - calls / 100 - 1], 1e6 * times[calls - 1],
-           (double)threads * (double)calls / sum);
-    if (least > 0) {
-        printf(" %10.1f %6.2f", 1e6 * least, times[calls / 2] / least);
-    }
-    putchar('\n');
-    fflush(stdout);
+    print_times(what, threads, times, calls, least);
     pthread_barrier_destroy(&start);
     free(times);
+}
+
+/* -- requests ------------------------------------------------------------------------------------------------------ */
+
+enum { LINES = 4096, LINE_WORDS = 20, LINE_MOST = 1024, WORDS = 50000, TEXT_CLASSES = 64 };
+
+/* A word of the line by Zipf's law: the k-th has a probability of about 1 / (k log WORDS). */
+static uint32_t draw_word(uint64_t *random)
+{
+    return (uint32_t)exp(uniform(random) * log(WORDS));
+}
+
+static char *make_lines(int words)
+{
+    char *lines = memory(LINES, LINE_MOST);
+    uint64_t random = 3;
+    for (size_t i = 0; i < LINES; i++) {
+        char *at = lines + i * LINE_MOST;
+        at += sprintf(at, words ? "__label__%zu" : "%zu", i % TEXT_CLASSES);
+        for (uint32_t j = 0; j < (words ? LINE_WORDS : NONZEROS); j++) {
+            if (words) { /* of some letters, of which frequent words have fewer */
+                uint32_t word = draw_word(&random);
+                *at++ = ' ';
+                for (word += 10; word > 0; word /= 10) {
+                    *at++ = (char)('a' + (word * 7 + 3) % 26);
+                }
+                *at = '\0';
+            } else {
+                at += sprintf(at, " %u:%.4f", j * 1000 + (uint32_t)(uniform(&random) * 1000), uniform(&random));
+            }
+        }
+    }
+    return lines;
+}
+
+typedef struct bytes {
+    const char *data;
+    size_t left;
+} bytes;
+
+static int64_t read_bytes(void *user, void *buffer, size_t size)
+{
+    bytes *b = user;
+    const size_t some = b->left < size ? b->left : size;
+    memcpy(buffer, b->data, some);
+    b->data += some;
+    b->left -= some;
+    return (int64_t)some;
+}
+
+/* A model of the lines, whose weights are zeros: what is measured does not depend on them. */
+static xsm_model *make_text_model(const char *lines, int32_t format)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    xsm_read_options options = XSM_READ_OPTIONS_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_dataset *rows = NULL;
+    xsm_transform *transform = NULL;
+    xsm_model *model = NULL;
+    char *all = memory(LINES, LINE_MOST), *at = all;
+    for (size_t i = 0; i < LINES; i++) {
+        at += sprintf(at, "%s\n", lines + i * LINE_MOST);
+    }
+    bytes b = {all, (size_t)(at - all)};
+    text.word_ngrams = 2;
+    options.format = format;
+    options.text = format == XSM_FORMAT_TEXT ? &text : NULL;
+    check(xsm_dataset_read_source(NULL, &(xsm_source){&b, read_bytes}, "lines", &options, &rows, &err), &err);
+    check(xsm_dataset_get_class_map(rows, &map, &err), &err);
+    check(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &model, &err), &err);
+    check(xsm_model_set_class_map(model, &map, &err), &err);
+    check(xsm_transform_new(NULL, "tfidf,unit", &transform, &err), &err);
+    check(xsm_transform_fit(transform, rows, &err), &err);
+    check(xsm_model_set_transform(model, transform, &err), &err);
+    xsm_transform_free(transform);
+    xsm_dataset_free(rows);
+    free(all);
+    return model;
+}
+
+typedef struct request_tools {
+    xsm_encoder *encoder;
+    xsm_predictor *predictor;
+    const xsm_model *model;
+    xsm_read_options options;
+} request_tools;
+
+/* A row from its bytes: 0 as a dataset, 1 by the encoder, 2 by the encoder with its best classes. */
+static void request(int way, const request_tools *t, const char *line)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_batch batch = XSM_BATCH_INIT;
+    uint32_t classes[TOP];
+    if (way == 0) {
+        xsm_dataset *row = NULL;
+        bytes b = {line, strlen(line)};
+        check(xsm_dataset_read_source(NULL, &(xsm_source){&b, read_bytes}, "a line", &t->options, &row, &err), &err);
+        check(xsm_model_transform(t->model, row, &err), &err);
+        xsm_dataset_free(row);
+    } else if (way == 1) {
+        check(xsm_encoder_encode(t->encoder, line, strlen(line), &batch, &err), &err);
+    } else {
+        check(xsm_encoder_predict(t->encoder, line, strlen(line), t->predictor,
+                                  &(xsm_prediction){.size = sizeof(xsm_prediction), .classes = classes}, &err),
+              &err);
+    }
+}
+
+static void measure_requests(int words, uint32_t calls)
+{
+    static const char *const names[2][3] = {{"f:v as dataset", "f:v encoded", "f:v to top 5"},
+                                            {"text as dataset", "text encoded", "text to top 5"}};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_encoder_options form = XSM_ENCODER_OPTIONS_INIT;
+    request_tools t = {.options = XSM_READ_OPTIONS_INIT};
+    char *lines = make_lines(words);
+    double *times = memory(calls, sizeof *times);
+    form.format = t.options.format = words ? XSM_FORMAT_TEXT : XSM_FORMAT_XC;
+    xsm_model *model = make_text_model(lines, form.format);
+    t.model = model;
+    check(xsm_model_get_class_map(model, &map, &err), &err);
+    t.options.classes = &map;
+    check(xsm_encoder_new(model, &form, &t.encoder, &err), &err);
+    check(xsm_predictor_new(model, NULL, &t.predictor, &err), &err);
+    for (int way = 0; way < 3; way++) {
+        uint64_t random = 11;
+        for (uint32_t i = 0; i < WARM + calls; i++) {
+            const char *line = lines + (size_t)(uniform(&random) * LINES) * LINE_MOST;
+            const double begin = now();
+            request(way, &t, line);
+            if (i >= WARM) {
+                times[i - WARM] = now() - begin;
+            }
+        }
+        print_times(names[words][way], 1, times, calls, 0);
+    }
+    xsm_predictor_free(t.predictor);
+    xsm_encoder_free(t.encoder);
+    xsm_model_free(model);
+    free(times);
+    free(lines);
 }
 
 static uint32_t number(const char *text, const char *flag, uint32_t most)
@@ -306,6 +459,8 @@ int main(int argc, char **argv)
         base.rows = rows[1];
         measure("sparse, spherical", base, threads[t], 0);
     }
+    measure_requests(1, calls * 10);
+    measure_requests(0, calls * 10);
     free(weights);
     xsm_index_free(index);
     xsm_dataset_free(rows[0]);

@@ -26,6 +26,7 @@
 #define XSMI_LAST_xsm_embedding_options reserved2
 #define XSMI_LAST_xsm_embedding_parameters reserved
 #define XSMI_LAST_xsm_embedding_view reserved
+#define XSMI_LAST_xsm_encoder_options index_base
 #define XSMI_LAST_xsm_error message
 #define XSMI_LAST_xsm_estimator_check_options set
 #define XSMI_LAST_xsm_estimator_info batch_limit

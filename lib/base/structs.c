@@ -15,6 +15,7 @@
 #include <xsoftmax/choose.h>
 #include <xsoftmax/ext/bindings.h>
 #include <xsoftmax/ext/draw.h>
+#include <xsoftmax/ext/encoder.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>

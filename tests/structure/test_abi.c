@@ -13,6 +13,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/bindings.h>
 #include <xsoftmax/ext/draw.h>
+#include <xsoftmax/ext/encoder.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
