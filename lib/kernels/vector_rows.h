@@ -191,6 +191,42 @@ XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b
     }
 }
 
+/* y[j][i] = fma(a[j], x[i], y[j][i]) for two different rows: x is read once. Meanwhile prefetches the rows `next`, if
+ * any. */
+XSMI_INLINE void update_pair(float *const y[2], const float *x, size_t n, const float *a, const float *const *next)
+{
+    const vf va[2] = {v_set(a[0]), v_set(a[1])};
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        if (next) {
+            xsmi_prefetch_row(next[0] + i, 32);
+            xsmi_prefetch_row(next[1] + i, 32);
+        }
+        XSMI_UNROLL
+        for (size_t k = 0; k < 32 / VW; k++) {
+            const vf xk = v_load(x + i + k * VW);
+            XSMI_UNROLL
+            for (size_t j = 0; j < 2; j++) {
+                v_store(y[j] + i + k * VW, v_fma(va[j], xk, v_load(y[j] + i + k * VW)));
+            }
+        }
+    }
+    for (; i + VW <= n; i += VW) {
+        const vf xk = v_load(x + i);
+        XSMI_UNROLL
+        for (size_t j = 0; j < 2; j++) {
+            v_store(y[j] + i, v_fma(va[j], xk, v_load(y[j] + i)));
+        }
+    }
+    if (i < n) {
+        const vf xk = v_load_first(x + i, n - i);
+        XSMI_UNROLL
+        for (size_t j = 0; j < 2; j++) {
+            v_store_first(y[j] + i, v_fma(va[j], xk, v_load_first(y[j] + i, n - i)), n - i);
+        }
+    }
+}
+
 static void axpby(float *y, const float *x, size_t n, float a, float b)
 {
     update_row(y, x, n, a, b, NULL);
@@ -274,8 +310,19 @@ static void scatter_update(float *w, size_t stride, const uint32_t *rows, size_t
                            const float *a, const float *b)
 {
     for (size_t j = 0; j < m; j++) {
-        const float *next = j + 1 < m ? w + rows[j + 1] * stride : NULL;
-        update_row(w + rows[j] * stride, x, d, a[j], b ? b[j] : 1.0f, next);
+        float *const row = w + rows[j] * stride;
+        if (b || j + 1 == m || rows[j] == rows[j + 1]) {
+            update_row(row, x, d, a[j], b ? b[j] : 1.0f, j + 1 < m ? w + rows[j + 1] * stride : NULL);
+            continue;
+        }
+        float *const pair[2] = {row, w + rows[j + 1] * stride};
+        if (j + 3 < m) {
+            const float *const next[2] = {w + rows[j + 2] * stride, w + rows[j + 3] * stride};
+            update_pair(pair, x, d, a + j, next);
+        } else {
+            update_pair(pair, x, d, a + j, NULL);
+        }
+        j++;
     }
 }
 
@@ -579,8 +626,29 @@ XSMI_INLINE vf scale_vector(vf y, vf a, vf least, vf *most, vm *nan)
     return kept;
 }
 
+/* Numbers that are scaled one by one, at most. */
+#define SCALED_FEW 7
+
+/* A few numbers, one by one: they were just written so, and will be read so, and a vector would wait until all of them
+ * have left the store buffer. */
+XSMI_INLINE float few_scaled_max(float *y, size_t n, float a, float least)
+{
+    float most = 0.0f;
+    bool nan = false;
+    for (size_t i = 0; i < n; i++) {
+        const float scaled = a * y[i], size = fabsf(scaled);
+        nan |= isnan(scaled);
+        most = size > most ? size : most;
+        y[i] = size < least ? 0.0f : scaled;
+    }
+    return nan ? NAN : most < least ? 0.0f : most;
+}
+
 static float row_scaled_max(float *y, size_t n, float a, float least)
 {
+    if (n <= SCALED_FEW) {
+        return few_scaled_max(y, n, a, least);
+    }
     const vf factor = v_set(a), bar = v_set(least);
     vf most = v_set(0.0f);
     vm nan = m_unordered(most, most);
