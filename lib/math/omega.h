@@ -59,7 +59,7 @@ static inline double xsmi_softplus_add(xsmi_softplus_sum *s, double t)
         s->product = 1;
         s->terms = 0;
     }
-    return (t > 0 ? 1 : e) / (1 + e);
+    return XSMI_MAX(e, (double)(t > 0)) / (1 + e); /* 1 or e, without a jump that nobody can predict */
 }
 
 static inline double xsmi_softplus_total(const xsmi_softplus_sum *s)

@@ -49,6 +49,40 @@ void xsmi_double_sum_select(const void *state, const xsm_example *examples, uint
                                               count, classes, lengths});
 }
 
+/* e^(z_k - z_y - most) of an example's other classes, with the largest exponent or 0 as `most`: the terms are in g. */
+typedef struct terms {
+    double most, rest; /* the sum of the terms */
+    double whole;      /* with e^-most */
+} terms;
+
+static terms sum_terms(const float *z, uint32_t length, float *g, bool whole)
+{
+    terms t = {0, 0, 0};
+    for (uint32_t j = 1; j < length; j++) {
+        double difference = (double)z[j] - (double)z[0];
+        t.most = XSMI_MAX(difference, t.most);
+    }
+    for (uint32_t j = 1; j < length; j++) {
+        double e = exp((double)z[j] - (double)z[0] - t.most);
+        t.rest += e;
+        g[j] = (float)e;
+    }
+    if (whole) {
+        t.whole = (t.most > 0 ? exp(-t.most) : 1) + t.rest;
+    }
+    return t;
+}
+
+/* The same for one other class. Either its term or e^-most is 1: this takes one exponential, and no jump that a
+ * processor cannot predict. */
+static terms sum_one(const float *z, float *g)
+{
+    const double difference = (double)z[1] - (double)z[0], e = exp(-fabs(difference));
+    const double term = XSMI_MAX(e, (double)(difference > 0));
+    g[1] = (float)term;
+    return (terms){XSMI_MAX(difference, 0), term, 1 + e};
+}
+
 void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, double delta, double most_u)
 {
     for (uint64_t i = 0; i < block->count; i++) {
@@ -56,23 +90,13 @@ void xsmi_double_sum_explicit(xsmi_double_sum *s, const xsm_score_block *block, 
         float *g = block->coefficients + i * block->width;
         uint64_t row = block->examples[i].row;
         uint32_t length = block->lengths[i];
-        double most = 0;
-        for (uint32_t j = 1; j < length; j++) {
-            double difference = (double)z[j] - (double)z[0];
-            most = XSMI_MAX(difference, most);
-        }
-        double rest = 0;
-        for (uint32_t j = 1; j < length; j++) {
-            double e = exp((double)z[j] - (double)z[0] - most);
-            rest += e;
-            g[j] = (float)e;
-        }
+        const terms t = length == 2 ? sum_one(z, g) : sum_terms(z, length, g, delta < INFINITY);
         double u = s->u[row];
         if (delta < INFINITY) {
-            double bound = most + log((most > 0 ? exp(-most) : 1) + rest);
+            double bound = t.most + log(t.whole);
             u = u < bound - delta ? bound : u;
         }
-        double scale = s->weight * exp(most - u), decline = exp(-u), sum = scale * rest;
+        double scale = s->weight * exp(t.most - u), decline = exp(-u), sum = scale * t.rest;
         if (!(sum < XSMI_STEP_LIMIT)) {
             g[0] = -INFINITY; /* zero times infinity would be NaN */
             for (uint32_t j = 1; j < length; j++) {
