@@ -11,7 +11,12 @@
 #include <string.h>
 
 enum {
-    BLOCK = 8, /* the most steps of a block: three rows of 2 KB each, for it and the next block, in the second cache */
+    BLOCK = 8,       /* the most steps of a block: as many equations as a solver takes at once */
+    BLOCK_DENSE = 4, /* of dense rows without a solver: three rows of 2 KB each, for it and the next block, in the first
+                        cache */
+    /* Dense steps ahead whose lines are prefetched again: some prefetches are dropped, and some lines have left the
+     * first cache. */
+    SOON = 2,
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
     /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
      * Bibtex. */
@@ -41,7 +46,8 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     t->optimizer = o;
     t->threads = xsmi_context_threads(ctx);
     uint64_t most = CLASSES_MOST / e->width;
-    t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
+    const bool solved = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+    t->most = (uint32_t)XSMI_CLAMP(most, 1, e->train->sparse || solved ? BLOCK : BLOCK_DENSE);
     t->far_rows =
         e->train->sparse && e->train->offsets[e->train->rows] > NEAR_BYTES / (sizeof(float) + sizeof(uint32_t));
     t->far_weights = o->model->weight_count > NEAR_BYTES / sizeof(float);
@@ -127,29 +133,54 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* The numbers of each row of a dense step that are prefetched while an earlier one is scored, which takes most of the
- * time. The others follow while rows change; those of the features while a solver computes coefficients, if there is
- * one. The memory should be busy all the time, but a processor drops prefetches that come faster than memory serves
- * them. */
+/* The numbers of each row of a dense step that are prefetched while an earlier one is scored. The others follow while
+ * rows change; those of the features while a solver computes coefficients, if there is one. The memory should be busy
+ * all the time, but a processor drops prefetches that come faster than memory serves them. */
 static size_t scoring_share(const run *r)
 {
-    return r->stepper->optimizer->model->features / 4 * 3 / XSMI_PARTIALS * XSMI_PARTIALS;
+    return r->stepper->optimizer->model->features / 2 / XSMI_PARTIALS * XSMI_PARTIALS;
 }
 
-/* Prefetches the remaining memory of dense step i, in turn from all rows: row by row it would arrive at half the
- * rate. */
-XSMI_PREFETCHER void fetch_rests(const run *r, uint64_t i)
+/* Prefetches the numbers from..to of some rows in turn: row by row they would arrive at half the rate. */
+XSMI_PREFETCHER void fetch_in_turn(const size_t rows, const float *const *row, size_t from, size_t to)
 {
+    size_t l = from;
+    for (; l + 4 * XSMI_LINE <= to; l += 4 * XSMI_LINE) {
+        for (size_t i = 0; i < 4 * XSMI_LINE; i += XSMI_LINE) {
+            for (size_t j = 0; j < rows; j++) {
+                xsmi_prefetch_soon(row[j] + l + i);
+            }
+        }
+    }
+    for (; l < to; l += XSMI_LINE) {
+        for (size_t j = 0; j < rows; j++) {
+            xsmi_prefetch_soon(row[j] + l);
+        }
+    }
+}
+
+/* Prefetches the numbers from..to of a dense step's weights, and of its features if `x` is not NULL, three rows in
+ * turn: of more rows some lines would be dropped. */
+XSMI_PREFETCHER void fetch_numbers(const run *r, const xsmi_upcoming *upcoming, const float *x, size_t from, size_t to)
+{
+    enum { TOGETHER = 3 };
     const xsm_model *m = r->stepper->optimizer->model;
-    const xsmi_upcoming upcoming = upcoming_at(r, i);
-    const float *x = r->block->proximal ? NULL : upcoming.x;
-    for (size_t l = scoring_share(r); l < m->features; l += XSMI_LINE) {
-        if (x) {
-            xsmi_prefetch_soon(x + l);
+    const float *row[TOGETHER];
+    size_t rows = 0;
+    if (x) {
+        row[rows++] = x;
+    }
+    for (size_t j = 0; j < upcoming->count; j++) {
+        row[rows++] = m->weight + (size_t)upcoming->rows[j] * m->stride;
+        if (rows == TOGETHER) {
+            fetch_in_turn(TOGETHER, row, from, to);
+            rows = 0;
         }
-        for (size_t j = 0; j < upcoming.count; j++) {
-            xsmi_prefetch_soon(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
-        }
+    }
+    if (rows == 2) {
+        fetch_in_turn(2, row, from, to);
+    } else if (rows == 1) {
+        fetch_in_turn(1, row, from, to);
     }
 }
 
@@ -181,18 +212,19 @@ static void fetch_optimizer(const run *r, uint64_t i)
     }
 }
 
-/* Prefetches all memory of a dense step at once: for the first steps of a run. */
+/* Prefetches all numbers of a dense step at once. */
 XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
 {
-    const xsm_model *m = r->stepper->optimizer->model;
-    xsmi_upcoming upcoming = upcoming_at(r, i);
-    for (size_t l = 0; upcoming.x && l < m->features; l += XSMI_LINE) {
-        xsmi_prefetch_soon(upcoming.x + l);
-        for (size_t j = 0; j < upcoming.count; j++) {
-            xsmi_prefetch_soon(m->weight + (size_t)upcoming.rows[j] * m->stride + l);
-        }
-    }
-    fetch_scales(r, i);
+    const xsmi_upcoming upcoming = upcoming_at(r, i);
+    fetch_numbers(r, &upcoming, upcoming.x, 0, r->stepper->optimizer->model->features);
+}
+
+/* Prefetches the numbers of dense step i that were not prefetched while an earlier one was scored. */
+XSMI_PREFETCHER void fetch_rests(const run *r, uint64_t i)
+{
+    const xsmi_upcoming upcoming = upcoming_at(r, i);
+    const float *x = r->block->proximal ? NULL : upcoming.x;
+    fetch_numbers(r, &upcoming, x, scoring_share(r), r->stepper->optimizer->model->features);
 }
 
 /* Prefetches the features of a sparse step. */
@@ -282,6 +314,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
             upcoming = upcoming_at(r, i + k + most);
             upcoming.most = share;
             fetch_scales(r, i + k + most);
+            fetch_dense(r, i + k + SOON);
         }
         fetch_optimizer(r, i + k + most);
         if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &upcoming)) {
@@ -312,7 +345,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);
         if (!sparse) {
-            fetch_rests(r, i + k + most);
+            fetch_rests(r, i + (n - 1 - k) + most);
         }
         const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         const xsmi_example_step step = {
@@ -338,6 +371,7 @@ uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uin
             fetch_features(&r, i);
         } else {
             fetch_dense(&r, i);
+            fetch_scales(&r, i);
         }
     }
     for (uint64_t i = 0; sparse && i < t->most; i++) {
