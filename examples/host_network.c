@@ -3,9 +3,10 @@
  * computes the hidden vectors of a batch; the library computes the loss, the coefficients and the gradient with respect
  * to the hidden vectors; each changes its own weights. The first run is on MNIST with the exact softmax, the second on
  * many classes with a few classes per step. Before training, the gradient of the whole network is checked against
- * differences of the loss.
+ * differences of the loss. After training, the hidden layer and the softmax are saved in one file, and used from there.
  *
- *     host_network [FOLDER]     FOLDER has mnist_train.txt.gz and mnist_test.txt.gz; without it, data are generated
+ *     host_network MODEL [FOLDER]     the file; FOLDER has mnist_train.txt.gz and mnist_test.txt.gz, without it data
+ * are generated
  */
 #include <math.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/tensors.h>
 
 enum { HIDDEN = 128, BATCH = 32, STRIDE = HIDDEN + 4 /* rows of hidden vectors need not be contiguous */ };
 
@@ -46,9 +48,11 @@ static float noise(uint64_t *state)
 
 typedef struct network {
     uint32_t features;
-    float scale;   /* of the features */
-    float *weight; /* [features][HIDDEN] */
-    float bias[HIDDEN];
+    float scale;         /* of the features */
+    const float *weight; /* [features][HIDDEN], in a model's file or its own */
+    const float *bias;   /* [HIDDEN] */
+    float *own_weight;   /* NULL in a file's network, which cannot learn */
+    float own_bias[HIDDEN];
     float hidden[BATCH * STRIDE];   /* of a batch */
     float gradient[BATCH * STRIDE]; /* dL/dhidden */
 } network;
@@ -59,10 +63,11 @@ static network *new_network(uint32_t features, float scale)
     network *n = need(calloc(1, sizeof *n));
     n->features = features;
     n->scale = scale;
-    n->weight = need(malloc((size_t)features * HIDDEN * sizeof(float)));
+    n->weight = n->own_weight = need(malloc((size_t)features * HIDDEN * sizeof(float)));
+    n->bias = n->own_bias;
     float width = sqrtf(6.0f / (float)(features < 100 ? features : 100)); /* about a hundred features are nonzero */
     for (size_t i = 0; i < (size_t)features * HIDDEN; i++) {
-        n->weight[i] = width * noise(&state);
+        n->own_weight[i] = width * noise(&state);
     }
     return n;
 }
@@ -79,7 +84,7 @@ static void forward(network *n, const xsm_dataset *data, const uint64_t *rows, s
         xsm_row x = XSM_ROW_INIT;
         float *out = n->hidden + i * STRIDE;
         check(xsm_dataset_get_row(data, rows[i], &x, &err), &err);
-        memcpy(out, n->bias, sizeof n->bias);
+        memcpy(out, n->bias, HIDDEN * sizeof *out);
         for (uint64_t j = 0; j < x.count; j++) {
             const float *w = n->weight + (size_t)feature_at(&x, j) * HIDDEN, value = n->scale * x.values[j];
             for (size_t h = 0; value != 0 && h < HIDDEN; h++) {
@@ -109,15 +114,74 @@ static void backward(network *n, const xsm_dataset *data, const uint64_t *rows, 
         const float *g = n->gradient + i * STRIDE;
         check(xsm_dataset_get_row(data, rows[i], &x, &err), &err);
         for (uint64_t j = 0; j < x.count; j++) {
-            float *w = n->weight + (size_t)feature_at(&x, j) * HIDDEN, value = -eta * n->scale * x.values[j];
+            float *w = n->own_weight + (size_t)feature_at(&x, j) * HIDDEN, value = -eta * n->scale * x.values[j];
             for (size_t h = 0; value != 0 && h < HIDDEN; h++) {
                 w[h] += value * g[h];
             }
         }
         for (size_t h = 0; h < HIDDEN; h++) {
-            n->bias[h] -= eta * g[h];
+            n->own_bias[h] -= eta * g[h];
         }
     }
+}
+
+/* -- in the model's file ------------------------------------------------------------------------------------------- */
+
+/* The model points to the network's numbers until it is freed: what is saved is what they are then. */
+static void put_into_model(const network *n, xsm_model *model)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const uint64_t shape[] = {n->features, HIDDEN};
+    xsm_tensor t = XSM_TENSOR_INIT;
+    t.dtype = "F32";
+    t.ownership = XSM_BORROW;
+    t.name = "hidden.weight";
+    t.shape = shape;
+    t.rank = 2;
+    t.data = n->weight;
+    t.bytes = (uint64_t)n->features * HIDDEN * sizeof(float);
+    check(xsm_model_set_tensor(model, &t, &err), &err);
+    t.name = "hidden.bias";
+    t.shape = shape + 1;
+    t.rank = 1;
+    t.data = n->bias;
+    t.bytes = HIDDEN * sizeof(float);
+    check(xsm_model_set_tensor(model, &t, &err), &err);
+    t.name = "input.scale"; /* one number */
+    t.shape = NULL;
+    t.rank = 0;
+    t.data = &n->scale;
+    t.bytes = sizeof(float);
+    check(xsm_model_set_tensor(model, &t, &err), &err);
+}
+
+static const float *floats_of(const xsm_model *model, const char *name, uint64_t rows, uint64_t columns)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_tensor t = XSM_TENSOR_INIT;
+    check(xsm_model_get_tensor(model, name, &t, &err), &err);
+    if (strcmp(t.dtype, "F32") != 0 || t.bytes != rows * columns * sizeof(float)) {
+        fprintf(stderr, "host_network: tensor '%s' is not that of this network\n", name);
+        exit(1);
+    }
+    return t.data;
+}
+
+/* The network of a model that was loaded; its weights stay in the mapped file, as the model's do. */
+static network *get_from_model(const xsm_model *model, uint32_t features)
+{
+    network *n = need(calloc(1, sizeof *n));
+    n->features = features;
+    n->weight = floats_of(model, "hidden.weight", features, HIDDEN);
+    n->bias = floats_of(model, "hidden.bias", 1, HIDDEN);
+    n->scale = *floats_of(model, "input.scale", 1, 1);
+    return n;
+}
+
+static void free_network(network *n)
+{
+    free(n->own_weight);
+    free(n);
 }
 
 /* -- network and softmax ------------------------------------------------------------------------------------------- */
@@ -188,7 +252,7 @@ static double check_gradient(const task *t, network *n, xsm_model *model, xsm_gr
             through_rectifier(n, 1);
             uint64_t j = x.count / 2;
             double want = (double)(n->gradient[h] * n->scale * x.values[j]);
-            float *at = &n->weight[(size_t)feature_at(&x, j) * HIDDEN + h], before = *at, h2 = 0x1p-6f;
+            float *at = &n->own_weight[(size_t)feature_at(&x, j) * HIDDEN + h], before = *at, h2 = 0x1p-6f;
             double there = (double)n->hidden[h];
             *at = before + h2;
             double above = loss_of(t, n, model, g, row), there_above = (double)n->hidden[h];
@@ -252,8 +316,23 @@ static void shuffle(uint64_t *rows, uint64_t count, uint64_t *state)
     }
 }
 
+/* Saves network and softmax to one file, and returns the accuracy of what is read back. */
+static double save_and_test(const network *n, xsm_model *model, const char *path, const xsm_dataset *data)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *loaded;
+    put_into_model(n, model);
+    check(xsm_model_save(model, path, &err), &err);
+    check(xsm_model_load(NULL, path, NULL, &loaded, &err), &err);
+    network *again = get_from_model(loaded, n->features);
+    const double reached = accuracy(again, loaded, data);
+    free_network(again);
+    xsm_model_free(loaded);
+    return reached;
+}
+
 /* Trains and tests; returns whether the result is as good as expected. */
-static int run(const task *t, double least)
+static int run(const task *t, double least, const char *path)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
@@ -297,16 +376,18 @@ static int run(const task *t, double least)
         printf("  epoch %u: loss %.4f, test accuracy %.4f\n", epoch + 1, loss / (double)info.rows,
                accuracy(n, model, t->test));
     }
-    double reached = accuracy(n, model, t->test);
+    double reached = accuracy(n, model, t->test), loaded = save_and_test(n, model, path, t->test);
+    printf("  from %s: test accuracy %.4f\n", path, loaded);
     free(order);
-    free(n->weight);
-    free(n);
     xsm_estimator_free(e);
     xsm_gradient_free(gradient);
     xsm_optimizer_free(optimizer);
     xsm_model_free(model);
-    if (!(wrong < 1e-3) || !(reached >= least)) {
-        printf("  that is not as it should be: the gradient within 1e-3, accuracy at least %.2f\n", least);
+    free_network(n); /* after the model, which points to its numbers */
+    if (!(wrong < 1e-3) || !(reached >= least) || !(loaded == reached)) {
+        printf(
+            "  that is not as it should be: the gradient within 1e-3, accuracy at least %.2f, from the file the same\n",
+            least);
         return 0;
     }
     return 1;
@@ -372,11 +453,15 @@ int main(int argc, char **argv)
 {
     task digits = {"generated data", "softmax", NULL, 3, 0.2, 0.2f, NULL, NULL, 1};
     double least = 0.9;
-    if (argc > 1) {
+    if (argc < 2) {
+        fprintf(stderr, "usage: host_network MODEL [FOLDER]\n");
+        return 1;
+    }
+    if (argc > 2) {
         digits.name = "MNIST";
         digits.epochs = 6;
-        digits.train = read_data(argv[1], "mnist_train.txt.gz", NULL);
-        digits.test = read_data(argv[1], "mnist_test.txt.gz", digits.train);
+        digits.train = read_data(argv[2], "mnist_train.txt.gz", NULL);
+        digits.test = read_data(argv[2], "mnist_test.txt.gz", digits.train);
         digits.scale = 1.0f / 255;
         least = 0.96; /* a linear softmax has 0.92 */
     } else {
@@ -386,8 +471,8 @@ int main(int argc, char **argv)
     task many = {"many classes", "sampled-softmax", "20", 4, 0.3, 0.1f, NULL, NULL, 1};
     many.train = make_data(1000, 32, 40000, 7);
     many.test = make_data(1000, 32, 4000, 8);
-    int good = run(&digits, least);
-    good &= run(&many, 0.8);
+    int good = run(&digits, least, argv[1]);
+    good &= run(&many, 0.8, argv[1]);
     xsm_dataset_free(digits.train);
     xsm_dataset_free(digits.test);
     xsm_dataset_free(many.train);

@@ -30,12 +30,12 @@
  * (the tf-idf weight of each feature), `label_names` (UTF-8 bytes, one name a line), `vocabulary` (UTF-8 bytes, one
  * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`); sparse
  * weights are `indptr`, `values`, `blocks`, `columns` and `indices` in place of `weight`, and those of a label tree the
- * same with names that begin with `tree0.` and so on. The
- * metadata contains the format version, the estimator and its options, the transform for new rows, and a checksum: the
- * XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the file atomically;
- * loading maps it instead of reading it. A safetensors file of another program with a float32 `weight` and an optional
- * `bias`, such as that of a PyTorch `Linear` layer, can be loaded too; as it has no version and checksum, only its
- * structure is checked.
+ * same with names that begin with `tree0.` and so on; tensors of the host (ext/tensors.h) have names that begin with
+ * `host.`. The metadata contains the format version, the estimator and its options, the transform for new rows, and a
+ * checksum: the XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the
+ * file atomically; loading maps it instead of reading it. A safetensors file of another program with a float32 `weight`
+ * and an optional `bias`, such as that of a PyTorch `Linear` layer, can be loaded too; as it has no version and
+ * checksum, only its structure is checked.
  *
  * **Threads.** Several threads may call functions that take a const model at the same time. While a model is trained,
  * nothing else may use it.

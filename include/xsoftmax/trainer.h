@@ -146,8 +146,9 @@ XSM_API xsm_status xsm_trainer_run(xsm_trainer *trainer, xsm_error *err);
  *          of the same name; #XSM_ERROR_STATE as xsm_trainer_run() */
 XSM_API xsm_status xsm_trainer_checkpoint(xsm_trainer *trainer, const char *path, xsm_error *err);
 /** Restores the state of a run from a checkpoint. The model, the estimator and the optimizer of the trainer change
- *  accordingly. xsm_trainer_run() then gives results that are bit-identical to those of a run without interruption, for
- *  any number of threads and any instruction set.
+ *  accordingly; the model's tensors of the host (ext/tensors.h) become copies of those of the checkpoint.
+ *  xsm_trainer_run() then gives results that are bit-identical to those of a run without interruption, for any number
+ *  of threads and any instruction set.
  *
  *  The trainer must have been made from the same data, estimator, optimizer and settings, and from a model of the same
  *  shape; the weights of that model are ignored. Only the number of epochs, the test rows, the evaluation and the

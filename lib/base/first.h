@@ -80,6 +80,7 @@
 #define XSMI_LAST_xsm_step examples
 #define XSMI_LAST_xsm_storage end
 #define XSMI_LAST_xsm_stream_options class_counts
+#define XSMI_LAST_xsm_tensor bytes
 #define XSMI_LAST_xsm_text_options reserved
 #define XSMI_LAST_xsm_trainer_options progress_user
 #define XSMI_LAST_xsm_tune_options progress_user

@@ -19,7 +19,7 @@
 #include "base/file.h"
 #include "base/storage.h"
 
-/* The dtypes of the format that the library uses, and those that only tensors of hosts have. */
+/* The dtypes of the format that the library uses, and those that only tensors of hosts (model/host_tensors.h) have. */
 typedef enum xsmi_dtype {
     XSMI_DTYPE_U8,
     XSMI_DTYPE_U16,

@@ -22,6 +22,7 @@
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/ext/search.h>
 #include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/tensors.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/tune.h>
 

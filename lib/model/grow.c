@@ -204,7 +204,13 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         m->metadata = wider->metadata;
         m->correction = wider->correction;
         m->hierarchy = wider->hierarchy;
+        m->host = wider->host;
+        if (xsmi_host_tensors_mapped(&m->host)) {
+            m->mapping = wider->mapping;
+            wider->mapping = (xsmi_mapping){.data = NULL};
+        }
         wider->metadata = (xsmi_metadata){NULL, NULL, 0};
+        wider->host = (xsmi_host_tensors){NULL, 0, 0};
         wider->correction = NULL;
         wider->hierarchy = NULL;
     }

@@ -140,7 +140,7 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
                               : "those of the model are sparse; xsm_model_set_layout() makes them dense");
 }
 
-/* Releases weights and bias, or their mapping. */
+/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. */
 static void release_weights(xsm_model *m)
 {
     if (m->weight_count > 0) {
@@ -153,7 +153,9 @@ static void release_weights(xsm_model *m)
     xsmi_label_trees_free(m->context, m->trees);
     m->sparse = NULL;
     m->trees = NULL;
-    xsmi_unmap_file(&m->mapping);
+    if (!xsmi_host_tensors_mapped(&m->host)) {
+        xsmi_unmap_file(&m->mapping);
+    }
     xsmi_model_drop_row_lengths(m);
     m->weight = NULL;
     m->weight_count = 0;
@@ -212,6 +214,7 @@ void xsm_model_free(xsm_model *m)
     }
     xsm_context *ctx = m->context;
     xsmi_layer_free(m);
+    xsmi_host_tensors_clear(ctx, &m->host);
     release_weights(m);
     xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
     xsmi_model_clear_classes(m);

@@ -14,6 +14,7 @@
 #include "model/calibration.h"
 #include "model/correction.h"
 #include "model/hierarchy.h"
+#include "model/host_tensors.h"
 #include "model/label_trees.h"
 #include "model/layer.h"
 
@@ -88,6 +89,7 @@ struct xsm_model {
     xsmi_model_map map;
     xsm_transform *transform;
     xsmi_metadata metadata;
+    xsmi_host_tensors host;
 };
 
 XSMI_COUNTED(model)
@@ -144,22 +146,18 @@ uint32_t xsmi_model_input_features(const xsm_model *m);
 /* xsm_model_info::correction. */
 const char *xsmi_model_correction_name(const xsm_model *m);
 
-struct xsmi_tensor;
-struct xsmi_entry;
-struct xsmi_place;
-
 /* Saved with a model in a checkpoint: tensors with their data (of 8 bytes a number, then of 4), named "state.*", and
  * metadata under "checkpoint" and "checkpoint.*". */
 typedef struct xsmi_model_extras {
-    const struct xsmi_tensor *tensors;
+    const xsmi_tensor *tensors;
     size_t tensor_count;
-    const struct xsmi_entry *metadata;
+    const xsmi_entry *metadata;
     size_t metadata_count;
 } xsmi_model_extras;
 
 /* Like xsm_model_save(), but with weights and scales each as they are in memory, so that a run can continue with the
  * same bits, and with the run's other state. xsm_model_load() accepts the file as a model. (model_save.c) */
-xsm_status xsmi_model_save_state(const xsm_model *m, const struct xsmi_place *place, const xsmi_model_extras *extras,
+xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err);
 /* Copies weights, scales and bias from a model that was loaded from such a file into one of the same shape, in any
  * layout; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. (model_state.c) */

@@ -50,7 +50,8 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
         /* "state.*" is for checkpoints only */
         bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
                      xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
-        found |= xsmi_correction_has_tensor(t->name) || xsmi_sparse_has_tensor(t->name);
+        found |=
+            xsmi_correction_has_tensor(t->name) || xsmi_sparse_has_tensor(t->name) || xsmi_host_has_tensor(t->name);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {
             found |= strcmp(t->name, known[k]) == 0;
         }
@@ -58,8 +59,8 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             return xsmi_fail(
                 err, XSM_ERROR_FORMAT,
                 "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, vocabulary, correction, nodes and those of a tree, of pairs "
-                "or of sparse weights are known",
+                "class_counts, embedding, idf, vocabulary, correction, nodes and those of a tree, of pairs, "
+                "of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
                 s->name, t->name);
         }
     }
@@ -353,6 +354,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     }
     if (status == XSM_OK) {
         status = xsmi_model_copy_metadata(m, container, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_host_tensors_read(m->context, container, name, &m->host, err);
     }
     if (status != XSM_OK) {
         xsm_model_free(m);

@@ -13,6 +13,7 @@
  *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
  *     label_names  U8 [bytes]   one name per line, if the classes have names
  *     vocabulary   U8 [bytes]   one word per line, if rows are text (vocabulary_file.c)
+ *     host.*                    tensors of the host, before others of smaller elements (host_tensors.c)
  *
  * A checkpoint is a model with tensors "state.*" (model_file.h, train/checkpoint.c) and the metadata entry
  * "checkpoint"; its weights do not include the scales that training keeps beside them.
@@ -150,7 +151,7 @@ static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t
     c->tensors[c->count++] = (xsmi_tensor){.name = name, .dtype = dtype, .rank = rank, .shape = {rows, columns}};
 }
 
-/* Adds the extras and the tensors of sparse weights whose elements have that many bytes. */
+/* Adds the extras, the tensors of sparse weights and those of the host whose elements have that many bytes. */
 static void add_extras(contents *c, size_t bytes)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
@@ -161,6 +162,11 @@ static void add_extras(contents *c, size_t bytes)
     for (size_t i = 0; i < c->sparse.count; i++) {
         if (xsmi_dtype_size(c->sparse.tensors[i].dtype) == bytes) {
             c->tensors[c->count++] = c->sparse.tensors[i];
+        }
+    }
+    for (size_t i = 0; i < c->model->host.count; i++) {
+        if (xsmi_dtype_size(c->model->host.list[i]->tensor.dtype) == bytes) {
+            c->tensors[c->count++] = c->model->host.list[i]->tensor;
         }
     }
 }
@@ -226,26 +232,29 @@ static void list_contents(const xsm_model *m, contents *c)
     }
 }
 
-static xsm_status write_sized(const xsmi_tensor *tensors, size_t count, size_t bytes, xsmi_container_writer *w,
-                              xsm_error *err)
+/* Writes a tensor if its elements have that many bytes. */
+static xsm_status write_tensor(const xsmi_tensor *t, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        const xsmi_tensor *t = &tensors[i];
-        if (xsmi_dtype_size(t->dtype) == bytes) {
-            size_t size = 0;
-            (void)xsmi_tensor_bytes(t, &size); /* it was computed when the file was begun */
-            XSMI_TRY(xsmi_container_write(w, t->data, size, err));
-        }
+    size_t size = 0;
+    if (xsmi_dtype_size(t->dtype) != bytes) {
+        return XSM_OK;
     }
-    return XSM_OK;
+    (void)xsmi_tensor_bytes(t, &size); /* it was computed when the file was begun */
+    return xsmi_container_write(w, t->data, size, err);
 }
 
 static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
-    if (c->extras) {
-        XSMI_TRY(write_sized(c->extras->tensors, c->extras->tensor_count, bytes, w, err));
+    for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
+        XSMI_TRY(write_tensor(&c->extras->tensors[i], bytes, w, err));
     }
-    return write_sized(c->sparse.tensors, c->sparse.count, bytes, w, err);
+    for (size_t i = 0; i < c->sparse.count; i++) {
+        XSMI_TRY(write_tensor(&c->sparse.tensors[i], bytes, w, err));
+    }
+    for (size_t i = 0; i < c->model->host.count; i++) {
+        XSMI_TRY(write_tensor(&c->model->host.list[i]->tensor, bytes, w, err));
+    }
+    return XSM_OK;
 }
 
 /* One member of each row's norm. */
@@ -400,7 +409,7 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
     }
     contents c = {.model = m, .extras = extras};
     XSMI_TRY(xsmi_sparse_list(m, &c.sparse, err));
-    c.capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0) + c.sparse.count;
+    c.capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0) + c.sparse.count + m->host.count;
     c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
     xsmi_container_writer *w = NULL;
     xsm_status status = c.tensors ? begin_file(m, place, &c, &w, err)

@@ -199,6 +199,7 @@ static xsm_status copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err
     for (size_t i = 0; i < from->metadata.count; i++) {
         XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
     }
+    XSMI_TRY(xsmi_host_tensors_copy(to->context, &from->host, &to->host, err));
     xsmi_model_set_scoring(to, from->correction, from->hierarchy);
     to->calibration = from->calibration;
     if (from->bias) {

@@ -330,7 +330,7 @@ static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error
 }
 
 /* Checks everything before it changes anything; restoring the model is the last step that can fail. */
-static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_error *err)
+static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_host_tensors *host, xsm_error *err)
 {
     const double *squares;
     const uint64_t *ages;
@@ -356,7 +356,11 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsm_er
                                        err));
     }
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
+    XSMI_TRY(xsmi_host_tensors_copy(t->model->context, &(*loaded)->host, host, err));
     XSMI_TRY(xsmi_model_restore(t->model, *loaded, squares, ages, err));
+    const xsmi_host_tensors before = t->model->host;
+    t->model->host = *host;
+    *host = before; /* to be released */
     if (searcher) {
         xsmi_searcher_install(searcher, c->found + c->search, c->indexes);
     }
@@ -389,6 +393,7 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
+    xsmi_host_tensors host = {NULL, 0, 0};
     xsm_status status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
     if (status == XSM_OK) {
         status = contents_list(t, &c, err);
@@ -397,8 +402,9 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
         status = xsmi_settings_gather(t, &c.settings, err);
     }
     if (status == XSM_OK) {
-        status = resume(t, &c, &loaded, err);
+        status = resume(t, &c, &loaded, &host, err);
     }
+    xsmi_host_tensors_clear(t->model->context, &host);
     contents_free(&c);
     forget_search(t);
     xsm_model_free(loaded);

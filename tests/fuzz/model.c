@@ -11,6 +11,7 @@
 #include <xsoftmax/predict.h>
 
 #include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/tensors.h>
 #include <xsoftmax/ext/vocabulary.h>
 
 /* A model that was accepted must be usable: everything that is not large is read. */
@@ -38,6 +39,14 @@ static void use(xsm_model *m)
         if (!xsm_model_get_metadata(m, info.metadata_keys[i])) {
             abort();
         }
+    }
+    for (size_t i = 0; xsm_model_tensor_name(m, i); i++) {
+        xsm_tensor t = XSM_TENSOR_INIT;
+        if (xsm_model_get_tensor(m, xsm_model_tensor_name(m, i), &t, NULL) != XSM_OK) {
+            abort();
+        }
+        volatile unsigned char last = t.bytes > 0 ? ((const unsigned char *)t.data)[t.bytes - 1] : 0;
+        (void)last;
     }
     float *row = calloc(m->features, sizeof *row);
     xsm_dataset *rows = NULL;

@@ -18,6 +18,7 @@ NAMES = """
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/tensors.h>
 extern xsm_error err;
 extern xsm_context *context;
 extern xsm_dataset *train, *test, *rows;

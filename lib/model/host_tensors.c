@@ -1,0 +1,296 @@
+#include "model/host_tensors.h"
+
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/grow.h"
+#include "base/order.h"
+#include "data/text.h"
+#include "model/model.h"
+
+#include <string.h>
+
+#define PREFIX_LENGTH (sizeof XSMI_HOST_PREFIX - 1)
+_Static_assert(XSM_TENSOR_RANK_MAX == XSMI_TENSOR_RANK, "a host's tensor fits a file's");
+/* Bytes copied between two looks whether to go on. */
+#define PIECE ((size_t)1 << 20)
+
+static const char *plain_name(const xsmi_host_tensor *t)
+{
+    return t->name + PREFIX_LENGTH;
+}
+
+bool xsmi_host_has_tensor(const char *name)
+{
+    return strncmp(name, XSMI_HOST_PREFIX, PREFIX_LENGTH) == 0;
+}
+
+bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h)
+{
+    bool mapped = false;
+    for (size_t i = 0; i < h->count; i++) {
+        mapped |= h->list[i]->mapped;
+    }
+    return mapped;
+}
+
+/* The position of a name, or where it would be inserted. */
+static size_t find(const xsmi_host_tensors *h, const char *name, bool *found)
+{
+    size_t low = 0, high = h->count;
+    *found = false;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        const int order = strcmp(plain_name(h->list[middle]), name);
+        if (order == 0) {
+            *found = true;
+            return middle;
+        }
+        if (order < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static bool is_name(const char *name)
+{
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++) {
+        if ((unsigned char)name[i] < ' ' || name[i] == 0x7F) {
+            return false;
+        }
+    }
+    return length >= 1 && length <= XSM_TENSOR_NAME_MAX && xsmi_utf8_prefix(name, length) == length;
+}
+
+static void release(xsm_context *ctx, xsmi_host_tensor *t)
+{
+    if (t) {
+        xsmi_release(ctx, t->copy, t->tensor.size, 1);
+        xsmi_release_text(ctx, t->name);
+        xsmi_release(ctx, t, 1, sizeof *t);
+    }
+}
+
+void xsmi_host_tensors_clear(xsm_context *ctx, xsmi_host_tensors *h)
+{
+    for (size_t i = 0; i < h->count; i++) {
+        release(ctx, h->list[i]);
+    }
+    xsmi_release(ctx, h->list, h->capacity, sizeof *h->list);
+    *h = (xsmi_host_tensors){NULL, 0, 0};
+}
+
+static xsm_status copy_data(xsm_context *ctx, xsmi_host_tensor *t, xsm_error *err)
+{
+    const unsigned char *from = t->tensor.data;
+    t->copy = xsmi_allocate(ctx, t->tensor.size, 1);
+    if (!t->copy) {
+        return xsmi_fail_memory(err, t->tensor.size, "a tensor of the host");
+    }
+    for (size_t at = 0; at < t->tensor.size; at += PIECE) {
+        const size_t left = t->tensor.size - at;
+        memcpy(t->copy + at, from + at, XSMI_MIN(left, PIECE));
+        XSMI_TRY(xsmi_go_on(ctx, err));
+    }
+    t->tensor.data = t->copy;
+    return XSM_OK;
+}
+
+/* A tensor like `from`, whose name need not have the prefix. */
+static xsm_status make(xsm_context *ctx, const char *name, const xsmi_tensor *from, bool copy, xsmi_host_tensor **out,
+                       xsm_error *err)
+{
+    const size_t length = strlen(name) + PREFIX_LENGTH;
+    char text[PREFIX_LENGTH + XSM_TENSOR_NAME_MAX + 1] = XSMI_HOST_PREFIX;
+    xsmi_host_tensor *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
+    if (!t) {
+        return xsmi_fail_memory(err, sizeof *t, "a tensor of the host");
+    }
+    memcpy(text + PREFIX_LENGTH, name, length - PREFIX_LENGTH + 1);
+    t->tensor = *from;
+    t->tensor.name = t->name = xsmi_copy_text(ctx, text, length);
+    xsm_status status = t->name ? XSM_OK : xsmi_fail_memory(err, length + 1, "a tensor of the host");
+    status = status == XSM_OK && copy ? copy_data(ctx, t, err) : status;
+    if (status != XSM_OK) {
+        release(ctx, t);
+        return status;
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+/* Puts a tensor into the list, which takes it, in place of one of the same name. */
+static xsm_status put(xsm_context *ctx, xsmi_host_tensors *h, xsmi_host_tensor *t, xsm_error *err)
+{
+    bool found;
+    const size_t at = find(h, plain_name(t), &found);
+    if (found) {
+        release(ctx, h->list[at]);
+        h->list[at] = t;
+        return XSM_OK;
+    }
+    const xsm_status status = XSMI_GROW(ctx, h->list, h->capacity, h->count + 1, "the host's tensors", err);
+    if (status != XSM_OK) {
+        release(ctx, t);
+        return status;
+    }
+    memmove(h->list + at + 1, h->list + at, (h->count - at) * sizeof *h->list);
+    h->list[at] = t;
+    h->count++;
+    return XSM_OK;
+}
+
+xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_host_tensors *h,
+                                  xsm_error *err)
+{
+    const xsmi_tensor *tensor;
+    for (size_t i = 0; (tensor = xsmi_container_tensor_at(file, i)) != NULL; i++) {
+        if (!xsmi_host_has_tensor(tensor->name)) {
+            continue;
+        }
+        if (!is_name(tensor->name + PREFIX_LENGTH)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: the name of tensor '%.300s' is not 1 to %d bytes of UTF-8 behind '" XSMI_HOST_PREFIX
+                             "' without control characters",
+                             name, tensor->name, XSM_TENSOR_NAME_MAX);
+        }
+        xsmi_host_tensor *t = NULL;
+        XSMI_TRY(make(ctx, tensor->name + PREFIX_LENGTH, tensor, false, &t, err));
+        t->mapped = true;
+        XSMI_TRY(put(ctx, h, t, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *from, xsmi_host_tensors *to,
+                                  xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    for (size_t i = 0; i < from->count && status == XSM_OK; i++) {
+        xsmi_host_tensor *t = NULL;
+        status = make(ctx, plain_name(from->list[i]), &from->list[i]->tensor, true, &t, err);
+        status = status == XSM_OK ? put(ctx, to, t, err) : status;
+    }
+    if (status != XSM_OK) {
+        xsmi_host_tensors_clear(ctx, to);
+    }
+    return status;
+}
+
+/* Checks what the host gives, and makes a file's tensor of it, whose name is without the prefix. */
+static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, int32_t *ownership, xsm_error *err)
+{
+    xsm_tensor known = XSM_TENSOR_INIT;
+    XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_tensor), given, "xsm_tensor", err));
+    if (!known.name || !is_name(known.name)) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "xsm_tensor.name is %s%.300s%s; 1 to %d bytes of UTF-8 without control characters are accepted",
+            known.name ? "'" : "", known.name ? known.name : "NULL", known.name ? "'" : "", XSM_TENSOR_NAME_MAX);
+    }
+    *out = (xsmi_tensor){.name = known.name, .rank = known.rank, .data = known.data};
+    if (!known.dtype || !xsmi_dtype_parse(known.dtype, &out->dtype)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "tensor '%s': xsm_tensor.dtype is %.100s; " XSMI_DTYPE_NAMES " are accepted", known.name,
+                         known.dtype ? known.dtype : "NULL");
+    }
+    if (known.rank > XSM_TENSOR_RANK_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "tensor '%s': xsm_tensor.rank is %u; 0 to %d are accepted", known.name,
+                         known.rank, XSM_TENSOR_RANK_MAX);
+    }
+    if (known.ownership != XSM_COPY && known.ownership != XSM_BORROW) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "tensor '%s': xsm_tensor.ownership is %d; XSM_COPY or XSM_BORROW is accepted", known.name,
+                         known.ownership);
+    }
+    if (known.rank > 0 && !known.shape) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': xsm_tensor.shape is NULL", known.name);
+    }
+    for (uint32_t i = 0; i < known.rank; i++) {
+        out->shape[i] = known.shape[i];
+    }
+    if (!xsmi_tensor_bytes(out, &out->size) || out->size > SIZE_MAX / 2) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': its shape has more bytes than can be addressed",
+                         known.name);
+    }
+    if (out->size != known.bytes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': xsm_tensor.bytes is %llu; its dtype and shape have %zu",
+                         known.name, (unsigned long long)known.bytes, out->size);
+    }
+    if (out->size > 0 && !known.data) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': xsm_tensor.data is NULL", known.name);
+    }
+    *ownership = known.ownership;
+    return XSM_OK;
+}
+
+xsm_status xsm_model_set_tensor(xsm_model *m, const xsm_tensor *given, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_tensor: %s is NULL", m ? "the tensor" : "the model");
+    }
+    xsmi_tensor tensor;
+    xsmi_host_tensor *t = NULL;
+    int32_t ownership = XSM_COPY;
+    XSMI_TRY(read_tensor(given, &tensor, &ownership, err));
+    XSMI_TRY(make(m->context, tensor.name, &tensor, ownership == XSM_COPY, &t, err));
+    t->ownership = ownership;
+    return put(m->context, &m->host, t, err);
+}
+
+static xsm_status fail_unknown(const char *name, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_NAME, "the model has no tensor '%.300s' of the host", name);
+}
+
+xsm_status xsm_model_get_tensor(const xsm_model *m, const char *name, xsm_tensor *tensor, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m || !name || !tensor) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_tensor: %s is NULL",
+                         !m      ? "the model"
+                         : !name ? "the name"
+                                 : "the tensor");
+    }
+    bool found;
+    const size_t at = find(&m->host, name, &found);
+    if (!found) {
+        return fail_unknown(name, err);
+    }
+    const xsmi_host_tensor *t = m->host.list[at];
+    const xsm_tensor view = {.size = sizeof view,
+                             .name = plain_name(t),
+                             .dtype = xsmi_dtype_name(t->tensor.dtype),
+                             .shape = t->tensor.shape,
+                             .rank = t->tensor.rank,
+                             .ownership = t->ownership,
+                             .data = t->tensor.data,
+                             .bytes = t->tensor.size};
+    return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_tensor), tensor, "xsm_tensor", err);
+}
+
+const char *xsm_model_tensor_name(const xsm_model *m, size_t index)
+{
+    return m && index < m->host.count ? plain_name(m->host.list[index]) : NULL;
+}
+
+xsm_status xsm_model_remove_tensor(xsm_model *m, const char *name, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m || !name) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_remove_tensor: %s is NULL", m ? "the name" : "the model");
+    }
+    bool found;
+    const size_t at = find(&m->host, name, &found);
+    if (!found) {
+        return fail_unknown(name, err);
+    }
+    release(m->context, m->host.list[at]);
+    m->host.count--;
+    memmove(m->host.list + at, m->host.list + at + 1, (m->host.count - at) * sizeof *m->host.list);
+    return XSM_OK;
+}

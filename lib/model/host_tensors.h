@@ -1,0 +1,39 @@
+/*
+ * Tensors of the host in a model: kept by name, saved and loaded with the model, and of no other use to the library.
+ */
+#ifndef XSMI_HOST_TENSORS_H
+#define XSMI_HOST_TENSORS_H
+
+#include "base/safetensors.h"
+
+#include <xsoftmax/ext/tensors.h>
+
+/* Before their names in files. */
+#define XSMI_HOST_PREFIX "host."
+
+typedef struct xsmi_host_tensor {
+    xsmi_tensor tensor; /* of a file: its name has the prefix */
+    char *name;
+    unsigned char *copy; /* of the data, or NULL where others have them */
+    int32_t ownership;
+    bool mapped; /* the data are in the model's mapping */
+} xsmi_host_tensor;
+
+typedef struct xsmi_host_tensors {
+    xsmi_host_tensor **list; /* [capacity] in the order of their names */
+    size_t count, capacity;
+} xsmi_host_tensors;
+
+/* Whether a tensor of a file is a host's. */
+bool xsmi_host_has_tensor(const char *name);
+/* Whether some are in the model's mapping, which must stay then. */
+bool xsmi_host_tensors_mapped(const xsmi_host_tensors *h);
+/* Takes the host's tensors of a file into an empty list, without a copy. `name` is for messages. */
+xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_host_tensors *h,
+                                  xsm_error *err);
+/* Copies tensors and data into an empty list, which is empty again on failure. */
+xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *from, xsmi_host_tensors *to,
+                                  xsm_error *err);
+void xsmi_host_tensors_clear(xsm_context *ctx, xsmi_host_tensors *h);
+
+#endif

@@ -1,0 +1,437 @@
+/*
+ * Tensors of the host in models: what is put in comes out of every file, checkpoint and copy, in place where it can.
+ */
+#include "training.h"
+
+#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/tensors.h>
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/label_tree.h>
+#include <xsoftmax/trainer.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+    const char *dtype;
+    size_t bytes;
+} dtypes[] = {{"BOOL", 1}, {"U8", 1},  {"I8", 1},  {"F8_E4M3", 1}, {"F8_E5M2", 1}, {"U16", 2}, {"I16", 2}, {"F16", 2},
+              {"BF16", 2}, {"U32", 4}, {"I32", 4}, {"F32", 4},     {"U64", 8},     {"I64", 8}, {"F64", 8}};
+enum { DTYPES = sizeof dtypes / sizeof *dtypes, NUMBERS = 15 };
+
+/* Bytes of tensor number i, none of which is the library's to look at: NaN among them. */
+static const unsigned char *data_of(size_t i)
+{
+    static _Alignas(8) unsigned char data[DTYPES][8 * NUMBERS];
+    for (size_t k = 0; k < sizeof data[i]; k++) {
+        data[i][k] = (unsigned char)(k % 8 < 6 ? 37 * k + 11 * i : 0xFF);
+    }
+    return data[i];
+}
+
+static xsm_tensor tensor_of(size_t i, char name[32])
+{
+    static const uint64_t shape[] = {3, 1, 5};
+    xsm_tensor t = XSM_TENSOR_INIT;
+    snprintf(name, 32, "layer%zu/weight \xc3\xa9", DTYPES - i); /* not in alphabetic order */
+    t.name = name;
+    t.dtype = dtypes[i].dtype;
+    t.shape = shape;
+    t.rank = 3;
+    t.data = data_of(i);
+    t.bytes = NUMBERS * dtypes[i].bytes;
+    return t;
+}
+
+/* A tensor of each type, one number, none. */
+static xsm_status put_tensors(xsm_model *m, xsm_error *err)
+{
+    static const uint64_t none[] = {4, 0};
+    char name[32];
+    for (size_t i = 0; i < DTYPES; i++) {
+        const xsm_tensor t = tensor_of(i, name);
+        XSMI_TRY(xsm_model_set_tensor(m, &t, err));
+    }
+    xsm_tensor t = XSM_TENSOR_INIT;
+    t.name = "one";
+    t.dtype = "F64";
+    t.data = data_of(0);
+    t.bytes = 8;
+    XSMI_TRY(xsm_model_set_tensor(m, &t, err));
+    t.name = "none";
+    t.shape = none;
+    t.rank = 2;
+    t.data = NULL;
+    t.bytes = 0;
+    return xsm_model_set_tensor(m, &t, err);
+}
+
+static void assert_tensors(const xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    char name[32];
+    size_t count = 0;
+    for (const char *last = "", *next; (next = xsm_model_tensor_name(m, count)) != NULL; last = next, count++) {
+        assert_true(strcmp(last, next) < 0);
+    }
+    assert_int_equal(count, DTYPES + 2);
+    for (size_t i = 0; i < DTYPES; i++) {
+        const xsm_tensor t = tensor_of(i, name);
+        xsm_tensor got = XSM_TENSOR_INIT;
+        assert_ok(xsm_model_get_tensor(m, name, &got, &err), err);
+        assert_string_equal(got.name, name);
+        assert_string_equal(got.dtype, t.dtype);
+        assert_int_equal(got.rank, 3);
+        assert_memory_equal(got.shape, t.shape, 3 * sizeof *t.shape);
+        assert_int_equal(got.bytes, t.bytes);
+        assert_memory_equal(got.data, t.data, t.bytes);
+        assert_int_equal((uintptr_t)got.data % dtypes[i].bytes, 0);
+    }
+    xsm_tensor got = XSM_TENSOR_INIT;
+    assert_ok(xsm_model_get_tensor(m, "one", &got, &err), err);
+    assert_true(got.rank == 0 && got.bytes == 8 && memcmp(got.data, data_of(0), 8) == 0);
+    assert_ok(xsm_model_get_tensor(m, "none", &got, &err), err);
+    assert_true(got.rank == 2 && got.bytes == 0 && got.shape[0] == 4 && got.shape[1] == 0);
+    assert_fails(xsm_model_get_tensor(m, "other", &got, &err), XSM_ERROR_NAME, err);
+}
+
+enum { LINEAR, EMBEDDING, PRUNED, LABEL_TREE, KINDS };
+
+static xsm_model *model_of(int kind, const test_problem *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *m, *pruned;
+    switch (kind) {
+    case LINEAR:
+    case PRUNED:
+        m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        break;
+    case EMBEDDING:
+        assert_ok(xsm_model_new_embedding(NULL, p->features, 3, p->classes, &o, &m, &err), err);
+        break;
+    default:
+        assert_ok(xsm_fit_label_tree(NULL, p->data, NULL, &m, NULL, &err), err);
+        break;
+    }
+    assert_ok(put_tensors(m, &err), err);
+    if (kind == PRUNED) {
+        assert_ok(xsm_model_prune(m, NULL, &pruned, &err), err);
+        xsm_model_free(m);
+        m = pruned;
+    }
+    return m;
+}
+
+static void test_files(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    for (int kind = 0; kind < KINDS; kind++) {
+        xsm_model *m = model_of(kind, &p), *loaded;
+        assert_tensors(m);
+        const char *path = test_path("model");
+        size_t size, again_size;
+        assert_ok(xsm_model_save(m, path, &err), err);
+        unsigned char *bytes = test_read(path, &size);
+        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_tensors(loaded);
+        assert_ok(xsm_model_save(loaded, path, &err), err);
+        unsigned char *again = test_read(path, &again_size);
+        assert_int_equal(again_size, size);
+        assert_memory_equal(again, bytes, size);
+        xsm_model_free(loaded);
+        /* In the host's bytes, in place; what was put in later does not matter to them. */
+        xsm_storage s = XSM_STORAGE_INIT;
+        xsm_tensor got = XSM_TENSOR_INIT;
+        s.bytes = bytes;
+        s.byte_count = size;
+        assert_ok(xsm_model_load_from(NULL, &s, NULL, &loaded, &err), err);
+        assert_tensors(loaded);
+        assert_ok(xsm_model_get_tensor(loaded, "one", &got, &err), err);
+        const unsigned char *data = got.data;
+        assert_true(data >= bytes && data < bytes + size);
+        xsm_model_free(loaded);
+        free(again);
+        free(bytes);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+    test_files_end();
+}
+
+/* A view stays where it is when the weights of a mapped model become its own, and when it grows. */
+static void test_views_stay(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    for (int way = 0; way < 4; way++) {
+        xsm_model *m = model_of(way == 3 ? PRUNED : LINEAR, &p), *loaded;
+        xsm_tensor before = XSM_TENSOR_INIT, after = XSM_TENSOR_INIT;
+        xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        const char *path = test_path("model");
+        o.copy = way == 1;
+        assert_ok(xsm_model_save(m, path, &err), err);
+        assert_ok(xsm_model_load(NULL, path, &o, &loaded, &err), err);
+        assert_ok(xsm_model_get_tensor(loaded, "one", &before, &err), err);
+        if (way == 3) {
+            assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err);
+        }
+        if (way != 2) {
+            assert_ok(xsm_model_parameters(loaded, &w, &err), err);
+            w.weight[0] += 1;
+        }
+        assert_ok(xsm_model_grow(loaded, 11, NULL, &err), err);
+        assert_ok(xsm_model_grow(loaded, 12, NULL, &err), err);
+        assert_ok(xsm_model_get_tensor(loaded, "one", &after, &err), err);
+        assert_ptr_equal(after.data, before.data);
+        assert_ptr_equal(after.shape, before.shape);
+        assert_tensors(loaded);
+        xsm_model_free(loaded);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+    test_files_end();
+}
+
+static void test_set_and_remove(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    xsm_model *m = model_of(LINEAR, &p), *loaded;
+    float numbers[2] = {1, 2};
+    const uint64_t shape[] = {2};
+    xsm_tensor t = XSM_TENSOR_INIT, got = XSM_TENSOR_INIT;
+    t.name = "one"; /* another in its place */
+    t.dtype = "F32";
+    t.shape = shape;
+    t.rank = 1;
+    t.data = numbers;
+    t.bytes = sizeof numbers;
+    t.ownership = XSM_BORROW;
+    assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+    assert_ok(xsm_model_get_tensor(m, "one", &got, &err), err);
+    assert_ptr_equal(got.data, numbers);
+    assert_int_equal(got.ownership, XSM_BORROW);
+    numbers[1] = 7; /* what is saved is what is there then */
+    const char *path = test_path("model");
+    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_get_tensor(loaded, "one", &got, &err), err);
+    assert_int_equal(got.ownership, XSM_COPY);
+    assert_memory_equal(got.data, numbers, sizeof numbers);
+    /* In a loaded model, too, one that was mapped may go or be replaced. */
+    t.ownership = XSM_COPY;
+    t.name = "none";
+    assert_ok(xsm_model_set_tensor(loaded, &t, &err), err);
+    numbers[0] = 0;
+    assert_ok(xsm_model_get_tensor(loaded, "none", &got, &err), err);
+    assert_true(((const float *)got.data)[0] == 1);
+    for (const char *name; (name = xsm_model_tensor_name(loaded, 0)) != NULL;) {
+        char copy[64];
+        snprintf(copy, sizeof copy, "%s", name);
+        assert_ok(xsm_model_remove_tensor(loaded, copy, &err), err);
+        assert_fails(xsm_model_remove_tensor(loaded, copy, &err), XSM_ERROR_NAME, err);
+        assert_non_null(strstr(err.message, copy));
+    }
+    assert_ok(xsm_model_save(loaded, path, &err), err);
+    xsm_model_free(loaded);
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_null(xsm_model_tensor_name(loaded, 0));
+    xsm_model_free(loaded);
+    xsm_model_free(m);
+    test_problem_free(&p);
+    test_files_end();
+}
+
+/* What changes while a storage that cannot seek is gone over twice is no file. */
+static int64_t change_while_writing(void *user, const void *data, size_t size)
+{
+    float *number = user;
+    (void)data;
+    *number += 1;
+    return (int64_t)size;
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    xsm_model *m = model_of(LINEAR, &p);
+    static const uint64_t shape[] = {2, 3}, large[] = {UINT64_MAX, 2};
+    float numbers[6] = {0};
+    char longest[XSM_TENSOR_NAME_MAX + 2];
+    xsm_tensor good = XSM_TENSOR_INIT, t;
+    good.name = "good";
+    good.dtype = "F32";
+    good.shape = shape;
+    good.rank = 2;
+    good.data = numbers;
+    good.bytes = sizeof numbers;
+    memset(longest, 'x', sizeof longest);
+    longest[XSM_TENSOR_NAME_MAX + 1] = '\0';
+#define REFUSED(member, value, status, says)                                                                           \
+    do {                                                                                                               \
+        t = good;                                                                                                      \
+        t.member = value;                                                                                              \
+        assert_fails(xsm_model_set_tensor(m, &t, &err), status, err);                                                  \
+        assert_non_null(strstr(err.message, says));                                                                    \
+    } while (0)
+    REFUSED(name, NULL, XSM_ERROR_ARGUMENT, "name is NULL");
+    REFUSED(name, "", XSM_ERROR_ARGUMENT, "name is ''");
+    REFUSED(name, "a\nb", XSM_ERROR_ARGUMENT, "control");
+    REFUSED(name, "a\x7f", XSM_ERROR_ARGUMENT, "control");
+    REFUSED(name, "\xff", XSM_ERROR_ARGUMENT, "UTF-8");
+    REFUSED(name, longest, XSM_ERROR_ARGUMENT, "255");
+    REFUSED(dtype, NULL, XSM_ERROR_ARGUMENT, "'good': xsm_tensor.dtype is NULL");
+    REFUSED(dtype, "f32", XSM_ERROR_ARGUMENT, "BF16");
+    REFUSED(rank, 9, XSM_ERROR_RANGE, "0 to 8");
+    REFUSED(rank, 1, XSM_ERROR_ARGUMENT, "bytes is 24; its dtype and shape have 8");
+    REFUSED(shape, NULL, XSM_ERROR_ARGUMENT, "shape is NULL");
+    REFUSED(shape, large, XSM_ERROR_ARGUMENT, "addressed");
+    REFUSED(ownership, 2, XSM_ERROR_RANGE, "XSM_BORROW");
+    REFUSED(bytes, 23, XSM_ERROR_ARGUMENT, "23");
+    REFUSED(data, NULL, XSM_ERROR_ARGUMENT, "data is NULL");
+    REFUSED(size, 8, XSM_ERROR_STRUCT_OLD, "size");
+    assert_fails(xsm_model_set_tensor(NULL, &good, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_set_tensor(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_get_tensor(NULL, "a", &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_get_tensor(m, NULL, &t, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_get_tensor(m, "a", NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_remove_tensor(NULL, "a", &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_model_remove_tensor(m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_null(xsm_model_tensor_name(NULL, 0));
+    assert_tensors(m);
+    longest[XSM_TENSOR_NAME_MAX] = '\0';
+    t = good;
+    t.name = longest;
+    assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+    /* Changed while it is saved. */
+    t = good;
+    t.ownership = XSM_BORROW;
+    assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+    xsm_storage to = XSM_STORAGE_INIT;
+    to.user = numbers;
+    to.write = change_while_writing;
+    assert_fails(xsm_model_save_to(m, &to, &err), XSM_ERROR_STATE, err);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Files whose names the library would not write. */
+static void test_bad_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"host.", "host.a\\n", "hosts.a", "host"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        _Alignas(64) unsigned char bytes[512] = {0};
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_storage s = XSM_STORAGE_INIT;
+        xsm_model *m = NULL;
+        int length = snprintf((char *)bytes + 8, 400,
+                              "{\"weight\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]},"
+                              "\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[4,5]}}",
+                              names[i]);
+        while (length % 8 != 0) {
+            bytes[8 + length++] = ' ';
+        }
+        bytes[0] = (unsigned char)length;
+        s.name = "f";
+        s.bytes = bytes;
+        s.byte_count = (size_t)length + 8 + 5;
+        assert_fails(xsm_model_load_from(NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+        assert_non_null(strstr(err.message, "f: "));
+        assert_non_null(strstr(err.message, "host"));
+    }
+}
+
+/* A checkpoint has the tensors of its time; a trainer that resumes gets them in place of its model's. */
+static void test_checkpoints(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
+    const char *path = test_path("checkpoint");
+    o.epochs = 2;
+    for (int part = 0; part < 2; part++) {
+        float number = 3;
+        xsm_tensor t = XSM_TENSOR_INIT, got = XSM_TENSOR_INIT;
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 1);
+        xsm_estimator *e = test_estimator(NULL, "umax", "");
+        xsm_optimizer *optimizer = NULL;
+        xsm_trainer *trainer = NULL;
+        assert_ok(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), err);
+        assert_ok(xsm_trainer_new(NULL, m, p.data, e, optimizer, &o, &trainer, &err), err);
+        t.name = "step";
+        t.dtype = "F32";
+        t.data = &number;
+        t.bytes = sizeof number;
+        t.ownership = XSM_BORROW;
+        if (part == 0) {
+            assert_ok(put_tensors(m, &err), err);
+            assert_ok(xsm_trainer_run(trainer, &err), err);
+            assert_ok(xsm_trainer_checkpoint(trainer, path, &err), err);
+            xsm_model *loaded; /* it is a model with them, too */
+            assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+            assert_tensors(loaded);
+            xsm_model_free(loaded);
+        } else {
+            assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+            assert_fails(xsm_trainer_resume(trainer, "/nowhere", &err), XSM_ERROR_IO, err);
+            assert_ok(xsm_model_get_tensor(m, "step", &got, &err), err);
+            assert_ok(xsm_trainer_resume(trainer, path, &err), err);
+            remove(path);
+            assert_tensors(m);
+        }
+        assert_true(number == 3);
+        xsm_trainer_free(trainer);
+        xsm_optimizer_free(optimizer);
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+    }
+    test_problem_free(&p);
+    test_files_end();
+}
+
+static xsm_status everything(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_model *m = NULL, *other = NULL;
+    const char *path = state;
+    xsm_status status = xsm_model_new_linear(ctx, 5, 4, NULL, &m, err);
+    status = status == XSM_OK ? put_tensors(m, err) : status;
+    status = status == XSM_OK ? xsm_model_prune(m, NULL, &other, err) : status;
+    xsm_model_free(other);
+    other = NULL;
+    status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
+    status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &other, err) : status;
+    status = status == XSM_OK ? xsm_model_grow(other, 6, NULL, err) : status;
+    xsm_model_free(other);
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_without_memory(void **state)
+{
+    (void)state;
+    char path[256];
+    snprintf(path, sizeof path, "%s", test_path("memory"));
+    assert_true(test_every_allocation(everything, path) > 50);
+    test_files_end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay), cmocka_unit_test(test_set_and_remove),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_checkpoints),
+        cmocka_unit_test(test_without_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
