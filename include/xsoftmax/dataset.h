@@ -166,16 +166,18 @@ typedef struct xsm_read_options {
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */
     const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
-    const char *spool;   /**< A folder: rows are stored in temporary files there instead of memory; the files are
-                              removed with the dataset. NULL = memory. Caches are never in memory. */
-    int32_t skip_verify; /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
-    int32_t reserved;    /**< Zero. */
+    const char *spool;        /**< A folder: rows are stored in temporary files there instead of memory; the files are
+                                   removed with the dataset. NULL = memory. Caches are never in memory. */
+    int32_t skip_verify;      /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
+    int32_t reserved;         /**< Zero. */
+    const char *weights_path; /**< File of the rows' weights, plain or gzip: a number a line, one for each row, finite
+                                   and at least 0. NULL = none, or those of a cache. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0                                       \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL                                 \
     }
 
 /** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */
@@ -188,12 +190,14 @@ typedef struct xsm_write_options {
     const char *names_path;   /**< XC, LIBSVM and NPY: file to write the names of classes to, for
                                    xsm_dataset_read_names(); the labels are then class numbers. Required if classes have
                                    names. The files must be different ones, by whatever paths. */
+    const char *weights_path; /**< All formats but CACHE: file to write the rows' weights to, a number a line. Required
+                                   if the rows have weights. */
 } xsm_write_options;
 
 /** Starting value of an #xsm_write_options. */
 #define XSM_WRITE_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL                                                              \
+        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL                                                        \
     }
 
 /** A source of bytes other than a file. */
@@ -245,12 +249,14 @@ typedef struct xsm_dense_rows {
                                    because a function had to change them. It must not use the dataset. So a dataset can
                                    own memory of another language, such as a NumPy array. NULL = the caller knows. */
     void *release_user;       /**< Argument of release(). */
+    const float *weights;     /**< [N] weight of each row, finite and at least 0; NULL = 1 each. Copied or borrowed as
+                                   the values are. See @ref guide_weights. */
 } xsm_dense_rows;
 
 /** Starting value of an #xsm_dense_rows: float32, copied, without labels. */
 #define XSM_DENSE_ROWS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL                                               \
+        sizeof(xsm_dense_rows), NULL, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL, NULL                                         \
     }
 
 /** Sparse rows (CSR) in the caller's memory. Offsets and indexes are integers of 32 or 64 bits, not negative, so arrays
@@ -272,12 +278,13 @@ typedef struct xsm_csr_rows {
     int32_t reserved;         /**< Zero. */
     xsm_release_hook release; /**< As in xsm_dense_rows. */
     void *release_user;       /**< Argument of release(). */
+    const float *weights;     /**< As in xsm_dense_rows. */
 } xsm_csr_rows;
 
 /** Starting value of an #xsm_csr_rows: float32, offsets of 64 bits, indexes of 32, copied, without labels. */
 #define XSM_CSR_ROWS_INIT                                                                                              \
     {                                                                                                                  \
-        sizeof(xsm_csr_rows), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL                                  \
+        sizeof(xsm_csr_rows), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, NULL, NULL                            \
     }
 
 /** Facts about a dataset. Start with #XSM_DATASET_INFO_INIT. */
@@ -296,12 +303,15 @@ typedef struct xsm_dataset_info {
     uint32_t classes;          /**< K. */
     int32_t sparse;            /**< 1 = sparse, 0 = dense. */
     int32_t format;            /**< XSM_FORMAT_* value of the file, 0 if from memory. */
+    double total_weight;       /**< The sum of the rows' weights; N if each is 1. */
+    int32_t weighted;          /**< 1 = the rows have weights, 0 = each counts once. */
+    int32_t reserved;          /**< Zero. */
 } xsm_dataset_info;
 
 /** Starting value of an #xsm_dataset_info. */
 #define XSM_DATASET_INFO_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                                   \
+        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                          \
     }
 
 /** One row: a view into the dataset. Start with #XSM_ROW_INIT. */
@@ -313,12 +323,13 @@ typedef struct xsm_row {
     uint64_t count;         /**< Number of values: non-zeros if sparse, D if dense. */
     const uint32_t *labels; /**< [label_count] classes, or #XSM_CLASS_UNSEEN. */
     uint64_t label_count;   /**< Number of labels. */
+    double weight;          /**< Weight of the row, 1 without weights. */
 } xsm_row;
 
 /** Starting value of an #xsm_row. */
 #define XSM_ROW_INIT                                                                                                   \
     {                                                                                                                  \
-        sizeof(xsm_row), NULL, NULL, 0, NULL, 0                                                                        \
+        sizeof(xsm_row), NULL, NULL, 0, NULL, 0, 0                                                                     \
     }
 
 /** What xsm_dataset_drop() removes. */
@@ -339,8 +350,8 @@ extern "C" {
  *  @param[out] out the dataset, the caller's to release with xsm_dataset_free()
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_RANGE for a value that is not finite as a float32 (the message names row and feature),
- *          or a label that is not below K or occurs twice in a row; #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with a type
- *          other than float32; #XSM_ERROR_LIMIT. O(N D). */
+ *          a weight that is not finite or below 0, or a label that is not below K or occurs twice in a row;
+ *          #XSM_ERROR_UNSUPPORTED for #XSM_BORROW with a type other than float32; #XSM_ERROR_LIMIT. O(N D). */
 XSM_API xsm_status xsm_dataset_from_dense(xsm_context *context, const xsm_dense_rows *rows, xsm_dataset **out,
                                           xsm_error *err);
 /** Makes a dataset of sparse rows (CSR).
@@ -362,8 +373,8 @@ XSM_API xsm_status xsm_dataset_from_csr(xsm_context *context, const xsm_csr_rows
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT with line and column; #XSM_ERROR_DATA for a file without rows,
  *          or a file without features if xsm_read_options::features is not set; #XSM_ERROR_CHECKSUM and
  *          #XSM_ERROR_FILE_VERSION for a cache; #XSM_ERROR_UNSUPPORTED for gzip in a build without zlib, and for a
- *          cache on a big-endian machine; #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_LIMIT.
- *          O(bytes). */
+ *          cache on a big-endian machine; #XSM_ERROR_RANGE or #XSM_ERROR_ARGUMENT for the options; #XSM_ERROR_SHAPE
+ *          for a file of weights with more or fewer lines than rows; #XSM_ERROR_LIMIT. O(bytes). */
 XSM_API xsm_status xsm_dataset_read(xsm_context *context, const char *path, const xsm_read_options *options,
                                     xsm_dataset **out, xsm_error *err);
 /** As xsm_dataset_read(), from the host's own source of bytes, such as standard input or a buffer. Error messages

@@ -5,7 +5,7 @@
 
 #define XSMI_LAST_xsm_activity seconds
 #define XSMI_LAST_xsm_array data
-#define XSMI_LAST_xsm_batch ids
+#define XSMI_LAST_xsm_batch weights
 #define XSMI_LAST_xsm_calibrate_options rows
 #define XSMI_LAST_xsm_calibrate_result log_loss
 #define XSMI_LAST_xsm_calibration shift
@@ -18,9 +18,10 @@
 #define XSMI_LAST_xsm_context_options release_user
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
-#define XSMI_LAST_xsm_csr_rows release_user
-#define XSMI_LAST_xsm_dataset_info format
-#define XSMI_LAST_xsm_dense_rows release_user
+#define XSMI_LAST_xsm_csr_rows weights
+#define XSMI_LAST_xsm_dataset_info reserved
+#define XSMI_LAST_xsm_dataset_weights rows
+#define XSMI_LAST_xsm_dense_rows weights
 #define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved
 #define XSMI_LAST_xsm_embedding_options reserved2
@@ -58,19 +59,19 @@
 #define XSMI_LAST_xsm_prediction probabilities
 #define XSMI_LAST_xsm_predictor_info reserved
 #define XSMI_LAST_xsm_predictor_options shortlist
-#define XSMI_LAST_xsm_problem row_slots
+#define XSMI_LAST_xsm_problem total_weight
 #define XSMI_LAST_xsm_progress gradient_norm
 #define XSMI_LAST_xsm_prune_options reserved
 #define XSMI_LAST_xsm_ranks hits
 #define XSMI_LAST_xsm_ranks_options known_count
-#define XSMI_LAST_xsm_read_options reserved
-#define XSMI_LAST_xsm_row label_count
+#define XSMI_LAST_xsm_read_options weights_path
+#define XSMI_LAST_xsm_row weight
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved
 #define XSMI_LAST_xsm_sampler_ops draw_rows
 #define XSMI_LAST_xsm_sampler_problem seed
 #define XSMI_LAST_xsm_scaled_gradient reserved
-#define XSMI_LAST_xsm_score_block upcoming
+#define XSMI_LAST_xsm_score_block weights
 #define XSMI_LAST_xsm_search_block next
 #define XSMI_LAST_xsm_search_metrics precision
 #define XSMI_LAST_xsm_search_plan reserved
@@ -87,6 +88,6 @@
 #define XSMI_LAST_xsm_tune_progress seconds
 #define XSMI_LAST_xsm_tune_trial examples
 #define XSMI_LAST_xsm_tuning_info classes
-#define XSMI_LAST_xsm_write_options names_path
+#define XSMI_LAST_xsm_write_options weights_path
 
 #endif

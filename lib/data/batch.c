@@ -130,6 +130,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
     }
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_batch, batch, reserved, err));
+    XSMI_TRY(batch->weights ? xsmi_check_weights(batch->weights, batch->count, "batch", err) : XSM_OK);
     if (batch->values) {
         XSMI_TRY(check_values(batch, what, features, err));
     } else if (dataset->features != features) {

@@ -11,6 +11,7 @@
 #include "base/order.h"
 #include "base/spool.h"
 
+#include <float.h>
 #include <string.h>
 
 /* -- memory ------------------------------------------------------------------------------------------------------- */
@@ -41,7 +42,8 @@ static void release_rows(xsm_dataset *d)
     release(d, d->offsets, d->capacity.offsets, sizeof *d->offsets);
     release(d, d->labels, d->capacity.labels, sizeof *d->labels);
     release(d, d->label_offsets, d->capacity.label_offsets, sizeof *d->label_offsets);
-    d->capacity.values = d->capacity.index = d->capacity.offsets = d->capacity.labels = d->capacity.label_offsets = 0;
+    release(d, d->weights, d->capacity.weights, sizeof *d->weights);
+    memset(&d->capacity, 0, sizeof d->capacity);
 }
 
 static void tell_lender(xsmi_lender lender)
@@ -56,7 +58,8 @@ void xsmi_dataset_let_go(xsm_dataset *d)
     const bool values = d->features > 0 && d->capacity.values == 0;
     const bool index = d->sparse && (d->capacity.index == 0 || d->capacity.offsets == 0);
     const bool labels = d->capacity.labels == 0 || d->capacity.label_offsets == 0;
-    if (!values && !index && !labels) {
+    const bool weights = d->weights && d->capacity.weights == 0;
+    if (!values && !index && !labels && !weights) {
         const xsmi_lender lender = d->lender;
         d->lender.release = NULL;
         tell_lender(lender);
@@ -244,7 +247,8 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
     const size_t stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
     const uint64_t values = d->sparse ? d->offsets[d->rows] : d->rows * stride, labels = d->label_offsets[d->rows];
     const bool own_values = which & XSMI_OWN_VALUES, own_labels = which & XSMI_OWN_LABELS;
-    const bool own_index = (which & XSMI_OWN_INDEX) && d->sparse;
+    const bool own_index = (which & XSMI_OWN_INDEX) && d->sparse,
+               own_weights = (which & XSMI_OWN_WEIGHTS) && d->weights;
     if (stride > 0 && d->rows > SIZE_MAX / sizeof(float) / stride) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%llu rows of %zu floats do not fit the address space",
                          (unsigned long long)d->rows, stride);
@@ -255,6 +259,7 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
         {own_index, &d->offsets, &d->capacity.offsets, d->rows + 1, sizeof *d->offsets, NULL, 0},
         {own_labels, &d->labels, &d->capacity.labels, labels, sizeof *d->labels, NULL, 0},
         {own_labels, &d->label_offsets, &d->capacity.label_offsets, d->rows + 1, sizeof *d->label_offsets, NULL, 0},
+        {own_weights, &d->weights, &d->capacity.weights, d->rows, sizeof *d->weights, NULL, 0},
     };
     const size_t count = sizeof arrays / sizeof *arrays;
     xsm_status status = XSM_OK;
@@ -306,6 +311,11 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
     d->labels = l;
     uint64_t *p = xsmi_dataset_allocate(d, count + 1, sizeof *p, &d->capacity.label_offsets, &status, err);
     d->label_offsets = p;
+    float *w = NULL;
+    if (from->weights) {
+        w = xsmi_dataset_allocate(d, count, sizeof *w, &d->capacity.weights, &status, err);
+        d->weights = w;
+    }
     uint32_t *x = NULL;
     uint64_t *o = NULL;
     if (from->sparse) {
@@ -338,6 +348,9 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         memcpy(l + l_next, row_labels, labels * sizeof *l);
         p[i] = l_next;
         l_next += labels;
+        if (w) {
+            w[i] = from->weights[r];
+        }
     }
     if (o) {
         o[count] = v_next;
@@ -360,14 +373,36 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
     d->offsets = from->offsets;
     d->labels = from->labels;
     d->label_offsets = from->label_offsets;
-    d->capacity.values = from->capacity.values;
-    d->capacity.index = from->capacity.index;
-    d->capacity.offsets = from->capacity.offsets;
-    d->capacity.labels = from->capacity.labels;
-    d->capacity.label_offsets = from->capacity.label_offsets;
-    from->capacity.values = from->capacity.index = from->capacity.offsets = 0;
-    from->capacity.labels = from->capacity.label_offsets = 0;
+    d->weights = from->weights;
+    d->capacity = from->capacity;
+    memset(&from->capacity, 0, sizeof from->capacity);
+    from->weights = NULL;
     from->rows = 0;
+    xsmi_dataset_let_go(d);
+}
+
+/* -- weights ------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *what, xsm_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (!(weights[i] >= 0 && weights[i] <= FLT_MAX)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "weight %llu (from 0) of the %s is %g; finite weights of 0 or more are accepted",
+                             (unsigned long long)i, what, (double)weights[i]);
+        }
+    }
+    return XSM_OK;
+}
+
+void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity)
+{
+    if (d->capacity.weights > 0) {
+        xsmi_release(d->context, xsmi_dataset_own_weights(d), d->capacity.weights, sizeof *d->weights);
+    }
+    d->weights = weights;
+    d->capacity.weights = capacity;
+    xsmi_dataset_count_weights(d);
     xsmi_dataset_let_go(d);
 }
 
@@ -394,10 +429,20 @@ void xsmi_dataset_count_features(xsm_dataset *d)
     }
 }
 
+void xsmi_dataset_count_weights(xsm_dataset *d)
+{
+    d->edits++;
+    d->total_weight = d->weights ? 0 : (double)d->rows;
+    for (uint64_t i = 0; d->weights && i < d->rows; i++) {
+        d->total_weight += (double)d->weights[i];
+    }
+}
+
 void xsmi_dataset_count_labels(xsm_dataset *d)
 {
     d->edits++;
     d->counted.labels = d->label_offsets[d->rows];
+    xsmi_dataset_count_weights(d);
     d->counted.unlabelled = d->counted.unseen_rows = d->counted.unseen_labels = 0;
     memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);
     for (uint64_t i = 0; i < d->rows; i++) {
@@ -438,6 +483,8 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     i.classes = d->classes;
     i.sparse = d->sparse;
     i.format = d->format;
+    i.total_weight = d->total_weight;
+    i.weighted = d->weights != NULL;
     return xsmi_options_write(&i, sizeof i, XSMI_FIRST(xsm_dataset_info), info, "xsm_dataset_info", err);
 }
 
@@ -459,6 +506,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     r.count = f.count;
     r.labels = xsmi_dataset_labels(d, index, &labels);
     r.label_count = labels;
+    r.weight = xsmi_dataset_weight(d, index);
     return xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_row), row, "xsm_row", err);
 }
 

@@ -49,19 +49,21 @@ struct xsm_dataset {
     /* Labels, always with internal offsets. */
     const uint64_t *label_offsets; /* [rows+1] */
     const uint32_t *labels;
+    const float *weights; /* [rows] of the rows, finite and at least 0; NULL = 1 each */
     xsmi_dataset_map map;
     /* Files that hold borrowed arrays, released with the dataset: a cache, or spooled arrays. */
     struct {
         xsmi_mapping files[5];
         size_t count;
     } mapped;
-    /* Elements allocated for each array of features and labels; 0 = the caller's array. */
+    /* Elements allocated for each array of features, labels and weights; 0 = the caller's array. */
     struct {
-        size_t values, index, offsets, labels, label_offsets;
+        size_t values, index, offsets, labels, label_offsets, weights;
     } capacity;
     xsmi_lender lender;
     xsmi_dataset_counts counted;
-    uint64_t edits; /* raised when rows, labels or classes change */
+    double total_weight; /* counted with the labels */
+    uint64_t edits;      /* raised when rows, labels, weights or classes change */
 };
 
 XSMI_COUNTED(dataset)
@@ -95,8 +97,13 @@ static inline const uint32_t *xsmi_dataset_labels(const xsm_dataset *d, uint64_t
     return d->labels + d->label_offsets[row];
 }
 
-/* A hash of rows, labels and classes: equal for equal datasets, different for others except for one pair in 2^64.
- * O(size), at memory speed. (fingerprint.c) */
+static inline double xsmi_dataset_weight(const xsm_dataset *d, uint64_t row)
+{
+    return d->weights ? (double)d->weights[row] : 1;
+}
+
+/* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
+ * 2^64. O(size), at memory speed. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 
 /* Bytes of the rows if they are in files, 0 if they are in memory. */
@@ -151,17 +158,22 @@ xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const 
 /* Replaces the classes of a dataset; old class k becomes class_of[k]. Unchanged on failure. (edit.c) */
 xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
                                  const char *const *names, xsm_error *err);
-/* Makes and fills the arrays of features and labels for `count` rows of `from`, in that order. */
+/* Makes and fills the arrays of features, labels and weights for `count` rows of `from`, in that order. */
 xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const uint64_t *rows, uint64_t count,
                                xsm_error *err);
 /* Moves rows and features from `from`, which has none afterwards. */
 void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
-enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4 };
+enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
 /* Tells the lender if no array is borrowed any more. */
 void xsmi_dataset_let_go(xsm_dataset *d);
-/* Counts again what xsm_dataset_info returns. */
+/* Refuses a weight that is not finite or below 0; `what` says whose weights. */
+xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *what, xsm_error *err);
+/* Replaces the weights of the rows by an array of xsmi_dataset_allocate(), or by none. */
+void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity);
+/* Counts again what xsm_dataset_info returns; the weights are counted with the labels, too. */
+void xsmi_dataset_count_weights(xsm_dataset *d);
 void xsmi_dataset_count_features(xsm_dataset *d);
 void xsmi_dataset_count_labels(xsm_dataset *d);
 bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
@@ -180,6 +192,10 @@ static inline uint32_t *xsmi_dataset_own_index(const xsm_dataset *d)
 static inline uint64_t *xsmi_dataset_own_offsets(const xsm_dataset *d)
 {
     return (uint64_t *)(uintptr_t)d->offsets;
+}
+static inline float *xsmi_dataset_own_weights(const xsm_dataset *d)
+{
+    return (float *)(uintptr_t)d->weights;
 }
 static inline uint32_t *xsmi_dataset_own_labels(const xsm_dataset *d)
 {

@@ -33,6 +33,7 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
     uint64_t *offsets = xsmi_dataset_own_offsets(d);
     uint32_t *labels = xsmi_dataset_own_labels(d);
     uint64_t *label_offsets = xsmi_dataset_own_label_offsets(d);
+    float *weights = xsmi_dataset_own_weights(d);
     uint64_t kept = 0;
     uint64_t value_next = 0;
     uint64_t label_next = 0;
@@ -54,6 +55,9 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
         }
         label_offsets[kept] = label_next;
         label_next += label_count;
+        if (weights) {
+            weights[kept] = weights[i];
+        }
         kept++;
     }
     if (d->sparse) {
@@ -125,7 +129,7 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
                                                      : "without a label or without a non-zero feature");
     }
     if (count > 0) {
-        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES | XSMI_OWN_INDEX | XSMI_OWN_LABELS, err));
+        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
         d->rows = close_up(d, which);
         xsmi_dataset_count_features(d);
         xsmi_dataset_count_labels(d);

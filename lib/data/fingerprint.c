@@ -1,5 +1,5 @@
 /*
- * A hash by which two datasets are compared: features, labels and classes.
+ * A hash by which two datasets are compared: features, labels, weights and classes.
  */
 #include "data/dataset.h"
 #include "base/activity.h"
@@ -44,6 +44,9 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
     hash = hash_array(d, d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
     hash = hash_array(d, d->labels + first, (size_t)labels * sizeof *d->labels, hash);
+    if (d->weights) {
+        hash = hash_array(d, d->weights, (size_t)d->rows * sizeof *d->weights, hash);
+    }
     if (d->map.labels) {
         hash = xsmi_hash(d->map.labels, d->classes * sizeof *d->map.labels, hash);
     }

@@ -126,11 +126,14 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
 }
 
 /* Finishes a dataset that points to the caller's arrays. */
-static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, int32_t ownership, xsm_error *err)
+static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, const float *weights, int32_t ownership,
+                         xsm_error *err)
 {
     XSMI_TRY(set_labels(d, labels, err));
+    XSMI_TRY(weights ? xsmi_check_weights(weights, d->rows, "rows", err) : XSM_OK);
+    d->weights = weights;
     if (ownership == XSM_COPY) {
-        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES | XSMI_OWN_INDEX | XSMI_OWN_LABELS, err));
+        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
     }
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_labels(d);
@@ -197,7 +200,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
             }
         }
     }
-    return finish(d, given->labels, given->ownership, err);
+    return finish(d, given->labels, given->weights, given->ownership, err);
 }
 
 xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, xsm_dataset **out, xsm_error *err)
@@ -321,7 +324,7 @@ static xsm_status fill_csr(xsm_dataset *d, const xsm_csr_rows *given, const char
     XSMI_TRY(set_index(d, given, count, err));
     XSMI_TRY(set_values(d, given, count, err));
     XSMI_TRY(check_csr(d, err));
-    return finish(d, given->labels, given->ownership, err);
+    return finish(d, given->labels, given->weights, given->ownership, err);
 }
 
 xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_dataset **out, xsm_error *err)

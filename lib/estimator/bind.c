@@ -143,6 +143,30 @@ static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model
     return XSM_OK;
 }
 
+xsm_status xsmi_estimator_check_weights(const xsm_estimator *e, xsm_error *err)
+{
+    const char *steps = e->ops.flags & XSM_ESTIMATOR_PROXIMAL ? "proximal" : e->ops.joint ? "joint" : NULL;
+    return steps && !(e->ops.flags & XSM_ESTIMATOR_WEIGHTED)
+               ? xsmi_fail(
+                     err, XSM_ERROR_UNSUPPORTED,
+                     "estimator '%s' takes %s steps, which its table does not weigh (XSM_ESTIMATOR_WEIGHTED): rows "
+                     "without weights are accepted",
+                     e->ops.name, steps)
+               : XSM_OK;
+}
+
+static xsm_status check_weights(const xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
+{
+    if (!train->weights) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_estimator_check_weights(e, err));
+    return train->total_weight > 0 && train->total_weight < INFINITY
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA, "the weights of the rows add up to %g; a sum above 0 is accepted",
+                           train->total_weight);
+}
+
 static xsm_status check_shape(const xsm_model *model, const xsm_dataset *train, bool labels_alone, xsm_error *err)
 {
     if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
@@ -170,6 +194,7 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
         .longest_row = longest,
         .most_labels = e->most_labels,
         .row_slots = e->row_slots,
+        .total_weight = train->weights ? train->total_weight : (double)e->examples,
     };
     XSMI_TRY(e->ops.bind ? e->ops.bind(e->state, &problem, err) : XSM_OK);
     e->exact = e->ops.kind == XSM_ESTIMATOR_EXACT || (e->ops.exact && e->ops.exact(e->state));
@@ -248,6 +273,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     }
     XSMI_TRY(xsmi_model_need_dense(model, "training by an estimator", err));
     XSMI_TRY(check_shape(model, train, labels_alone, err));
+    XSMI_TRY(check_weights(e, train, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
         of = *size;

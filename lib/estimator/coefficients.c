@@ -8,6 +8,7 @@
 #include "estimator/sifted.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Smaller coefficients are set to 0. They change only weights that are as small, and make weights denormal floats,
  * with which scores and steps are several times slower. */
@@ -53,6 +54,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         g->hierarchy = xsmi_class_tree_retain(e->hierarchy);
     }
     g->row_bound = e->row_bound;
+    g->weighted = e->train->weights != NULL;
     return XSM_OK;
 }
 
@@ -106,6 +108,7 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
         .draws = drawn ? g->work.draws + start : NULL,
         .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
         .upcoming = g->work.upcoming,
+        .weights = g->weighted ? g->weights + first : NULL,
     };
 }
 
@@ -123,14 +126,30 @@ uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xs
     return good;
 }
 
+/* Multiplies an example's coefficients by its weight and 1/n, and its loss by the weight; returns the largest |g|. A
+ * weight of 0 leaves nothing, whatever the table has computed. */
+static float weigh(const xsmi_kernels *kernels, const xsm_score_block *block, uint64_t i, size_t length, float mean)
+{
+    float *coefficients = block->coefficients + i * block->width;
+    const float weight = block->weights[i];
+    if (weight == 0) {
+        memset(coefficients, 0, length * sizeof *coefficients);
+        block->losses[i] = 0;
+        return 0;
+    }
+    block->losses[i] *= (double)weight;
+    return kernels->row_scaled_max(coefficients, length, mean * weight, COEFFICIENT_LEAST);
+}
+
 uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome)
 {
     uint64_t good = block->count;
     float mean = 1 / (float)block->batch;
     for (uint64_t i = 0; i < block->count; i++) {
         uint64_t length = block->lengths ? block->lengths[i] : block->width;
-        const float most =
-            kernels->row_scaled_max(block->coefficients + i * block->width, (size_t)length, mean, COEFFICIENT_LEAST);
+        const float most = block->weights ? weigh(kernels, block, i, (size_t)length, mean)
+                                          : kernels->row_scaled_max(block->coefficients + i * block->width,
+                                                                    (size_t)length, mean, COEFFICIENT_LEAST);
         /* The 1 is for the bias, and because a row of zeros times infinity would be NaN. */
         double reach = (double)most * sqrt(block->examples[i].squared_norm + 1);
         outcome->largest = XSMI_MAX(reach, outcome->largest);

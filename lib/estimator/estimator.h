@@ -184,6 +184,9 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
 void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 
+/* Refuses weights of rows for a table that would take them for 1. */
+xsm_status xsmi_estimator_check_weights(const xsm_estimator *e, xsm_error *err);
+
 /* The largest L2 penalty (ridge). */
 #define XSMI_RIDGE_MAX 1e30
 
@@ -233,8 +236,8 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
  * first with a coefficient that is not finite or too large. */
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome);
 
-/* Completes a block of the gradient that the table has filled: takes the mean over the batch, and returns how many
- * examples are finite, as above. lengths NULL: all entries. */
+/* Completes a block of the gradient that the table has filled: weighs it, takes the mean over the batch, and returns
+ * how many examples are finite, as above. lengths NULL: all entries. */
 uint64_t xsmi_estimator_finish_block(const xsmi_kernels *kernels, const xsm_score_block *block, xsmi_outcome *outcome);
 
 /* -- hierarchies (hierarchy.c) ------------------------------------------------------------------------------------- */

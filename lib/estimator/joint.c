@@ -62,7 +62,9 @@ static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     for (uint64_t i = 0; i < n; i++) {
         rows[i] = xsmi_batch_row(p->batch, i);
         g->example[i] = xsmi_example_at(e, rows[i], e->position + i);
+        g->weights[i] = (float)xsmi_batch_weight(p->batch, i);
     }
+    g->weighted = xsmi_batch_weighted(p->batch);
     e->ops.joint_select(e->state, g->example, n, g->classes, g->lengths);
     for (uint64_t i = 1; i < n; i++) {
         memcpy(g->classes + i * g->width, g->classes, g->lengths[0] * sizeof *g->classes);
@@ -117,6 +119,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
         .coordinates = coordinates,
         .rank = rank,
         .decay = g->decay,
+        .weights = g->weighted ? g->weights : NULL,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
     xsmi_estimator_finish_block(e->model->kernels, &block, outcome);

@@ -16,6 +16,7 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
                          e->ops.name);
     }
     XSMI_TRY(xsmi_model_check_batch(e->model, batch, err));
+    XSMI_TRY(batch->weights ? xsmi_estimator_check_weights(e, err) : XSM_OK);
     if (e->stream) {
         return xsmi_stream_read_batch(e, batch, err);
     }
@@ -62,6 +63,7 @@ xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_e
     const xsm_batch *batch = p->batch;
     xsm_gradient *g = p->gradient;
     XSMI_TRY(encode_rows(e, g, batch, err));
+    g->weighted = xsmi_batch_weighted(batch);
     g->work.rows.offsets = NULL;
     if (e->model->layer) {
         return compute_hidden(p, aside, err);
@@ -82,6 +84,9 @@ void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
     xsm_gradient *g = p->gradient;
     for (uint64_t i = first; i < first + count; i++) {
         g->example[i] = xsmi_example_of(e, p->batch, i);
+    }
+    for (uint64_t i = first; g->weighted && i < first + count; i++) {
+        g->weights[i] = (float)xsmi_batch_weight(p->batch, i);
     }
     for (uint64_t i = first; g->work.rows.values && i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);

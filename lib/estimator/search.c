@@ -220,6 +220,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         .eta = p->eta,
         .coefficients = block.coefficients,
         .losses = block.losses,
+        .weights = g->weighted ? g->weights + at : NULL,
     };
     xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
     if (p->input && outcome->finite) {

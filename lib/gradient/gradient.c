@@ -7,7 +7,8 @@
 #include <string.h>
 
 /* Arrays that share a capacity. */
-#define BY_EXAMPLE(g) XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths))
+#define BY_EXAMPLE(g)                                                                                                  \
+    XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths), XSMI_ARRAY((g)->weights))
 #define DRAWS(w) XSMI_ARRAYS(XSMI_ARRAY((w)->log_expected), XSMI_ARRAY((w)->draws))
 #define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
 #define SHARED(g)                                                                                                      \
@@ -168,6 +169,9 @@ void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient
     const uint64_t source = i * from->width, target = to * g->width;
     g->example[to] = from->example[i];
     g->lengths[to] = from->lengths[i];
+    if (g->weighted) {
+        g->weights[to] = from->weights[i];
+    }
     for (uint32_t j = 0; j < from->lengths[i]; j++) {
         g->classes[target + j] = from->classes[source + j];
     }

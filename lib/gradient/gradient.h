@@ -52,6 +52,8 @@ struct xsm_gradient {
     double *shrinks;      /* [examples][width], of proximal estimators */
     xsm_example *example; /* [examples] */
     double *losses;       /* [examples] */
+    float *weights;       /* [examples], if `weighted` */
+    bool weighted;        /* examples have weights other than 1 */
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
     bool layered;                /* `layer` is in use: the examples' rows are its hidden vectors */

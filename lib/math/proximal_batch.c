@@ -109,6 +109,11 @@ static void apply_transposed(const xsmi_proximal_batch *p, const double *c, doub
     }
 }
 
+static double weight_of(const xsmi_proximal_batch *p, size_t i)
+{
+    return p->weight ? p->weight[i] : 1;
+}
+
 /* Sum of the h_i at a point; sets u, pull, share and v. */
 static double losses(problem *s, const double *point)
 {
@@ -128,15 +133,15 @@ static double losses(problem *s, const double *point)
             sum += share[j];
         }
         double all = sum + exp(-most), t = most + log(all);
-        double u, v = settle(eta, t, p->u_old[i], &u);
+        double u, v = settle(eta, t, p->u_old[i], &u), weight = weight_of(p, i);
         for (size_t j = 0; j < p->classes; j++) {
             share[j] /= all;
-            z[j] = v * share[j];
+            z[j] = weight * v * share[j];
         }
         share[own] = -sum / all;
-        z[own] = v * share[own];
+        z[own] = weight * v * share[own];
         double off = u - p->u_old[i];
-        total += eta * u + v + 0.5 * off * off;
+        total += weight * (eta * u + v + 0.5 * off * off);
         p->u[i] = u;
         s->v[i] = v;
     }
@@ -236,6 +241,7 @@ static void curvature(problem *s, const double *d, double *out)
     for (size_t i = 0; i < p->examples; i++) {
         const double *share = s->share + i * p->classes;
         double *z = s->image + i * p->classes, v = s->v[i], own = z[p->own[i]], slope = 0, sum = 0;
+        const double weight = weight_of(p, i);
         for (size_t j = 0; j < p->classes; j++) {
             z[j] -= own;
             slope += j == p->own[i] ? 0 : share[j] * z[j]; /* of T */
@@ -243,7 +249,7 @@ static void curvature(problem *s, const double *d, double *out)
         for (size_t j = 0; j < p->classes; j++) {
             if (j != p->own[i]) {
                 /* v changes by v/(1+v) of the change of T, as u follows T */
-                z[j] = v * share[j] * (z[j] - slope) + v / (1 + v) * share[j] * slope;
+                z[j] = weight * (v * share[j] * (z[j] - slope) + v / (1 + v) * share[j] * slope);
                 sum += z[j];
             }
         }

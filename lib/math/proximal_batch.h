@@ -12,7 +12,7 @@
 /*
  * With q_i the coordinates of example i, s the weight decay factor of the L2 penalty (ridge), b = 1 with a bias and
  * else 0, and y(i) the index of i's label, finds the p_j (rank numbers and, with a bias, one more) that minimise
- *     1/2 sum_j |p_j|^2 + sum_i h_i(z_i),   z_ij = level_ij - sqrt(s) q_i.p_j - b p_j,rank,
+ *     1/2 sum_j |p_j|^2 + sum_i v_i h_i(z_i),   z_ij = level_ij - sqrt(s) q_i.p_j - b p_j,rank,
  *     h_i(z) = min_u eta/n (u + e^(T_i - u)) + (u - u_old_i)^2 / 2,   T_i = log(1 + sum_{j != y} e^(z_ij - z_iy) A_j).
  * The u is that of log(eta/n e^(T - u)) = log v, v = omega(log(eta/n) + T - u_old + eta/n): nothing overflows.
  */
@@ -26,10 +26,11 @@ typedef struct xsmi_proximal_batch {
     const uint32_t *own;            /* [n] y(i) */
     const double *u_old;            /* [n] at least 0 */
     double *u;                      /* [n] result */
-    double *pull;                   /* [n][J] result: c_ij = dh_i/dz_ij at the solution, which is the step's w_j change
-                                       -s sum_i c_ij x_i */
-    double *work;                   /* xsmi_proximal_batch_work() doubles, aligned to 64 */
-    double gap;                     /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
+    double *pull;         /* [n][J] result: c_ij = v_i dh_i/dz_ij at the solution, which is the step's w_j change
+                             -s sum_i c_ij x_i */
+    double *work;         /* xsmi_proximal_batch_work() doubles, aligned to 64 */
+    double gap;           /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
+    const double *weight; /* [n] v_i, at least 0; NULL = 1 each */
 } xsmi_proximal_batch;
 
 /* Size of the workspace in doubles; SIZE_MAX when it cannot be addressed. */

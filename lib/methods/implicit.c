@@ -8,6 +8,11 @@
  *     w_k+ = s_k (w_k - c_k x),  b_k+ = b_k - c_k,  w_y+ = s_y (w_y + C x),  b_y+ = b_y + C,  C = sum_k c_k,
  *     d/du:    C(u)   = eta (1 - e^-u) + u - u_old,
  *     d/dw_k:  c_k(u) = omega(log(q_k A) + a_k - a_y - q_y C(u) - u) / q_k,   a_j = s_j w_j.x + b_j.
+ *
+ * An example of weight v counts as v copies of it, each with its own u_i, which all move alike. The step minimises
+ * v (eta f + (u - u_old)^2/2) + ||theta - theta_old||^2/2: eta is multiplied by v for the weights of the model, and as
+ * the copies' u are v numbers, not for u. With c_k for one copy, v c_k x is the change of w_k, so the equations are
+ * those above with v q_j for q_j.
  */
 #include "methods/implicit.h"
 #include "base/order.h"
@@ -87,12 +92,13 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
     double a_y = (s_y - 1) * (double)linear[0] + (double)scores[0];
     /* A row of zeros has q = 0, for which c_k is the limit A e^(...). A tiny q gives this limit to the last digit. */
     const double least = 1e-300;
+    const double weight = block->weights ? (double)block->weights[i] : 1;
     e->u_old[lane] = s->sum.u[example->row];
-    e->q_y[lane] = s_y * example->squared_norm + s->bias;
+    e->q_y[lane] = weight * (s_y * example->squared_norm + s->bias);
     shrinks[0] = s_y;
     for (size_t k = 0; k < e->count; k++) {
         double s_k = shrinkage(s, classes[k + 1], block->eta);
-        double q_k = s_k * example->squared_norm + s->bias;
+        double q_k = weight * (s_k * example->squared_norm + s->bias);
         shrinks[k + 1] = s_k;
         e->q[k * stride + lane] = XSMI_MAX(q_k, least);
         e->margin[k * stride + lane] = ((s_k - 1) * (double)linear[k + 1] + (double)scores[k + 1]) - a_y;
@@ -164,7 +170,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_implicit_ops = {
     XSMI_ESTIMATOR_OF(xsmi_implicit),
-    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL,
+    .flags = XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL | XSM_ESTIMATOR_WEIGHTED,
     .name = "implicit",
     .summary = "implicit SGD on the double sum, sampled classes (Fagan and Iyengar 2018)",
     XSMI_ESTIMATOR_OPTIONS(options),

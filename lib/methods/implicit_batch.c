@@ -9,6 +9,9 @@
  * The u_i are integrated out (math/proximal_batch.h). Of the rows, only the coordinates in a basis of their span are
  * needed. All computations are in log space, so the solver can start at the old point and does not need the linear
  * program of the paper's eq. 22.
+ *
+ * An example of weight v_i counts as v_i copies, as in implicit.c: its f_i and the square of its u's change are
+ * multiplied by v_i.
  */
 #include "base/heap_sort.h"
 #include "base/order.h"
@@ -18,6 +21,7 @@
 
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 /* A step with a larger distance from stationarity is not a solution. */
 #define GAP_MOST 1e-3
@@ -121,16 +125,16 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     size_t n = (size_t)block->count, classes = block->lengths[0], rank = (size_t)block->rank, table, total;
     size_t work = xsmi_proximal_batch_work(n, classes, rank);
     bool fits = xsmi_multiply(n, classes, &table) && work < SIZE_MAX / 8 && classes * (rank + 1) < INT_MAX - 16;
-    /* The solver's scratch, levels, pull, weights, u before and after, and the labels' positions. */
-    fits = fits && table < SIZE_MAX / 32 && xsmi_add(work, 2 * table + classes + 3 * n, &total);
+    /* The solver's scratch, levels, pull, weights, u before and after, the rows' weights, and the labels' positions. */
+    fits = fits && table < SIZE_MAX / 32 && xsmi_add(work, 2 * table + classes + 4 * n, &total);
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "the step of a batch of %zu examples and %zu classes is too large", n,
                          classes);
     }
     XSMI_TRY(reserve(s, total, err));
     double *level = s->work + work, *pull = level + table, *log_weight = pull + table;
-    double *u_old = log_weight + classes, *u = u_old + n;
-    uint32_t *own = (uint32_t *)(void *)(u + n), labels = 0;
+    double *u_old = log_weight + classes, *u = u_old + n, *weight_of = u + n;
+    uint32_t *own = (uint32_t *)(void *)(weight_of + n), labels = 0;
     for (size_t i = 0; i < n; i++) {
         const float *linear = block->linear + i * block->width, *scores = block->scores + i * block->width;
         for (size_t j = 0; j < classes; j++) {
@@ -139,6 +143,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
         own[i] = position_of(block->classes, (uint32_t)classes, block->examples[i].labels[0]);
         labels = own[i] + 1 > labels ? own[i] + 1 : labels;
         u_old[i] = s->sum.u[block->examples[i].row];
+        weight_of[i] = block->weights ? (double)block->weights[i] : 1;
     }
     double drawn = (double)classes - labels;
     double weight = drawn > 0 ? log(((double)s->sum.classes - labels) / drawn) : 0;
@@ -147,7 +152,7 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     }
     xsmi_proximal_batch p = {block->eta, block->decay, s->bias > 0, n,     classes, rank, block->coordinates,
                              level,      log_weight,   own,         u_old, u,       pull, s->work,
-                             0};
+                             0,          weight_of};
     if (xsmi_proximal_batch_solve(&p, s->tolerance) == XSMI_SOLVE_MEMORY) {
         return xsmi_fail_memory(err, 16 * classes * (rank + 1) * sizeof(double), "the step of a batch");
     }
@@ -157,10 +162,17 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
                          "left of its gradient is %.2g of it); try a smaller learning rate than %g",
                          n, p.gap, block->eta);
     }
-    double share = block->eta / (double)n; /* of one example's gradient */
     for (size_t i = 0; i < n; i++) {
         float *g = block->coefficients + i * block->width;
         double others = 0;
+        /* Of one example's gradient, which the library weighs afterwards. */
+        const double share = block->eta / (double)n * weight_of[i];
+        if (weight_of[i] == 0) { /* it pulls at nothing */
+            memset(g, 0, classes * sizeof *g);
+            s->sum.u[block->examples[i].row] = u[i];
+            block->losses[i] = 0;
+            continue;
+        }
         for (size_t j = 0; j < classes; j++) {
             others += j == own[i] ? 0 : pull[i * classes + j];
             g[j] = (float)(pull[i * classes + j] / share);

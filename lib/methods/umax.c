@@ -2,7 +2,8 @@
  * U-max (Fagan and Iyengar 2018, Algorithm 1): stochastic gradient on the double sum, but u_i is first raised to log(1
  * + sum_{k in S} e^(z_k - z_y)) if it is more than delta below that. All gradients are computed at the raised u. After
  * the step u is projected to [0, B_u] and the rows of weights to ||w|| <= B_W, which contain the optimum (Lemmas 1 and
- * 2): B_W^2 = (2/mu) N log K, B_u = log(1 + (K-1) e^(2 B_x B_W)), with B_x the largest length of a row.
+ * 2): B_W^2 = (2/mu) N log K, with the sum of the weights of the rows for N, B_u = log(1 + (K-1) e^(2 B_x B_W)), with
+ * B_x the largest length of a row.
  */
 #include "methods/double_sum.h"
 #include "math/omega.h"
@@ -31,7 +32,7 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
 {
     umax_state *s = state;
     XSMI_TRY(xsmi_double_sum_bind(state, "umax", problem, err));
-    double n = (double)problem->examples, k = (double)problem->classes;
+    double n = problem->total_weight, k = (double)problem->classes;
     s->weight_bound = s->weight_option;
     if (!(s->weight_bound > 0) && problem->ridge > 0) {
         s->weight_bound = sqrt(2 * n * log(k) / problem->ridge);

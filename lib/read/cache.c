@@ -8,6 +8,7 @@
  *     values        F32 [nnz], or [N, D] when dense
  *     index         U32 [nnz]        sparse rows: the features, increasing
  *     labels        U32 [L]          classes, or 2^32 - 1 for one that the class map lacks
+ *     weights       F32 [N]          of the rows, if they have weights
  *     class_names   U8 [bytes]       a name a line, if classes have names
  *     vocabulary    U8 [bytes]       vocabulary_file.c
  *
@@ -117,6 +118,9 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
         XSMI_TRY(write_dense(d, w, err));
     }
     XSMI_TRY(write_array(d, w, d->labels, d->label_offsets[rows] * sizeof *d->labels, err));
+    if (d->weights) {
+        XSMI_TRY(write_array(d, w, d->weights, rows * sizeof *d->weights, err));
+    }
     if (d->map.names) {
         XSMI_TRY(write_names(d, w, err));
     }
@@ -125,7 +129,7 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
 
 static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
 {
-    xsmi_tensor tensors[10];
+    xsmi_tensor tensors[11];
     size_t count = 0;
     if (d->sparse) {
         add(tensors, &count, "offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
@@ -144,6 +148,9 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
         tensors[count - 1].rank = 2;
     }
     add(tensors, &count, "labels", XSMI_DTYPE_U32, d->label_offsets[d->rows], 0);
+    if (d->weights) {
+        add(tensors, &count, "weights", XSMI_DTYPE_F32, d->rows, 0);
+    }
     if (d->map.names) {
         uint64_t bytes = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
@@ -302,6 +309,21 @@ static xsm_status read_rows(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
+/* Weights are always checked: they are few. */
+static xsm_status read_weights(cache *c, xsm_error *err)
+{
+    const xsmi_tensor *t = NULL;
+    if (xsmi_container_tensor(c->file, "weights")) {
+        XSMI_TRY(find(c, "weights", XSMI_DTYPE_F32, c->d->rows, &t, err));
+        c->d->weights = (const float *)(const void *)t->data;
+        if (xsmi_check_weights(c->d->weights, c->d->rows, "rows", NULL) != XSM_OK) {
+            return FAIL(c, err, "%s", "a weight of a row is not finite or below 0");
+        }
+    }
+    xsmi_dataset_count_weights(c->d);
+    return XSM_OK;
+}
+
 /* Names are terminated in the file; `names` gets pointers to them. */
 static xsm_status find_names(const cache *c, const xsmi_tensor *t, const char **names, uint32_t classes, xsm_error *err)
 {
@@ -396,6 +418,7 @@ static xsm_status fill(cache *c, bool believe, xsm_error *err)
     xsm_dataset *d = c->d;
     XSMI_TRY(read_numbers(c, err));
     XSMI_TRY(read_rows(c, err));
+    XSMI_TRY(read_weights(c, err));
     XSMI_TRY(read_classes(c, err));
     XSMI_TRY(xsmi_vocabulary_read(d->context, c->file, c->path, &d->map.vocabulary, err));
     d->index_base = (int32_t)c->numbers[INDEX_BASE];

@@ -363,10 +363,8 @@ static xsm_status read_source(xsmi_reader *r, const input *from, xsm_dataset **o
     return XSM_OK;
 }
 
-static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_options *options, xsm_dataset **out,
-                             xsm_error *err)
+static xsm_status read_rows_of(xsmi_reader *r, const input *from, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_TRY(check_options(r, options, err));
     if (from->path && !r->format) {
         r->format = xsmi_detect_file(from->path);
     }
@@ -376,6 +374,21 @@ static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_o
     return from->path
                ? map_file(r, from->path, out, err)
                : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", from->name);
+}
+
+static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_options *options, xsm_dataset **out,
+                             xsm_error *err)
+{
+    xsm_dataset *d = NULL;
+    XSMI_TRY(check_options(r, options, err));
+    XSMI_TRY(read_rows_of(r, from, &d, err));
+    const xsm_status status = r->options.weights_path ? xsmi_read_weights(d, r->options.weights_path, err) : XSM_OK;
+    if (status != XSM_OK) {
+        xsm_dataset_free(d);
+        return status;
+    }
+    *out = d;
+    return XSM_OK;
 }
 
 static xsm_status read_all(xsm_context *context, const input *from, const xsm_read_options *options, xsm_dataset **out,

@@ -101,4 +101,7 @@ xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *e
 /* Gives d its classes and turns the reader's labels into them. */
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err);
 
+/* Gives a dataset the weights of a file (weights.c). */
+xsm_status xsmi_read_weights(xsm_dataset *d, const char *path, xsm_error *err);
+
 #endif

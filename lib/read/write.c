@@ -25,6 +25,16 @@ static xsm_status write_names(xsmi_output *o, xsm_error *err)
     return XSM_OK;
 }
 
+/* Line i + 1 is the weight of row i. */
+static xsm_status write_weights(xsmi_output *o, xsm_error *err)
+{
+    for (uint64_t i = 0; i < o->d->rows; i++) {
+        XSMI_TRY(xsmi_output_float(o, o->d->weights[i], err));
+        XSMI_TRY(xsmi_output_bytes(o, "\n", 1, err));
+    }
+    return XSM_OK;
+}
+
 /* Writes beside `path`; the file does not replace `path` yet. */
 static xsm_status begin(xsmi_output *o, const char *path, writer write, xsmi_replace **file, xsm_error *err)
 {
@@ -49,22 +59,25 @@ static xsm_status commit(xsmi_replace **file, xsm_error *err)
 /* All files are complete before the first replaces its target. */
 static xsm_status write_files(xsmi_output *o, const char *path, const xsmi_format *format, xsm_error *err)
 {
-    xsmi_replace *files[3] = {NULL, NULL, NULL};
+    static const char *const names[] = {"path", "labels_path", "names_path", "weights_path"};
+    enum { FILES = sizeof names / sizeof *names };
+    xsmi_replace *files[FILES] = {NULL};
     xsm_status status = begin(o, path, format->write, &files[0], err);
     status = status == XSM_OK ? begin(o, o->options->labels_path, format->write_labels, &files[1], err) : status;
     status = status == XSM_OK ? begin(o, o->options->names_path, write_names, &files[2], err) : status;
-    for (size_t i = 1; i < 3 && status == XSM_OK; i++) {
+    status = status == XSM_OK ? begin(o, o->options->weights_path, write_weights, &files[3], err) : status;
+    for (size_t i = 1; i < FILES && status == XSM_OK; i++) {
         for (size_t j = 0; j < i && status == XSM_OK; j++) {
             if (xsmi_replace_same(files[i], files[j])) {
                 status = xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: xsm_write_options.%s is the same file as %s", path,
-                                   i == 1 ? "labels_path" : "names_path", j == 0 ? "path" : "labels_path");
+                                   names[i], names[j]);
             }
         }
     }
-    for (size_t i = 0; i < 3 && status == XSM_OK; i++) {
+    for (size_t i = 0; i < FILES && status == XSM_OK; i++) {
         status = commit(&files[i], err);
     }
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < FILES; i++) {
         xsmi_replace_abandon(files[i]);
     }
     return status;
@@ -100,6 +113,10 @@ static xsm_status check_options(const xsmi_format *f, const xsm_write_options *o
     if (o->names_path && f->named) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "xsm_write_options.names_path: CSV, TSV and caches have the names in themselves");
+    }
+    if (o->weights_path && f->save) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_write_options.weights_path: caches have the weights in themselves");
     }
     return XSM_OK;
 }
@@ -141,6 +158,11 @@ static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const x
     }
     if (f->single) {
         XSMI_TRY(check_labels(d, f, err));
+    }
+    if (d->weights && !o->weights_path) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the rows have weights, and this format has no place for them; set "
+                         "xsm_write_options.weights_path, or write a cache");
     }
     if (f->write_labels && (d->counted.labels > 0) != (o->labels_path != NULL)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -187,6 +209,9 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     XSMI_TRY(check_options(format, &o, err));
     if (o.names_path && !d->map.names) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.names_path: the classes have no names");
+    }
+    if (o.weights_path && !d->weights) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.weights_path: the rows have no weights");
     }
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "writing", format->save ? "bytes" : "rows", format->save ? 0 : d->rows);

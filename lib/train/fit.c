@@ -117,7 +117,7 @@ static bool report(fit *t, bool ended, const xsm_metrics *train, const xsm_metri
     p.examples = t->done.rows + t->done.rows_now;
     p.eta = t->best.step;
     p.seconds = seconds(t);
-    p.loss = t->best.loss / rows;
+    p.loss = t->best.loss / t->train->total_weight;
     p.epoch_ended = ended;
     p.train = train;
     p.test = test;

@@ -192,6 +192,13 @@ static uint64_t steps_per_epoch(const xsm_trainer *t)
     return t->rows / t->options.batch + (t->rows % t->options.batch != 0);
 }
 
+/* The mean weight of the rows. */
+static double mean_weight(const xsm_trainer *t)
+{
+    const xsm_dataset *d = t->estimator->train;
+    return d && d->weights ? d->total_weight / (double)d->rows : 1;
+}
+
 static xsm_progress progress_of(const xsm_trainer *t)
 {
     xsm_progress p;
@@ -205,7 +212,7 @@ static xsm_progress progress_of(const xsm_trainer *t)
     p.eta = t->done.eta;
     p.seconds = t->done.seconds;
     uint64_t rows = t->report.pending ? t->rows : t->done.rows;
-    p.loss = rows ? t->done.loss_sum / (double)rows : (double)NAN;
+    p.loss = rows ? t->done.loss_sum / ((double)rows * mean_weight(t)) : (double)NAN;
     p.epoch_ended = t->report.pending;
     p.objective = p.gradient_norm = (double)NAN;
     return p;

@@ -619,6 +619,9 @@ void test_borrowing()
     CHECK(sparse.row(1).values == sparse_owner->data() + 1);
     sparse_owner.reset();
     CHECK(!sparse_watched.expired());
+    const std::array<float, 2> weights = {0.5f, 3};
+    sparse.set_weights(weights);
+    CHECK(sparse.row(1).weight == 3 && sparse.info().total_weight == 3.5);
     sparse.shuffle(2);
     CHECK(sparse_watched.expired() && sparse.info().rows == 2); // the rows were copied
 }

@@ -3,6 +3,8 @@
 
 #include "data/dataset.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@ static const uint32_t indexes[] = {0, 2, 1, 4, 0, 3};
 static const float values[] = {1, 2, 3, 4, 5, 6};
 static const uint64_t label_offsets[] = {0, 2, 2, 3, 5};
 static const uint32_t labels[] = {2, 0, 3, 0, XSM_CLASS_UNSEEN};
+static const float row_weights[] = {0.5f, 2, 4, 8};
 static const xsm_labels row_labels = {sizeof(xsm_labels), 5, 0, label_offsets, labels};
 
 static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dataset **out, xsm_error *err)
@@ -31,7 +34,8 @@ static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dat
                                                          .rows = 4,
                                                          .features = 5,
                                                          .labels = &row_labels,
-                                                         .ownership = ownership},
+                                                         .ownership = ownership,
+                                                         .weights = row_weights},
                                          out, err)
                   : xsm_dataset_from_dense(ctx,
                                            &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
@@ -40,7 +44,8 @@ static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dat
                                                              .rows = 4,
                                                              .features = 5,
                                                              .labels = &row_labels,
-                                                             .ownership = ownership},
+                                                             .ownership = ownership,
+                                                             .weights = row_weights},
                                            out, err);
 }
 
@@ -177,7 +182,8 @@ static void without_labels(void **state)
                                                            .stride = 6,
                                                            .rows = 4,
                                                            .features = 5,
-                                                           .ownership = ownership},
+                                                           .ownership = ownership,
+                                                           .weights = row_weights},
                                          &d, &err),
                   err);
         assert_int_equal(info_of(d).unlabelled, 4);
@@ -197,20 +203,23 @@ static void without_labels(void **state)
                                                            .rows = 4,
                                                            .features = 5,
                                                            .labels = &single,
-                                                           .ownership = ownership},
+                                                           .ownership = ownership,
+                                                           .weights = row_weights},
                                          &d, &err),
                   err);
         check_row(d, 2, "1:3 4:4", "1");
         assert_int_equal(info_of(d).unseen_rows, 1);
         xsm_dataset_free(d);
         /* No features: rows that have labels alone. */
-        assert_ok(
-            xsm_dataset_from_dense(
-                NULL,
-                &(xsm_dense_rows){
-                    .size = sizeof(xsm_dense_rows), .values = dense, .rows = 4, .features = 0, .ownership = ownership},
-                &d, &err),
-            err);
+        assert_ok(xsm_dataset_from_dense(NULL,
+                                         &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
+                                                           .values = dense,
+                                                           .rows = 4,
+                                                           .features = 0,
+                                                           .ownership = ownership,
+                                                           .weights = row_weights},
+                                         &d, &err),
+                  err);
         assert_int_equal(info_of(d).features, 0);
         assert_int_equal(info_of(d).rows, 4);
         xsm_dataset_free(d);
@@ -223,7 +232,8 @@ static void without_labels(void **state)
                                                        .rows = 2,
                                                        .features = 7,
                                                        .labels = &empty,
-                                                       .ownership = ownership},
+                                                       .ownership = ownership,
+                                                       .weights = row_weights},
                                        &d, &err),
                   err);
         assert_int_equal(info_of(d).empty, 2);
@@ -839,6 +849,62 @@ static xsm_status edit_classes(xsm_dataset *d, xsm_error *err)
     return xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, err);
 }
 
+/* Weights stay with their rows, whatever is done to these, and are part of what two datasets are compared by. */
+static void weights(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    EACH_KIND(sparse, ownership)
+    {
+        xsm_dataset *d = made(sparse, ownership), *other = made(sparse, ownership), *part = NULL, *rest = NULL;
+        const float *given = row_weights, wrong[] = {1, 1, -1, 1};
+        const uint64_t rows[] = {2, 0, 2};
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        xsm_row row = XSM_ROW_INIT;
+        assert_true(info_of(d).total_weight == 14.5 && info_of(d).weighted == 1);
+        assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
+        assert_true(info_of(d).total_weight == 4 && info_of(d).weighted == 0);
+        const uint64_t before = xsmi_dataset_fingerprint(d);
+        w.rows = wrong;
+        assert_fails(xsm_dataset_set_weights(d, &w, &err), XSM_ERROR_RANGE, err);
+        assert_int_equal(xsmi_dataset_fingerprint(d), before);
+        w.rows = given;
+        assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+        assert_true(info_of(d).total_weight == 14.5 && info_of(d).weighted == 1);
+        assert_true(xsmi_dataset_fingerprint(d) != before);
+        assert_int_equal(xsmi_dataset_fingerprint(d), xsmi_dataset_fingerprint(other));
+        assert_ok(xsm_dataset_select(d, rows, 3, &part, &err), err);
+        for (uint64_t i = 0; i < 3; i++) {
+            assert_ok(xsm_dataset_get_row(part, i, &row, &err), err);
+            assert_true(row.weight == (double)given[rows[i]]);
+        }
+        assert_true(info_of(part).total_weight == 8.5);
+        xsm_dataset_free(part);
+        assert_ok(xsm_dataset_split(d, 0.5, 1, &part, &rest, &err), err);
+        assert_true(info_of(part).total_weight + info_of(rest).total_weight == 14.5);
+        xsm_dataset_free(part);
+        xsm_dataset_free(rest);
+        assert_ok(xsm_dataset_shuffle(other, 3, &err), err);
+        for (uint64_t i = 0; i < 4; i++) { /* the rows differ in their values */
+            for (uint64_t j = 0; j < 4; j++) {
+                xsm_row a = XSM_ROW_INIT, b = XSM_ROW_INIT;
+                assert_ok(xsm_dataset_get_row(d, i, &a, &err), err);
+                assert_ok(xsm_dataset_get_row(other, j, &b, &err), err);
+                const bool same = a.count == b.count && memcmp(a.values, b.values, a.count * sizeof *a.values) == 0;
+                assert_true(!same || a.weight == b.weight);
+            }
+        }
+        assert_ok(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, NULL, &err), err); /* row 1 */
+        assert_true(info_of(d).rows == 3 && info_of(d).total_weight == 12.5);
+        assert_ok(xsm_dataset_get_row(d, 1, &row, &err), err);
+        assert_true(row.weight == 4);
+        assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
+        assert_true(info_of(d).total_weight == 3 && info_of(d).weighted == 0);
+        xsm_dataset_free(d);
+        xsm_dataset_free(other);
+    }
+}
+
 static void memory_runs_out(void **state)
 {
     (void)state;
@@ -872,6 +938,7 @@ int main(void)
         cmocka_unit_test(select_rows),
         cmocka_unit_test(split),
         cmocka_unit_test(padding),
+        cmocka_unit_test(weights),
         cmocka_unit_test(memory_runs_out),
     };
     int failures = cmocka_run_group_tests_name("dataset", tests, NULL, NULL);

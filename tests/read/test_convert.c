@@ -229,25 +229,31 @@ static void wrong_options(void **state)
         xsm_status status;
         const char *says;
     } bad[] = {
-        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
-        {0, {sizeof(xsm_write_options), 8, 0, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 3, NULL, NULL, NULL}, XSM_ERROR_RANGE, "0 to 2"},
-        {4, {sizeof(xsm_write_options), XSM_FORMAT_TEXT, 0, NULL, NULL, NULL}, XSM_ERROR_UNSUPPORTED, "words"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, "x", NULL}, XSM_ERROR_ARGUMENT, "labels_path"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, "x"}, XSM_ERROR_ARGUMENT, "no names"},
-        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x"}, XSM_ERROR_ARGUMENT, "in themselves"},
-        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
+        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
+        {0, {sizeof(xsm_write_options), 8, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 3, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "0 to 2"},
+        {4, {sizeof(xsm_write_options), XSM_FORMAT_TEXT, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_UNSUPPORTED, "words"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, "x", NULL, NULL}, XSM_ERROR_ARGUMENT, "labels_path"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, "x", NULL}, XSM_ERROR_ARGUMENT, "no names"},
+        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x", NULL}, XSM_ERROR_ARGUMENT, "in themselves"},
+        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "a file of their own"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 1, NULL, NULL, NULL}, XSM_ERROR_ARGUMENT, "index_base is for"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_CACHE, 2, NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_XC, 1, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "index_base is for"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, "y", NULL, NULL}, XSM_ERROR_ARGUMENT, "label_column is for"},
-        {0, {8, XSM_FORMAT_XC, 0, NULL, NULL, NULL}, XSM_ERROR_STRUCT_OLD, ""},
+        {0,
+         {sizeof(xsm_write_options), XSM_FORMAT_CACHE, 2, NULL, NULL, NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "index_base is for"},
+        {0,
+         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, "y", NULL, NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "label_column is for"},
+        {0, {8, XSM_FORMAT_XC, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_STRUCT_OLD, ""},
     };
     const char *path = test_path("never");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -273,7 +279,7 @@ static void wrong_options(void **state)
         assert_null(fopen(path, "rb"));
         xsm_dataset_free(d);
     }
-    xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL};
+    xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = sample(0);
     assert_fails(xsm_dataset_write(NULL, path, &cache, &err), XSM_ERROR_ARGUMENT, err);
@@ -281,7 +287,7 @@ static void wrong_options(void **state)
     assert_fails(xsm_dataset_write(d, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_write(d, "/nowhere/at/all", &cache, &err), XSM_ERROR_IO, err);
     assert_fails(xsm_dataset_write(d, "/dev/full",
-                                   &(xsm_write_options){sizeof cache, XSM_FORMAT_CSV, 0, NULL, NULL, NULL}, &err),
+                                   &(xsm_write_options){sizeof cache, XSM_FORMAT_CSV, 0, NULL, NULL, NULL, NULL}, &err),
                  XSM_ERROR_IO, err);
     xsm_dataset_free(d);
 }
@@ -318,7 +324,7 @@ static const char *cached(int which)
 {
     static char path[512];
     xsm_error err = XSM_ERROR_INIT;
-    xsm_write_options write = {sizeof write, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL};
+    xsm_write_options write = {sizeof write, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL};
     xsm_dataset *d = sample(which);
     snprintf(path, sizeof path, "%s", test_path("cache"));
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
@@ -648,6 +654,76 @@ static void wrong_labels(void **state)
 /* -- spools, memory ------------------------------------------------------------------------------------------------ */
 
 /* Rows in temporary files are the rows in memory, for every reader, also when changed later. */
+/* A file of weights is read with the rows, whatever their format; weights are written beside all formats but caches,
+ * and read back the same. */
+static void weights_beside(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const double given[] = {0.5, 0, 3, 0.1f};
+    const char *weights = test_file("weights", TEXT("0.5\n0\r\n3e0 \n.1"));
+    xsm_read_options read = XSM_READ_OPTIONS_INIT;
+    read.weights_path = weights;
+    static const char plain[] = "a,label,b\n1,x,0\n0,,2\n-3,b,.5\n0,d,0\n";
+    xsm_dataset *d = from_text(plain, &read);
+    static const int32_t formats[] = {XSM_FORMAT_CSV, XSM_FORMAT_XC, XSM_FORMAT_NPY, XSM_FORMAT_CACHE};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+        xsm_read_options again = XSM_READ_OPTIONS_INIT;
+        xsm_dataset *back = NULL;
+        write.format = again.format = formats[i];
+        if (formats[i] == XSM_FORMAT_XC || formats[i] == XSM_FORMAT_NPY) {
+            write.names_path = test_path("weighted-names");
+        }
+        if (formats[i] == XSM_FORMAT_NPY) {
+            uint64_t dropped;
+            assert_ok(xsm_dataset_drop(d, XSM_DROP_UNLABELLED, &dropped, &err), err);
+            assert_int_equal(dropped, 1); /* the second row, and its weight */
+            write.labels_path = again.labels_path = test_path("weighted-labels");
+        }
+        const char *path = test_path("weighted");
+        if (formats[i] != XSM_FORMAT_CACHE) {
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_non_null(strstr(err.message, "weights_path"));
+            write.weights_path = path;
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
+            write.weights_path = again.weights_path = test_path("weighted-weights");
+        }
+        assert_ok(xsm_dataset_write(d, path, &write, &err), err);
+        assert_ok(xsm_dataset_read(NULL, path, &again, &back, &err), err);
+        xsm_dataset_info info = XSM_DATASET_INFO_INIT, kept = XSM_DATASET_INFO_INIT;
+        assert_ok(xsm_dataset_get_info(back, &info, &err), err);
+        assert_ok(xsm_dataset_get_info(d, &kept, &err), err);
+        assert_true(info.weighted && info.total_weight == kept.total_weight && info.rows == kept.rows);
+        for (uint64_t r = 0; r < info.rows; r++) {
+            xsm_row row = XSM_ROW_INIT;
+            assert_ok(xsm_dataset_get_row(back, r, &row, &err), err);
+            assert_true(row.weight == given[r + (r > 0 && info.rows == 3)]);
+        }
+        xsm_dataset_free(back);
+    }
+    xsm_dataset_free(d);
+    static const struct {
+        const char *text;
+        xsm_status status;
+        const char *message;
+    } wrong[] = {{"1\n2\n3\n", XSM_ERROR_SHAPE, "only 3 lines"}, {"1\n2\n3\n4\n5\n", XSM_ERROR_SHAPE, "more than 4"},
+                 {"1\n2\n\n4\n", XSM_ERROR_FORMAT, "line 3"},    {"1\n-2\n3\n4\n", XSM_ERROR_FORMAT, "'-2'"},
+                 {"1\nnan\n3\n4\n", XSM_ERROR_FORMAT, "line 2"}, {"1 1\n2\n3\n4\n", XSM_ERROR_FORMAT, "line 1"},
+                 {"1\n2\n3\n1e99\n", XSM_ERROR_FORMAT, "line 4"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        xsm_dataset *none = NULL;
+        read.weights_path = test_file("weights", wrong[i].text, strlen(wrong[i].text));
+        assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), wrong[i].status,
+                     err);
+        assert_non_null(strstr(err.message, wrong[i].message));
+        assert_null(none);
+    }
+    read.weights_path = "no/such/file";
+    xsm_dataset *none = NULL;
+    assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), XSM_ERROR_IO, err);
+}
+
 static void spooled(void **state)
 {
     (void)state;
@@ -698,7 +774,8 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     snprintf(path, sizeof path, "%s", test_path("memory"));
     snprintf(labels, sizeof labels, "%s", test_path("memory.labels"));
     snprintf(folder, sizeof folder, "%s", test_path(""));
-    xsm_write_options write = {sizeof write, w->format, 0, NULL, w->format == XSM_FORMAT_NPY ? labels : NULL, NULL};
+    xsm_write_options write = {sizeof write, w->format, 0, NULL, w->format == XSM_FORMAT_NPY ? labels : NULL,
+                               NULL,         NULL};
     xsm_read_options first = XSM_READ_OPTIONS_INIT;
     xsm_read_options second = XSM_READ_OPTIONS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -795,11 +872,13 @@ static void orders_of_large_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),        cmocka_unit_test(names_aside),  cmocka_unit_test(wrong_options),
-        cmocka_unit_test(unseen_labels),         cmocka_unit_test(caches_adapt), cmocka_unit_test(caches_match_names),
-        cmocka_unit_test(damaged_caches),        cmocka_unit_test(wrong_caches), cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_labels),          cmocka_unit_test(spooled),      cmocka_unit_test(memory_runs_out),
-        cmocka_unit_test(orders_of_large_files),
+        cmocka_unit_test(there_and_back),  cmocka_unit_test(names_aside),
+        cmocka_unit_test(wrong_options),   cmocka_unit_test(unseen_labels),
+        cmocka_unit_test(caches_adapt),    cmocka_unit_test(caches_match_names),
+        cmocka_unit_test(damaged_caches),  cmocka_unit_test(wrong_caches),
+        cmocka_unit_test(wrong_arrays),    cmocka_unit_test(wrong_labels),
+        cmocka_unit_test(weights_beside),  cmocka_unit_test(spooled),
+        cmocka_unit_test(memory_runs_out), cmocka_unit_test(orders_of_large_files),
     };
     int failures = cmocka_run_group_tests_name("convert", tests, NULL, NULL);
     test_files_end();

@@ -15,9 +15,9 @@
  * An estimator is a constant table of functions over a state of `state_size` bytes. The library allocates the state,
  * zeroes it, writes the options' values to the offsets in the option table, and calls the functions for whole batches:
  * select() lists the classes to score, the library computes their scores (logits), gradient() computes coefficients
- * from the scores. gradient() returns the loss and the coefficients of each example; the library computes the mean over
- * the batch. The library replaces coefficients of the mean that are smaller than 2^-100 by 0, because they could make
- * weights denormal.
+ * from the scores. gradient() returns the loss and the coefficients of each example; the library multiplies both by the
+ * weight of the example and computes the mean over the batch. The library replaces coefficients of the mean that are
+ * smaller than 2^-100 by 0, because they could make weights denormal.
  *
  * **Threads.** select() and gradient() are called from several threads at once, but never at once for two examples of
  * the same row. State that is stored for each row therefore needs no lock; all other state must be constant after
@@ -59,7 +59,10 @@ enum {
                                         loss. */
     /** Steps are unbounded: training with a learning rate that works for a while may diverge later. xsm_tune_eta()
      *  chooses a smaller rate. */
-    XSM_ESTIMATOR_UNBOUNDED = 32
+    XSM_ESTIMATOR_UNBOUNDED = 32,
+    /** Reads xsm_score_block::weights, so that its proximal and joint steps are those of weighted rows. Tables with such
+     *  steps refuse weights without it; all others need nothing for weights. */
+    XSM_ESTIMATOR_WEIGHTED = 64
 };
 
 /** The data and model that an estimator is bound to. */
@@ -79,6 +82,7 @@ typedef struct xsm_problem {
     uint64_t row_slots;           /**< Upper limit of xsm_example::row: N; for a stream, the number of the host's ids
                                        plus entries for rows without an id. State that is stored for each row has this
                                        many entries. */
+    double total_weight;          /**< The sum of the weights of the rows; N without weights and for a stream. */
 } xsm_problem;
 
 /** One example. This struct never gets new members, because functions get arrays of it; later additions are separate
@@ -146,6 +150,9 @@ typedef struct xsm_score_block {
     /** Memory that later steps will read, or NULL. A table that waits for results of its own calculation may prefetch
      *  some lines of it at a time by xsm_prefetch(). */
     xsm_prefetch_queue *upcoming;
+    /** [count] weight of each example, at least 0, or NULL if each is 1. The library multiplies coefficients and losses
+     *  by it afterwards; only steps that are not linear in the loss, proximal and joint ones, have to read it. */
+    const float *weights;
 } xsm_score_block;
 
 /** Type of the numbers of an #xsm_state_tensor. */

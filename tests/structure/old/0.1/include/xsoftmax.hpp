@@ -65,6 +65,7 @@
 #endif
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/pairs.h>
@@ -350,6 +351,7 @@ XSOFTMAX_INITIAL(xsm_class_map, XSM_CLASS_MAP_INIT);
 XSOFTMAX_INITIAL(xsm_read_options, XSM_READ_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_write_options, XSM_WRITE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_labels, XSM_LABELS_INIT);
+XSOFTMAX_INITIAL(xsm_dataset_weights, XSM_DATASET_WEIGHTS_INIT);
 XSOFTMAX_INITIAL(xsm_dense_rows, XSM_DENSE_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_csr_rows, XSM_CSR_ROWS_INIT);
 XSOFTMAX_INITIAL(xsm_dataset_info, XSM_DATASET_INFO_INIT);
@@ -1063,6 +1065,20 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     template <class How = throwing> outcome<How, void> shuffle(std::uint64_t seed)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_dataset_shuffle(get(), seed, err); });
+    }
+    /** Replaces the rows' weights by copies of these, one a row; an empty span takes them away.
+     *  (ext/dataset_weights.h) */
+    template <class How = throwing> outcome<How, void> set_weights(span<const float> weights)
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            const auto rows = info().rows;
+            if (weights.size() != 0 && weights.size() != rows) {
+                return detail::wrong_size(err, "weights", weights.size(), rows, "one a row, or none");
+            }
+            auto given = init<xsm_dataset_weights>();
+            given.rows = weights.size() != 0 ? weights.data() : nullptr;
+            return xsm_dataset_set_weights(get(), &given, err);
+        });
     }
     template <class How = throwing> outcome<How, void> keep_labels(std::int32_t which)
     {

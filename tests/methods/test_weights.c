@@ -1,0 +1,711 @@
+/*
+ * Weights of examples. A weight of 2 is the same as a row twice, for every estimator of the registry:
+ *
+ * - For a step that is linear in the loss, to the bit, with the draws made equal: two copies of a row are taken from
+ * the same position of the random stream, and their coefficients, losses and states are compared with those of one row
+ * of weight 2. As that holds for every draw, it holds for the expectation.
+ * - For exact estimators, to the bit, in one batch with both copies.
+ * - For the implicit step, which is not linear, with all classes in one joint batch of copies, to the accuracy of the
+ *   solver; and its equation is tested by its stationarity.
+ * - For fits by L-BFGS at the optimum.
+ */
+#include "training.h"
+
+#include "data/dataset.h"
+#include "estimator/estimator.h"
+
+#include <xsoftmax/ext/dataset_weights.h>
+#include <xsoftmax/fit.h>
+#include <xsoftmax/trainer.h>
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FEATURES = 6, CLASSES = 9, ROWS = 12, NUMBERS = 64 };
+
+/* An estimator, and options for it. */
+typedef struct way {
+    const char *name, *options;
+} way;
+
+/* Every estimator of the registry with its defaults, and some with other options. */
+static size_t list_ways(way *ways, size_t most)
+{
+    static const way further[] = {{"ove", "negatives=all"},
+                                  {"ove", "tight=3"},
+                                  {"implicit", "ridge=0.5 negatives=3"},
+                                  {"umax", "ridge=0.5"},
+                                  {"sampled-softmax", "sampler=frequency negatives=4"},
+                                  {"mips", "index=exact"},
+                                  {"one-vs-all-sampled", "negatives=3"}};
+    size_t count = 0;
+    for (const xsm_estimator_ops *ops; (ops = xsm_estimator_at(count)) != NULL; count++) {
+        assert_true(count < most);
+        ways[count] = (way){ops->name, ""};
+    }
+    assert_true(count >= 20);
+    for (size_t i = 0; i < sizeof further / sizeof *further; i++) {
+        assert_true(count < most);
+        ways[count++] = further[i];
+    }
+    return count;
+}
+
+static xsm_dataset *copies_of(const xsm_dataset *d, const uint64_t *rows, uint64_t count)
+{
+    xsm_dataset *out = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_dataset_select(d, rows, count, &out, &err), err);
+    return out;
+}
+
+static void set_weights(xsm_dataset *d, const float *rows)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+    w.rows = rows;
+    assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+}
+
+/* What a batch of one row leaves behind. */
+typedef struct trace {
+    uint64_t length;
+    uint32_t classes[NUMBERS];
+    float coefficients[NUMBERS];
+    double loss, state[NUMBERS];
+    size_t states;
+} trace;
+
+/* The numbers that the estimator has for a row. */
+static void read_state(const xsm_estimator *e, uint64_t row, trace *t)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_state_tensor tensor;
+    bool found = true;
+    t->states = 0;
+    for (uint32_t i = 0; found; i++) {
+        assert_int_equal(xsmi_estimator_state_tensor(e, i, &tensor, &found, &err), XSM_OK);
+        if (found && tensor.by_row) {
+            assert_true(tensor.type == XSM_STATE_F64 && tensor.width == 1 && t->states < NUMBERS);
+            t->state[t->states++] = ((const double *)tensor.data)[row];
+        }
+    }
+}
+
+/* Takes the gradient of one row at the first position of the random stream. */
+static trace take(xsm_estimator *e, const xsm_model *m, const xsm_dataset *d, uint64_t row, const float *weight)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_gradient *g = test_gradient(NULL);
+    trace t;
+    memset(&t, 0, sizeof t);
+    xsm_batch batch = xsm_batch_range(d, row, 1);
+    batch.weights = weight;
+    assert_ok(xsm_estimator_bind(e, m, d, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 0.25, g, &err), err);
+    const xsm_gradient_view v = test_view(g);
+    t.length = v.lengths ? v.lengths[0] : v.width;
+    assert_true(t.length <= NUMBERS);
+    for (uint64_t j = 0; j < t.length; j++) {
+        t.classes[j] = v.classes ? v.classes[j] : (uint32_t)j;
+        t.coefficients[j] = v.coefficients[v.lengths && xsmi_gradient_is_sifted(g) ? t.classes[j] : j];
+    }
+    t.loss = v.loss;
+    read_state(e, row, &t);
+    xsm_gradient_free(g);
+    return t;
+}
+
+static bool is_proximal(const xsm_estimator *e)
+{
+    return (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
+}
+
+static bool same_lists(const trace *a, const trace *b)
+{
+    return a->length == b->length && memcmp(a->classes, b->classes, a->length * sizeof *a->classes) == 0;
+}
+
+static bool same_numbers(const trace *a, const trace *b)
+{
+    return memcmp(a->coefficients, b->coefficients, a->length * sizeof *a->coefficients) == 0 && a->loss == b->loss;
+}
+
+static bool same_states(const trace *a, const trace *b)
+{
+    return a->states == b->states && memcmp(a->state, b->state, a->states * sizeof *a->state) == 0;
+}
+
+/* A row of weight 2 is what its two copies are together: coefficients, losses and the copies' states. */
+static void check_twice(const way *w, bool sparse)
+{
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 11);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    xsm_estimator *e = test_estimator(NULL, w->name, w->options);
+    const float two = 2, one = 1, none = 0;
+    for (uint64_t row = 0; row < ROWS; row++) {
+        const uint64_t twice[] = {row, row, 0, 1, 2, 3, 4};
+        float weights[] = {2, 1, 1, 1, 1, 1, 1};
+        xsm_dataset *copies = copies_of(p.data, twice, 7), *weighted = copies_of(p.data, twice, 7);
+        set_weights(weighted, weights);
+        const trace a = take(e, m, copies, 0, NULL), b = take(e, m, copies, 1, NULL);
+        trace whole = take(e, m, weighted, 0, NULL);
+        const trace given = take(e, m, copies, 0, &two), plain = take(e, m, copies, 0, &one);
+        const trace absent = take(e, m, copies, 0, &none);
+        assert_true(same_lists(&a, &b) && same_numbers(&a, &b) && same_states(&a, &b)); /* the draws are equal */
+        assert_true(same_lists(&a, &plain) && same_numbers(&a, &plain) && same_states(&a, &plain));
+        assert_true(same_lists(&whole, &given) && same_numbers(&whole, &given) && same_states(&whole, &given));
+        assert_true(absent.loss == 0);
+        for (uint64_t j = 0; j < absent.length; j++) {
+            assert_true(absent.coefficients[j] == 0);
+        }
+        if (!is_proximal(e)) {
+            trace sum = a;
+            sum.loss = a.loss + b.loss;
+            for (uint64_t j = 0; j < a.length; j++) {
+                sum.coefficients[j] = a.coefficients[j] + b.coefficients[j];
+            }
+            if (!same_lists(&whole, &sum) || !same_numbers(&whole, &sum) || !same_states(&whole, &a)) {
+                fail_msg("%s %s, row %d: weight 2 is not the row twice", w->name, w->options, (int)row);
+            }
+        }
+        xsm_dataset_free(copies);
+        xsm_dataset_free(weighted);
+    }
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void every_estimator_weighs(void **state)
+{
+    (void)state;
+    way ways[64];
+    const size_t count = list_ways(ways, 64);
+    for (size_t i = 0; i < count; i++) {
+        check_twice(&ways[i], false);
+        check_twice(&ways[i], true);
+    }
+}
+
+/* -- batches ------------------------------------------------------------------------------------------------------- */
+
+/* Each row of a batch with weights that are powers of two has its coefficients and its share of the loss multiplied, to
+ * the bit, whatever the other rows are: with draws of its own or shared ones, on a linear model and below a first
+ * layer. */
+static void check_batch(const way *w, bool embedding)
+{
+    static const float weights[] = {2, 0.5f, 1, 4, 0.25f, 8};
+    enum { SOME = sizeof weights / sizeof *weights };
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, embedding, 3);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    if (embedding) {
+        xsm_model_free(m);
+        xsm_parameters of = XSM_PARAMETERS_INIT;
+        uint64_t seed = 9;
+        assert_ok(xsm_model_new_embedding(NULL, FEATURES, FEATURES, CLASSES, NULL, &m, &err), err);
+        assert_ok(xsm_model_parameters(m, &of, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                of.weight[k * of.class_step + j * of.feature_step] = (float)test_uniform(&seed);
+            }
+        }
+    }
+    xsm_estimator *e = test_estimator(NULL, w->name, w->options);
+    xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+    xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
+    if (xsm_estimator_bind(e, m, p.data, &err) == XSM_OK && !(e->ops.batch_limit && e->ops.batch_limit < SOME)) {
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.25, g, &err), err);
+        batch.weights = weights;
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        assert_ok(xsm_estimator_gradient(e, &batch, 0.25, h, &err), err);
+        const xsm_gradient_view a = test_view(g), b = test_view(h);
+        for (uint64_t i = 0; i < SOME; i++) {
+            const uint64_t length = a.lengths && !xsmi_gradient_is_sifted(g) ? a.lengths[i] : a.width;
+            assert_true(!a.lengths || a.lengths[i] == b.lengths[i]);
+            for (uint64_t j = i * a.width; j < i * a.width + length; j++) {
+                assert_true(b.coefficients[j] == weights[i] * a.coefficients[j]);
+                assert_true(!a.classes || a.classes[j] == b.classes[j] || xsmi_gradient_is_sifted(g));
+            }
+            assert_true(h->losses[i] == (double)weights[i] * g->losses[i]);
+        }
+        for (size_t j = 0; embedding && j < SOME * g->layer.stride; j++) { /* the first layer's, too */
+            const size_t column = j % g->layer.stride;
+            assert_true(column >= FEATURES ||
+                        h->layer.gradient[j] == weights[j / g->layer.stride] * g->layer.gradient[j]);
+        }
+    } else {
+        assert_true(embedding); /* some refuse hidden layers */
+    }
+    xsm_gradient_free(g);
+    xsm_gradient_free(h);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+static void batches_weigh(void **state)
+{
+    (void)state;
+    way ways[64];
+    const size_t count = list_ways(ways, 64);
+    for (size_t i = 0; i < count; i++) {
+        if (!(xsm_estimator_find(ways[i].name)->flags & XSM_ESTIMATOR_PROXIMAL)) {
+            check_batch(&ways[i], false);
+            check_batch(&ways[i], true);
+        }
+    }
+    static const way shared[] = {{"sampled-softmax", "negatives=4 shared=yes"},
+                                 {"negative-sampling", "negatives=4 shared=yes"},
+                                 {"nce", "negatives=4 shared=yes"}};
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        check_batch(&shared[i], false);
+        check_batch(&shared[i], true);
+    }
+}
+
+/* The batches of a stream bring their weights along. */
+static void streams_weigh(void **state)
+{
+    static const way ways[] = {{"softmax", ""}, {"implicit", "negatives=3"}, {"umax", ""}, {"sampled-softmax", ""}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+        xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+        const float weight = 2.5f;
+        for (uint64_t row = 0; row < ROWS; row++) {
+            xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+            xsm_batch known = xsm_batch_range(p.data, row, 1), stream = XSM_BATCH_INIT;
+            known.weights = stream.weights = &weight;
+            assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+            assert_ok(xsm_estimator_gradient(e, &known, 0.25, g, &err), err);
+            assert_ok(xsm_estimator_bind_stream(e, m, NULL, &err), err);
+            stream.values = p.x + row * FEATURES;
+            stream.count = 1;
+            stream.stride = stream.features = FEATURES;
+            stream.labels = p.labels + row;
+            assert_ok(xsm_estimator_gradient(e, &stream, 0.25, h, &err), err);
+            const xsm_gradient_view a = test_view(g), b = test_view(h);
+            const uint64_t length = a.lengths ? a.lengths[0] : a.width;
+            assert_true(a.loss == b.loss);
+            assert_memory_equal(a.coefficients, b.coefficients, length * sizeof *a.coefficients);
+            xsm_estimator_free(e);
+        }
+        xsm_gradient_free(g);
+        xsm_gradient_free(h);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- copies in a batch --------------------------------------------------------------------------------------------- */
+
+/* {a, b} with weights of 2 against {a, a, b, b}: twice the mean of two is four times the mean of four. */
+static void exact_batches_are_equal(void **state)
+{
+    static const way ways[] = {{"softmax", ""},
+                               {"bouchard", ""},
+                               {"margin", ""},
+                               {"one-vs-all", ""},
+                               {"ove", "negatives=all"},
+                               {"ove", "negatives=all tight=2"},
+                               {"one-vs-all-sampled", "negatives=all"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+        xsm_error err = XSM_ERROR_INIT;
+        const uint64_t once[] = {3, 7}, twice[] = {3, 3, 7, 7};
+        const float weights[] = {2, 2};
+        float input[2][FEATURES], copies_input[4][FEATURES];
+        xsm_dataset *weighted = copies_of(p.data, once, 2), *copies = copies_of(p.data, twice, 4);
+        set_weights(weighted, weights);
+        xsm_estimator *a = test_estimator(NULL, ways[i].name, ways[i].options);
+        xsm_estimator *b = test_estimator(NULL, ways[i].name, ways[i].options);
+        xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
+        const xsm_batch two = xsm_batch_range(weighted, 0, 2), four = xsm_batch_range(copies, 0, 4);
+        assert_ok(xsm_estimator_bind(a, m, weighted, &err), err);
+        assert_ok(xsm_estimator_bind(b, m, copies, &err), err);
+        assert_ok(xsm_estimator_gradient_input(a, &two, 1, g, input[0], FEATURES, &err), err);
+        assert_ok(xsm_estimator_gradient_input(b, &four, 1, h, copies_input[0], FEATURES, &err), err);
+        const xsm_gradient_view v = test_view(g), u = test_view(h);
+        assert_true(fabs(v.loss * 2 - u.loss * 4) <= 1e-15 * fabs(u.loss) * 8);
+        for (size_t r = 0; r < 2; r++) {
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                const float own = v.coefficients[r * v.width + k];
+                assert_true(2 * own ==
+                            4 * (u.coefficients[2 * r * u.width + k] + u.coefficients[(2 * r + 1) * u.width + k]));
+            }
+            for (size_t j = 0; j < FEATURES; j++) {
+                assert_true(2 * input[r][j] == 4 * (copies_input[2 * r][j] + copies_input[2 * r + 1][j]));
+            }
+        }
+        xsm_gradient_free(g);
+        xsm_gradient_free(h);
+        xsm_estimator_free(a);
+        xsm_estimator_free(b);
+        xsm_dataset_free(weighted);
+        xsm_dataset_free(copies);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
+/* -- the implicit step --------------------------------------------------------------------------------------------- */
+
+/* Takes one step with a batch of all rows of the data. */
+static void step_all(const char *options, xsm_model *m, const xsm_dataset *d, double eta, double *u)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_estimator *e = test_estimator(NULL, "implicit", options);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    const xsm_batch batch = xsm_batch_range(d, 0, d->rows);
+    assert_ok(xsm_estimator_bind(e, m, d, &err), err);
+    test_take_step(e, o, g, &batch, eta);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        trace t;
+        read_state(e, i, &t);
+        assert_int_equal(t.states, 1);
+        u[i] = t.state[0];
+    }
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+}
+
+static void assert_same_weights(const xsm_model *a, const xsm_model *b, double tolerance)
+{
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            assert_true(fabs(test_weight(a, k, j) - test_weight(b, k, j)) <= tolerance);
+        }
+        assert_true(!a->bias || fabs(test_bias(a, k) - test_bias(b, k)) <= tolerance);
+    }
+}
+
+/* The joint step on weighted rows is that on their copies, with the same rate for the sum of the losses. */
+static void implicit_steps_on_copies(void **state)
+{
+    (void)state;
+    static const uint64_t once[] = {1, 4, 8}, copies[] = {1, 1, 4, 8, 8, 8};
+    static const float weights[] = {2, 1, 3};
+    static const struct {
+        const char *options;
+        uint64_t rows, copies;
+    } tries[] = {{"negatives=all", 1, 2}, {"negatives=all", 3, 6}, {"negatives=all ridge=0.5", 3, 6}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        for (int bias = 0; bias < 2; bias++) {
+            test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+            xsm_model *a = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            xsm_model *b = test_model(NULL, &p, bias != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            xsm_dataset *weighted = copies_of(p.data, once, tries[i].rows);
+            xsm_dataset *all = copies_of(p.data, copies, tries[i].copies);
+            double u[3], v[6];
+            const double rate = 0.8; /* of the sum */
+            set_weights(weighted, weights);
+            step_all(tries[i].options, a, weighted, rate * (double)tries[i].rows, u);
+            step_all(tries[i].options, b, all, rate * (double)tries[i].copies, v);
+            assert_same_weights(a, b, 2e-6);
+            for (uint64_t r = 0, c = 0; r < tries[i].rows; c += (uint64_t)weights[r++]) {
+                for (uint64_t n = 0; n < (uint64_t)weights[r]; n++) {
+                    assert_true(fabs(u[r] - v[c + n]) <= 1e-6);
+                }
+            }
+            xsm_dataset_free(all);
+            xsm_dataset_free(weighted);
+            xsm_model_free(a);
+            xsm_model_free(b);
+            test_problem_free(&p);
+        }
+    }
+}
+
+/* The step of one row minimises v (eta f + (u - u_old)^2/2) + ||theta - theta_old||^2/2: at its end, u's derivative is
+ * 0, and each row of weights has moved by v eta df/dz_k x. */
+static void implicit_solves_the_weighted_equation(void **state)
+{
+    (void)state;
+    static const float tried[] = {1e-3f, 0.3f, 1, 2.5f, 40, 1e6f};
+    for (size_t w = 0; w < sizeof tried / sizeof *tried; w++) {
+        for (uint64_t row = 0; row < ROWS; row++) {
+            test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, row % 2, 3);
+            xsm_model *m = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            xsm_model *old = test_model(NULL, &p, row % 3 != 0, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+            xsm_dataset *one = copies_of(p.data, &row, 1);
+            const double eta = 0.6, weight = (double)tried[w];
+            const float *x = p.x + row * FEATURES;
+            double u = 0, sum = 0, norm = 0, z[CLASSES], before[CLASSES];
+            set_weights(one, tried + w);
+            step_all("negatives=all tolerance=1e-12", m, one, eta, &u);
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                z[k] = test_score(m, k, x);
+                before[k] = test_score(old, k, x);
+            }
+            for (uint32_t j = 0; j < FEATURES; j++) {
+                norm += (double)x[j] * (double)x[j];
+            }
+            norm += m->bias ? 1 : 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                const uint32_t y = p.labels[row];
+                const double c = k == y ? 0 : exp(z[k] - z[y] - u); /* df/dz_k */
+                sum += c;
+                if (k != y) {
+                    const double moved = before[k] - z[k], wanted = weight * eta * c * norm;
+                    assert_true(fabs(moved - wanted) <= 1e-5 * (1 + fabs(moved)));
+                }
+            }
+            const double slope = eta * (1 - exp(-u) - sum) + u; /* u was 0 */
+            assert_true(fabs(slope) <= 1e-4);
+            xsm_dataset_free(one);
+            xsm_model_free(m);
+            xsm_model_free(old);
+            test_problem_free(&p);
+        }
+    }
+}
+
+/* -- training ------------------------------------------------------------------------------------------------------ */
+
+/* Trains an epoch in the order of the rows; the last loss reported goes to *loss. */
+static int keep_loss(void *user, const xsm_progress *p)
+{
+    *(double *)user = p->epoch_ended ? p->loss : *(double *)user;
+    return 0;
+}
+
+static uint64_t train(const way *w, const test_problem *p, const xsm_dataset *d, double eta, uint64_t batch,
+                      uint32_t threads, double *loss)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+    xsm_model *m = test_model(ctx, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    xsm_estimator *e = test_estimator(ctx, w->name, w->options);
+    xsm_optimizer *o = test_optimizer(ctx, m);
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_trainer *t = NULL;
+    options.epochs = 2;
+    options.eta = eta;
+    options.batch = batch;
+    options.order = XSM_ORDER_FILE;
+    options.progress = keep_loss;
+    options.progress_user = loss;
+    assert_ok(xsm_trainer_new(ctx, m, d, e, o, &options, &t, &err), err);
+    assert_ok(xsm_trainer_run(t, &err), err);
+    const uint64_t hash = test_hash(m);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    return hash;
+}
+
+/* The same by a host's loop, one row a step. */
+static uint64_t loop(const way *w, const test_problem *p, const xsm_dataset *d, double eta)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    xsm_estimator *e = test_estimator(NULL, w->name, w->options);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    assert_ok(xsm_estimator_bind(e, m, d, &err), err);
+    for (uint64_t i = 0; i < 2 * d->rows; i++) {
+        const xsm_batch batch = xsm_batch_range(d, i % d->rows, 1);
+        test_take_step(e, o, g, &batch, eta);
+    }
+    const uint64_t hash = test_hash(m);
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return hash;
+}
+
+/* Weights of 1 change no bit; with weights of 2, half the rate gives the same bits if the step is linear and nothing is
+ * kept by row; the trainer's windows take the steps of a host's loop; and the loss that is reported is a weighted
+ * mean. */
+static void trainers_weigh(void **state)
+{
+    (void)state;
+    way ways[64];
+    const size_t count = list_ways(ways, 64);
+    for (size_t i = 0; i < count; i++) {
+        const double eta = strcmp(ways[i].name, "vanilla") == 0 || strcmp(ways[i].name, "raman") == 0 ? 0x1p-9 : 0x1p-5;
+        test_problem p = test_problem_new(150, FEATURES, 40, false, 3);
+        const way *w = &ways[i];
+        float weights[150];
+        double plain_loss = 0, loss = 0;
+        for (size_t r = 0; r < 150; r++) {
+            weights[r] = 1;
+        }
+        const uint64_t plain = train(w, &p, p.data, eta, 1, 1, &plain_loss);
+        set_weights(p.data, weights);
+        assert_int_equal(train(w, &p, p.data, eta, 1, 1, &loss), plain);
+        assert_true(loss == plain_loss);
+        assert_int_equal(train(w, &p, p.data, eta, 1, 2, &loss), plain);
+        const bool linear =
+            !(xsm_estimator_find(w->name)->flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL)) &&
+            !strstr(w->options, "ridge");
+        for (size_t r = 0; r < 150; r++) {
+            weights[r] = 2;
+        }
+        set_weights(p.data, weights);
+        if (linear) {
+            assert_int_equal(train(w, &p, p.data, eta / 2, 1, 2, &loss), plain);
+            assert_true(fabs(loss - plain_loss) <= 1e-12 * fabs(plain_loss));
+        }
+        for (size_t r = 0; r < 150; r++) {
+            weights[r] = 0.25f * (float)(r % 7);
+        }
+        set_weights(p.data, weights);
+        const uint64_t weighted = train(w, &p, p.data, eta, 1, 1, &loss);
+        assert_true(weighted != plain);
+        assert_int_equal(train(w, &p, p.data, eta, 1, 2, &loss), weighted);
+        assert_int_equal(loop(w, &p, p.data, eta), weighted);
+        test_problem_free(&p);
+    }
+}
+
+/* L-BFGS on weighted rows and on their copies ends at the same optimum, with the same objective. */
+static void fits_are_equal(void **state)
+{
+    static const way ways[] = {{"softmax", "ridge=1"},
+                               {"bouchard", "ridge=1"},
+                               {"one-vs-all", "ridge=1"},
+                               {"ove", "negatives=all ridge=1"},
+                               {"margin", "ridge=1 mu=1"}};
+    (void)state;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways && test_has_lbfgs(); i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_problem p = test_problem_new(60, FEATURES, CLASSES, i % 2, 3);
+        uint64_t copies[180], count = 0;
+        float weights[60];
+        for (uint64_t r = 0; r < 60; r++) {
+            weights[r] = (float)(r % 4);
+            for (uint64_t n = 0; n < r % 4; n++) {
+                copies[count++] = r;
+            }
+        }
+        xsm_dataset *data[2] = {copies_of(p.data, copies, count), p.data};
+        xsm_model *m[2];
+        xsm_fit_result r[2] = {XSM_FIT_RESULT_INIT, XSM_FIT_RESULT_INIT};
+        set_weights(p.data, weights);
+        for (size_t j = 0; j < 2; j++) {
+            xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+            xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
+            o.iterations = 500;
+            o.tolerance = 1e-7;
+            m[j] = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 5);
+            assert_ok(xsm_fit_full_batch(NULL, m[j], data[j], e, &o, &r[j], &err), err);
+            xsm_estimator_free(e);
+        }
+        assert_true(fabs(r[0].objective - r[1].objective) <= 1e-6 * r[0].objective);
+        assert_true(fabs(r[0].loss - r[1].loss) <= 1e-4 * r[0].loss);
+        assert_same_weights(m[0], m[1], 2e-3);
+        xsm_model_free(m[0]);
+        xsm_model_free(m[1]);
+        xsm_dataset_free(data[0]);
+        test_problem_free(&p);
+    }
+}
+
+/* -- refusals ------------------------------------------------------------------------------------------------------ */
+
+static void no_gradient(void *state, const xsm_score_block *block)
+{
+    (void)state;
+    memset(block->coefficients, 0, block->count * block->width * sizeof *block->coefficients);
+    memset(block->losses, 0, block->count * sizeof *block->losses);
+}
+
+static uint64_t all_width(const void *state)
+{
+    (void)state;
+    return 1;
+}
+
+static void own_label(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes,
+                      uint32_t *lengths)
+{
+    (void)state;
+    for (uint64_t i = 0; i < count; i++) {
+        classes[i] = examples[i].labels[0];
+        lengths[i] = 1;
+    }
+}
+
+/* A table with proximal steps that does not say that it reads weights gets none; bad weights are refused, and leave
+ * everything as it was. */
+static void weights_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+    xsm_estimator_ops table = {.size = sizeof table,
+                               .abi = XSM_EXT_ABI_VERSION,
+                               .flags = XSM_ESTIMATOR_PROXIMAL,
+                               .name = "of-the-host",
+                               .summary = "takes no weights",
+                               .width = all_width,
+                               .select = own_label,
+                               .gradient = no_gradient};
+    xsm_estimator *e = NULL;
+    assert_ok(xsm_estimator_new_from(NULL, &table, &e, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_gradient *g = test_gradient(NULL);
+    float weights[ROWS] = {1, 2, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+    xsm_batch batch = xsm_batch_range(p.data, 0, 3);
+    batch.weights = weights;
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "of-the-host"));
+    set_weights(p.data, weights);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "of-the-host"));
+    table.flags |= XSM_ESTIMATOR_WEIGHTED;
+    xsm_estimator_free(e);
+    assert_ok(xsm_estimator_new_from(NULL, &table, &e, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    static const float bad[] = {-1, (float)NAN, (float)INFINITY};
+    for (size_t i = 0; i < 3; i++) {
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        weights[2] = bad[i];
+        w.rows = weights;
+        assert_fails(xsm_dataset_set_weights(p.data, &w, &err), XSM_ERROR_RANGE, err);
+        assert_non_null(strstr(err.message, "weight 2"));
+        assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_RANGE, err);
+    }
+    xsm_row row = XSM_ROW_INIT;
+    assert_ok(xsm_dataset_get_row(p.data, 1, &row, &err), err);
+    assert_true(row.weight == 2);
+    memset(weights, 0, sizeof weights);
+    set_weights(p.data, weights);
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_DATA, err);
+    set_weights(p.data, NULL);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_estimator_weighs),
+        cmocka_unit_test(batches_weigh),
+        cmocka_unit_test(streams_weigh),
+        cmocka_unit_test(exact_batches_are_equal),
+        cmocka_unit_test(implicit_steps_on_copies),
+        cmocka_unit_test(implicit_solves_the_weighted_equation),
+        cmocka_unit_test(trainers_weigh),
+        cmocka_unit_test(fits_are_equal),
+        cmocka_unit_test(weights_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
