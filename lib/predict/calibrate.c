@@ -42,6 +42,7 @@ static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_er
             out->gap[n / XSMI_BINS][n % XSMI_BINS] += p->gap[n / XSMI_BINS][n % XSMI_BINS];
         }
         out->labelled += p->labelled;
+        out->weight += p->weight;
         out->rows += p->rows;
         out->failed = XSMI_MIN(p->failed, out->failed);
     }
@@ -53,8 +54,13 @@ static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_er
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label that the model knows",
                          (unsigned long long)job->rows);
     }
+    if (!(out->weight > 0 && out->weight < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "the weights of the %llu rows with a known label add up to %g; a sum above 0 is accepted",
+                         (unsigned long long)out->rows, out->weight);
+    }
     for (size_t n = 0; n < sizeof out->sums / sizeof *out->sums; n++) {
-        out->sums[n] /= (double)out->rows;
+        out->sums[n] /= out->weight;
     }
     return XSM_OK;
 }
@@ -193,7 +199,7 @@ static double calibration_error(const xsmi_calibrate_sums *s, int point)
     for (size_t b = 0; b < XSMI_BINS; b++) {
         sum += fabs(s->gap[point][b]);
     }
-    return sum / (double)s->labelled;
+    return sum / s->labelled;
 }
 
 /* Goes from no calibration to the fitted numbers as far as the calibration error of the best class is no larger than

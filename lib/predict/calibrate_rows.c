@@ -114,20 +114,20 @@ static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x
     return known;
 }
 
-/* Adds a row of a job to its sums; `target` as sum_labels() says, `known` at least 1. */
-static void add_row(const job_sums *s, size_t i, double target, double known, xsmi_calibrate_sums *p)
+/* Adds a row of a job to its sums, so many times; `target` as sum_labels() says, `known` at least 1. */
+static void add_row(const job_sums *s, size_t i, double times, double target, double known, xsmi_calibrate_sums *p)
 {
     if (s->job->method == XSM_CALIBRATION_LABELS) {
         for (size_t n = 0; n < XSMI_PLATT_SUMS; n++) {
-            p->sums[n] += s->sum[n * XSMI_CALIBRATE_ROWS + i];
+            p->sums[n] += times * s->sum[n * XSMI_CALIBRATE_ROWS + i];
         }
-        xsmi_platt_add_labels(p->sums, known, target,
-                              (double)s->job->points[0] * target + (double)s->job->shifts[0] * known);
+        xsmi_platt_add_labels(p->sums, times * known, times * target,
+                              times * ((double)s->job->points[0] * target + (double)s->job->shifts[0] * known));
         return;
     }
     for (size_t n = 0; n < XSMI_POINTS; n++) {
         const xsmi_log_sum *total = &s->total[n * XSMI_CALIBRATE_ROWS + i];
-        p->sums[n] += (double)total->max + log(total->sum) - (double)s->job->points[n] * (target / known);
+        p->sums[n] += times * ((double)total->max + log(total->sum) - (double)s->job->points[n] * (target / known));
     }
 }
 
@@ -170,7 +170,9 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
         if (!isfinite(target) || !isfinite(whole)) {
             p->failed = XSMI_MIN(row, p->failed);
         } else if (known > 0) {
-            add_row(&s, i, target, (double)known, p);
+            const double times = xsmi_dataset_weight(job->dataset, row);
+            add_row(&s, i, times, target, (double)known, p);
+            p->weight += times;
             p->rows++;
         }
     }

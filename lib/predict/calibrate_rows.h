@@ -28,13 +28,14 @@ enum {
 };
 
 typedef struct xsmi_calibrate_sums {
-    double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches */
-    uint64_t rows;
-    uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
+    double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches; each row as often as its weight says */
+    double weight;            /* of the rows with a known label */
+    uint64_t rows;            /* their number */
+    uint64_t failed;          /* first row whose scores are not finite, or UINT64_MAX */
     /* Of label trees, of rows with any label, by point and bin: the probabilities of the best classes, less one for
      * each that is a label. */
     double gap[XSMI_POINTS][XSMI_BINS];
-    uint64_t labelled;
+    double labelled; /* the weight of these rows */
 } xsmi_calibrate_sums;
 
 typedef struct xsmi_calibrate_job {

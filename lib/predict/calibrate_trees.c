@@ -23,7 +23,8 @@ size_t xsmi_calibrate_trees_scratch(const xsmi_calibrate_job *job)
 
 /* The log-losses at all points, and the gaps of the best class, whose score is `best`. */
 static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, const xsmi_features *x,
-                  const uint32_t *labels, size_t count, float best, bool right, xsmi_calibrate_sums *p, double *losses)
+                  const uint32_t *labels, size_t count, float best, double right, double times, xsmi_calibrate_sums *p,
+                  double *losses)
 {
     const bool factor = job->method == XSM_CALIBRATION_TEMPERATURE;
     const xsmi_label_target target = xsmi_label_find(s, x, labels, count);
@@ -31,7 +32,7 @@ static void judge(const xsmi_calibrate_job *job, const xsmi_label_scores *s, con
         const xsmi_calibration c = {job->method, (double)job->points[n], (double)job->shifts[n]};
         const double log_partition = factor ? xsmi_label_log_partition(s, c.scale) : 0;
         const double sure = xsmi_label_probability(job->model, &c, best, log_partition);
-        p->gap[n][xsmi_bin_of(sure)] += sure - right;
+        p->gap[n][xsmi_bin_of(sure)] += times * (sure - right);
         double sums[XSMI_PLATT_SUMS] = {0};
         if (target.known > 0 && factor) {
             sums[XSMI_LOSS] = xsmi_label_temperature_loss(&target, log_partition, c.scale);
@@ -53,9 +54,10 @@ static void add_row(const xsmi_calibrate_job *job, const xsmi_label_scores *s, u
     for (size_t j = 0; j < count; j++) {
         known += labels[j] < job->model->classes;
     }
-    p->labelled += count > 0;
+    const double times = xsmi_dataset_weight(job->dataset, row);
+    p->labelled += count > 0 ? times : 0;
     if (count > 0 && job->pass == XSMI_PASS_JUDGE) {
-        judge(job, s, x, labels, count, best, xsmi_contains(labels, count, best_class), p, sums);
+        judge(job, s, x, labels, count, best, xsmi_contains(labels, count, best_class), times, p, sums);
     } else if (known > 0 && job->pass == XSMI_PASS_BRANCHES) {
         xsmi_label_branches(s, x, labels, count, job->points[0], job->shifts[0], sums);
     } else if (known > 0) {
@@ -66,11 +68,12 @@ static void add_row(const xsmi_calibrate_job *job, const xsmi_label_scores *s, u
         }
     }
     p->rows += known > 0;
+    p->weight += known > 0 ? times : 0;
     for (size_t n = 0; n < XSMI_POINTS; n++) {
         if (!isfinite(sums[n])) {
             p->failed = XSMI_MIN(row, p->failed);
         }
-        p->sums[n] += sums[n];
+        p->sums[n] += times * sums[n];
     }
 }
 

@@ -39,6 +39,8 @@ static void add_round(const xsmi_evaluate_job *job, size_t jobs, total *sum)
         all->unlabelled += p->unlabelled;
         all->unseen_labels += p->unseen_labels;
         all->wrong += p->wrong;
+        all->weight += p->weight;
+        all->known_weight += p->known_weight;
         all->log_loss += p->log_loss;
         for (size_t b = 0; b < XSMI_BINS; b++) {
             all->sure[b] += p->sure[b];
@@ -63,10 +65,10 @@ static void write_measures(const xsmi_evaluate_job *job, const total *sum, const
     const uint32_t top = job->top;
     for (uint32_t k = 0; k < top; k++) {
         if (m->precision) {
-            m->precision[k] = sums[XSMI_PRECISION * top + k] / (double)m->rows;
+            m->precision[k] = sums[XSMI_PRECISION * top + k] / sum->all.weight;
         }
         if (m->ndcg) {
-            m->ndcg[k] = sums[XSMI_NDCG * top + k] / (double)m->rows;
+            m->ndcg[k] = sums[XSMI_NDCG * top + k] / sum->all.weight;
         }
         if (m->psp) {
             m->psp[k] = job->weights ? sums[XSMI_PSP * top + k] / sums[XSMI_PSP_BEST * top + k] : (double)NAN;
@@ -88,17 +90,23 @@ static xsm_status finish(const xsmi_evaluate_job *job, const total *sum, xsm_met
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to evaluate against",
                          (unsigned long long)job->rows);
     }
+    if (!(all->weight > 0 && all->weight < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "the weights of the %llu rows with a label add up to %g; a sum above 0 is "
+                         "accepted",
+                         (unsigned long long)all->rows, all->weight);
+    }
     m->rows = all->rows;
     m->known_rows = all->known_rows;
     m->unseen_rows = all->rows - all->known_rows;
     m->unlabelled = all->unlabelled;
     m->unseen_labels = all->unseen_labels;
     m->beam = job->beam < job->model->classes ? job->beam : 0;
-    m->log_loss = all->known_rows && !job->lossless ? all->log_loss / (double)all->known_rows : (double)NAN;
-    m->error = (double)all->wrong / (double)all->rows;
+    m->log_loss = all->known_rows && !job->lossless ? all->log_loss / all->known_weight : (double)NAN;
+    m->error = all->wrong / all->weight;
     m->calibration_error = 0;
     for (size_t b = 0; b < XSMI_BINS; b++) {
-        m->calibration_error += fabs((double)all->right[b] - all->sure[b]) / (double)all->rows;
+        m->calibration_error += fabs(all->right[b] - all->sure[b]) / all->weight;
     }
     return XSM_OK;
 }

@@ -85,8 +85,8 @@ static uint32_t best_weights(const xsmi_evaluate_job *job, const uint32_t *label
     return kept;
 }
 
-/* Adds the measures of a row's ranking to the sums of a job of the round. */
-static void add_measures(const xsmi_evaluate_job *job, size_t index, const uint32_t *labels, size_t count,
+/* Adds the measures of a row's ranking, so many times, to the sums of a job of the round. */
+static void add_measures(const xsmi_evaluate_job *job, size_t index, double times, const uint32_t *labels, size_t count,
                          const uint32_t *top_class, double *best)
 {
     uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
@@ -107,12 +107,12 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, const uint3
             most_gain += best[k] * job->discounts[k];
             ideal += job->discounts[k];
         }
-        sums[XSMI_PRECISION * top + k] += hits / (k + 1);
-        sums[XSMI_NDCG * top + k] += gain / ideal;
-        sums[XSMI_PSP * top + k] += weighted / (k + 1);
-        sums[XSMI_PSP_BEST * top + k] += most / (k + 1);
-        sums[XSMI_PSNDCG * top + k] += weighted_gain / ideal;
-        sums[XSMI_PSNDCG_BEST * top + k] += most_gain / ideal;
+        sums[XSMI_PRECISION * top + k] += times * (hits / (k + 1));
+        sums[XSMI_NDCG * top + k] += times * (gain / ideal);
+        sums[XSMI_PSP * top + k] += times * (weighted / (k + 1));
+        sums[XSMI_PSP_BEST * top + k] += times * (most / (k + 1));
+        sums[XSMI_PSNDCG * top + k] += times * (weighted_gain / ideal);
+        sums[XSMI_PSNDCG_BEST * top + k] += times * (most_gain / ideal);
     }
 }
 
@@ -137,7 +137,9 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
         p->unlabelled++;
         return;
     }
+    const double times = xsmi_dataset_weight(job->dataset, row);
     p->rows++;
+    p->weight += times;
     size_t known = 0;
     double loss = 0;
     const xsmi_features x = xsmi_dataset_features(job->dataset, row);
@@ -171,7 +173,8 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
     }
     if (known > 0) {
         p->known_rows++;
-        p->log_loss += loss;
+        p->known_weight += times;
+        p->log_loss += times * loss;
     }
     const uint32_t *top_class = here->top_class + i * job->top;
     const bool right = top_class[0] != XSMI_NO_CLASS && xsmi_contains(labels, count, top_class[0]);
@@ -179,11 +182,11 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
     const double sure = m->trees ? xsmi_label_probability(m, &m->calibration, best, log_sum_exp)
                                  : xsmi_probability(&m->calibration, best, log_sum_exp);
     const size_t bin = xsmi_bin_of(sure);
-    p->sure[bin] += sure;
-    p->right[bin] += right;
-    p->wrong += !right;
+    p->sure[bin] += times * sure;
+    p->right[bin] += right ? times : 0;
+    p->wrong += right ? 0 : times;
     if (job->ranked) {
-        add_measures(job, index, labels, count, top_class, here->best);
+        add_measures(job, index, times, labels, count, top_class, here->best);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/fit.h>
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/label_tree.h>
@@ -692,6 +693,51 @@ static void test_search(void **state)
 
 /* -- memory and cancelling ----------------------------------------------------------------------------------------- */
 
+/* A calibration with weights is that of copies of the rows. */
+static void test_weights(void **state)
+{
+    (void)state;
+    for (int several = 0; several < 2; several++) {
+        xsm_error err = XSM_ERROR_INIT;
+        enum { ROWS = 200 };
+        uint64_t copies[2 * ROWS], count = 0;
+        float weights[ROWS];
+        test_problem p = test_problem_new(ROWS, 5, 8, several, 21);
+        xsm_dataset *rows = labelled(&p, several, several), *all = NULL;
+        xsm_model *a = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3);
+        xsm_model *b = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 2, 3), *both[] = {a, b};
+        for (uint64_t i = 0; i < ROWS; i++) {
+            for (size_t j = 0; j < 2; j++) { /* better than by chance */
+                xsm_parameters of = XSM_PARAMETERS_INIT;
+                assert_ok(xsm_model_parameters(both[j], &of, &err), err);
+                for (uint32_t f = 0; f < p.features; f++) {
+                    of.weight[p.labels[i] * of.class_step + f] += 0.2f * p.x[i * p.features + f];
+                }
+            }
+            weights[i] = (float)(i % 3);
+            for (uint64_t n = 0; n < i % 3; n++) {
+                copies[count++] = i;
+            }
+        }
+        assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        w.rows = weights;
+        assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+        const int32_t method = several ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
+        const xsm_calibrate_result r = calibrate(NULL, a, rows, method), s = calibrate(NULL, b, all, method);
+        assert_true(fabs(r.scale - s.scale) < 1e-5 * s.scale && fabs(r.shift - s.shift) < 1e-5);
+        assert_true(fabs(r.log_loss - s.log_loss) < 1e-9 && fabs(r.log_loss_before - s.log_loss_before) < 1e-9);
+        memset(weights, 0, sizeof weights);
+        assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+        assert_fails(xsm_model_calibrate(NULL, a, rows, NULL, NULL, &err), XSM_ERROR_DATA, err);
+        xsm_dataset_free(all);
+        xsm_dataset_free(rows);
+        xsm_model_free(a);
+        xsm_model_free(b);
+        test_problem_free(&p);
+    }
+}
+
 static xsm_status calibrate_both(void *state, xsm_context *ctx, xsm_error *err)
 {
     const test_problem *p = state;
@@ -741,12 +787,19 @@ static void test_memory_and_cancelling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_meaning),    cmocka_unit_test(test_optimum),
-        cmocka_unit_test(test_known),      cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_threads),    cmocka_unit_test(test_saved),
-        cmocka_unit_test(test_dropped),    cmocka_unit_test(test_hierarchy),
-        cmocka_unit_test(test_label_tree), cmocka_unit_test(test_label_tree_classes),
-        cmocka_unit_test(test_search),     cmocka_unit_test(test_memory_and_cancelling),
+        cmocka_unit_test(test_meaning),
+        cmocka_unit_test(test_optimum),
+        cmocka_unit_test(test_known),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_saved),
+        cmocka_unit_test(test_dropped),
+        cmocka_unit_test(test_hierarchy),
+        cmocka_unit_test(test_label_tree),
+        cmocka_unit_test(test_label_tree_classes),
+        cmocka_unit_test(test_search),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_memory_and_cancelling),
     };
     return cmocka_run_group_tests_name("calibrate", tests, NULL, test_files_teardown);
 }

@@ -6,6 +6,7 @@
 
 #include "predict/evaluate.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
@@ -786,6 +787,53 @@ static void kept_memory_changes_nothing(void **state)
     }
 }
 
+/* An evaluation with weights is that of copies of the rows, so many as their weights say; 0 leaves a row out. */
+static void weights_are_copies(void **state)
+{
+    (void)state;
+    enum { ROWS = 90, CLASSES = 20, TOP = 5 };
+    for (int sparse = 0; sparse < 2; sparse++) {
+        xsm_error err = XSM_ERROR_INIT;
+        uint64_t seed = 4, copies[3 * ROWS], count = 0;
+        float weights[ROWS];
+        test_problem p = test_problem_new(ROWS, 7, CLASSES, sparse, 5);
+        xsm_dataset *rows = with_odd_labels(&p, sparse, &seed), *all = NULL;
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        assert_ok(xsm_dataset_get_class_map(rows, &map, &err), err);
+        assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+        for (uint64_t i = 0; i < ROWS; i++) {
+            weights[i] = (float)(test_next(&seed) % 4);
+            for (float n = 0; n < weights[i]; n++) {
+                copies[count++] = i;
+            }
+        }
+        assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        w.rows = weights;
+        assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+        TEST_METRICS(a, TOP);
+        TEST_METRICS(b, TOP);
+        assert_ok(xsm_evaluate(NULL, m, rows, NULL, &a, &err), err);
+        assert_ok(xsm_evaluate(NULL, m, all, NULL, &b, &err), err);
+        assert_int_equal(a.rows + a.unlabelled, ROWS);
+        assert_true(fabs(a.log_loss - b.log_loss) < 1e-12 && fabs(a.error - b.error) < 1e-12);
+        assert_true(fabs(a.calibration_error - b.calibration_error) < 1e-12);
+        for (size_t i = 0; i < 4; i++) {
+            for (size_t k = 0; k < TOP; k++) {
+                assert_true(fabs(a_values[i][k] - b_values[i][k]) < 1e-12);
+            }
+        }
+        memset(weights, 0, sizeof weights);
+        assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+        assert_fails(xsm_evaluate(NULL, m, rows, NULL, &a, &err), XSM_ERROR_DATA, err);
+        xsm_dataset_free(all);
+        xsm_dataset_free(rows);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -802,6 +850,7 @@ int main(void)
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(kept_memory_changes_nothing),
         cmocka_unit_test(samples_are_spread),
+        cmocka_unit_test(weights_are_copies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
