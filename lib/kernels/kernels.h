@@ -115,6 +115,7 @@ typedef struct xsmi_dual_pass {
     uint16_t live;            /* lanes that take part */
     const float *step;        /* [row] -1/(|x|^2 + 1 + diagonal) */
     float diagonal;           /* 1/(2 C) */
+    const float *diagonals;   /* [row] 1/(2 C) of each row; NULL = `diagonal` */
     const float *above;       /* [XSMI_DUAL_LANES] a row with alpha = 0 and a gradient above this is left out */
     float *alpha;             /* [row][XSMI_DUAL_LANES], at least 0 */
     float *weights;           /* [feature][XSMI_DUAL_LANES] */
@@ -231,10 +232,10 @@ typedef struct xsmi_kernels {
 
     /* For each row of the order, in each lane: z = ((s_0 + s_1) + (s_2 + s_3)) + bias, where s_p is the sum, from 0 by
      * fused multiply-adds, of the products of the row's entries p modulo 4 with the weights; y = 1 for a positive row,
-     * else -1; g = fma(alpha, diagonal, fma(y, z, -1)). A lane in which the row is active and alpha = 0 < g - above
-     * leaves the row out. In the other active lanes the projected gradient is g, or min(g, 0) where alpha = 0; alpha
-     * becomes max(fma(step, g, alpha), 0), and bias and weights change by d = y*(new alpha - alpha): bias + d,
-     * fma(d, value, weight). */
+     * else -1; g = fma(alpha, diagonal, fma(y, z, -1)), with the row's own diagonal if there is one. A lane in which
+     * the row is active and alpha = 0 < g - above leaves the row out. In the other active lanes the projected gradient
+     * is g, or min(g, 0) where alpha = 0; alpha becomes max(fma(step, g, alpha), 0), and bias and weights change by d =
+     * y*(new alpha - alpha): bias + d, fma(d, value, weight). */
     void (*dual_pass)(const xsmi_dual_pass *p);
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */

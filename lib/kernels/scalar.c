@@ -380,7 +380,8 @@ static float dual_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool activ
     if (!active) {
         return y * 0.0f;
     }
-    const float g = __builtin_fmaf(*alpha, p->diagonal, __builtin_fmaf(y, z, -1.0f));
+    const float diagonal = p->diagonals ? p->diagonals[i] : p->diagonal;
+    const float g = __builtin_fmaf(*alpha, diagonal, __builtin_fmaf(y, z, -1.0f));
     if (*alpha == 0.0f && g > p->above[l]) {
         p->active[i] &= (uint16_t) ~(1u << l);
         return y * 0.0f;

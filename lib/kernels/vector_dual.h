@@ -87,7 +87,7 @@ static void dual_pass(const xsmi_dual_pass *p)
         kept[q] = (dual_lanes){v_load(p->bias + q * VW), v_load(p->above + q * VW), v_load(p->most + q * VW),
                                v_load(p->least + q * VW)};
     }
-    const vf diagonal = v_set(p->diagonal);
+    const vf same = v_set(p->diagonal);
     for (size_t s = 0; s < p->count; s++) {
         const uint32_t i = p->order[s];
         const size_t row = p->source ? p->source[i] : i;
@@ -102,6 +102,7 @@ static void dual_pass(const xsmi_dual_pass *p)
         vf d[DUAL];
         dual_products(p->weights, index, value, count, d);
         const uint32_t off = p->active[i] & ~(uint32_t)p->live, on = p->active[i] & (uint32_t)p->live;
+        const vf diagonal = p->diagonals ? v_set(p->diagonals[i]) : same;
         uint32_t left = off;
         vm any = m_lanes(0);
         XSMI_UNROLL

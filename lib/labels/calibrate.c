@@ -50,20 +50,29 @@ static xsm_status sum_sigmoid(void *state, double at[2], double sums[XSMI_PLATT_
     }
     for (size_t k = 0; k < s->kept->count; k++) {
         const xsmi_kept_score *score = &s->kept->score[k];
-        const double z = (double)score->z, x = at[0] * z + at[1], target = s->target[score->positive];
-        xsmi_platt_add_score(sums, z, x);
-        xsmi_platt_add_labels(sums, target, target * z, target * x);
+        const double z = (double)score->z, x = at[0] * z + at[1], target = s->target[score->label > 0];
+        const double weight = fabs((double)score->label);
+        if (weight == 1) {
+            xsmi_platt_add_score(sums, z, x);
+            xsmi_platt_add_labels(sums, target, target * z, target * x);
+            continue;
+        }
+        double own[XSMI_PLATT_SUMS] = {0};
+        xsmi_platt_add_score(own, z, x);
+        xsmi_platt_add_labels(own, target, target * z, target * x);
+        for (size_t i = 0; i < XSMI_PLATT_SUMS; i++) {
+            sums[i] += weight * own[i];
+        }
     }
     return XSM_OK;
 }
 
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 {
-    double positives = 0;
+    double positives = 0, negatives = 0;
     for (size_t k = 0; k < c->count; k++) {
-        positives += c->score[k].positive;
+        *(c->score[k].label > 0 ? &positives : &negatives) += fabs((double)c->score[k].label);
     }
-    const double negatives = (double)c->count - positives;
     if (positives == 0 || negatives == 0) {
         return (xsmi_calibrated){1, 0};
     }
@@ -89,8 +98,8 @@ static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count,
     double most = -INFINITY, label = 0, labels = 0;
     for (size_t j = 0; j < count; j++) {
         most = fmax(most, (double)score[j].z);
-        labels += score[j].positive;
-        label = score[j].positive ? (double)score[j].z : label;
+        labels += score[j].label > 0;
+        label = score[j].label > 0 ? (double)score[j].z : label;
     }
     if (labels != 1) {
         return;
@@ -104,9 +113,10 @@ static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count,
     }
     first /= sum;
     second /= sum;
-    s->loss += log(sum) - scale * (label - most);
-    s->g += first - (label - most);
-    s->h += second - first * first;
+    const double weight = fabs((double)score->label);
+    s->loss += weight * (log(sum) - scale * (label - most));
+    s->g += weight * (first - (label - most));
+    s->h += weight * (second - first * first);
     s->rows++;
 }
 

@@ -12,7 +12,7 @@
 
 typedef struct xsmi_kept_score {
     float z;
-    uint32_t positive; /* 1: a label of the row is under the child */
+    float label; /* the weight of the row, which is above 0; negative: no label of the row is under the child */
 } xsmi_kept_score;
 
 /* Scores of the children of nodes, for some rows; those of a row are neighbours. */

@@ -265,7 +265,7 @@ static xsm_status restore_kept(const xsmi_fit_checkpoint *c, const xsmi_levels *
         XSMI_TRY(XSMI_GROW(s->context, kept->score, kept->capacity, count, "scores for calibration", err));
         XSMI_TRY(XSMI_GROW(s->context, kept->end, kept->row_capacity, lines, "scores for calibration", err));
         for (size_t i = 0; i < count; i++, score++) {
-            if (!isfinite(score->z) || score->positive > 1) {
+            if (!isfinite(score->z) || !isfinite(score->label) || score->label == 0) {
                 return xsmi_fit_checkpoint_fail(c, names[KEPT], err);
             }
             kept->score[i] = *score;

@@ -22,11 +22,14 @@ static void shuffle(uint32_t *order, size_t n, uint64_t state)
 }
 
 /* All rows again, for these lanes. */
-static size_t restore(xsmi_dual_group *g, size_t count, uint32_t lanes)
+static size_t restore(const xsmi_dual_rows *rows, xsmi_dual_group *g, uint32_t lanes)
 {
-    for (size_t i = 0; i < count; i++) {
-        g->active[i] |= (uint16_t)lanes;
-        g->order[i] = (uint32_t)i;
+    size_t count = 0;
+    for (size_t i = 0; i < rows->count; i++) {
+        if (!rows->weight || rows->weight[i] > 0) {
+            g->active[i] |= (uint16_t)lanes;
+            g->order[count++] = (uint32_t)i;
+        }
     }
     return count;
 }
@@ -51,7 +54,11 @@ static void start(const xsmi_dual_rows *rows, const xsmi_dual_settings *settings
     memset(g->bias, 0, sizeof g->bias);
     memset(g->active, 0, rows->count * sizeof *g->active);
     for (size_t i = 0; i < rows->count; i++) {
-        g->step[i] = -1.0f / (rows->square[i] + diagonal);
+        const float own = rows->weight ? (float)(0.5 / (settings->cost * (double)rows->weight[i])) : diagonal;
+        g->step[i] = -1.0f / (rows->square[i] + own);
+        if (rows->weight) {
+            g->diagonal[i] = own;
+        }
     }
 }
 
@@ -74,6 +81,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
                            .active = g->active,
                            .step = g->step,
                            .diagonal = (float)(0.5 / settings->cost),
+                           .diagonals = rows->weight ? g->diagonal : NULL,
                            .above = above,
                            .alpha = g->alpha,
                            .weights = g->weights,
@@ -82,7 +90,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
                            .least = least};
     start(rows, settings, g);
     g->visits = 0;
-    size_t count = restore(g, rows->count, all);
+    size_t count = restore(rows, g, all);
     for (size_t l = 0; l < LANES; l++) {
         above[l] = INFINITY;
     }
@@ -115,7 +123,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
             }
             /* Were the rows rightly left out? */
             live = unsolved;
-            count = restore(g, rows->count, live);
+            count = restore(rows, g, live);
             for (size_t l = 0; l < LANES; l++) {
                 above[l] = INFINITY;
             }

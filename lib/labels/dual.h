@@ -1,6 +1,6 @@
 /*
  * Linear classifiers side by side, one against the rest each, over the same rows: minimises
- *     1/2 (|w|^2 + b^2) + C sum_i max(0, 1 - y_i (w x_i + b))^2
+ *     1/2 (|w|^2 + b^2) + C sum_i v_i max(0, 1 - y_i (w x_i + b))^2
  * for each by dual coordinate descent (Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual coordinate descent method
  * for large-scale linear SVM, 2008) with their shrinking. The order of the rows is random; all lanes share it.
  */
@@ -20,6 +20,7 @@ typedef struct xsmi_dual_rows {
     uint32_t count;
     uint32_t width;      /* features are below it */
     const float *square; /* [count] |x|^2 + 1 */
+    const float *weight; /* [count] v_i, at least 0; NULL = 1 each. A row of weight 0 is never visited. */
 } xsmi_dual_rows;
 
 typedef struct xsmi_dual_settings {
@@ -35,6 +36,7 @@ typedef struct xsmi_dual_group {
     uint16_t *active;         /* [count] scratch */
     uint32_t *order;          /* [count] scratch */
     float *step;              /* [count] scratch */
+    float *diagonal;          /* [count] scratch, if rows have weights */
     float *alpha;             /* [count][XSMI_DUAL_LANES] result */
     float *weights;           /* [width][XSMI_DUAL_LANES] result */
     float bias[XSMI_DUAL_LANES];

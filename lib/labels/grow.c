@@ -225,13 +225,14 @@ static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_nod
 {
     const uint32_t children = (groups - 1) * LANES + part[groups - 1].children;
     for (uint32_t s = 0; s < part->samples; s++) {
+        const float weight = part->sample_weight[s];
         xsmi_kept_score *to;
         XSMI_TRY(xsmi_kept_scores_add(c, g->context, children, &to, err));
         for (uint32_t k = 0; k < children; k++) {
             const xsmi_node_part *p = &part[k / LANES];
             const float z = p->score[(size_t)s * LANES + k % LANES];
             if (!isnan(z)) {
-                *to++ = (xsmi_kept_score){z, p->sample_positive[s] >> k % LANES & 1};
+                *to++ = (xsmi_kept_score){z, p->sample_positive[s] >> k % LANES & 1 ? weight : -weight};
             }
         }
         xsmi_kept_scores_end(c, to);

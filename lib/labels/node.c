@@ -27,7 +27,9 @@ void xsmi_node_work_free(xsmi_node_work *w)
     xsmi_release(ctx, w->order, w->capacity.order, sizeof *w->order);
     xsmi_release(ctx, w->value, w->capacity.value, sizeof *w->value);
     xsmi_release(ctx, w->square, w->capacity.square, sizeof *w->square);
+    xsmi_release(ctx, w->weight, w->capacity.weight, sizeof *w->weight);
     xsmi_release(ctx, w->step, w->capacity.step, sizeof *w->step);
+    xsmi_release(ctx, w->diagonal, w->capacity.diagonal, sizeof *w->diagonal);
     xsmi_release(ctx, w->alpha, w->capacity.alpha, sizeof *w->alpha);
     xsmi_release(ctx, w->weights, w->capacity.weights, sizeof *w->weights);
     xsmi_release(ctx, w->positive, w->capacity.positive, sizeof *w->positive);
@@ -45,6 +47,7 @@ void xsmi_node_part_free(xsmi_node_part *part, xsm_context *ctx)
     xsmi_release(ctx, part->child, part->entries, sizeof *part->child);
     xsmi_release(ctx, part->score, (size_t)part->samples * LANES, sizeof *part->score);
     xsmi_release(ctx, part->sample_positive, part->samples, sizeof *part->sample_positive);
+    xsmi_release(ctx, part->sample_weight, part->samples, sizeof *part->sample_weight);
     xsmi_release(ctx, part->beam, (size_t)part->beam_rows * LANES, sizeof *part->beam);
     *part = (xsmi_node_part){0};
 }
@@ -119,6 +122,15 @@ static bool gather_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_ro
         w->square[i] = (float)square;
     }
     out->square = w->square;
+    if (r->data->weights) {
+        if (!xsmi_reserve(w->context, &w->weight, &w->capacity.weight, r->count, sizeof *w->weight)) {
+            return false;
+        }
+        for (uint32_t i = 0; i < r->count; i++) {
+            w->weight[i] = r->data->weights[r->rows[i]];
+        }
+        out->weight = w->weight;
+    }
     return true;
 }
 
@@ -226,7 +238,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
 /* Whether a row is among the node's samples: by a hash of both. */
 static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, uint32_t i)
 {
-    if (!w->under[i]) {
+    if (!w->under[i] || !(xsmi_dataset_weight(r->data, r->rows[i]) > 0)) {
         return false;
     }
     uint64_t h = ((uint64_t)r->first_child << 32 | r->rows[i]) * UINT64_C(0x9e3779b97f4a7c15);
@@ -244,8 +256,13 @@ static xsmi_features row_features(const xsmi_dual_rows *rows, uint32_t i)
     return x;
 }
 
-/* For each feature and lane, the squares of the feature's values in the rows with alpha > 0, added up; for
- * the bias, their number. */
+static float weight_of(const xsmi_dual_rows *rows, uint32_t i)
+{
+    return rows->weight ? rows->weight[i] : 1.0f;
+}
+
+/* For each feature and lane, the weighted squares of the feature's values in the rows with alpha > 0, added up; for
+ * the bias, their weights. */
 static void sum_squares(xsmi_node_work *w, const xsmi_dual_rows *rows, const xsmi_dual_group *g, float bias[LANES])
 {
     memset(bias, 0, LANES * sizeof *bias);
@@ -253,9 +270,10 @@ static void sum_squares(xsmi_node_work *w, const xsmi_dual_rows *rows, const xsm
     for (uint32_t i = 0; i < rows->count; i++) {
         const xsmi_features x = row_features(rows, i);
         const float *alpha = g->alpha + (size_t)i * LANES;
+        const float weight = weight_of(rows, i);
         float used[LANES], any = 0.0f;
         for (size_t l = 0; l < LANES; l++) {
-            used[l] = alpha[l] > 0.0f ? 1.0f : 0.0f;
+            used[l] = alpha[l] > 0.0f ? weight : 0.0f;
             bias[l] += used[l];
             any += used[l];
         }
@@ -273,19 +291,19 @@ static void score_sample(const xsmi_node_work *w, const xsmi_node_settings *sett
                          const xsmi_dual_group *g, const float *bias_squares, uint32_t i, float *score)
 {
     const xsmi_features x = row_features(rows, i);
-    const float twice = (float)(2 * settings->dual.cost);
+    const float twice = (float)(2 * settings->dual.cost), weight = weight_of(rows, i);
     float share[LANES];
     memcpy(score, g->bias, LANES * sizeof *score);
     xsmi_context_kernels(w->context)->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, score);
     const float *alpha = g->alpha + (size_t)i * LANES;
     for (size_t l = 0; l < LANES; l++) {
-        const float others = bias_squares[l] - (alpha[l] > 0.0f ? 1.0f : 0.0f);
-        share[l] = 1.0f / (1.0f + twice * others);
+        const float others = bias_squares[l] - (alpha[l] > 0.0f ? weight : 0.0f);
+        share[l] = 1.0f / (1.0f + twice * (others > 0.0f ? others : 0.0f));
     }
     for (size_t k = 0; k < x.count; k++) {
         const float *squares = w->squares + (size_t)x.index[k] * LANES, square = x.values[k] * x.values[k];
         for (size_t l = 0; l < LANES; l++) {
-            const float others = squares[l] - (alpha[l] > 0.0f ? square : 0.0f);
+            const float others = squares[l] - (alpha[l] > 0.0f ? square * weight : 0.0f);
             share[l] += square / (1.0f + twice * (others > 0.0f ? others : 0.0f));
         }
     }
@@ -313,7 +331,8 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
     sum_squares(w, rows, g, bias_squares);
     part->score = xsmi_allocate(w->context, (uint64_t)samples * LANES, sizeof *part->score);
     part->sample_positive = xsmi_allocate(w->context, samples, sizeof *part->sample_positive);
-    if (!part->score || !part->sample_positive) {
+    part->sample_weight = xsmi_allocate(w->context, samples, sizeof *part->sample_weight);
+    if (!part->score || !part->sample_positive || !part->sample_weight) {
         return false;
     }
     /* A child that no other row is positive for is left out: without the row nothing would be known of it. */
@@ -331,6 +350,7 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
             for (size_t l = 0; l < LANES; l++) {
                 score[l] = positives[l] == 1 && g->positive[i] >> l & 1 ? NAN : score[l];
             }
+            part->sample_weight[s] = weight_of(rows, i);
             part->sample_positive[s++] = g->positive[i];
         }
     }
@@ -372,6 +392,7 @@ static bool train_group(xsmi_node_work *w, const xsmi_node_settings *settings, c
                          .active = w->active,
                          .order = w->order,
                          .step = w->step,
+                         .diagonal = w->diagonal,
                          .alpha = w->alpha,
                          .weights = w->weights};
     xsmi_stream stream;
@@ -405,6 +426,7 @@ bool xsmi_node_train(xsmi_node_work *w, const xsmi_node_settings *settings, cons
         !xsmi_reserve(ctx, &w->active, &w->capacity.active, all, sizeof *w->active) ||
         !xsmi_reserve(ctx, &w->order, &w->capacity.order, all, sizeof *w->order) ||
         !xsmi_reserve(ctx, &w->step, &w->capacity.step, all, sizeof *w->step) ||
+        (rows.weight && !xsmi_reserve(ctx, &w->diagonal, &w->capacity.diagonal, all, sizeof *w->diagonal)) ||
         !xsmi_reserve(ctx, &w->alpha, &w->capacity.alpha, all * LANES, sizeof *w->alpha) ||
         !xsmi_reserve(ctx, &w->weights, &w->capacity.weights, width * LANES, sizeof *w->weights)) {
         return false;

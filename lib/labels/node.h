@@ -44,6 +44,7 @@ typedef struct xsmi_node_part {
     float *score;              /* [samples][XSMI_DUAL_LANES] with the weights that are kept, without the row's share;
                                   NaN: not to be used */
     uint16_t *sample_positive; /* [samples] */
+    float *sample_weight;      /* [samples] of the rows */
     uint32_t beam_rows;        /* rows whose children are scored for the beam: those with a score */
     float *beam;               /* [beam_rows][XSMI_DUAL_LANES] */
     bool overflown;            /* a weight is not finite */
@@ -55,12 +56,13 @@ typedef struct xsmi_node_work {
     xsmi_numbering features; /* of the node */
     uint64_t *offsets;
     uint32_t *index, *order;
-    float *value, *square, *step, *alpha, *weights, *squares;
+    float *value, *square, *weight, *step, *diagonal, *alpha, *weights, *squares;
     uint16_t *positive, *active;
     uint8_t *under; /* [rows] whether a label of the row is under the node */
     uint64_t *key;
     struct {
-        size_t offsets, index, order, value, square, step, alpha, weights, squares, positive, active, under, key;
+        size_t offsets, index, order, value, square, weight, step, diagonal, alpha, weights, squares, positive, active,
+            under, key;
     } capacity;
 } xsmi_node_work;
 

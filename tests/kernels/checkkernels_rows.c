@@ -455,7 +455,8 @@ static void test_row_reductions(void **state)
 typedef struct dual_problem {
     uint64_t offsets[DUAL_ROWS + 1];
     uint32_t index[DUAL_ROWS * DUAL_FEATURES], source[DUAL_ROWS], order[DUAL_ROWS];
-    float value[DUAL_ROWS * DUAL_FEATURES], step[DUAL_ROWS], above[XSMI_DUAL_LANES];
+    float value[DUAL_ROWS * DUAL_FEATURES], step[DUAL_ROWS], diagonals[DUAL_ROWS], above[XSMI_DUAL_LANES];
+    bool own; /* each row has its own diagonal */
     uint16_t positive[DUAL_ROWS];
     struct {
         uint16_t active[DUAL_ROWS];
@@ -467,6 +468,7 @@ typedef struct dual_problem {
 static void dual_fill(dual_problem *p, bool sparse)
 {
     memset(p, 0, sizeof *p);
+    p->own = random_below(2);
     uint64_t at = 0;
     for (uint32_t i = 0; i < DUAL_ROWS; i++) {
         p->offsets[i] = at;
@@ -480,6 +482,7 @@ static void dual_fill(dual_problem *p, bool sparse)
         p->source[i] = DUAL_ROWS - 1 - i;
         p->order[i] = i;
         p->step[i] = -1.0f / (1.5f + random_unit());
+        p->diagonals[i] = fabsf(random_unit());
         p->positive[i] = (uint16_t)random_bits();
         p->state[0].active[i] = (uint16_t)random_bits();
         for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
@@ -514,6 +517,7 @@ static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool 
                                  .live = 0xf7ff,
                                  .step = p->step,
                                  .diagonal = 0.5f,
+                                 .diagonals = p->own ? p->diagonals : NULL,
                                  .above = p->above,
                                  .alpha = p->state[which].alpha,
                                  .weights = p->state[which].weights,

@@ -18,7 +18,7 @@ typedef struct problem {
     uint32_t index[ROWS * FEATURES], order[ROWS];
     float value[ROWS * FEATURES], square[ROWS], step[ROWS];
     uint16_t positive[ROWS], active[ROWS];
-    float alpha[ROWS * LANES], weights[FEATURES * LANES];
+    float alpha[ROWS * LANES], weights[FEATURES * LANES], times[ROWS], diagonal[ROWS];
     xsmi_dual_rows rows;
     xsmi_dual_group group;
 } problem;
@@ -58,6 +58,7 @@ static void make(problem *p, uint32_t seed, uint32_t lanes)
                                  .active = p->active,
                                  .order = p->order,
                                  .step = p->step,
+                                 .diagonal = p->diagonal,
                                  .alpha = p->alpha,
                                  .weights = p->weights};
 }
@@ -86,8 +87,9 @@ static void objectives(const problem *p, uint32_t lane, double cost, double *pri
         const double a = (double)p->alpha[(size_t)i * LANES + lane];
         const double left = fmax(0, 1 - y * score(p, i, lane));
         assert_true(a >= 0);
-        *primal += cost * left * left;
-        *dual += a - a * a / (4 * cost);
+        const double own = cost * (p->rows.weight ? (double)p->times[i] : 1);
+        *primal += own * left * left;
+        *dual += own > 0 ? a - a * a / (4 * own) : a; /* of which there is none then */
         for (uint64_t k = p->offsets[i]; k < p->offsets[i + 1]; k++) {
             v[p->index[k]] += a * y * (double)p->value[k];
         }
@@ -107,7 +109,9 @@ static double violation(const problem *p, uint32_t lane, double cost)
     for (uint32_t i = 0; i < ROWS; i++) {
         const double y = p->positive[i] >> lane & 1 ? 1 : -1;
         const double a = (double)p->alpha[(size_t)i * LANES + lane];
-        const double g = y * score(p, i, lane) - 1 + a / (2 * cost);
+        const double own = cost * (p->rows.weight ? (double)p->times[i] : 1);
+        assert_true(own > 0 || a == 0);
+        const double g = own > 0 ? y * score(p, i, lane) - 1 + a / (2 * own) : 0;
         most = fmax(most, a > 0 ? fabs(g) : fmax(0, -g));
     }
     return most;
@@ -121,9 +125,13 @@ static void test_optimum(void **state)
     assert_ok(xsm_context_new(NULL, &ctx, &err), err);
     static problem p;
     static const double costs[] = {0.1, 1, 10};
-    for (uint32_t trial = 0; trial < 6; trial++) {
+    for (uint32_t trial = 0; trial < 12; trial++) {
         const double cost = costs[trial % 3];
-        make(&p, trial, trial < 3 ? LANES : 5);
+        make(&p, trial, trial % 6 < 3 ? LANES : 5);
+        for (uint32_t i = 0; i < ROWS; i++) {
+            p.times[i] = 0.5f * (float)(i % 5);
+        }
+        p.rows.weight = trial < 6 ? NULL : p.times;
         const xsmi_dual_settings settings = {cost, 1e-4, 10000};
         xsmi_stream stream;
         xsmi_stream_start(&stream, 1, XSMI_STREAM_LABEL_ORDER, trial);

@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "labels/grow.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/label_tree.h>
 
 #include <math.h>
@@ -484,13 +485,73 @@ static void test_stack(void **state)
     xsm_dataset_free(data);
 }
 
+/* Weights of 1 change no bit. A tree of rows with weights finds for each row what one of their copies finds, with
+ * scores within the tolerance of the solver; rows of weight 0 are not learned. */
+static void test_weights(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        enum { TOP = 3 };
+        static float weights[ROWS];
+        static uint64_t copies[3 * ROWS];
+        static uint32_t found[2][ROWS * TOP];
+        static float scores[2][ROWS * TOP];
+        uint64_t count = 0;
+        xsm_dataset *data = look_alikes(5, ROWS, 2, LABELS, sparse), *all = NULL;
+        xsm_label_tree_options o = small_trees();
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        unsigned char *bytes = NULL;
+        size_t size = 0;
+        w.rows = weights;
+        expect_bits(NULL, data, &o, &bytes, &size);
+        for (size_t i = 0; i < ROWS; i++) {
+            weights[i] = 1;
+        }
+        assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
+        expect_bits(NULL, data, &o, &bytes, &size);
+        free(bytes);
+        for (size_t i = 0; i < ROWS; i++) {
+            weights[i] = (float)(i / LABELS % 3);
+            for (size_t n = 0; n < i / LABELS % 3; n++) {
+                copies[count++] = i;
+            }
+        }
+        assert_ok(xsm_dataset_select(data, copies, count, &all, &err), err);
+        assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
+        o.epsilon = 1e-5;
+        o.iterations = 20000;
+        o.threshold = 1e-6;
+        o.link = XSM_LABEL_TREE_HINGE;
+        const xsm_dataset *const of[] = {data, all};
+        for (size_t j = 0; j < 2; j++) {
+            xsm_model *m = NULL;
+            xsm_predictor *p = NULL;
+            xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+            options.top = TOP;
+            assert_ok(xsm_fit_label_tree(NULL, of[j], &o, &m, NULL, &err), err);
+            assert_ok(xsm_predictor_new(m, &options, &p, &err), err);
+            const xsm_batch batch = xsm_batch_range(data, 0, ROWS);
+            assert_ok(test_predict(p, &batch, found[j], scores[j], NULL, &err), err);
+            xsm_predictor_free(p);
+            xsm_model_free(m);
+        }
+        for (size_t i = 0; i < ROWS * TOP; i++) {
+            assert_true(fabsf(scores[0][i] - scores[1][i]) < 2e-3f);
+            assert_true(i % TOP > 0 || found[0][i] == found[1][i]);
+        }
+        xsm_dataset_free(all);
+        xsm_dataset_free(data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),    cmocka_unit_test(test_learns),
         cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning), cmocka_unit_test(test_options),
         cmocka_unit_test(test_defaults),      cmocka_unit_test(test_edges),   cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_every),         cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_every),         cmocka_unit_test(test_weights), cmocka_unit_test(test_stack),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
