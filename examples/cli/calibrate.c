@@ -93,7 +93,7 @@ static int calibrate(calibration *c)
     xsm_error err = XSM_ERROR_INIT;
     xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_metrics before = XSM_METRICS_INIT, after = XSM_METRICS_INIT;
-    const char *const inputs[CLI_INPUTS] = {c->model_path, c->data, c->format.labels_from};
+    const char *const inputs[CLI_INPUTS] = {c->model_path, c->data, c->format.labels_from, c->format.weights};
     int code = cli_output_plan(CLI_OUTPUT_MODEL, "output", c->output, inputs);
     code = code == CLI_GO_ON ? cli_context(c->threads, &c->context) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(c->context, c->model_path, c->data, &c->model) : code;
@@ -133,6 +133,7 @@ int cli_calibrate(const cli_command *command, int argc, char **argv)
         {"data", CLI_TEXT, &c.data, "FILE", "rows with labels that it was not trained on", NULL, 0, 0, 0, 1},
         {"output", CLI_TEXT, &c.output, "FILE", "the calibrated model to write", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(c.format),
+        CLI_WEIGHTS_FLAG(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"method", CLI_CHOICE, &c.method, "NAME",

@@ -106,11 +106,13 @@ typedef struct cli_data {
     const char *labels_from;      /* for NumPy files */
     const char *spool;            /* the folder that stores rows instead of memory */
     const char *test_labels_from; /* train: labels_from for the test rows */
+    const char *weights;          /* file of the rows' weights */
+    const char *test_weights;     /* train: the same of the test rows */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL                       \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL           \
     }
 
 extern const char *const cli_format_words[];
@@ -162,6 +164,12 @@ extern const char *const cli_base_words[];
     {                                                                                                                  \
         "no-verify", CLI_SWITCH, &(data).believe, NULL, "believe what caches hold, without a pass over them", NULL, 0, \
             0, 0, 0                                                                                                    \
+    }
+
+/* Of commands that count each row as often as its weight says. */
+#define CLI_WEIGHTS_FLAG(data)                                                                                         \
+    {                                                                                                                  \
+        "weights", CLI_TEXT, &(data).weights, "FILE", "weight of each row, a number a line (1 each)", NULL, 0, 0, 0, 0 \
     }
 
 /* Flags of commands that make a vocabulary from the text they read; the other commands use the model's vocabulary. */
@@ -407,7 +415,7 @@ char *cli_folder_of(const char *path);
 /* Whether two paths are of one regular file, or of one file that is not there yet. */
 int cli_same_file(const char *a, const char *b);
 /* Files that a command reads, [CLI_INPUTS], NULL where there is none. */
-enum { CLI_INPUTS = 8 };
+enum { CLI_INPUTS = 10 };
 /* Checks early whether an output can be written, and records it. Makes no file. The inputs must not be replaced, nor
  * the outputs that were planned before. */
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);

@@ -11,7 +11,7 @@ static const int32_t to_formats[] = {XSM_FORMAT_XC,  XSM_FORMAT_LIBSVM, XSM_FORM
                                      XSM_FORMAT_TSV, XSM_FORMAT_NPY,    XSM_FORMAT_CACHE};
 
 typedef struct conversion {
-    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *to_label_column;
+    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *weights_to, *to_label_column;
     cli_data format;
     int to, to_base, drop, shuffle;
     double split;  /* 0 = all rows are written to one file */
@@ -60,6 +60,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     options.label_column = c->to_label_column;
     options.labels_path = c->labels_to;
     options.names_path = c->names_to;
+    options.weights_path = c->weights_to;
     if (xsm_dataset_get_info(rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
@@ -98,7 +99,11 @@ static int check(conversion *c)
     }
     const struct {
         const char *flag, *path;
-    } written[] = {{"output", c->output}, {"rest", c->rest}, {"labels-to", c->labels_to}, {"names-to", c->names_to}};
+    } written[] = {{"output", c->output},
+                   {"rest", c->rest},
+                   {"labels-to", c->labels_to},
+                   {"names-to", c->names_to},
+                   {"weights-to", c->weights_to}};
     for (size_t i = 1; i < sizeof written / sizeof *written; i++) {
         for (size_t j = 0; j < i; j++) {
             if (written[i].path && written[j].path && cli_same_file(written[i].path, written[j].path)) {
@@ -122,6 +127,12 @@ static int check(conversion *c)
     if (c->rest && c->labels_to) {
         return cli_misuse("--split: two parts cannot share the file of --labels-to; split first, then convert to npy");
     }
+    if (c->weights_to && to == XSM_FORMAT_CACHE) {
+        return cli_misuse("--weights-to: a cache has the weights in itself");
+    }
+    if (c->rest && c->weights_to) {
+        return cli_misuse("--split: two parts cannot share the file of --weights-to; split into caches first");
+    }
     return CLI_GO_ON;
 }
 
@@ -132,6 +143,7 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(c.format),
+        CLI_WEIGHTS_FLAG(c.format),
         CLI_TEXT_FLAGS(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH", "labels kept of a row: all, first or smallest (all)",
          cli_label_words, 0, 0, 0, 0},
@@ -153,6 +165,8 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {"labels-to", CLI_TEXT, &c.labels_to, "FILE", "npy: file for the labels", NULL, 0, 0, 0, 0},
         {"names-to", CLI_TEXT, &c.names_to, "FILE", "xc, libsvm and npy: file for the names of classes", NULL, 0, 0, 0,
          0},
+        {"weights-to", CLI_TEXT, &c.weights_to, "FILE", "all but cache: file for the weights of the rows", NULL, 0, 0,
+         0, 0},
         {"spool", CLI_TEXT, &c.format.spool, "FOLDER",
          "keep rows in temporary files there, not in memory (for caches: the output's folder)", NULL, 0, 0, 0, 0},
     };

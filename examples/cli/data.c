@@ -138,6 +138,7 @@ void cli_name_flags(xsm_error *err)
                  {"xsm_text_options.min_count", "--min-count"},
                  {"xsm_write_options.label_column", "--to-label-column"},
                  {"xsm_write_options.labels_path", "--labels-to"},
+                 {"xsm_write_options.weights_path", "--weights-to"},
                  {"xsm_write_options.names_path", "--names-to"}};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char *at = strstr(err->message, names[i].member);
@@ -162,6 +163,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.labels_path = data->labels_from;
     options.spool = data->spool;
     options.skip_verify = data->believe;
+    options.weights_path = data->weights;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     text.label_prefix = data->label_prefix;
     text.min_count = (uint32_t)data->min_count;

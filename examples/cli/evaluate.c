@@ -35,7 +35,7 @@ static int read_rows(evaluation *e)
     code = code == CLI_GO_ON ? cli_need_labels(e->data, e->rows) : code;
     for (size_t i = 0; code == CLI_GO_ON && i < count; i++) {
         cli_data format = e->format;
-        format.labels_from = NULL; /* of the rows to evaluate */
+        format.labels_from = format.weights = NULL; /* of the rows to evaluate */
         code = cli_read_for_model(e->context, e->known_paths.items[i], &format, e->model, &e->known[i]);
         all[i + 1] = e->known[i];
     }
@@ -285,6 +285,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"model", CLI_TEXT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
         {"data", CLI_TEXT, &e.data, "FILE", "rows with labels; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(e.format),
+        CLI_WEIGHTS_FLAG(e.format),
         {"labels", CLI_CHOICE, &e.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"propensity-a", CLI_REAL, &e.propensity_a, "A", "of PSP and PSnDCG: 0.5 for Wikipedia, 0.6 for Amazon (0.55)",

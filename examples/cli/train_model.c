@@ -13,8 +13,8 @@ const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOM
 
 /* Reads rows that training does not see, with the classes and the transform of those that it sees. `path` NULL: none.
  */
-static int read_beside(cli_run *r, const char *path, const char *labels_from, xsm_class_map *map, xsm_dataset **rows,
-                       xsm_dataset_info *info)
+static int read_beside(cli_run *r, const char *path, const char *labels_from, const char *weights, xsm_class_map *map,
+                       xsm_dataset **rows, xsm_dataset_info *info)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (!path) {
@@ -24,6 +24,7 @@ static int read_beside(cli_run *r, const char *path, const char *labels_from, xs
     map->features = r->warm_path ? cli_model_info(r->model).input_features : r->raw_info.features;
     cli_data format = r->format;
     format.labels_from = labels_from;
+    format.weights = weights;
     int code = cli_read(r->context, path, &format, map, rows);
     code = code == CLI_GO_ON ? cli_need_labels(path, *rows) : code;
     if (code != CLI_GO_ON) {
@@ -82,8 +83,9 @@ int cli_train_read(cli_run *r)
         return cli_library_failed(&err);
     }
     xsm_dataset_info aside = XSM_DATASET_INFO_INIT;
-    code = read_beside(r, r->test, r->format.test_labels_from, &map, &r->test_rows, &r->test_info);
-    code = code == CLI_GO_ON ? read_beside(r, r->calibrate, NULL, &map, &r->calibrate_rows, &aside) : code;
+    code =
+        read_beside(r, r->test, r->format.test_labels_from, r->format.test_weights, &map, &r->test_rows, &r->test_info);
+    code = code == CLI_GO_ON ? read_beside(r, r->calibrate, NULL, NULL, &map, &r->calibrate_rows, &aside) : code;
     const xsm_dataset *const all[] = {r->train_rows, r->test_rows, r->calibrate_rows};
     return code == CLI_GO_ON ? cli_data_used(&r->format, all, 3) : code;
 }

@@ -262,6 +262,9 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->format.test_labels_from && !r->test) {
         code = cli_misuse("--test-labels-from needs --test FILE, whose rows' labels they are");
     }
+    if (code == CLI_GO_ON && r->format.test_weights && !r->test) {
+        code = cli_misuse("--test-weights needs --test FILE, whose rows' weights they are");
+    }
     if (code == CLI_GO_ON && r->evaluate_every > 0 && !r->history_path) {
         code = cli_misuse("--evaluate-every needs --history CSV, which is where the results go");
     }
@@ -296,9 +299,10 @@ int cli_train_prepare(cli_run *r)
     }
     /* A model and a checkpoint may take the place of the one that the run began with. */
     const char *const rows[CLI_INPUTS] = {
-        r->data, r->test, r->label_names, r->format.labels_from, r->format.test_labels_from, r->calibrate};
-    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2],      rows[3],
-                                         rows[4], rows[5], r->warm_path, r->resume_path};
+        r->data,      r->test,           r->label_names,        r->format.labels_from, r->format.test_labels_from,
+        r->calibrate, r->format.weights, r->format.test_weights};
+    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2], rows[3],      rows[4],
+                                         rows[5], rows[6], rows[7], r->warm_path, r->resume_path};
     code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, rows) : code;
     /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && r->method < 0 && !r->choose ? cli_checkpoint_recall(r) : code;

@@ -257,6 +257,7 @@ done <<END
 1|label|train --estimator implicit --data dense.tsv --model out.model
 1|/dev/full|train --estimator implicit --data train.txt --epochs 1 --eta 1 --model /dev/full
 2|--test-labels-from needs --test|$good --test-labels-from train.txt
+2|--test-weights needs --test|$good --test-weights train.txt
 2|from 0 to 9007199254740992 is|$good --seed -1
 2|--to-index-base is of --to libsvm, not xc|convert --data train.txt --to xc --output out.model --to-index-base 0
 2|--seed is of --shuffle and --split|convert --data train.txt --to xc --output out.model --seed 1
@@ -646,6 +647,33 @@ run 1 train --data train.txt --labels-from labels.npy --eta 1
 says stderr 'go with NumPy files alone'
 run 1 evaluate --model npy.model --data train.cache --labels-from labels.npy
 says stderr 'go with NumPy files alone'
+# Weights of 2 and half the rate are the same steps; rows of weight 2 are evaluated as the same rows twice.
+rows=$(tail -n +2 train.xc | wc -l)
+yes 2 | head -n "$rows" >twos
+run 0 train --data train.xc --format xc --estimator softmax --eta 1 --epochs 2 --model once
+run 0 train --data train.xc --format xc --estimator softmax --eta 0.5 --epochs 2 --weights twos --model twice
+run 0 predict --model once --data train.xc --format xc --top 2
+cp stdout once.txt
+run 0 predict --model twice --data train.xc --format xc --top 2
+expect 'weights of 2 and half the rate are the same steps' cmp once.txt stdout
+tail -n +2 train.xc >rows.xc
+awk '{ print NR % 3 }' rows.xc >some
+awk '{ for (i = 0; i < NR % 3; i++) print }' rows.xc >copies.xc
+run 0 evaluate --model once --data rows.xc --format xc --weights some --json
+grep -o '"log_loss":0.0*[1-9]..' stdout >weighted
+grep -o '"error":[^,]*' stdout >>weighted
+run 0 evaluate --model once --data copies.xc --format xc --json
+{ grep -o '"log_loss":0.0*[1-9]..' stdout; grep -o '"error":[^,]*' stdout; } >copied
+expect 'an evaluation with weights is that of copies' cmp weighted copied
+run 0 convert --data rows.xc --format xc --weights some --to cache --output weighted.cache
+run 0 convert --data weighted.cache --to csv --labels first --output weighted.csv --weights-to some.again
+expect 'weights in a cache and beside a table' cmp some some.again
+run 0 train --data weighted.cache --estimator softmax --eta 1 --epochs 1 --test rows.xc --format auto --test-weights some --model w
+run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
+says stderr 'the rows have weights, and this format has no place for them; set --weights-to'
+run 1 train --data rows.xc --format xc --weights twos.not --eta 1
+run 1 train --data rows.xc --format xc --test rows.xc --test-weights /dev/null --eta 1
+says stderr '/dev/null has only 0 lines'
 run 0 train --data train.txt --epochs 3 --eta 1 --model a.model
 run 0 train --data train.cache --epochs 3 --eta 1 --model b.model
 run 0 evaluate --model a.model --data train.cache --no-verify --json
