@@ -70,6 +70,8 @@
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/tensors.h>
 #include <xsoftmax/ext/weights.h>
 
 #if defined(__cpp_exceptions)
@@ -392,6 +394,8 @@ XSOFTMAX_INITIAL(xsm_fit_options, XSM_FIT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_fit_result, XSM_FIT_RESULT_INIT);
 XSOFTMAX_INITIAL(xsm_label_tree_options, XSM_LABEL_TREE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_label_tree_result, XSM_LABEL_TREE_RESULT_INIT);
+XSOFTMAX_INITIAL(xsm_storage, XSM_STORAGE_INIT);
+XSOFTMAX_INITIAL(xsm_tensor, XSM_TENSOR_INIT);
 #undef XSOFTMAX_INITIAL
 /** @endcond */
 
@@ -858,6 +862,46 @@ class context : public handle<xsm_context, xsm_context_free>
     }
 };
 
+/** Bytes in memory, to be loaded from. They and `name`, which messages call them by, must outlive the storage, and the
+ *  bytes a model that uses them in place. */
+inline xsm_storage storage_of(span<const unsigned char> bytes, const char *name = nullptr) noexcept
+{
+    xsm_storage storage = init<xsm_storage>();
+    storage.name = name;
+    storage.bytes = bytes.data();
+    storage.byte_count = bytes.size();
+    return storage;
+}
+
+/** Bytes in memory that saves fill. (ext/storage.h) */
+class buffer : public handle<xsm_buffer, xsm_buffer_free>
+{
+  public:
+    using handle::handle;
+    /** An empty buffer. (ext/storage.h) */
+    template <class How = throwing> static outcome<How, buffer> make(const context &in)
+    {
+        return detail::make<How, buffer>(
+            [&](xsm_buffer **out, xsm_error *err) { return xsm_buffer_new(in.get(), out, err); });
+    }
+    /** Those of the last complete save, valid until the next one is complete. (ext/storage.h) */
+    span<const unsigned char> bytes() const noexcept
+    {
+        std::uint64_t count = 0;
+        const void *bytes = xsm_buffer_bytes(get(), &count);
+        return {static_cast<const unsigned char *>(bytes), static_cast<std::size_t>(count)};
+    }
+    /** What saves into the buffer, and loads the bytes that are in it now; `name`, which messages call it by, must
+     *  outlive it. (ext/storage.h) */
+    template <class How = throwing> outcome<How, xsm_storage> storage(const char *name = nullptr)
+    {
+        return detail::fill<How>(init<xsm_storage>(), [&](xsm_storage *storage, xsm_error *err) {
+            storage->name = name;
+            return xsm_buffer_get_storage(get(), storage, err);
+        });
+    }
+};
+
 /** Labels of rows in memory, as classes below `classes`: one a row, or with `offsets` those of row i at
  *  [offsets[i], offsets[i+1]). */
 struct labels {
@@ -1270,6 +1314,41 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save(get(), path.c_str(), err); });
     }
+    /** As load(), from a storage, whose bytes the model uses in place: see xsm_storage::bytes. (ext/storage.h) */
+    template <class How = throwing>
+    static outcome<How, model> load_from(const context &in, const xsm_storage &from,
+                                         const xsm_load_options &options = init<xsm_load_options>())
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) { return xsm_model_load_from(in.get(), &from, &options, out, err); });
+    }
+    /** As save(), to a storage, such as that of a buffer. (ext/storage.h) */
+    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_save_to(get(), &to, err); });
+    }
+    /** Puts a tensor of the host into the model. (ext/tensors.h) */
+    template <class How = throwing> outcome<How, void> set_tensor(const xsm_tensor &tensor)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_tensor(get(), &tensor, err); });
+    }
+    /** A view of a tensor of the host, valid until it is set again or removed. (ext/tensors.h) */
+    template <class How = throwing> outcome<How, xsm_tensor> tensor(cstring name) const
+    {
+        return detail::fill<How>(init<xsm_tensor>(), [&](xsm_tensor *tensor, xsm_error *err) {
+            return xsm_model_get_tensor(get(), name.c_str(), tensor, err);
+        });
+    }
+    /** The name of a tensor of the host, in alphabetic order; nullptr past the last. (ext/tensors.h) */
+    const char *tensor_name(std::size_t index) const noexcept
+    {
+        return xsm_model_tensor_name(get(), index);
+    }
+    /** Removes a tensor of the host. (ext/tensors.h) */
+    template <class How = throwing> outcome<How, void> remove_tensor(cstring name)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_remove_tensor(get(), name.c_str(), err); });
+    }
     std::uint32_t classes() const noexcept
     {
         return xsm_model_class_count(get());
@@ -1550,6 +1629,19 @@ class sampler : public detail::with_options<xsm_sampler, xsm_sampler_free, xsm_s
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save(get(), path.c_str(), err); });
     }
+    /** As load(), from a storage. (ext/storage.h) */
+    template <class How = throwing>
+    static outcome<How, sampler> load_from(const context &in, const xsm_storage &from,
+                                           const xsm_sampler_ops *ops = nullptr)
+    {
+        return detail::make<How, sampler>(
+            [&](xsm_sampler **out, xsm_error *err) { return xsm_sampler_load_from(in.get(), &from, ops, out, err); });
+    }
+    /** As save(), to a storage. (ext/storage.h) */
+    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_sampler_save_to(get(), &to, err); });
+    }
     template <class How = throwing> outcome<How, xsm_sampler_info> info() const
     {
         return detail::fill<How>(init<xsm_sampler_info>(), [&](xsm_sampler_info *info, xsm_error *err) {
@@ -1810,6 +1902,16 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     template <class How = throwing> outcome<How, void> resume(cstring path)
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume(get(), path.c_str(), err); });
+    }
+    /** As checkpoint(), to a storage. (ext/storage.h) */
+    template <class How = throwing> outcome<How, void> checkpoint_to(const xsm_storage &to)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_checkpoint_to(get(), &to, err); });
+    }
+    /** As resume(), from a storage. (ext/storage.h) */
+    template <class How = throwing> outcome<How, void> resume_from(const xsm_storage &from)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_trainer_resume_from(get(), &from, err); });
     }
     template <class How = throwing> outcome<How, xsm_progress> progress() const
     {

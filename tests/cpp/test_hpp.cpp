@@ -857,6 +857,58 @@ void test_sources()
     error_of(XSM_ERROR_IO, [&] { rows.read_names("test_hpp.names"); });
 }
 
+// Models, samplers and checkpoints in memory, and tensors of the host in them.
+void test_storages()
+{
+    const xsoftmax::context context;
+    const auto rows = some_rows(context);
+    auto buffer = xsoftmax::buffer::make(context);
+    CHECK(buffer.bytes().empty());
+    error_of(XSM_ERROR_ARGUMENT, [&] { xsoftmax::model::load_from(context, buffer.storage()); });
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    const float numbers[] = {1, 2, 3};
+    const std::uint64_t shape[] = {3};
+    auto tensor = xsoftmax::init<xsm_tensor>();
+    tensor.name = "mine";
+    tensor.dtype = "F32";
+    tensor.shape = shape;
+    tensor.rank = 1;
+    tensor.data = numbers;
+    tensor.bytes = sizeof numbers;
+    model.set_tensor(tensor);
+    model.save_to(buffer.storage("the buffer"));
+    const auto bytes = buffer.bytes();
+    CHECK(bytes.size() > 100);
+    {
+        auto loaded = xsoftmax::model::load_from(context, xsoftmax::storage_of(bytes));
+        const auto found = loaded.tensor("mine");
+        CHECK(std::memcmp(found.data, numbers, sizeof numbers) == 0);
+        CHECK(found.data >= bytes.begin() && found.data < bytes.end()); // it is in the buffer
+        CHECK(std::string(loaded.tensor_name(0)) == "mine" && !loaded.tensor_name(1));
+        loaded.remove_tensor("mine");
+        error_of(XSM_ERROR_NAME, [&] { loaded.remove_tensor("mine"); });
+        error_of(XSM_ERROR_NAME, [&] { loaded.tensor("mine"); });
+    }
+    const std::vector<unsigned char> cut(bytes.begin(), bytes.end() - 1);
+    CHECK(says(
+        error_of(XSM_ERROR_FORMAT, [&] { xsoftmax::model::load_from(context, xsoftmax::storage_of(cut, "a half")); }),
+        "a half"));
+    auto sampler = xsoftmax::sampler::make(context, "frequency");
+    sampler.bind(rows);
+    sampler.save_to(buffer.storage());
+    CHECK(xsoftmax::sampler::load_from(context, buffer.storage()).info().classes == CLASSES);
+    auto estimator = xsoftmax::estimator::make(context, "softmax");
+    auto optimizer = xsoftmax::optimizer::make(context, "sgd");
+    auto options = xsoftmax::init<xsm_trainer_options>();
+    options.epochs = 1;
+    auto trainer = xsoftmax::trainer::make(context, model, rows, estimator, optimizer, options);
+    trainer.run();
+    trainer.checkpoint_to(buffer.storage());
+    auto again = xsoftmax::trainer::make(context, model, rows, estimator, optimizer, options);
+    again.resume_from(buffer.storage());
+    CHECK(again.progress().epoch == trainer.progress().epoch);
+}
+
 // Pruned weights, calibration, searches.
 void test_made_models()
 {
@@ -1032,6 +1084,7 @@ int main()
     test_thrown_by_every_callback();
     test_status_after_success();
     test_sources();
+    test_storages();
     test_made_models();
     test_label_tree();
     test_fork();

@@ -45,7 +45,8 @@ struct xsm_storage {
     int64_t (*write)(void *user, const void *data, size_t size);
     /** Moves the place where write() goes on by `distance` bytes: back by a negative number to bytes of this save, and
      *  forward to their end again. Returns 0, anything else on failure. NULL: the storage is only written from front to
-     *  back, such as a socket. What is saved is then gone over twice, the first time for its checksum alone. */
+     *  back, such as a socket. What is saved is then gone over twice, the first time for its checksum alone; if it has
+     *  changed in between, the save fails (#XSM_ERROR_STATE). */
     int32_t (*seek)(void *user, int64_t distance);
     /** After the last write() of a save, once for each begin() that was called or could have been: with `complete` = 1
      *  all is written, and takes the place of what was saved before; a return value other than 0 is a failure. With 0
