@@ -24,9 +24,9 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
                               xsm_error *err)
 {
     XSMI_TRY(read_struct(given, known, function, out, err));
-    if (!known->bytes == !known->source.read) {
+    if (!known->bytes == !(known->source && known->source->read)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
-                         out->name, known->bytes ? "bytes and source.read()" : "neither bytes nor source.read()");
+                         out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");
     }
     if ((uintptr_t)known->bytes % 8 != 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -53,7 +53,7 @@ xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, con
 xsm_status xsmi_place_read(xsm_context *ctx, const xsmi_place *place, void *buffer, size_t size, size_t *got,
                            xsm_error *err)
 {
-    const xsm_source *source = &place->storage->source;
+    const xsm_source *source = place->storage->source;
     for (*got = 0; *got < size;) {
         const size_t piece = XSMI_MIN(size - *got, PIECE);
         int64_t count;

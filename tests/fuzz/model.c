@@ -106,7 +106,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         xsm_error err = XSM_ERROR_INIT;
         xsm_load_options how = XSM_LOAD_OPTIONS_INIT;
         xsm_storage from = XSM_STORAGE_INIT;
-        fuzz_bytes source = {bytes, size, 1 + size / 3};
+        fuzz_bytes given = {bytes, size, 1 + size / 3};
+        const xsm_source source = fuzz_source(&given);
         xsm_model *m = NULL;
         how.skip_verify = way == 0;
         from.name = "input";
@@ -114,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             from.bytes = bytes;
             from.byte_count = size;
         } else {
-            from.source = fuzz_source(&source);
+            from.source = &source;
         }
         const xsm_status status = xsm_model_load_from(ctx, &from, &how, &m, &err);
         if (status == XSM_OK) {

@@ -28,6 +28,7 @@ typedef struct disk {
     bool open;
     long write_fails, read_fails, seek_fails; /* in so many bytes, or calls, from now on */
     int32_t begin_result, end_result;
+    xsm_source source;
 } disk;
 
 static int32_t disk_begin(void *user, uint64_t bytes)
@@ -116,7 +117,8 @@ static xsm_storage disk_storage(disk *d)
 {
     xsm_storage s = XSM_STORAGE_INIT;
     s.name = "the disk";
-    s.source = (xsm_source){d, disk_read};
+    d->source = (xsm_source){d, disk_read};
+    s.source = &d->source;
     s.user = d;
     s.begin = disk_begin;
     s.write = disk_write;
@@ -573,20 +575,20 @@ static void test_arguments(void **state)
         assert_fails(save(things[i], &s, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "the disk: the storage has no write()"));
         s.name = NULL;
-        s.source.read = NULL;
+        s.source = &(xsm_source){d, NULL};
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-        assert_non_null(strstr(err.message, "storage: the storage has neither bytes nor source.read()"));
+        assert_non_null(strstr(err.message, "storage: the storage has neither bytes nor a source with read()"));
         s = whole;
         s.bytes = d->saved;
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
-        assert_non_null(strstr(err.message, "bytes and source.read()"));
+        assert_non_null(strstr(err.message, "bytes and a source"));
         s = bytes_storage(d->saved + 4, 100);
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "multiple of 8"));
         s = bytes_storage(d->saved, 0);
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_FORMAT, err);
         s = whole;
-        s.source.read = read_too_much;
+        s.source = &(xsm_source){d, read_too_much};
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_IO, err);
         s.size = 8;
         assert_fails(save(things[i], &s, &err), XSM_ERROR_STRUCT_OLD, err);

@@ -26,17 +26,17 @@
  *  functions are called in the calling thread, one at a time. They must not throw, and not use the object that is
  *  saved or loaded. A failure of theirs is #XSM_ERROR_IO. Start with #XSM_STORAGE_INIT. */
 struct xsm_storage {
-    size_t size;         /**< sizeof(xsm_storage). */
-    const char *name;    /**< What messages call it in place of a path; NULL = "storage". */
-    const void *bytes;   /**< Reading: [byte_count] bytes, aligned to 8, in place of `source`; for weights that are
-                              used in place 64 is best. They must not change as long as they are used: by a model
-                              until its last reference is given up (objects that are made from a model keep
-                              references; xsm_context_options::release says when all have gone), by all else until the
-                              call returns. With xsm_load_options::copy, a model needs them no longer than that. */
-    uint64_t byte_count; /**< Number of `bytes`: those of one file and no more. */
-    xsm_source source;   /**< Reading: what is read from front to back, exactly to the end of what was saved, so that
-                              more can follow. The bytes are kept in memory of the context. */
-    void *user;          /**< Writing: first argument of the four functions that follow. */
+    size_t size;              /**< sizeof(xsm_storage). */
+    const char *name;         /**< What messages call it in place of a path; NULL = "storage". */
+    const void *bytes;        /**< Reading: [byte_count] bytes, aligned to 8, in place of `source`; for weights that are
+                                   used in place 64 is best. They must not change as long as they are used: by a model
+                                   until its last reference is given up (objects that are made from a model keep
+                                   references; xsm_context_options::release says when all have gone), by all else until the
+                                   call returns. With xsm_load_options::copy, a model needs them no longer than that. */
+    uint64_t byte_count;      /**< Number of `bytes`: those of one file and no more. */
+    const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
+                              that more can follow. The bytes are kept in memory of the context. */
+    void *user;               /**< Writing: first argument of the four functions that follow. */
     /** Before the first write() of a save: it will write so many `bytes`. Returns 0, anything else on failure, which is
      *  #XSM_ERROR_MEMORY if that is what it returns. NULL = nothing to do. */
     int32_t (*begin)(void *user, uint64_t bytes);
@@ -58,7 +58,7 @@ struct xsm_storage {
 /** Starting value of an #xsm_storage. */
 #define XSM_STORAGE_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_storage), NULL, NULL, 0, {NULL, NULL}, NULL, NULL, NULL, NULL, NULL                                 \
+        sizeof(xsm_storage), NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL                                         \
     }
 
 /** Bytes in memory that a save fills; opaque. */
