@@ -8,6 +8,7 @@
  */
 #include "estimator/pass.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 #include "gradient/shards.h"
 
@@ -16,6 +17,8 @@
 
 /* Classes whose coefficients are applied together. */
 #define GROUP 64
+/* Classes between two polls, a multiple of GROUP. */
+#define POLL_CLASSES 512
 /* Floats of scratch of a thread, unless one row needs more. */
 #define SCRATCH_FLOATS ((size_t)1 << 20)
 
@@ -61,6 +64,9 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
     }
     for (uint32_t k = first; k < end; k += GROUP) {
         const size_t some = XSMI_MIN(end - k, GROUP);
+        if (k > first && (k - first) % POLL_CLASSES == 0 && xsmi_poll(s->pass->estimator->context)) {
+            return true; /* the call fails, and its rows are undefined */
+        }
         for (uint64_t i = 0; i < s->rows; i++) {
             xsmi_model_backward(m, NULL, k, g->coefficients + (s->row + i) * g->width + k, some, out + i * stride);
         }

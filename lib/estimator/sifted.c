@@ -20,6 +20,8 @@
 #define BAD UINT32_MAX
 /* Whether to look, at row i, if the call goes on: every 64 rows, and not in small batches. */
 #define IS_LOOK(i) ((i) % 64 == 63)
+/* Floats set to zeros between two looks. */
+#define CLEAR_FLOATS ((uint64_t)1 << 19)
 
 typedef struct sift_job {
     const xsm_model *model;
@@ -199,7 +201,8 @@ static void run_range(void *state, size_t index, uint32_t thread)
     if (job->scored) {
         sift_scored(&s, count, some);
     } else {
-        const xsmi_tile_call call = {job->model, &rows, s.first, s.first + some, sift_tile, &s, job->model->context};
+        const xsmi_tile_call call = {job->model,          &rows, s.first, s.first + some, sift_tile, &s,
+                                     job->model->context, true};
         xsmi_tiles_score(&call, s.tiles);
     }
     for (size_t i = 0; i < count; i++) {
@@ -246,8 +249,9 @@ static xsm_status clear_coefficients(xsm_gradient *g, uint64_t n, const xsm_cont
         }
     }
     g->listed = 0;
+    const uint64_t together = CLEAR_FLOATS / g->width + 1;
     for (; g->clean < n; g->clean++) {
-        XSMI_TRY(IS_LOOK(g->clean) ? xsmi_go_on(ctx, err) : XSM_OK);
+        XSMI_TRY((g->clean + 1) % together == 0 ? xsmi_go_on(ctx, err) : XSM_OK);
         memset(g->coefficients + g->clean * g->width, 0, (size_t)g->width * sizeof(float));
     }
     return XSM_OK;

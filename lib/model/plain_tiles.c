@@ -125,7 +125,7 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
             for (size_t b = 0; b < rows->blocks; b++) {
-                if ((b == 0 || m->features > LONG_ROW) && xsmi_poll(call->context)) {
+                if ((b == 0 || call->stores || m->features > LONG_ROW) && xsmi_poll(call->context)) {
                     return;
                 }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
@@ -351,6 +351,9 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         }
         set_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
+            if (b > 0 && call->stores && xsmi_poll(call->context)) {
+                return;
+            }
             for (size_t l = 0; l < rows->counts[b]; l++) {
                 float *scores = s->scores + (b * XSMI_LANES + l) * XSMI_ROW_TILE;
                 xsmi_tiles_finish(m, tile, count, s->scales, scores);

@@ -221,7 +221,7 @@ static void score_group(void *state, size_t index, uint32_t thread)
     xsmi_tile_rows rows = {features, counts, (count + XSMI_LANES - 1) / XSMI_LANES, xsmi_batch_sparse(range->batch)};
     range_group group = {range, first, counts};
     end = end - class < job->each ? end : class + job->each;
-    const xsmi_tile_call call = {job->model, &rows, class, end, copy_tile, &group, job->model->context};
+    const xsmi_tile_call call = {job->model, &rows, class, end, copy_tile, &group, job->model->context, true};
     xsmi_tiles_score(&call, job->scratch + thread * job->scratch_each);
 }
 

@@ -90,7 +90,7 @@ static void score_corrected(const xsmi_tile_call *call, scratch *s)
             kind->prepare(m->correction, m->kernels, group.features, group.counts[0], s->prepared);
         }
         corrected c = {call, &group, b, s->prepared};
-        const xsmi_tile_call plain = {m, &group, call->first, call->end, correct_tile, &c, call->context};
+        const xsmi_tile_call plain = {m, &group, call->first, call->end, correct_tile, &c, call->context, call->stores};
         xsmi_plain_score(&plain, &s->plain);
     }
 }
@@ -162,7 +162,7 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
             xsmi_hierarchy_start_sweep(&w.sweep[i]);
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
-        const xsmi_tile_call nodes = {m, &group, 0, h->inner, sweep_tile, &w, call->context};
+        const xsmi_tile_call nodes = {m, &group, 0, h->inner, sweep_tile, &w, call->context, call->stores};
         xsmi_plain_score(&nodes, &s->plain);
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);

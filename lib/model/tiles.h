@@ -21,6 +21,9 @@ typedef struct xsmi_tile_call {
     void *state;
     /* Whose activity is polled; when it is cancelled, the tiles left do not come. */
     const xsm_context *context;
+    /* consume() stores what it gets in memory that may be new, whose first use takes the system some time: polls come
+     * before each block's tile. */
+    bool stores;
 } xsmi_tile_call;
 
 /* Whether a tile has the rows of a block as lanes. */

@@ -152,7 +152,7 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
     }
     const xsmi_tile_rows block = {s.features, s.counts, (rows + XSMI_LANES - 1) / XSMI_LANES, job->dataset->sparse};
     const xsmi_tile_call call = {
-        job->model, &block, 0, job->model->classes, each ? add_branches : add_exponentials, &s, job->context};
+        job->model, &block, 0, job->model->classes, each ? add_branches : add_exponentials, &s, job->context, false};
     xsmi_tiles_score(&call, s.tiles);
     if (xsmi_is_cancelled(job->context)) {
         return;

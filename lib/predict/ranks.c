@@ -308,7 +308,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     void *scratch = job->scratch + thread * job->scratch_each;
     for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
         p.counting = n == 1;
-        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context};
+        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context, false};
         xsmi_tiles_score(&call, scratch);
     }
     if (xsmi_is_cancelled(job->context)) {

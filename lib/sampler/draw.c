@@ -268,7 +268,9 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
     if (support < job->count) {
         return;
     }
-    xsmi_heap_sort(keys, support, sizeof *keys, compare_keys);
+    if (!xsmi_heap_sort_polled(s->context, keys, support, sizeof *keys, compare_keys)) {
+        return;
+    }
     for (uint32_t j = 0; j < job->count; j++) {
         job->classes[i * job->count + j] = keys[j].class;
         job->log_probabilities[i * job->count + j] = keys[j].log_q;
