@@ -3,6 +3,7 @@
  * coordinates of the rows in the basis of their span.
  */
 #include "estimator/pass.h"
+#include "base/activity.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -21,6 +22,10 @@ static void run_scores(void *state, size_t index, uint32_t thread)
     const score_job *job = state;
     const xsmi_pass *p = job->pass;
     (void)thread;
+    job->finite[index] = true;
+    if (xsmi_would_stop(p->estimator->context)) {
+        return;
+    }
     uint64_t first = index * SCORE_EXAMPLES, rest = p->batch->count - first;
     uint64_t count = XSMI_MIN(rest, SCORE_EXAMPLES);
     job->finite[index] =
@@ -73,6 +78,13 @@ static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     return XSM_OK;
 }
 
+/* Until joint() nothing is changed that the estimator stores for the rows: a call that is held may end. */
+static xsm_status go_on(const xsmi_pass *p, xsm_error *err)
+{
+    const xsm_context *ctx = p->estimator->context;
+    return xsmi_would_stop(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
 static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
     const size_t jobs = (size_t)((p->batch->count + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
@@ -81,7 +93,7 @@ static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *
     for (size_t i = 0; i < jobs; i++) {
         outcome->finite &= flags[i];
     }
-    return XSM_OK;
+    return go_on(p, err);
 }
 
 /* Scratch: `rows` for each row's number, and a flag for each job. */

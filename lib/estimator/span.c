@@ -5,12 +5,18 @@
  */
 #include "estimator/span.h"
 
+#include "base/activity.h"
+
 #include <math.h>
 #include <string.h>
 
 /* A residual below this share of a row's squared length counts as rounding error of the products, which are floats: a
  * part of a row that is orthogonal to the rows before it vanishes if it is shorter than 7e-4 of the row. */
 #define REST_LEAST 5e-7
+/* Multiplications between two polls. */
+#define POLL_WORK ((size_t)1 << 18)
+/* In place of a rank: the call was cancelled. */
+#define STOPPED SIZE_MAX
 
 /* A cached batch: rows[count], then coordinates[count][rank], in one allocation. */
 typedef struct kept {
@@ -120,6 +126,9 @@ static void run_products(void *state, size_t i, uint32_t thread)
 {
     const gram_job *job = state;
     const xsmi_spans *s = job->s;
+    if (xsmi_would_stop(s->context)) {
+        return;
+    }
     xsmi_features x = xsmi_dataset_features(s->data, job->rows[i]);
     double *out = s->gram + i * job->count;
     if (!x.index) {
@@ -146,15 +155,22 @@ static void run_products(void *state, size_t i, uint32_t thread)
 }
 
 /* Pivoted Cholesky: the next coordinate is along the residual of the row with the largest residual relative to its
- * length. Returns the rank; coordinates are [count][rank] on return. */
+ * length. Returns the rank, or STOPPED; coordinates are [count][rank] on return. */
 static size_t factor(xsmi_spans *s, size_t n)
 {
     double *left = s->gram + s->capacity * s->capacity, *b = s->coordinates;
     for (size_t i = 0; i < n; i++) {
         left[i] = s->gram[i * n + i];
     }
-    size_t rank = 0;
+    size_t rank = 0, work = 0;
     for (; rank < n; rank++) {
+        work += n * rank;
+        if (work >= POLL_WORK) {
+            work = 0;
+            if (xsmi_would_stop(s->context)) {
+                return STOPPED;
+            }
+        }
         size_t pivot = n;
         double most = REST_LEAST;
         for (size_t i = 0; i < n; i++) {
@@ -247,7 +263,10 @@ xsm_status xsmi_spans_get(xsmi_spans *s, const uint64_t *rows, size_t count, con
     }
     gram_job job = {s, rows, count};
     XSMI_TRY(xsmi_run(s->context, run_products, &job, count, err));
-    *rank = factor(s, count);
+    *rank = xsmi_would_stop(s->context) ? STOPPED : factor(s, count);
+    if (*rank == STOPPED) {
+        return xsmi_fail_cancelled(s->context, err);
+    }
     *coordinates = s->coordinates;
     store(s, hash, rows, count, *rank);
     return XSM_OK;

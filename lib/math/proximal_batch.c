@@ -6,6 +6,7 @@
  */
 #include "math/proximal_batch.h"
 
+#include "base/activity.h"
 #include "base/order.h"
 #include "base/system.h"
 #include "math/omega.h"
@@ -18,6 +19,8 @@
 #include <string.h>
 
 enum { NEWTON_STEPS = 100, CG_STEPS = 200 };
+/* Multiplications between two polls. */
+#define POLL_WORK ((size_t)1 << 18)
 
 static size_t variables(const xsmi_proximal_batch *p)
 {
@@ -70,12 +73,25 @@ static double settle(double eta, double t, double old, double *u)
     return v;
 }
 
+static size_t poll_end(xsmi_proximal_batch *p, size_t i)
+{
+    p->stopped = p->stopped || (i > 0 && i < p->examples && xsmi_would_stop(p->context));
+    return p->stopped ? i : XSMI_MIN(p->examples, i + POLL_WORK / (p->classes * (p->rank + 1)) + 1);
+}
+
+/* The end of the examples from i on that come before the next poll; i: there are no more, or the call ends. */
+static inline size_t end_at(xsmi_proximal_batch *p, size_t i)
+{
+    return p->context ? poll_end(p, i) : p->examples;
+}
+
 /* sum over the coordinates: z_ij = level_ij - (M p)_ij for all i and j, or M p alone. */
-static void apply(const xsmi_proximal_batch *p, const double *point, const double *level, double sign, double *z)
+static void apply_some(const xsmi_proximal_batch *p, size_t first, size_t end, const double *point, const double *level,
+                       double sign, double *z)
 {
     size_t r = p->rank, each = r + p->bias;
     double root = sqrt(p->shrink);
-    for (size_t i = 0; i < p->examples; i++) {
+    for (size_t i = first; i < end; i++) {
         const double *q = p->coordinates + i * r;
         for (size_t j = 0; j < p->classes; j++) {
             const double *a = point + j * each;
@@ -89,13 +105,19 @@ static void apply(const xsmi_proximal_batch *p, const double *point, const doubl
     }
 }
 
+static void apply(xsmi_proximal_batch *p, const double *point, const double *level, double sign, double *z)
+{
+    for (size_t i = 0, end; (end = end_at(p, i)) > i; i = end) {
+        apply_some(p, i, end, point, level, sign, z);
+    }
+}
+
 /* out_j = sum_i c_ij (sqrt(s) q_i, b), the transpose of the function above. */
-static void apply_transposed(const xsmi_proximal_batch *p, const double *c, double *out)
+static void add_transposed(const xsmi_proximal_batch *p, size_t first, size_t end, const double *c, double *out)
 {
     size_t r = p->rank, each = r + p->bias;
     double root = sqrt(p->shrink);
-    memset(out, 0, variables(p) * sizeof *out);
-    for (size_t i = 0; i < p->examples; i++) {
+    for (size_t i = first; i < end; i++) {
         const double *q = p->coordinates + i * r;
         for (size_t j = 0; j < p->classes; j++) {
             double amount = c[i * p->classes + j], *a = out + j * each;
@@ -106,6 +128,14 @@ static void apply_transposed(const xsmi_proximal_batch *p, const double *c, doub
                 a[r] += amount;
             }
         }
+    }
+}
+
+static void apply_transposed(xsmi_proximal_batch *p, const double *c, double *out)
+{
+    memset(out, 0, variables(p) * sizeof *out);
+    for (size_t i = 0, end; (end = end_at(p, i)) > i; i = end) {
+        add_transposed(p, i, end, c, out);
     }
 }
 
@@ -120,7 +150,7 @@ static double losses(problem *s, const double *point)
     xsmi_proximal_batch *p = s->p;
     double eta = p->eta / (double)p->examples, total = 0;
     apply(p, point, p->level, -1, p->pull);
-    for (size_t i = 0; i < p->examples; i++) {
+    for (size_t i = 0, end = 0; i < end || (end = end_at(p, i)) > i; i++) {
         double *z = p->pull + i * p->classes, *share = s->share + i * p->classes;
         uint32_t own = p->own[i];
         double own_z = z[own], most = 0, sum = 0;
@@ -183,6 +213,10 @@ static lbfgsfloatval_t evaluate(void *state, const lbfgsfloatval_t *x, lbfgsfloa
     }
     double value;
     gradient(s, point, g, &value);
+    if (s->p->stopped) {
+        memset(g, 0, (size_t)n * sizeof *g); /* the search ends here */
+        return 0;
+    }
     for (size_t i = 0; i < s->count; i++) {
         g[i] /= s->scale;
     }
@@ -204,7 +238,7 @@ static int progress(void *state, const lbfgsfloatval_t *x, const lbfgsfloatval_t
     (void)n;
     (void)iteration;
     (void)evaluations;
-    return gradient_length <= s->tolerance * point_length;
+    return s->p->stopped || gradient_length <= s->tolerance * point_length;
 }
 
 /* Minimises from 0 as far as L-BFGS gets; false if it has no memory. */
@@ -236,9 +270,9 @@ static bool approach(problem *s, double *point)
 /* out = (1 + M' H M) d, H the Hessians of the h_i at the point of share and v. */
 static void curvature(problem *s, const double *d, double *out)
 {
-    const xsmi_proximal_batch *p = s->p;
+    xsmi_proximal_batch *p = s->p;
     apply(p, d, NULL, 1, s->image);
-    for (size_t i = 0; i < p->examples; i++) {
+    for (size_t i = 0, end = 0; i < end || (end = end_at(p, i)) > i; i++) {
         const double *share = s->share + i * p->classes;
         double *z = s->image + i * p->classes, v = s->v[i], own = z[p->own[i]], slope = 0, sum = 0;
         const double weight = weight_of(p, i);
@@ -268,12 +302,12 @@ static void finish(problem *s, double *point, double *vectors)
     double *g = vectors, *step = g + pitch, *residual = step + pitch, *direction = residual + pitch;
     double *image = direction + pitch, *old = image + pitch, value;
     double gap = gradient(s, point, g, &value);
-    for (int i = 0; i < NEWTON_STEPS && gap > s->tolerance; i++) {
+    for (int i = 0; i < NEWTON_STEPS && gap > s->tolerance && !s->p->stopped; i++) {
         memset(step, 0, n * sizeof *step);
         memcpy(residual, g, n * sizeof *g);
         memcpy(direction, g, n * sizeof *g);
         double square = dot(g, g, n), part = fmin(0.01, gap), enough = part * part * square;
-        for (int k = 0; k < CG_STEPS && square > enough; k++) {
+        for (int k = 0; k < CG_STEPS && square > enough && !s->p->stopped; k++) {
             curvature(s, direction, image);
             double a = square / dot(direction, image, n), before = square;
             for (size_t j = 0; j < n; j++) {
@@ -288,7 +322,7 @@ static void finish(problem *s, double *point, double *vectors)
         memcpy(old, point, n * sizeof *old);
         double last = gap, from = value, slope = dot(g, step, n), length = 1;
         bool better = false;
-        for (int tries = 0; tries < 40 && !better; tries++, length /= 2) {
+        for (int tries = 0; tries < 40 && !better && !s->p->stopped; tries++, length /= 2) {
             for (size_t j = 0; j < n; j++) {
                 point[j] = old[j] - length * step[j];
             }
@@ -313,10 +347,17 @@ int xsmi_proximal_batch_solve(xsmi_proximal_batch *p, double tolerance)
     problem s = {p, 1, 0, share, v, image, tolerance, count};
     memset(point, 0, pitch * sizeof *point);
     double value, *g = vectors;
+    p->stopped = false;
+    if (p->examples * p->classes * (p->rank + 1) <= POLL_WORK) {
+        p->context = NULL;
+    }
     gradient(&s, point, g, &value);
     /* At 0 the gradient is -M'c, the explicit step; errors are relative to its norm. */
     s.scale = sqrt(dot(g, g, count));
     s.first = value;
+    if (p->stopped) {
+        return XSMI_SOLVED;
+    }
     if (!(s.scale > 0)) {
         p->gap = 0;
         return XSMI_SOLVED; /* the gradient is 0 */

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <xsoftmax/context.h>
+
 /*
  * With q_i the coordinates of example i, s the weight decay factor of the L2 penalty (ridge), b = 1 with a bias and
  * else 0, and y(i) the index of i's label, finds the p_j (rank numbers and, with a bias, one more) that minimise
@@ -26,11 +28,13 @@ typedef struct xsmi_proximal_batch {
     const uint32_t *own;            /* [n] y(i) */
     const double *u_old;            /* [n] at least 0 */
     double *u;                      /* [n] result */
-    double *pull;         /* [n][J] result: c_ij = v_i dh_i/dz_ij at the solution, which is the step's w_j change
-                             -s sum_i c_ij x_i */
-    double *work;         /* xsmi_proximal_batch_work() doubles, aligned to 64 */
-    double gap;           /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
-    const double *weight; /* [n] v_i, at least 0; NULL = 1 each */
+    double *pull;               /* [n][J] result: c_ij = v_i dh_i/dz_ij at the solution, which is the step's w_j change
+                                   -s sum_i c_ij x_i */
+    double *work;               /* xsmi_proximal_batch_work() doubles, aligned to 64 */
+    double gap;                 /* result: |p - M'c| / |M'c|, how far the solution is from stationary */
+    const double *weight;       /* [n] v_i, at least 0; NULL = 1 each */
+    const xsm_context *context; /* asked whether the call goes on, shielded or not; NULL = none */
+    bool stopped;               /* result: it does not, and the results are undefined */
 } xsmi_proximal_batch;
 
 /* Size of the workspace in doubles; SIZE_MAX when it cannot be addressed. */

@@ -13,6 +13,7 @@
  * An example of weight v_i counts as v_i copies, as in implicit.c: its f_i and the square of its u's change are
  * multiplied by v_i.
  */
+#include "base/activity.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/random.h"
@@ -150,11 +151,14 @@ xsm_status xsmi_implicit_joint(void *state, const xsm_score_block *block, xsm_er
     for (size_t j = 0; j < classes; j++) {
         log_weight[j] = j < labels ? 0 : weight;
     }
-    xsmi_proximal_batch p = {block->eta, block->decay, s->bias > 0, n,     classes, rank, block->coordinates,
-                             level,      log_weight,   own,         u_old, u,       pull, s->work,
-                             0,          weight_of};
+    xsmi_proximal_batch p = {
+        block->eta, block->decay, s->bias > 0, n,    classes, rank, block->coordinates, level,          log_weight,
+        own,        u_old,        u,           pull, s->work, 0,    weight_of,          s->sum.context, false};
     if (xsmi_proximal_batch_solve(&p, s->tolerance) == XSMI_SOLVE_MEMORY) {
         return xsmi_fail_memory(err, 16 * classes * (rank + 1) * sizeof(double), "the step of a batch");
+    }
+    if (p.stopped) {
+        return xsmi_fail_cancelled(s->sum.context, err); /* the u_i are the old ones */
     }
     if (!(p.gap <= GAP_MOST)) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,

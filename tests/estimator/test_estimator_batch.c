@@ -325,7 +325,7 @@ static void solver_is_stationary(void **state)
                 double eta = pow(10, power) * (double)t.n;
                 xsmi_proximal_batch p = {eta,     0.9,          kind & 1, t.n,     t.classes, t.rank, t.coordinates,
                                          t.level, t.log_weight, t.own,    t.u_old, t.u,       t.pull, t.work,
-                                         0,       NULL};
+                                         0,       NULL,         NULL,     false};
                 assert_int_equal(xsmi_proximal_batch_solve(&p, 1e-12), XSMI_SOLVED);
                 double off = residual(&t, eta, 0.9, kind & 1);
                 if (!(off <= 1e-8)) {
@@ -351,7 +351,7 @@ static void extremes_are_solved(void **state)
                 double eta = pow(10, power) * (double)t.n;
                 xsmi_proximal_batch p = {
                     eta,   1,       1,   t.n,    t.classes, t.rank, t.coordinates, t.level, t.log_weight,
-                    t.own, t.u_old, t.u, t.pull, t.work,    0,      NULL};
+                    t.own, t.u_old, t.u, t.pull, t.work,    0,      NULL,          NULL,    false};
                 assert_int_equal(xsmi_proximal_batch_solve(&p, 1e-8), XSMI_SOLVED);
                 if (!(p.gap <= 1e-6)) {
                     fail_msg("n %zu size %g eta 1e%d: gap %g", t.n, size, power, p.gap);
