@@ -76,7 +76,7 @@ typedef struct xsm_activity {
  *  usually within a tenth of a second.
  *
  *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. Some work is
- *  finished before a cancelled call returns, such as a step's update of the weights (xsm_optimizer_apply()):
+ *  finished before a cancelled call returns, such as a small step's update of the weights (xsm_optimizer_apply()):
  *  @ref guide_cancelling lists it. The hook is called on the thread that made the call; in a context with a host's
  *  runner also on the threads on which the runner runs the call's jobs, one at a time. Calls of several threads with
  *  one context are reported and cancelled separately.

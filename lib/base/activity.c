@@ -192,6 +192,12 @@ bool xsmi_is_cancelled(const xsm_context *ctx)
     return a && is_cancelled(a);
 }
 
+bool xsmi_can_stop(const xsm_context *ctx)
+{
+    const xsmi_activity *a = current(ctx);
+    return a && !a->held;
+}
+
 xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err)
 {
     const xsmi_activity *a = current(ctx);

@@ -64,6 +64,8 @@ void xsmi_advance(const xsm_context *ctx, size_t done);
 bool xsmi_poll(const xsm_context *ctx);
 /* Whether the call was cancelled; never calls the hook. */
 bool xsmi_is_cancelled(const xsm_context *ctx);
+/* Whether a poll may cancel the call: there is a hook, and no shield. */
+bool xsmi_can_stop(const xsm_context *ctx);
 /* XSM_CANCELLED, with a message of what was cancelled. */
 xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err);
 /* xsmi_poll() as a status. */

@@ -310,25 +310,54 @@ static void apply_one(const xsmi_step *s)
  * class. */
 #define SPARSE_PART 16
 
+static bool has_most(const xsm_gradient *g)
+{
+    return xsmi_gradient_count(g, true) > (size_t)(g->examples * g->width / SPARSE_PART);
+}
+
 /* The step of the output layer. */
 static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
 {
     const xsm_gradient *g = s->g;
-    const bool dense = xsmi_gradient_is_dense(g);
-    if (g->examples == 1 && !dense) {
+    if (g->examples == 1 && !xsmi_gradient_is_dense(g)) {
         apply_one(s);
         return XSM_OK;
     }
-    const size_t listed = xsmi_gradient_count(g, !product);
-    if (dense && listed > (size_t)(g->examples * g->width / SPARSE_PART)) {
+    if (s->every) {
         return apply_dense(s, err);
     }
+    const size_t listed = xsmi_gradient_count(g, !product);
     XSMI_TRY(reserve_entries(s->optimizer, listed, err));
     if (product) {
         const xsmi_class_matrix shared = xsmi_gradient_shared(g);
         XSMI_TRY(xsmi_step_groups(s, &shared, err));
     }
     return apply_listed(s, product, err);
+}
+
+/* `rows` are the batch's before a first layer. */
+static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
+{
+    xsm_optimizer *o = s->optimizer;
+    xsm_model *m = o->model;
+    XSMI_TRY(xsmi_optimizer_prepare(o, s->g, err));
+    const bool product = uses_product(o, s->g);
+    XSMI_TRY(xsmi_reserve_sums(o, sums_of(s, product), err));
+    if (m->layer) {
+        XSMI_TRY(xsmi_prepare_first_layer(s, rows, err));
+    }
+    XSMI_TRY(xsmi_optimizer_decay(m, s->g->decay, &s->alpha, err));
+    const xsm_status status = apply_output(s, product, err);
+    if (status != XSM_OK && s->undoes) {
+        xsmi_undo_step(s);
+    }
+    XSMI_TRY(status);
+    m->alpha = s->alpha;
+    if (m->layer) {
+        XSMI_TRY(xsmi_step_first_layer(s, rows, err));
+    }
+    o->steps++;
+    return XSM_OK;
 }
 
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
@@ -343,20 +372,18 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         use_hidden(&hidden, batch, m, g);
         s.batch = &hidden;
     }
-    XSMI_TRY(xsmi_optimizer_prepare(o, g, err));
-    const bool product = uses_product(o, g);
-    XSMI_TRY(xsmi_reserve_sums(o, sums_of(&s, product), err));
-    if (m->layer) {
-        XSMI_TRY(xsmi_prepare_first_layer(&s, batch, err));
+    const bool large = batch->count >= XSMI_UNDO_ROWS;
+    s.every = xsmi_gradient_is_dense(g) && has_most(g);
+    s.undoes = large && s.every && xsmi_undo_begin(&s);
+    xsmi_activity shield;
+    if (large && !s.undoes) {
+        xsmi_shield(&shield, o->context); /* it is not left half taken */
     }
-    XSMI_TRY(xsmi_optimizer_decay(m, g->decay, &s.alpha, err));
-    XSMI_TRY(apply_output(&s, product, err));
-    m->alpha = s.alpha;
-    if (m->layer) {
-        XSMI_TRY(xsmi_step_first_layer(&s, batch, err));
+    const xsm_status status = take_step(&s, batch, err);
+    if (large && !s.undoes) {
+        xsmi_unshield(&shield);
     }
-    o->steps++;
-    return XSM_OK;
+    return status;
 }
 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
@@ -382,8 +409,15 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
-    xsmi_model_drop_calibration(o->model);
     xsmi_activity activity;
-    xsmi_begin_whole(&activity, o->context, "taking a step", "rows");
-    return xsmi_end(&activity, xsmi_optimizer_apply(o, &batch, g, eta, err), err);
+    if (batch.count < XSMI_UNDO_ROWS) {
+        xsmi_begin_whole(&activity, o->context, "taking a step", "rows");
+    } else {
+        xsmi_begin_short(&activity, o->context, "taking a step", "rows");
+    }
+    const xsm_status status = xsmi_end(&activity, xsmi_optimizer_apply(o, &batch, g, eta, err), err);
+    if (status != XSM_CANCELLED) {
+        xsmi_model_drop_calibration(o->model);
+    }
+    return status;
 }

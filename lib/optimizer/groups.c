@@ -122,6 +122,10 @@ static void run_groups(void *state, size_t index, uint32_t thread)
         return;
     }
     for (size_t first = start; first < end; first += CLASSES) {
+        const size_t left = end - first;
+        if (job->step->undoes && !xsmi_undo_save(job->step, (uint32_t)first, XSMI_MIN(left, (size_t)CLASSES))) {
+            return;
+        }
         run_group(job, first, o->sums + thread * o->sums_each + zeros_of(o->model));
     }
 }

@@ -180,7 +180,7 @@ void xsmi_linear_sum(const xsmi_step *s, uint32_t class, const float *sum, float
  * stay in the second cache while all examples of a batch use them. */
 enum { RANGE_EXAMPLES = 128, RANGE_CLASSES = 84, RANGE_FLOATS = RANGE_EXAMPLES * RANGE_CLASSES };
 
-/* Polls are for the hook: a step is not left half taken. */
+/* Polls are for the hook: a step is not left half taken, unless it can be undone (undo.c). */
 #define POLL_WORK 16384    /* features of all examples, below which a product does not poll */
 #define POLL_EXAMPLES 4096 /* between two polls of a product, for each range of classes */
 #define POLL_ROWS 64       /* between two polls of another step: examples */
@@ -199,6 +199,9 @@ static void range_dense(const xsmi_step *s, uint32_t first, uint32_t count, floa
     const bool polls = examples * m->features >= POLL_WORK;
     for (uint32_t c = 0; c < count; c += RANGE_CLASSES) {
         size_t classes = XSMI_MIN(count - c, (uint32_t)RANGE_CLASSES);
+        if (s->undoes && !xsmi_undo_save(s, first + c, classes)) {
+            break;
+        }
         for (uint64_t start = 0; start < examples; start += RANGE_EXAMPLES) {
             size_t n = (size_t)XSMI_MIN(examples - start, (uint64_t)RANGE_EXAMPLES);
             if (polls && start % POLL_EXAMPLES == 0) {

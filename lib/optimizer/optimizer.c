@@ -138,6 +138,7 @@ void xsm_optimizer_free(xsm_optimizer *o)
         xsmi_release(ctx, o->packed, o->packed_capacity, sizeof *o->packed);
         xsmi_release_tiles(o);
         xsmi_feature_list_free(ctx, &o->rows);
+        xsmi_undo_free(o);
         xsmi_release(ctx, o->state, o->ops.state_size, 1);
         xsmi_release(ctx, o, 1, sizeof *o);
         xsm_context_free(ctx);

@@ -22,6 +22,17 @@ typedef struct xsmi_accumulator {
     char *bias_name, *layer_name; /* in checkpoints */
 } xsmi_accumulator;
 
+/* Steps on fewer rows are taken as a whole: a copy of the weights would take longer than a tenth of the step. */
+#define XSMI_UNDO_ROWS 128
+
+/* The weights before the current step, of those classes that it has changed (undo.c). */
+typedef struct xsmi_undo {
+    float *floats; /* rows and biases of the model, then those of each accumulator */
+    size_t float_capacity;
+    unsigned char *saved; /* [K] */
+    size_t saved_capacity;
+} xsmi_undo;
+
 struct xsm_optimizer {
     xsmi_holders holders;
     xsm_context *context;
@@ -44,6 +55,7 @@ struct xsm_optimizer {
     float *tiles;               /* [tiles_capacity] a tile's coefficients for each thread */
     size_t tiles_capacity;
     xsmi_feature_list rows; /* of the current batch, for rules on a first layer */
+    xsmi_undo undo;
 };
 
 XSMI_COUNTED(optimizer)
@@ -67,7 +79,8 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
 /* Returns the alpha after a decay; first multiplies scales that have become small into the rows. The caller sets
  * m->alpha to it after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
-/* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. */
+/* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
+ * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. */
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err);
 /* Takes an example's step, after xsmi_optimizer_prepare(): on a class-major model, on any thread. */

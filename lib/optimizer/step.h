@@ -10,6 +10,8 @@ typedef struct xsmi_step {
     const xsm_batch *batch;
     const xsm_gradient *g;
     double alpha; /* the model's after the step */
+    bool every;   /* all classes are stepped alike, whether a coefficient is 0 or not */
+    bool undoes;  /* it may be cancelled: classes are saved before they change */
     xsm_step step;
 } xsmi_step;
 
@@ -68,6 +70,16 @@ xsm_status xsmi_step_groups(const xsmi_step *s, const xsmi_class_matrix *matrix,
  * output layer's step. */
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err);
+
+/* -- cancelling (undo.c) ------------------------------------------------------------------------------------------- */
+
+/* Whether the step, on every class, may be cancelled; makes the memory for it. */
+bool xsmi_undo_begin(const xsmi_step *s);
+/* Saves the classes first..first+count, which are going to change. False when the call was cancelled: they must not. */
+bool xsmi_undo_save(const xsmi_step *s, uint32_t first, size_t count);
+/* Puts back what was saved. */
+void xsmi_undo_step(const xsmi_step *s);
+void xsmi_undo_free(xsm_optimizer *o);
 
 /* -- changing weights: linear steps (linear.c) --------------------------------------------------------------------- */
 

@@ -377,19 +377,22 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
     xsm_batch batch = xsm_batch_rows(t->train, t->sequence.now + t->done.rows, count);
     double eta = eta_at(t, t->done.epoch, t->done.rows);
     xsmi_activity shield;
-    /* A gradient that is computed again must be the same one, and a step is taken as a whole. */
-    const bool changes = t->estimator->ops.state_tensor != NULL;
+    /* A gradient that is computed again must be the same one, and a small step is taken as a whole. */
+    const bool changes = t->estimator->ops.state_tensor != NULL, small = count < XSMI_UNDO_ROWS;
     if (changes) {
         xsmi_shield(&shield, t->context);
     }
     xsm_status status = xsmi_estimator_step_gradient(t->estimator, &batch, eta, t->gradient, err);
-    if (!changes) {
+    if (!changes && small) {
         xsmi_shield(&shield, t->context);
     }
     if (status == XSM_OK) {
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
+        t->estimator->position -= status == XSM_CANCELLED ? count : 0; /* the same gradient again */
     }
-    xsmi_unshield(&shield);
+    if (changes || small) {
+        xsmi_unshield(&shield);
+    }
     if (status == XSM_ERROR_DIVERGED) {
         return diverged(t, t->done.steps, eta, err);
     }
