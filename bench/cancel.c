@@ -3,8 +3,11 @@
  * long call the worst of some moments is printed, with the call's own time and its phases.
  *
  *     bench_cancel [RUNS] [CLASSES] [FEATURES] [ROWS] [CALL]
+ *     bench_cancel gaps [CLASSES] [FEATURES] [ROWS] [CALL]
  *
- * With CALL only calls whose names begin so.
+ * With CALL only calls whose names begin so. The second form lets each call look for a wish on one thread, whenever it
+ * can, and prints the longest time of the processor for which it did not, in the first second and from then, when it is
+ * wished, to its return. Other programs that keep the machine busy hardly change these times.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +15,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "base/activity.h"
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
@@ -23,7 +28,10 @@
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 
-enum { BATCH = 2000 }; /* the rows of a large batch */
+enum {
+    BATCH = 2000,     /* the rows of a large batch */
+    JOINT_BATCH = 500 /* of one that an estimator takes as a whole */
+};
 
 static uint32_t classes = 200000, features = 128;
 static uint64_t rows = 20000;
@@ -32,16 +40,33 @@ static double called;    /* when the call began, with what it needs made */
 static double returned;  /* when it returned, if that is not the end of what releases its objects */
 static char phases[256];
 
+/* The longest time without a look at the hook. */
+static bool gaps;
+static double looked, longest_gap;
+static char gap_phase[64];
+
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(gaps ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void end_gap(double at, const char *phase)
+{
+    if (at - looked > longest_gap) {
+        longest_gap = at - looked;
+        snprintf(gap_phase, sizeof gap_phase, "%s", phase);
+    }
 }
 
 static int32_t watch(void *user, const xsm_activity *activity)
 {
     (void)user;
+    if (gaps && wish >= 0) {
+        end_gap(now(), activity->phase);
+    }
+    looked = now();
     if (!strstr(phases, activity->phase) && strlen(phases) + strlen(activity->phase) + 3 < sizeof phases) {
         strcat(strcat(phases, phases[0] ? ", " : ""), activity->phase);
     }
@@ -53,7 +78,7 @@ static void begin_call(void)
 {
     const double start = now();
     wish += start - called;
-    called = start;
+    called = looked = start;
 }
 
 static xsm_context *ctx;
@@ -204,6 +229,11 @@ static xsm_status train_softmax(void)
     return train_with("softmax", data, 256);
 }
 
+static xsm_status train_large(void)
+{
+    return train_with("softmax", data, BATCH);
+}
+
 static xsm_status train_margin(void)
 {
     return train_with("margin", data, BATCH);
@@ -222,7 +252,8 @@ static xsm_status train_searching(void)
 /* A batch's gradient, and the step. */
 static xsm_status take_step(const char *name, bool of_rows)
 {
-    const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
+    const uint64_t most = strcmp(name, "implicit") == 0 ? JOINT_BATCH : BATCH;
+    const xsm_batch batch = xsm_batch_range(data, 0, rows < most ? rows : most);
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     xsm_gradient *g = NULL;
@@ -237,6 +268,7 @@ static xsm_status take_step(const char *name, bool of_rows)
                                       : xsm_estimator_gradient(e, &batch, 1e-6, g, &err);
     returned = now(); /* to release gigabytes takes longer */
     if (status == XSM_OK) {
+        wish = -1; /* the call has ended */
         need(xsm_optimizer_apply(o, &batch, g, 1e-6, &err));
     }
     xsm_gradient_free(g);
@@ -256,9 +288,49 @@ static xsm_status gradient_margin(void)
     return take_step("margin", false);
 }
 
+static xsm_status gradient_joint(void)
+{
+    return take_step("implicit", false);
+}
+
 static xsm_status gradient_input(void)
 {
     return take_step("softmax", true);
+}
+
+/* The step of a gradient that has every class. */
+static xsm_status apply_with(const char *name)
+{
+    const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
+    const double before = wish;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_gradient *g = NULL;
+    wish = -1;
+    need(xsm_estimator_new(ctx, "softmax", &e, &err));
+    need(xsm_optimizer_new(ctx, name, &o, &err));
+    need(xsm_gradient_new(ctx, &g, &err));
+    need(xsm_optimizer_bind(o, model, &err));
+    need(xsm_estimator_bind(e, model, data, &err));
+    need(xsm_estimator_gradient(e, &batch, 1e-6, g, &err));
+    wish = before;
+    begin_call();
+    const xsm_status status = xsm_optimizer_apply(o, &batch, g, 1e-6, &err);
+    returned = now();
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return status;
+}
+
+static xsm_status apply_sgd(void)
+{
+    return apply_with("sgd");
+}
+
+static xsm_status apply_adagrad(void)
+{
+    return apply_with("adagrad");
 }
 
 static xsm_status score_range(void)
@@ -304,6 +376,24 @@ static xsm_status draw_distinct(void)
     const xsm_status status = xsm_sampler_draw(s, &draw, &err);
     returned = now();
     xsm_sampler_free(s);
+    return status;
+}
+
+static xsm_status log_probabilities(void)
+{
+    const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
+    xsm_sampler *s = NULL;
+    float *out = malloc((size_t)BATCH * classes * sizeof *out);
+    const double before = wish;
+    wish = -1;
+    need(xsm_sampler_new(ctx, "tree", &s, &err));
+    need(xsm_sampler_bind(s, data, &err));
+    wish = before;
+    begin_call();
+    const xsm_status status = xsm_sampler_log_probabilities(s, &batch, 0, classes, out, &err);
+    returned = now();
+    xsm_sampler_free(s);
+    free(out);
     return status;
 }
 
@@ -493,6 +583,7 @@ static void prepare(void)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     options.progress = watch;
+    options.threads = gaps ? 1 : 0;
     need(xsm_context_new(&options, &ctx, &err));
     make_data(rows, classes, &data);
     make_data(2000, classes, &small);
@@ -521,84 +612,135 @@ static void prepare(void)
     need(xsm_word_model_write(model, word_path, &err));
 }
 
+static const struct long_call {
+    const char *name;
+    xsm_status (*call)(void);
+} calls[] = {
+    {"xsm_dataset_read, csv", read_text},
+    {"xsm_dataset_read, cache", read_cache},
+    {"xsm_dataset_write, csv", write_text},
+    {"xsm_dataset_write, cache", write_cache},
+    {"xsm_model_save", save},
+    {"xsm_model_load", load},
+    {"xsm_evaluate", evaluate},
+    {"xsm_evaluate_ranks", evaluate_ranks},
+    {"xsm_evaluate_search", evaluate_search},
+    {"xsm_predictor_run", predict},
+    {"xsm_index_build_model", build_index},
+    {"xsm_sampler_bind, tree", bind_tree},
+    {"xsm_trainer_run, softmax", train_softmax},
+    {"xsm_trainer_run, softmax, large batches", train_large},
+    {"xsm_trainer_run, margin", train_margin},
+    {"xsm_trainer_run, implicit", train_implicit},
+    {"xsm_trainer_run, mips", train_searching},
+    {"xsm_estimator_gradient, softmax", gradient},
+    {"xsm_estimator_gradient, margin", gradient_margin},
+    {"xsm_estimator_gradient_input, softmax", gradient_input},
+    {"xsm_estimator_gradient, implicit", gradient_joint},
+    {"xsm_optimizer_apply, sgd", apply_sgd},
+    {"xsm_optimizer_apply, adagrad", apply_adagrad},
+    {"xsm_model_score_range", score_range},
+    {"xsm_model_scores, all classes", score_chosen},
+    {"xsm_sampler_draw, distinct", draw_distinct},
+    {"xsm_sampler_log_probabilities, tree", log_probabilities},
+    {"xsm_fit_full_batch", fit},
+    {"xsm_model_grow", grow},
+    {"xsm_model_set_layout", change_layout},
+    {"xsm_model_add_pairs", add_pairs},
+    {"xsm_word_model_write", write_words},
+    {"xsm_word_model_read", read_words},
+    {"xsm_estimator_check, ove", check_estimator},
+    {"xsm_sampler_check, tree", check_sampler},
+    {"xsm_index_check, spherical", check_index},
+    {"xsm_optimizer_check, adagrad", check_optimizer},
+};
+
+/* Ends the call at some moment of it. */
+static void print_latency(const struct long_call *c, int runs)
+{
+    double worst = 0, longest = 1;
+    phases[0] = '\0';
+    int cancelled = 0;
+    for (int r = 0; r < runs; r++) {
+        const double start = now();
+        wish = start + longest * (r + uniform()) / runs;
+        called = start;
+        const xsm_status status = c->call();
+        const double end = returned > called ? returned : now();
+        if (status == XSM_CANCELLED) {
+            cancelled++;
+            worst = end - wish > worst ? end - wish : worst;
+        } else {
+            need(status);
+            longest = end - called < longest ? end - called : longest;
+        }
+    }
+    wish = -1;
+    printf("| %s | %.2f s | ", c->name, longest);
+    if (cancelled) {
+        printf("%.0f ms", 1e3 * worst);
+    } else {
+        printf("-");
+    }
+    printf(" | %s |\n", phases);
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of three runs. */
+static void print_gap(const struct long_call *c)
+{
+    enum { GAP_RUNS = 3 };
+    double longest[GAP_RUNS], ran = 0;
+    for (size_t r = 0; r < GAP_RUNS; r++) {
+        longest_gap = 0;
+        called = looked = now();
+        wish = called + 1;
+        const xsm_status status = c->call();
+        const double end = returned > called ? returned : now();
+        if (status != XSM_CANCELLED) {
+            need(status);
+        }
+        end_gap(end, "the return");
+        ran = end - called;
+        longest[r] = longest_gap;
+    }
+    wish = -1;
+    qsort(longest, GAP_RUNS, sizeof *longest, compare_times);
+    printf("| %s | %.2f s | %.1f ms | %s |\n", c->name, ran, 1e3 * longest[GAP_RUNS / 2], gap_phase);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        xsm_status (*call)(void);
-    } calls[] = {
-        {"xsm_dataset_read, csv", read_text},
-        {"xsm_dataset_read, cache", read_cache},
-        {"xsm_dataset_write, csv", write_text},
-        {"xsm_dataset_write, cache", write_cache},
-        {"xsm_model_save", save},
-        {"xsm_model_load", load},
-        {"xsm_evaluate", evaluate},
-        {"xsm_evaluate_ranks", evaluate_ranks},
-        {"xsm_evaluate_search", evaluate_search},
-        {"xsm_predictor_run", predict},
-        {"xsm_index_build_model", build_index},
-        {"xsm_sampler_bind, tree", bind_tree},
-        {"xsm_trainer_run, softmax", train_softmax},
-        {"xsm_trainer_run, margin", train_margin},
-        {"xsm_trainer_run, implicit", train_implicit},
-        {"xsm_trainer_run, mips", train_searching},
-        {"xsm_estimator_gradient, softmax", gradient},
-        {"xsm_estimator_gradient, margin", gradient_margin},
-        {"xsm_estimator_gradient_input, softmax", gradient_input},
-        {"xsm_model_score_range", score_range},
-        {"xsm_model_scores, all classes", score_chosen},
-        {"xsm_sampler_draw, distinct", draw_distinct},
-        {"xsm_fit_full_batch", fit},
-        {"xsm_model_grow", grow},
-        {"xsm_model_set_layout", change_layout},
-        {"xsm_model_add_pairs", add_pairs},
-        {"xsm_word_model_write", write_words},
-        {"xsm_word_model_read", read_words},
-        {"xsm_estimator_check, ove", check_estimator},
-        {"xsm_sampler_check, tree", check_sampler},
-        {"xsm_index_check, spherical", check_index},
-        {"xsm_optimizer_check, adagrad", check_optimizer},
-    };
-    const int runs = argc > 1 ? atoi(argv[1]) : 10;
+    gaps = argc > 1 && strcmp(argv[1], "gaps") == 0;
+    const int runs = argc > 1 && !gaps ? atoi(argv[1]) : 10;
     classes = argc > 2 ? (uint32_t)atoi(argv[2]) : classes;
     features = argc > 3 ? (uint32_t)atoi(argv[3]) : features;
     rows = argc > 4 ? (uint64_t)atoi(argv[4]) : rows;
     prepare();
     xsm_context_info about = XSM_CONTEXT_INFO_INIT;
     (void)xsm_context_get_info(ctx, &about, NULL);
-    printf("%u classes, %u features, %llu rows, %u threads, %s; worst of %d\n\n", classes, features,
-           (unsigned long long)rows, about.threads, about.instruction_set, runs);
-    printf("| call | ran for at most | from the wish to the return | phases |\n|---|---|---|---|\n");
+    printf("%u classes, %u features, %llu rows, %u threads, %s; %s of %d\n\n", classes, features,
+           (unsigned long long)rows, about.threads, about.instruction_set, gaps ? "median" : "worst", gaps ? 3 : runs);
+    if (gaps) {
+        xsmi_set_pace(ctx, 0);
+        printf("| call | ran for | longest without a look | before |\n|---|---|---|---|\n");
+    } else {
+        printf("| call | ran for at most | from the wish to the return | phases |\n|---|---|---|---|\n");
+    }
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         if (argc > 5 && strncmp(calls[i].name, argv[5], strlen(argv[5])) != 0) {
             continue;
         }
-        double worst = 0, longest = 1;
-        phases[0] = '\0';
-        int cancelled = 0;
-        for (int r = 0; r < runs; r++) {
-            const double start = now();
-            wish = start + longest * (r + uniform()) / runs;
-            called = start;
-            const xsm_status status = calls[i].call();
-            const double end = returned > called ? returned : now();
-            if (status == XSM_CANCELLED) {
-                cancelled++;
-                worst = end - wish > worst ? end - wish : worst;
-            } else {
-                need(status);
-                longest = end - called < longest ? end - called : longest;
-            }
-        }
-        wish = -1;
-        printf("| %s | %.2f s | ", calls[i].name, longest);
-        if (cancelled) {
-            printf("%.0f ms", 1e3 * worst);
+        if (gaps) {
+            print_gap(&calls[i]);
         } else {
-            printf("-");
+            print_latency(&calls[i], runs);
         }
-        printf(" | %s |\n", phases);
         fflush(stdout);
     }
     unlink(text_path);
