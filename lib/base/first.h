@@ -79,9 +79,9 @@
 #define XSMI_LAST_xsm_skipgram_options progress_user
 #define XSMI_LAST_xsm_state_tensor data
 #define XSMI_LAST_xsm_step examples
-#define XSMI_LAST_xsm_storage end
+#define XSMI_LAST_xsm_storage release_user
 #define XSMI_LAST_xsm_stream_options class_counts
-#define XSMI_LAST_xsm_tensor bytes
+#define XSMI_LAST_xsm_tensor release_user
 #define XSMI_LAST_xsm_text_options reserved
 #define XSMI_LAST_xsm_trainer_options progress_user
 #define XSMI_LAST_xsm_tune_options progress_user

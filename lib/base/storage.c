@@ -28,6 +28,9 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
                          out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");
     }
+    if (known->source.read) {
+        XSMI_TRY(xsmi_place_check_unlent(out, err));
+    }
     if ((uintptr_t)known->bytes % 8 != 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "%s: %s: the storage's bytes begin at an address that is no multiple of 8", function,
@@ -38,6 +41,15 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
                          function, out->name, (unsigned long long)known->byte_count, 8 * sizeof(void *));
     }
     return XSM_OK;
+}
+
+xsm_status xsmi_place_check_unlent(const xsmi_place *place, xsm_error *err)
+{
+    return place->storage->release ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                                               "%s: the storage has release(), which is of bytes that a model uses in "
+                                               "place; these are needed for the call only",
+                                               place->name)
+                                   : XSM_OK;
 }
 
 xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,

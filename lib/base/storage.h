@@ -22,6 +22,9 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
 xsm_status xsmi_place_to_write(const xsm_storage *given, xsm_storage *known, const char *function, xsmi_place *out,
                                xsm_error *err);
 
+/* Refuses release() of a storage whose bytes are needed for the call only. */
+xsm_status xsmi_place_check_unlent(const xsmi_place *place, xsm_error *err);
+
 /* Reads up to `size` > 0 bytes of a storage's source into `buffer`; *got is less at its end only. */
 xsm_status xsmi_place_read(xsm_context *ctx, const xsmi_place *place, void *buffer, size_t size, size_t *got,
                            xsm_error *err);

@@ -46,13 +46,6 @@ static void release_rows(xsm_dataset *d)
     memset(&d->capacity, 0, sizeof d->capacity);
 }
 
-static void tell_lender(xsmi_lender lender)
-{
-    if (lender.release) {
-        XSMI_CALL_HOST(lender.release(lender.user));
-    }
-}
-
 void xsmi_dataset_let_go(xsm_dataset *d)
 {
     const bool values = d->features > 0 && d->capacity.values == 0;
@@ -60,9 +53,7 @@ void xsmi_dataset_let_go(xsm_dataset *d)
     const bool labels = d->capacity.labels == 0 || d->capacity.label_offsets == 0;
     const bool weights = d->weights && d->capacity.weights == 0;
     if (!values && !index && !labels && !weights) {
-        const xsmi_lender lender = d->lender;
-        d->lender.release = NULL;
-        tell_lender(lender);
+        xsmi_lender_tell(&d->lender);
     }
 }
 
@@ -80,7 +71,7 @@ void xsm_dataset_free(xsm_dataset *d)
         return;
     }
     xsm_context *ctx = d->context;
-    const xsmi_lender lender = d->lender;
+    xsmi_lender lender = d->lender;
     release_rows(d);
     release_classes(ctx, &d->map, d->classes);
     xsmi_vocabulary_release(d->map.vocabulary);
@@ -88,7 +79,7 @@ void xsm_dataset_free(xsm_dataset *d)
         xsmi_unmap_file(&d->mapped.files[i]);
     }
     xsmi_release(ctx, d, 1, sizeof *d);
-    tell_lender(lender);
+    xsmi_lender_tell(&lender);
     xsm_context_free(ctx);
 }
 

@@ -7,6 +7,7 @@
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/file.h"
+#include "base/lender.h"
 
 #include <xsoftmax/dataset.h>
 
@@ -24,12 +25,6 @@ typedef struct xsmi_dataset_map {
 typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
-
-/* Who is told when no array is the caller's any more; release is NULL if nobody is, or was already. */
-typedef struct xsmi_lender {
-    xsm_release_hook release;
-    void *user;
-} xsmi_lender;
 
 struct xsm_dataset {
     xsmi_holders holders;
@@ -60,7 +55,7 @@ struct xsm_dataset {
     struct {
         size_t values, index, offsets, labels, label_offsets, weights;
     } capacity;
-    xsmi_lender lender;
+    xsmi_lender lender; /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
     double total_weight; /* counted with the labels */
     uint64_t edits;      /* raised when rows, labels, weights or classes change */

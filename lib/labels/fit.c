@@ -138,6 +138,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     if (known.resume_storage) {
         XSMI_TRY(xsmi_place_to_read(known.resume_storage, &s->storages[1], "xsm_label_tree_options.resume_storage",
                                     &s->resume, err));
+        XSMI_TRY(xsmi_place_check_unlent(&s->resume, err));
     }
     s->checkpoint_every = known.checkpoint_every > 0 ? known.checkpoint_every : CHECKPOINT_SECONDS;
     return XSM_OK;

@@ -207,7 +207,9 @@ static xsm_status grow(xsm_model *m, uint32_t features, const xsm_class_map *map
         m->host = wider->host;
         if (xsmi_host_tensors_mapped(&m->host)) {
             m->mapping = wider->mapping;
+            m->lender = wider->lender;
             wider->mapping = (xsmi_mapping){.data = NULL};
+            wider->lender.release = NULL;
         }
         wider->metadata = (xsmi_metadata){NULL, NULL, 0};
         wider->host = (xsmi_host_tensors){NULL, 0, 0};

@@ -68,9 +68,11 @@ static bool is_name(const char *name)
 static void release(xsm_context *ctx, xsmi_host_tensor *t)
 {
     if (t) {
+        xsmi_lender lender = t->lender;
         xsmi_release(ctx, t->copy, t->tensor.size, 1);
         xsmi_release_text(ctx, t->name);
         xsmi_release(ctx, t, 1, sizeof *t);
+        xsmi_lender_tell(&lender);
     }
 }
 
@@ -128,8 +130,9 @@ static xsm_status put(xsm_context *ctx, xsmi_host_tensors *h, xsmi_host_tensor *
     bool found;
     const size_t at = find(h, plain_name(t), &found);
     if (found) {
-        release(ctx, h->list[at]);
+        xsmi_host_tensor *before = h->list[at];
         h->list[at] = t;
+        release(ctx, before);
         return XSM_OK;
     }
     const xsm_status status = XSMI_GROW(ctx, h->list, h->capacity, h->count + 1, "the host's tensors", err);
@@ -181,7 +184,7 @@ xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *fro
 }
 
 /* Checks what the host gives, and makes a file's tensor of it, whose name is without the prefix. */
-static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, int32_t *ownership, xsm_error *err)
+static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, xsmi_host_tensor *lent, xsm_error *err)
 {
     xsm_tensor known = XSM_TENSOR_INIT;
     XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_tensor), given, "xsm_tensor", err));
@@ -223,7 +226,13 @@ static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, int32_t
     if (out->size > 0 && !known.data) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': xsm_tensor.data is NULL", known.name);
     }
-    *ownership = known.ownership;
+    if (known.release && known.ownership != XSM_BORROW) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "tensor '%s': release() is of XSM_BORROW; a copy needs the data for the call only",
+                         known.name);
+    }
+    lent->ownership = known.ownership;
+    lent->lender = (xsmi_lender){known.release, known.release_user};
     return XSM_OK;
 }
 
@@ -234,12 +243,13 @@ xsm_status xsm_model_set_tensor(xsm_model *m, const xsm_tensor *given, xsm_error
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_tensor: %s is NULL", m ? "the tensor" : "the model");
     }
     xsmi_tensor tensor;
-    xsmi_host_tensor *t = NULL;
-    int32_t ownership = XSM_COPY;
-    XSMI_TRY(read_tensor(given, &tensor, &ownership, err));
-    XSMI_TRY(make(m->context, tensor.name, &tensor, ownership == XSM_COPY, &t, err));
-    t->ownership = ownership;
-    return put(m->context, &m->host, t, err);
+    xsmi_host_tensor *t = NULL, lent = {.ownership = XSM_COPY};
+    XSMI_TRY(read_tensor(given, &tensor, &lent, err));
+    XSMI_TRY(make(m->context, tensor.name, &tensor, lent.ownership == XSM_COPY, &t, err));
+    t->ownership = lent.ownership;
+    XSMI_TRY(put(m->context, &m->host, t, err));
+    t->lender = lent.lender; /* who is not told where this fails */
+    return XSM_OK;
 }
 
 static xsm_status fail_unknown(const char *name, xsm_error *err)
@@ -289,8 +299,9 @@ xsm_status xsm_model_remove_tensor(xsm_model *m, const char *name, xsm_error *er
     if (!found) {
         return fail_unknown(name, err);
     }
-    release(m->context, m->host.list[at]);
+    xsmi_host_tensor *removed = m->host.list[at];
     m->host.count--;
     memmove(m->host.list + at, m->host.list + at + 1, (m->host.count - at) * sizeof *m->host.list);
+    release(m->context, removed);
     return XSM_OK;
 }

@@ -4,6 +4,7 @@
 #ifndef XSMI_HOST_TENSORS_H
 #define XSMI_HOST_TENSORS_H
 
+#include "base/lender.h"
 #include "base/safetensors.h"
 
 #include <xsoftmax/ext/tensors.h>
@@ -16,7 +17,8 @@ typedef struct xsmi_host_tensor {
     char *name;
     unsigned char *copy; /* of the data, or NULL where others have them */
     int32_t ownership;
-    bool mapped; /* the data are in the model's mapping */
+    xsmi_lender lender; /* of borrowed data */
+    bool mapped;        /* the data are in the model's mapping */
 } xsmi_host_tensor;
 
 typedef struct xsmi_host_tensors {

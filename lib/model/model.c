@@ -140,7 +140,8 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
                               : "those of the model are sparse; xsm_model_set_layout() makes them dense");
 }
 
-/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. */
+/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. The lender of bytes in its
+ * place is told by the caller. */
 static void release_weights(xsm_model *m)
 {
     if (m->weight_count > 0) {
@@ -213,6 +214,7 @@ void xsm_model_free(xsm_model *m)
         return;
     }
     xsm_context *ctx = m->context;
+    xsmi_lender lender = m->lender;
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
     release_weights(m);
@@ -222,6 +224,7 @@ void xsm_model_free(xsm_model *m)
     xsmi_model_clear_transform(m);
     xsm_model_clear_correction(m);
     xsmi_release(ctx, m, 1, sizeof *m);
+    xsmi_lender_tell(&lender);
     xsm_context_free(ctx);
 }
 
@@ -323,6 +326,9 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
     m->bias = bias;
     m->bias_owned = bias != NULL;
     m->layout = layout;
+    if (!xsmi_host_tensors_mapped(&m->host)) {
+        xsmi_lender_tell(&m->lender);
+    }
     return XSM_OK;
 }
 

@@ -74,6 +74,7 @@ struct xsm_model {
      * drop all norms (xsmi_model_drop_row_lengths). Class-major only. */
     xsmi_row_length *row_length;
     xsmi_mapping mapping;
+    xsmi_lender lender; /* of bytes in place of a mapping */
 
     /* With XSM_LAYOUT_SPARSE_ROWS one of these holds the weights, and `weight` is NULL: those of the classes, or label
      * trees, whose scores are those of the classes. */

@@ -374,11 +374,15 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_load_options), options, "xsm_load_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_load_options, &o, copy, err));
+    if (o.copy && place->storage) {
+        XSMI_TRY(xsmi_place_check_unlent(place, err));
+    }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     xsmi_container *container;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    const xsm_storage *lent = place->storage && place->storage->bytes && !o.copy ? place->storage : NULL;
     const xsmi_open_how how = {.believe = o.skip_verify, .copy = o.copy};
     xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
     if (status == XSM_OK) {
@@ -386,6 +390,9 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
         xsmi_container_close(container);
     }
     status = xsmi_end(&activity, status, err);
+    if (status == XSM_OK && lent) {
+        (*out)->lender = (xsmi_lender){lent->release, lent->release_user};
+    }
     xsm_context_free(ctx);
     return status;
 }

@@ -327,6 +327,7 @@ xsm_status xsm_sampler_load_from(xsm_context *context, const xsm_storage *storag
     xsm_storage known;
     xsmi_place place;
     XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_sampler_load_from", &place, err));
+    XSMI_TRY(xsmi_place_check_unlent(&place, err));
     if (!out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_sampler_load_from: out is NULL");
     }

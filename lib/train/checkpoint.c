@@ -430,5 +430,6 @@ xsm_status xsm_trainer_resume_from(xsm_trainer *t, const xsm_storage *storage, x
         return fail_null(t, "xsm_trainer_resume_from", err);
     }
     XSMI_TRY(xsmi_place_to_read(storage, &known, "xsm_trainer_resume_from", &place, err));
+    XSMI_TRY(xsmi_place_check_unlent(&place, err));
     return load(t, &place, err);
 }

@@ -198,6 +198,70 @@ static void test_views_stay(void **state)
     test_files_end();
 }
 
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Who lends data is told when they are not needed; a file's bytes are, as long as tensors are in them. */
+static void test_release(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    xsm_model *m = model_of(LINEAR, &p), *loaded;
+    const double number = 5;
+    int told = 0, told_file = 0;
+    xsm_tensor t = XSM_TENSOR_INIT;
+    t.name = "lent";
+    t.dtype = "F64";
+    t.data = &number;
+    t.bytes = sizeof number;
+    t.release = count_release;
+    t.release_user = &told;
+    assert_fails(xsm_model_set_tensor(m, &t, &err), XSM_ERROR_ARGUMENT, err); /* it would be copied */
+    assert_non_null(strstr(err.message, "release()"));
+    t.ownership = XSM_BORROW;
+    t.bytes = 7;
+    assert_fails(xsm_model_set_tensor(m, &t, &err), XSM_ERROR_ARGUMENT, err);
+    t.bytes = sizeof number;
+    for (int i = 0; i < 3; i++) {
+        assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+        assert_int_equal(told, i);
+    }
+    assert_ok(xsm_model_remove_tensor(m, "lent", &err), err);
+    assert_int_equal(told, 3);
+    assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+    assert_ok(xsm_model_prune(m, NULL, &loaded, &err), err);
+    xsm_model_free(loaded);
+    assert_ok(xsm_model_grow(m, 10, NULL, &err), err);
+    assert_int_equal(told, 3);
+    const char *path = test_path("model");
+    size_t size;
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_model_free(m);
+    assert_int_equal(told, 4);
+
+    unsigned char *bytes = test_read(path, &size);
+    xsm_storage s = XSM_STORAGE_INIT;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    s.bytes = bytes;
+    s.byte_count = size;
+    s.release = count_release;
+    s.release_user = &told_file;
+    assert_ok(xsm_model_load_from(NULL, &s, NULL, &loaded, &err), err);
+    assert_ok(xsm_model_parameters(loaded, &w, &err), err);
+    assert_ok(xsm_model_grow(loaded, 11, NULL, &err), err);
+    assert_int_equal(told_file, 0);
+    assert_ok(xsm_model_get_tensor(loaded, "lent", &t, &err), err);
+    assert_true(memcmp(t.data, &number, sizeof number) == 0 && !t.release);
+    xsm_model_free(loaded);
+    assert_int_equal(told_file, 1);
+    free(bytes);
+    test_problem_free(&p);
+    test_files_end();
+}
+
 static void test_set_and_remove(void **state)
 {
     (void)state;
@@ -429,9 +493,9 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay), cmocka_unit_test(test_set_and_remove),
-        cmocka_unit_test(test_refused),        cmocka_unit_test(test_bad_files),  cmocka_unit_test(test_checkpoints),
-        cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay),     cmocka_unit_test(test_release),
+        cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -376,6 +376,68 @@ static void test_buffers(void **state)
     test_files_end();
 }
 
+static void count_release(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Who lends bytes is told once, as soon as none is needed, and not by a call that fails. */
+static void test_release(void **state)
+{
+    (void)state;
+    thing t = new_thing(LINEAR, true);
+    xsm_error err = XSM_ERROR_INIT;
+    size_t size;
+    int told = 0;
+    unsigned char *bytes = file_of(&t, &size);
+    xsm_storage s = bytes_storage(bytes, size);
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+    xsm_predictor *predictor;
+    xsm_model *m = NULL;
+    s.release = count_release;
+    s.release_user = &told;
+    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+    xsm_model_free(m);
+    assert_int_equal(told, 0); /* the predictor has a reference */
+    xsm_predictor_free(predictor);
+    assert_int_equal(told, 1);
+    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    assert_int_equal(told, 2); /* all is copied */
+    memset(bytes, 0, 8);
+    xsm_model_free(m);
+    assert_int_equal(told, 2);
+    m = NULL;
+    assert_fails(xsm_model_load_from(NULL, &s, NULL, &m, &err), XSM_ERROR_FORMAT, err);
+    assert_int_equal(told, 2);
+    free(bytes);
+    bytes = file_of(&t, &size);
+    s.bytes = bytes;
+    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    xsm_model_clear_correction(m);
+    assert_ok(xsm_model_grow(m, 12, NULL, &err), err);
+    assert_int_equal(told, 3);
+    xsm_model_free(m);
+    assert_int_equal(told, 3);
+    /* What a call needs until it returns is not lent. */
+    o.copy = 1;
+    assert_fails(xsm_model_load_from(NULL, &s, &o, &m, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "release()"));
+    for (int kind = CHECKPOINT; kind <= SAMPLER; kind++) {
+        assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+        assert_non_null(strstr(err.message, "release()"));
+    }
+    xsm_label_tree_options tree = XSM_LABEL_TREE_OPTIONS_INIT;
+    tree.resume_storage = &s;
+    assert_fails(xsm_fit_label_tree(NULL, t.p.data, &tree, &m, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_int_equal(told, 3);
+    free(bytes);
+    free_thing(&t);
+    test_files_end();
+}
+
 static void test_in_place(void **state)
 {
     (void)state;
@@ -745,12 +807,12 @@ static void test_label_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),     cmocka_unit_test(test_functions_left_out),
-        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_failing_writes), cmocka_unit_test(test_failing_reads),
-        cmocka_unit_test(test_large_claims),   cmocka_unit_test(test_arguments),
-        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_cancelled),
-        cmocka_unit_test(test_label_trees),
+        cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_functions_left_out),
+        cmocka_unit_test(test_buffers),       cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_release),       cmocka_unit_test(test_failing_writes),
+        cmocka_unit_test(test_failing_reads), cmocka_unit_test(test_large_claims),
+        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_cancelled),     cmocka_unit_test(test_label_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

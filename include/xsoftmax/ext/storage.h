@@ -31,8 +31,8 @@ struct xsm_storage {
     const void *bytes;        /**< Reading: [byte_count] bytes, aligned to 8, in place of `source`; for weights that are
                                    used in place 64 is best. They must not change as long as they are used: by a model
                                    until its last reference is given up (objects that are made from a model keep
-                                   references; xsm_context_options::release says when all have gone), by all else until the
-                                   call returns. With xsm_load_options::copy, a model needs them no longer than that. */
+                                   references; release() says when), by all else until the call returns. With
+                                   xsm_load_options::copy, a model needs them no longer than that. */
     uint64_t byte_count;      /**< Number of `bytes`: those of one file and no more. */
     const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
                               that more can follow. The bytes are kept in memory of the context. */
@@ -53,12 +53,17 @@ struct xsm_storage {
      *  the save has failed or was cancelled: what it has written is to be dropped, and the return value is ignored.
      *  NULL = nothing to do. */
     int32_t (*end)(void *user, int32_t complete);
+    xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
+                                 after its last reference has been given up, or all that it uses of them has been copied
+                                   because a function had to change it. It must not use the model. NULL = the caller
+                                   knows. */
+    void *release_user;       /**< Argument of release(). */
 };
 
 /** Starting value of an #xsm_storage. */
 #define XSM_STORAGE_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_storage), NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL                                         \
+        sizeof(xsm_storage), NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                             \
     }
 
 /** Bytes in memory that a save fills; opaque. */

@@ -37,12 +37,15 @@ typedef struct xsm_tensor {
                                 saved is what they are at that time; they must not change while it is saved. */
     const void *data;      /**< The numbers, without gaps, in the byte order of the machine; NULL without numbers. */
     uint64_t bytes;        /**< Bytes of `data`, those of dtype and shape. */
+    xsm_release_hook release; /**< With #XSM_BORROW: called when the model no longer needs `data`. It must not use the
+                                   model. NULL = the caller knows. */
+    void *release_user;       /**< Argument of release(). */
 } xsm_tensor;
 
 /** Starting value of an #xsm_tensor. */
 #define XSM_TENSOR_INIT                                                                                                \
     {                                                                                                                  \
-        sizeof(xsm_tensor), NULL, NULL, NULL, 0, 0, NULL, 0                                                            \
+        sizeof(xsm_tensor), NULL, NULL, NULL, 0, 0, NULL, 0, NULL, NULL                                                \
     }
 
 #ifdef __cplusplus

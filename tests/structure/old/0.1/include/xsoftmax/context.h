@@ -76,7 +76,7 @@ typedef struct xsm_activity {
  *  usually within a tenth of a second.
  *
  *  Called some 20 times a second in every call that takes long; never in the first 50 ms of a call. Some work is
- *  finished before a cancelled call returns, such as a step's update of the weights (xsm_optimizer_apply()):
+ *  finished before a cancelled call returns, such as a small step's update of the weights (xsm_optimizer_apply()):
  *  @ref guide_cancelling lists it. The hook is called on the thread that made the call; in a context with a host's
  *  runner also on the threads on which the runner runs the call's jobs, one at a time. Calls of several threads with
  *  one context are reported and cancelled separately.
@@ -89,12 +89,13 @@ typedef struct xsm_activity {
 typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
 
 /** Called once, when the library no longer needs what the host has lent it: a context its callbacks
- *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW). Never called if the constructor fails: what was lent is
- *  then still the caller's alone.
+ *  (#xsm_context_options), a dataset its arrays (#XSM_BORROW), a model bytes and tensors (ext/storage.h,
+ *  ext/tensors.h). Never called if the function that was to borrow it fails: it is then still the caller's alone.
  *
- *  Called on the thread whose call gave up the last reference, or changed the dataset. It may call the library. After
- *  fork() each process has its own objects, and calls the hook when it releases them. What the hook does outside of the
- *  memory of the process (removing a file, telling a server) then happens twice, unless the hook compares process ids.
+ *  Called on the thread whose call gave up the last reference, or changed the dataset or the model. It may call the
+ *  library. After fork() each process has its own objects, and calls the hook when it releases them. What the hook
+ *  does outside of the memory of the process (removing a file, telling a server) then happens twice, unless the hook
+ *  compares process ids.
  *  @param user `release_user` */
 typedef void (*xsm_release_hook)(void *user);
 
