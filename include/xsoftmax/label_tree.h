@@ -27,13 +27,20 @@ enum {
     XSM_LABEL_TREE_CLUSTERS = 1  /**< `arity` clusters of any size, by spherical k-means (Bonsai). */
 };
 
+/** What the classifiers of a node minimise, besides their L2 penalty; m is a row's margin y (w x + b). */
+enum {
+    XSM_LABEL_TREE_SQUARED_HINGE = 0, /**< max(0, 1 - m)^2: few rows matter, so it is the faster one. */
+    XSM_LABEL_TREE_LOGISTIC = 1       /**< log(1 + exp(-m)). */
+};
+
 /** What the scores of nodes become. */
 enum {
     XSM_LABEL_TREE_AUTO = 0,    /**< `softmax` if no row has more than one label, else `sigmoid`. */
     XSM_LABEL_TREE_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids on
                                      its path, fitted to be right. */
     XSM_LABEL_TREE_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
-    XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel). */
+    XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
+                                     trained with #XSM_LABEL_TREE_SQUARED_HINGE. */
 };
 
 /** Where bytes are read or written in place of a file, see ext/storage.h. */
@@ -52,11 +59,11 @@ typedef struct xsm_label_tree_options {
     uint32_t negatives;  /**< Nodes of each level that a beam search goes on with, for every training row, up to 1000:
                               the classifiers of a node also learn from the rows that reach it by mistake. 0 = only from
                               rows with a label under it. */
-    uint32_t reserved;   /**< Zero. */
+    int32_t loss;        /**< #XSM_LABEL_TREE_SQUARED_HINGE or #XSM_LABEL_TREE_LOGISTIC. */
     uint64_t seed;       /**< Seed of the random starts and orders, up to 2^53. */
     double cost;         /**< C, weight of the loss against the penalty |w|^2/2: 1e-6 to 1e6; 0 = 1. */
-    double epsilon;      /**< Tolerance of the solver, the largest difference of projected gradients: 1e-9 to 10; 0 =
-                              0.1. */
+    double epsilon;      /**< Tolerance of the solver, the largest difference of projected gradients (logistic: the
+                              largest of their absolute values): 1e-9 to 10; 0 = 0.1. */
     double threshold;    /**< Weights with a smaller absolute value are dropped, 0 to 1e6; #XSM_DEFAULT = 0.1. With 0
                               only zeros are. */
     int32_t balance;     /**< #XSM_LABEL_TREE_BALANCED or #XSM_LABEL_TREE_CLUSTERS. */
@@ -110,9 +117,9 @@ extern "C" {
  *  From the root down, the labels of a node are divided by these vectors until it has at most `leaf` of them. Then each
  *  child of a node gets a classifier, which minimises (|w|^2 + b^2)/2 + C sum_i max(0, 1 - y_i (w x_i + b))^2 over the
  *  rows with a label under the node, y_i = 1 where one is under the child, else -1, by dual coordinate descent with
- *  shrinking (Hsieh, Chang, Lin, Keerthi and Sundararajan, 2008). Rows are used as they are: the defaults are right for
- *  rows of unit length (xsm_transform_new() with `unit`). Rows without a known label count for nothing. A class without
- *  rows is at the end of every list.
+ *  shrinking (Hsieh, Chang, Lin, Keerthi and Sundararajan, 2008), or the same with the logistic loss (Yu, Huang and
+ *  Lin, 2011). Rows are used as they are: the defaults are right for rows of unit length (xsm_transform_new() with
+ *  `unit`). Rows without a known label count for nothing. A class without rows is at the end of every list.
  *
  *  Unless the link is #XSM_LABEL_TREE_HINGE, the scores of each level get a scale and a shift (softmax: a scale) that
  *  make them the logarithms of odds (softmax: of probabilities) of rows that were not seen. They are fitted to about

@@ -97,10 +97,14 @@ typedef struct xsmi_equations {
 
 /* Classifiers that are trained side by side on the same rows, one per lane. */
 #define XSMI_DUAL_LANES 16
+/* For the root of an equation of the logistic loss: most steps, and what is near enough. */
+#define XSMI_LOGISTIC_ROUNDS 64
+#define XSMI_LOGISTIC_NEAR 0x1p-20f
 
 /*
- * A pass of dual coordinate descent for the squared hinge (labels/dual.h) over rows in a given order, for
- * XSMI_DUAL_LANES classifiers. Masks have lane l as bit l. Row i of the pass is row source[i] of the features.
+ * A pass of dual coordinate descent (labels/dual.h) over rows in a given order, for XSMI_DUAL_LANES classifiers. Masks
+ * have lane l as bit l. Row i of the pass is row source[i] of the features. Where the two losses differ, the second
+ * meaning is that of the logistic loss, whose alpha is C sigma(-u) and kept as u: near 0 and C it has no other digits.
  */
 typedef struct xsmi_dual_pass {
     const uint64_t *offsets; /* of each row's features, or NULL: dense rows, `stride` floats apart */
@@ -113,14 +117,15 @@ typedef struct xsmi_dual_pass {
     const uint16_t *positive; /* [row] lanes for which the row is positive */
     uint16_t *active;         /* [row] lanes that visit the row; loses lanes in which the row is left out from now on */
     uint16_t live;            /* lanes that take part */
-    const float *step;        /* [row] -1/(|x|^2 + 1 + diagonal) */
-    float diagonal;           /* 1/(2 C) */
-    const float *diagonals;   /* [row] 1/(2 C) of each row; NULL = `diagonal` */
+    const float *step;        /* [row] -1/(|x|^2 + 1 + diagonal); |x|^2 + 1 */
+    float diagonal;           /* 1/(2 C); C */
+    const float *diagonals;   /* [row] the same of each row; NULL = `diagonal` */
     const float *above;       /* [XSMI_DUAL_LANES] a row with alpha = 0 and a gradient above this is left out */
-    float *alpha;             /* [row][XSMI_DUAL_LANES], at least 0 */
+    float *alpha;             /* [row][XSMI_DUAL_LANES], at least 0; u */
     float *weights;           /* [feature][XSMI_DUAL_LANES] */
     float *bias;              /* [XSMI_DUAL_LANES] */
-    float *most, *least;      /* [XSMI_DUAL_LANES] of the projected gradients, from -INFINITY and INFINITY */
+    float *most, *least;      /* [XSMI_DUAL_LANES] of the projected gradients, from -INFINITY and INFINITY; of their
+                                 absolute values, and at most 0 */
 } xsmi_dual_pass;
 
 typedef struct xsmi_kernels {
@@ -237,6 +242,12 @@ typedef struct xsmi_kernels {
      * is g, or min(g, 0) where alpha = 0; alpha becomes max(fma(step, g, alpha), 0), and bias and weights change by d =
      * y*(new alpha - alpha): bias + d, fma(d, value, weight). */
     void (*dual_pass)(const xsmi_dual_pass *p);
+    /* The same for the logistic loss, where no row is left out. With m = y*(z as above), p the logistic function of -u,
+     * k = step*diagonal and from = fma(-k, p, m), u becomes the root of f(u) = fma(-k, sigma(-u), u - from): from m,
+     * brought between `from` and from + k, by at most XSMI_LOGISTIC_ROUNDS steps of Newton's method, or to the middle
+     * of what is known to hold the root where they lead out of that, while |f| is above XSMI_LOGISTIC_NEAR*((1 + k) +
+     * |from|). The gradient is m - u before; d = (y*C)*(p after - p before). */
+    void (*dual_logistic_pass)(const xsmi_dual_pass *p);
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */
 

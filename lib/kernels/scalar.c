@@ -396,7 +396,59 @@ static float dual_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool activ
     return d;
 }
 
-static void dual_pass(const xsmi_dual_pass *p)
+/* The logistic function of -u. */
+static float minus_sigma(float u)
+{
+    const float e = xsmi_expf0(u < -u ? u : -u), q = 1.0f / (1.0f + e);
+    return u < 0.0f ? q : e * q;
+}
+
+/* |a|, and 0 for -0. */
+static float size_of(float a)
+{
+    const float minus = 0.0f - a;
+    return minus < a ? a : minus;
+}
+
+/* The root of u - from - k sigma(-u). */
+static float logistic_root(float u, float from, float k)
+{
+    float low = from, high = from + k;
+    const float near = XSMI_LOGISTIC_NEAR * ((1.0f + k) + size_of(from));
+    u = low < u ? u : low;
+    u = u < high ? u : high;
+    for (uint32_t n = 0; n < XSMI_LOGISTIC_ROUNDS; n++) {
+        const float p = minus_sigma(u), f = __builtin_fmaf(-k, p, u - from);
+        low = f < 0.0f ? u : low;
+        high = 0.0f < f ? u : high;
+        if (!(near < size_of(f))) {
+            break;
+        }
+        const float next = u - f / __builtin_fmaf(k, __builtin_fmaf(-p, p, p), 1.0f);
+        u = low < next && next < high ? next : 0.5f * (low + high);
+    }
+    return u;
+}
+
+static float dual_logistic_step(const xsmi_dual_pass *p, uint32_t i, size_t l, bool active, float z)
+{
+    float *u = p->alpha + (size_t)i * XSMI_DUAL_LANES + l;
+    const float y = p->positive[i] >> l & 1 ? 1.0f : -1.0f;
+    if (!active) {
+        return y * 0.0f;
+    }
+    const float cost = p->diagonals ? p->diagonals[i] : p->diagonal;
+    const float m = y * z, before = minus_sigma(*u), k = p->step[i] * cost;
+    const float size = size_of(m - *u);
+    p->most[l] = size > p->most[l] ? size : p->most[l];
+    p->least[l] = 0.0f < p->least[l] ? 0.0f : p->least[l];
+    *u = logistic_root(m, __builtin_fmaf(-k, before, m), k);
+    return (y * cost) * (minus_sigma(*u) - before);
+}
+
+/* A pass with the steps of a loss. */
+static inline void run_dual_pass(const xsmi_dual_pass *p,
+                                 float (*step)(const xsmi_dual_pass *p, uint32_t i, size_t l, bool active, float z))
 {
     for (size_t s = 0; s < p->count; s++) {
         const uint32_t i = p->order[s];
@@ -409,7 +461,7 @@ static void dual_pass(const xsmi_dual_pass *p)
         const uint32_t lanes = p->active[i] & p->live;
         bool any = false;
         for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
-            const float d = dual_step(p, i, l, lanes >> l & 1, z[l] + p->bias[l]);
+            const float d = step(p, i, l, lanes >> l & 1, z[l] + p->bias[l]);
             p->bias[l] += d;
             any = any || d != 0.0f;
             z[l] = d;
@@ -421,6 +473,16 @@ static void dual_pass(const xsmi_dual_pass *p)
             }
         }
     }
+}
+
+static void dual_pass(const xsmi_dual_pass *p)
+{
+    run_dual_pass(p, dual_step);
+}
+
+static void dual_logistic_pass(const xsmi_dual_pass *p)
+{
+    run_dual_pass(p, dual_logistic_step);
 }
 
 const xsmi_kernels xsmi_kernels_scalar = {
@@ -454,5 +516,6 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .logistics = logistics,
     .solve = solve,
     .dual_pass = dual_pass,
+    .dual_logistic_pass = dual_logistic_pass,
     .philox = philox,
 };

@@ -79,7 +79,63 @@ XSMI_INLINE vf dual_step(dual_lanes *kept, vf z, float *alpha, vf step, vf diago
     return d;
 }
 
-static void dual_pass(const xsmi_dual_pass *p)
+/* The logistic function of -u. */
+XSMI_INLINE vf minus_sigma(vf u)
+{
+    const vf zero = v_set(0.0f), e = v_expf0(v_min(u, v_sub(zero, u)));
+    const vf q = v_div(v_set(1.0f), v_add(v_set(1.0f), e));
+    return v_select(m_less(u, zero), q, v_mul(e, q));
+}
+
+XSMI_INLINE vf v_size(vf a)
+{
+    const vf minus = v_sub(v_set(0.0f), a);
+    return v_select(m_less(minus, a), a, minus);
+}
+
+/* The root of u - from - k sigma(-u), from `start`, in the lanes of a mask's bits. */
+XSMI_INLINE vf logistic_root(vf start, vf from, vf k, uint32_t moving)
+{
+    const vf zero = v_set(0.0f), minus_k = v_sub(zero, k);
+    vf low = from, high = v_add(from, k);
+    const vf near = v_mul(v_set(XSMI_LOGISTIC_NEAR), v_add(v_add(v_set(1.0f), k), v_size(from)));
+    vf u = v_select(m_less(low, start), start, low);
+    u = v_select(m_less(u, high), u, high);
+    for (uint32_t n = 0; n < XSMI_LOGISTIC_ROUNDS && moving; n++) {
+        const vf p = minus_sigma(u), f = v_fma(minus_k, p, v_sub(u, from));
+        low = v_select(m_less(f, zero), u, low);
+        high = v_select(m_less(zero, f), u, high);
+        moving &= m_bits(m_less(near, v_size(f)));
+        const vf slope = v_fma(k, v_fma(v_sub(zero, p), p, p), v_set(1.0f));
+        const vf newton = v_sub(u, v_div(f, slope)), middle = v_mul(v_set(0.5f), v_add(low, high));
+        const uint32_t within = m_bits(m_less(low, newton)) & m_bits(m_less(newton, high));
+        u = v_select(m_lanes(moving), v_select(m_lanes(within), newton, middle), u);
+    }
+    return u;
+}
+
+/* The same as dual_step() for the logistic loss, with u in `alpha`, the row's |x|^2 + 1 in `step` and C in
+ * `diagonal`. */
+XSMI_INLINE vf dual_logistic_step(dual_lanes *kept, vf z, float *alpha, vf step, vf diagonal, uint32_t positive,
+                                  uint32_t *active)
+{
+    const vf zero = v_set(0.0f);
+    const vf y = v_select(m_lanes(positive), v_set(1.0f), v_set(-1.0f));
+    const vf u = v_load(alpha), before = minus_sigma(u), m = v_mul(y, v_add(z, kept->bias));
+    const vf k = v_mul(step, diagonal);
+    const vm visits = m_lanes(*active);
+    kept->most = v_select(visits, v_max(v_size(v_sub(m, u)), kept->most), kept->most);
+    kept->least = v_select(visits, v_min(zero, kept->least), kept->least);
+    const vf root = logistic_root(m, v_fma(v_sub(zero, k), before, m), k, *active);
+    const vf next = v_select(visits, root, u);
+    v_store(alpha, next);
+    const vf d = v_select(visits, v_mul(v_mul(y, diagonal), v_sub(minus_sigma(next), before)), v_mul(y, zero));
+    kept->bias = v_add(kept->bias, d);
+    return d;
+}
+
+/* A pass with the steps of a loss. */
+XSMI_INLINE void run_dual_pass(const xsmi_dual_pass *p, bool logistic)
 {
     dual_lanes kept[DUAL];
     XSMI_UNROLL
@@ -109,8 +165,11 @@ static void dual_pass(const xsmi_dual_pass *p)
         for (size_t q = 0; q < DUAL; q++) {
             const uint32_t mask = (1u << VW) - 1;
             uint32_t active = on >> (q * VW) & mask;
-            d[q] = dual_step(&kept[q], d[q], p->alpha + (size_t)i * XSMI_DUAL_LANES + q * VW, v_set(p->step[i]),
-                             diagonal, (uint32_t)p->positive[i] >> (q * VW) & mask, &active);
+            const uint32_t positive = (uint32_t)p->positive[i] >> (q * VW) & mask;
+            float *alpha = p->alpha + (size_t)i * XSMI_DUAL_LANES + q * VW;
+            const vf step = v_set(p->step[i]);
+            d[q] = logistic ? dual_logistic_step(&kept[q], d[q], alpha, step, diagonal, positive, &active)
+                            : dual_step(&kept[q], d[q], alpha, step, diagonal, positive, &active);
             left |= active << (q * VW);
             any = m_or(any, m_or(m_less(d[q], v_set(0.0f)), m_less(v_set(0.0f), d[q])));
         }
@@ -130,6 +189,16 @@ static void dual_pass(const xsmi_dual_pass *p)
         v_store(p->most + q * VW, kept[q].most);
         v_store(p->least + q * VW, kept[q].least);
     }
+}
+
+static void dual_pass(const xsmi_dual_pass *p)
+{
+    run_dual_pass(p, false);
+}
+
+static void dual_logistic_pass(const xsmi_dual_pass *p)
+{
+    run_dual_pass(p, true);
 }
 
 #endif

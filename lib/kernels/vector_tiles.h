@@ -520,7 +520,7 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max, .row_scaled_max = row_scaled_max,  \
         .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches, .logistics = logistics,  \
         .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve, .dual_pass = dual_pass,                  \
-        .philox = philox,                                                                                              \
+        .dual_logistic_pass = dual_logistic_pass, .philox = philox,                                                    \
     }
 
 #endif

@@ -48,16 +48,33 @@ static size_t shrink(xsmi_dual_group *g, size_t count, uint32_t lanes)
 
 static void start(const xsmi_dual_rows *rows, const xsmi_dual_settings *settings, xsmi_dual_group *g)
 {
-    const float diagonal = (float)(0.5 / settings->cost);
+    const bool logistic = settings->loss == XSMI_DUAL_LOGISTIC;
     memset(g->weights, 0, (size_t)rows->width * LANES * sizeof *g->weights);
     memset(g->alpha, 0, (size_t)rows->count * LANES * sizeof *g->alpha);
     memset(g->bias, 0, sizeof g->bias);
     memset(g->active, 0, rows->count * sizeof *g->active);
     for (size_t i = 0; i < rows->count; i++) {
-        const float own = rows->weight ? (float)(0.5 / (settings->cost * (double)rows->weight[i])) : diagonal;
-        g->step[i] = -1.0f / (rows->square[i] + own);
+        const double cost = settings->cost * (rows->weight ? (double)rows->weight[i] : 1.0);
+        const float own = (float)(logistic ? cost : 0.5 / cost);
+        g->step[i] = logistic ? rows->square[i] : -1.0f / (rows->square[i] + own);
         if (rows->weight) {
             g->diagonal[i] = own;
+        }
+    }
+    for (size_t k = 0; logistic && k < (size_t)rows->count * LANES; k++) {
+        g->alpha[k] = INFINITY; /* of alpha = 0 */
+    }
+}
+
+/* Alpha from what a pass of the logistic loss keeps in its place. */
+static void finish_logistic(const xsm_context *ctx, const xsmi_dual_rows *rows, const xsmi_dual_settings *settings,
+                            xsmi_dual_group *g)
+{
+    for (size_t i = 0; i < rows->count; i++) {
+        float *alpha = g->alpha + i * LANES, rest[LANES];
+        xsmi_context_kernels(ctx)->logistics(alpha, LANES, alpha, rest, NULL);
+        for (size_t l = 0; l < LANES; l++) {
+            alpha[l] *= rows->weight ? g->diagonal[i] : (float)settings->cost;
         }
     }
 }
@@ -65,6 +82,7 @@ static void start(const xsmi_dual_rows *rows, const xsmi_dual_settings *settings
 void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const xsmi_dual_settings *settings,
                      xsmi_stream *stream, xsmi_dual_group *g)
 {
+    const bool logistic = settings->loss == XSMI_DUAL_LOGISTIC;
     float above[LANES], most[LANES], least[LANES];
     const uint32_t all = (uint32_t)((1u << g->lanes) - 1);
     uint32_t unsolved = all; /* lanes that are not known to be at their optimum over all rows */
@@ -80,7 +98,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
                            .positive = g->positive,
                            .active = g->active,
                            .step = g->step,
-                           .diagonal = (float)(0.5 / settings->cost),
+                           .diagonal = (float)(logistic ? settings->cost : 0.5 / settings->cost),
                            .diagonals = rows->weight ? g->diagonal : NULL,
                            .above = above,
                            .alpha = g->alpha,
@@ -103,7 +121,11 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
         shuffle(g->order, count, high << 32 | xsmi_stream_next(stream));
         pass.count = count;
         pass.live = (uint16_t)live;
-        xsmi_context_kernels(ctx)->dual_pass(&pass);
+        if (logistic) {
+            xsmi_context_kernels(ctx)->dual_logistic_pass(&pass);
+        } else {
+            xsmi_context_kernels(ctx)->dual_pass(&pass);
+        }
         g->visits += count;
         for (size_t l = 0; l < LANES; l++) {
             const uint32_t lane = 1u << l;
@@ -116,7 +138,7 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
             }
             above[l] = most[l] > 0.0f ? most[l] : INFINITY;
         }
-        whole = false;
+        whole = logistic; /* which leaves no row out */
         if (live == 0) {
             if (unsolved == 0) {
                 break;
@@ -131,5 +153,8 @@ void xsmi_dual_solve(const xsm_context *ctx, const xsmi_dual_rows *rows, const x
         } else {
             count = shrink(g, count, live);
         }
+    }
+    if (logistic) {
+        finish_logistic(ctx, rows, settings, g);
     }
 }

@@ -2,7 +2,10 @@
  * Linear classifiers side by side, one against the rest each, over the same rows: minimises
  *     1/2 (|w|^2 + b^2) + C sum_i v_i max(0, 1 - y_i (w x_i + b))^2
  * for each by dual coordinate descent (Hsieh, Chang, Lin, Keerthi and Sundararajan, A dual coordinate descent method
- * for large-scale linear SVM, 2008) with their shrinking. The order of the rows is random; all lanes share it.
+ * for large-scale linear SVM, 2008) with their shrinking, or with the logistic loss log(1 + exp(-y_i (w x_i + b))) in
+ * place of the squared hinge (Yu, Huang and Lin, Dual coordinate descent methods for logistic regression and maximum
+ * entropy models, 2011), whose equation of one variable is solved over its margin: alpha = C sigma(-u), u - y_i (w x_i
+ * + b) + (|x_i|^2 + 1) (alpha before - alpha) = 0. The order of the rows is random; all lanes share it.
  */
 #ifndef XSMI_LABEL_DUAL_H
 #define XSMI_LABEL_DUAL_H
@@ -23,10 +26,13 @@ typedef struct xsmi_dual_rows {
     const float *weight; /* [count] v_i, at least 0; NULL = 1 each. A row of weight 0 is never visited. */
 } xsmi_dual_rows;
 
+typedef enum xsmi_dual_loss { XSMI_DUAL_SQUARED_HINGE, XSMI_DUAL_LOGISTIC } xsmi_dual_loss;
+
 typedef struct xsmi_dual_settings {
     double cost;         /* C */
-    double epsilon;      /* the largest difference of projected gradients that is left */
+    double epsilon;      /* the largest difference of projected gradients that is left; logistic: the largest one */
     uint32_t iterations; /* most passes */
+    xsmi_dual_loss loss;
 } xsmi_dual_settings;
 
 /* Scratch and result of up to XSMI_DUAL_LANES classifiers. */

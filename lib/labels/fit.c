@@ -13,13 +13,14 @@
 #define CHECKPOINT_SECONDS 300.0 /* where nobody says */
 
 static const char *const balances[] = {"balanced", "clusters", NULL};
+static const char *const losses[] = {"squared-hinge", "logistic", NULL};
 static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};
 
 /* The settings with the types of options, and with defaults in place. */
 typedef struct tree_settings {
     int64_t trees, arity, leaf, rounds, iterations, keep, negatives, seed;
     double cost, epsilon, threshold;
-    int32_t balance, link;
+    int32_t loss, balance, link;
     /* No options of the table: */
     xsm_storage storages[2];       /* copies of the host's, for the places below */
     xsmi_place checkpoint, resume; /* without a name: none */
@@ -35,7 +36,8 @@ static const xsm_option options[] = {
     XSMI_OPTION_CHOICE("balance", TYPE, balance, balances, "balanced",
                        "divide labels into parts of equal size, or into clusters of any size"),
     XSMI_OPTION_INT("rounds", TYPE, rounds, "20", 1, 10000, "most iterations of a clustering"),
-    XSMI_OPTION_DOUBLE("cost", TYPE, cost, "1", 1e-6, 1e6, "weight of the squared hinge against the penalty |w|^2/2"),
+    XSMI_OPTION_CHOICE("loss", TYPE, loss, losses, "squared-hinge", "loss of a node's classifiers"),
+    XSMI_OPTION_DOUBLE("cost", TYPE, cost, "1", 1e-6, 1e6, "weight of the loss against the penalty |w|^2/2"),
     XSMI_OPTION_DOUBLE("epsilon", TYPE, epsilon, "0.1", 1e-9, 10,
                        "tolerance of the solver: largest difference of projected gradients"),
     XSMI_OPTION_INT("iterations", TYPE, iterations, "100", 1, 1000000, "most passes over the rows of a node"),
@@ -59,9 +61,9 @@ const xsm_option *xsm_label_tree_option(size_t index)
 /* Where a program has the value of each option, in the order of the table. */
 static const uint32_t members[] = {
 #define MEMBER(name) offsetof(xsm_label_tree_options, name)
-    MEMBER(trees),     MEMBER(arity),   MEMBER(leaf),       MEMBER(balance),   MEMBER(rounds),
-    MEMBER(cost),      MEMBER(epsilon), MEMBER(iterations), MEMBER(threshold), MEMBER(keep),
-    MEMBER(negatives), MEMBER(link),    MEMBER(seed),
+    MEMBER(trees), MEMBER(arity),     MEMBER(leaf),    MEMBER(balance),    MEMBER(rounds),
+    MEMBER(loss),  MEMBER(cost),      MEMBER(epsilon), MEMBER(iterations), MEMBER(threshold),
+    MEMBER(keep),  MEMBER(negatives), MEMBER(link),    MEMBER(seed),
 #undef MEMBER
 };
 _Static_assert(sizeof members / sizeof *members == sizeof options / sizeof *options, "a member for each option");
@@ -106,9 +108,8 @@ static xsm_status read_option(const xsm_label_tree_options *o, size_t i, tree_se
 static xsm_status known_options(const xsm_label_tree_options *given, xsm_label_tree_options *known, xsm_error *err)
 {
     *known = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_label_tree_options), given,
-                               "xsm_label_tree_options", err));
-    return XSMI_CHECK_ZERO(xsm_label_tree_options, known, reserved, err);
+    return xsmi_options_read(known, sizeof *known, XSMI_FIRST(xsm_label_tree_options), given, "xsm_label_tree_options",
+                             err);
 }
 
 static xsm_status read_options(const xsm_label_tree_options *given, tree_settings *s, xsm_error *err)
@@ -118,6 +119,11 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     xsmi_option_defaults(&table, s);
     for (size_t i = 0; i < table.count; i++) {
         XSMI_TRY(read_option(&known, i, s, err));
+    }
+    if (s->loss == XSM_LABEL_TREE_LOGISTIC && s->link == XSM_LABEL_TREE_HINGE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "link 'hinge' is for loss 'squared-hinge'; with loss 'logistic' accepted are 'auto', "
+                         "'sigmoid' and 'softmax'");
     }
     if (!(known.checkpoint_every >= 0 && isfinite(known.checkpoint_every))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
@@ -239,19 +245,21 @@ static const int32_t model_links[] = {
 static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
 {
     const uint64_t position = tree << 48, seed = (uint64_t)o->seed;
-    return (xsmi_grow_settings){.layout = {.arity = (uint32_t)o->arity,
-                                           .leaf = (uint32_t)o->leaf,
-                                           .balanced = o->balance == XSM_LABEL_TREE_BALANCED,
-                                           .seed = seed,
-                                           .iterations = (uint32_t)o->rounds,
-                                           .position = position},
-                                .node = {.dual = {o->cost, o->epsilon, (uint32_t)o->iterations},
-                                         .threshold = o->threshold,
-                                         .keep = (uint32_t)o->keep,
-                                         .seed = seed,
-                                         .position = position},
-                                .beam = (uint32_t)o->negatives,
-                                .calibrate = calibrations[o->link]};
+    return (xsmi_grow_settings){
+        .layout = {.arity = (uint32_t)o->arity,
+                   .leaf = (uint32_t)o->leaf,
+                   .balanced = o->balance == XSM_LABEL_TREE_BALANCED,
+                   .seed = seed,
+                   .iterations = (uint32_t)o->rounds,
+                   .position = position},
+        .node = {.dual = {o->cost, o->epsilon, (uint32_t)o->iterations,
+                          o->loss == XSM_LABEL_TREE_LOGISTIC ? XSMI_DUAL_LOGISTIC : XSMI_DUAL_SQUARED_HINGE},
+                 .threshold = o->threshold,
+                 .keep = (uint32_t)o->keep,
+                 .seed = seed,
+                 .position = position},
+        .beam = (uint32_t)o->negatives,
+        .calibrate = calibrations[o->link]};
 }
 
 static void add_to_result(xsm_label_tree_result *r, const xsmi_label_tree *tree)

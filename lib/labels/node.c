@@ -261,9 +261,26 @@ static float weight_of(const xsmi_dual_rows *rows, uint32_t i)
     return rows->weight ? rows->weight[i] : 1.0f;
 }
 
-/* For each feature and lane, the weighted squares of the feature's values in the rows with alpha > 0, added up; for
- * the bias, their weights. */
-static void sum_squares(xsmi_node_work *w, const xsmi_dual_rows *rows, const xsmi_dual_group *g, float bias[LANES])
+/* What a row adds to the Hessian is curvature() times curvature_unit() x x^T: its weight times the second derivative of
+ * the loss, for the squared hinge 2 C where it is not zero, for the logistic loss C sigma(z) sigma(-z). */
+static float curvature(const xsmi_dual_settings *s, float alpha, float weight)
+{
+    if (s->loss == XSMI_DUAL_SQUARED_HINGE || !(alpha > 0.0f)) {
+        return alpha > 0.0f ? weight : 0.0f;
+    }
+    const float share = alpha / ((float)s->cost * weight);
+    return weight * share * (1.0f - share);
+}
+
+static float curvature_unit(const xsmi_dual_settings *s)
+{
+    return (float)(s->loss == XSMI_DUAL_LOGISTIC ? s->cost : 2 * s->cost);
+}
+
+/* For each feature and lane, the squares of the feature's values in the rows, times their curvatures, added up; for
+ * the bias, these alone. */
+static void sum_squares(xsmi_node_work *w, const xsmi_dual_settings *settings, const xsmi_dual_rows *rows,
+                        const xsmi_dual_group *g, float bias[LANES])
 {
     memset(bias, 0, LANES * sizeof *bias);
     memset(w->squares, 0, (size_t)rows->width * LANES * sizeof *w->squares);
@@ -273,7 +290,7 @@ static void sum_squares(xsmi_node_work *w, const xsmi_dual_rows *rows, const xsm
         const float weight = weight_of(rows, i);
         float used[LANES], any = 0.0f;
         for (size_t l = 0; l < LANES; l++) {
-            used[l] = alpha[l] > 0.0f ? weight : 0.0f;
+            used[l] = curvature(settings, alpha[l], weight);
             bias[l] += used[l];
             any += used[l];
         }
@@ -291,20 +308,21 @@ static void score_sample(const xsmi_node_work *w, const xsmi_node_settings *sett
                          const xsmi_dual_group *g, const float *bias_squares, uint32_t i, float *score)
 {
     const xsmi_features x = row_features(rows, i);
-    const float twice = (float)(2 * settings->dual.cost), weight = weight_of(rows, i);
-    float share[LANES];
+    const float unit = curvature_unit(&settings->dual), weight = weight_of(rows, i);
+    float share[LANES], used[LANES];
     memcpy(score, g->bias, LANES * sizeof *score);
     xsmi_context_kernels(w->context)->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, score);
     const float *alpha = g->alpha + (size_t)i * LANES;
     for (size_t l = 0; l < LANES; l++) {
-        const float others = bias_squares[l] - (alpha[l] > 0.0f ? weight : 0.0f);
-        share[l] = 1.0f / (1.0f + twice * (others > 0.0f ? others : 0.0f));
+        used[l] = curvature(&settings->dual, alpha[l], weight);
+        const float others = bias_squares[l] - used[l];
+        share[l] = 1.0f / (1.0f + unit * (others > 0.0f ? others : 0.0f));
     }
     for (size_t k = 0; k < x.count; k++) {
         const float *squares = w->squares + (size_t)x.index[k] * LANES, square = x.values[k] * x.values[k];
         for (size_t l = 0; l < LANES; l++) {
-            const float others = squares[l] - (alpha[l] > 0.0f ? square * weight : 0.0f);
-            share[l] += square / (1.0f + twice * (others > 0.0f ? others : 0.0f));
+            const float others = squares[l] - square * used[l];
+            share[l] += square / (1.0f + unit * (others > 0.0f ? others : 0.0f));
         }
     }
     for (size_t l = 0; l < LANES; l++) {
@@ -328,7 +346,7 @@ static bool take_samples(xsmi_node_work *w, const xsmi_node_settings *settings, 
         return false;
     }
     float bias_squares[LANES];
-    sum_squares(w, rows, g, bias_squares);
+    sum_squares(w, &settings->dual, rows, g, bias_squares);
     part->score = xsmi_allocate(w->context, (uint64_t)samples * LANES, sizeof *part->score);
     part->sample_positive = xsmi_allocate(w->context, samples, sizeof *part->sample_positive);
     part->sample_weight = xsmi_allocate(w->context, samples, sizeof *part->sample_weight);

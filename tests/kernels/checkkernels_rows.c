@@ -465,7 +465,8 @@ typedef struct dual_problem {
     } state[2];
 } dual_problem;
 
-static void dual_fill(dual_problem *p, bool sparse)
+/* Of the logistic loss, too, with costs from small to large: alpha is u then, infinite at first. */
+static void dual_fill(dual_problem *p, bool sparse, bool logistic)
 {
     memset(p, 0, sizeof *p);
     p->own = random_below(2);
@@ -481,12 +482,13 @@ static void dual_fill(dual_problem *p, bool sparse)
         }
         p->source[i] = DUAL_ROWS - 1 - i;
         p->order[i] = i;
-        p->step[i] = -1.0f / (1.5f + random_unit());
+        p->step[i] = logistic ? 1.5f + fabsf(random_value(PLAIN)) : -1.0f / (1.5f + random_unit());
         p->diagonals[i] = fabsf(random_unit());
         p->positive[i] = (uint16_t)random_bits();
         p->state[0].active[i] = (uint16_t)random_bits();
         for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
-            p->state[0].alpha[i * XSMI_DUAL_LANES + l] = random_below(2) ? 0.0f : fabsf(random_value(PLAIN));
+            const float other = logistic ? 3.0f * random_value(PLAIN) : fabsf(random_value(PLAIN));
+            p->state[0].alpha[i * XSMI_DUAL_LANES + l] = random_below(2) ? (logistic ? INFINITY : 0.0f) : other;
         }
     }
     p->offsets[DUAL_ROWS] = at;
@@ -502,7 +504,7 @@ static void dual_fill(dual_problem *p, bool sparse)
     p->state[1] = p->state[0];
 }
 
-static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool sparse, bool sourced)
+static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool sparse, bool sourced, float cost)
 {
     const xsmi_dual_pass pass = {.offsets = sparse ? p->offsets : NULL,
                                  .index = p->index,
@@ -516,7 +518,7 @@ static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool 
                                  .active = p->state[which].active,
                                  .live = 0xf7ff,
                                  .step = p->step,
-                                 .diagonal = 0.5f,
+                                 .diagonal = cost > 0 ? cost : 0.5f,
                                  .diagonals = p->own ? p->diagonals : NULL,
                                  .above = p->above,
                                  .alpha = p->state[which].alpha,
@@ -524,19 +526,24 @@ static void dual_run(const xsmi_kernels *k, dual_problem *p, size_t which, bool 
                                  .bias = p->state[which].bias,
                                  .most = p->state[which].most,
                                  .least = p->state[which].least};
-    k->dual_pass(&pass);
+    if (cost > 0) {
+        k->dual_logistic_pass(&pass);
+    } else {
+        k->dual_pass(&pass);
+    }
 }
 
-static void test_dual_pass(void **state)
+/* Of the squared hinge for costs of 0, else of the logistic loss. */
+static void try_dual_passes(const xsmi_kernels *k, const float costs[3])
 {
-    const xsmi_kernels *k = check_table(state);
     static dual_problem p;
     for (size_t trial = 0; trial < 200; trial++) {
         const bool sparse = random_below(3) > 0, sourced = random_below(2);
-        dual_fill(&p, sparse);
+        const float cost = costs[trial % 3];
+        dual_fill(&p, sparse, cost > 0);
         for (size_t pass = 0; pass < 3; pass++) {
-            dual_run(ref, &p, 0, sparse, sourced);
-            dual_run(k, &p, 1, sparse, sourced);
+            dual_run(ref, &p, 0, sparse, sourced, cost);
+            dual_run(k, &p, 1, sparse, sourced, cost);
             assert_memory_equal(p.state[1].active, p.state[0].active, sizeof p.state[0].active);
             expect_floats(p.state[1].alpha, p.state[0].alpha, DUAL_ROWS * XSMI_DUAL_LANES, "alpha", trial);
             expect_floats(p.state[1].weights, p.state[0].weights, DUAL_FEATURES * XSMI_DUAL_LANES, "weights", trial);
@@ -545,6 +552,18 @@ static void test_dual_pass(void **state)
             expect_floats(p.state[1].least, p.state[0].least, XSMI_DUAL_LANES, "least", trial);
         }
     }
+}
+
+static void test_dual_pass(void **state)
+{
+    const float none[3] = {0, 0, 0};
+    try_dual_passes(check_table(state), none);
+}
+
+static void test_dual_logistic_pass(void **state)
+{
+    const float costs[3] = {0.01f, 1.0f, 1e5f};
+    try_dual_passes(check_table(state), costs);
 }
 
 const named_test row_tests[] = {
@@ -559,5 +578,6 @@ const named_test row_tests[] = {
     {"log_branches", test_log_branches},
     {"logistics", test_logistics},
     {"dual_pass", test_dual_pass},
+    {"dual_logistic_pass", test_dual_logistic_pass},
     {NULL, NULL},
 };

@@ -129,8 +129,9 @@ static void expect_bits(xsm_context *ctx, const xsm_dataset *data, const xsm_lab
 static void test_bits(void **state)
 {
     (void)state;
-    for (int k = 0; k < 5; k++) {
+    for (int k = 0; k < 6; k++) {
         xsm_label_tree_options o = small_trees();
+        o.loss = k == 5 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
         o.balance = k == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
         o.trees = k == 1 ? 2 : 1;
         o.keep = k == 3 ? 10 : 0;
@@ -189,8 +190,10 @@ static void test_learns(void **state)
         xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
         xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
         for (size_t k = 0; k < sizeof links / sizeof *links; k++) {
-            for (int balance = 0; balance < 3; balance++) {
+            for (int balance = 0; balance < (links[k] == XSM_LABEL_TREE_HINGE ? 3 : 4); balance++) {
                 xsm_label_tree_options o = small_trees();
+                o.loss = balance == 3 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
+                o.cost = balance == 3 ? 10 : 1;
                 xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
                 xsm_model *m;
                 TEST_METRICS(metrics, 5);
@@ -244,6 +247,45 @@ static void test_probabilities(void **state)
     xsm_dataset_free(test);
 }
 
+/* Rows that are all the same, two thirds with one label and one third with the other: with hardly any penalty the
+ * logistic loss finds these shares, of which the calibration takes a row's own share. */
+static void test_odds(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { N = 600 };
+    float x[N];
+    uint32_t labels[N];
+    for (uint32_t i = 0; i < N; i++) {
+        x[i] = 1;
+        labels[i] = i % 3 == 0;
+    }
+    xsm_labels labelled = XSM_LABELS_INIT;
+    labelled.classes = 2;
+    labelled.labels = labels;
+    xsm_dense_rows dense = XSM_DENSE_ROWS_INIT;
+    dense.values = x;
+    dense.rows = N;
+    dense.features = 1;
+    dense.dtype = XSM_DTYPE_FLOAT32;
+    dense.labels = &labelled;
+    xsm_dataset *data;
+    assert_ok(xsm_dataset_from_dense(NULL, &dense, &data, &err), err);
+    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+    o.loss = XSM_LABEL_TREE_LOGISTIC;
+    o.link = XSM_LABEL_TREE_SIGMOID;
+    o.cost = 1000;
+    o.epsilon = 1e-4;
+    o.iterations = 10000;
+    xsm_model *m;
+    assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
+    float scores[N * 2];
+    test_all_scores(m, data, scores);
+    assert_true(fabs(exp((double)scores[0]) - 2.0 / 3) < 0.01 && fabs(exp((double)scores[1]) - 1.0 / 3) < 0.01);
+    xsm_model_free(m);
+    xsm_dataset_free(data);
+}
+
 /* No child has more weights than asked for, and none is below the threshold. */
 static void test_pruning(void **state)
 {
@@ -295,10 +337,11 @@ static void test_options(void **state)
         }
         assert_true(changed <= sizeof(double)); /* one member at most */
     }
-    assert_int_equal(count, 13);
+    assert_int_equal(count, 14);
     assert_true(set.trees == 1 && set.arity == 16 && set.leaf == 100 && set.rounds == 20 && set.iterations == 100);
     assert_true(set.keep == 0 && set.negatives == 0 && set.seed == 1);
     assert_true(set.cost == 1 && set.epsilon == 0.1 && set.threshold == 0.1);
+    assert_true(set.loss == XSM_LABEL_TREE_SQUARED_HINGE);
     assert_true(set.balance == XSM_LABEL_TREE_BALANCED && set.link == XSM_LABEL_TREE_AUTO);
     set.threshold = 0; /* a threshold, no default */
     assert_int_equal(xsm_label_tree_get(&set, "threshold", text, sizeof text), 1);
@@ -330,6 +373,14 @@ static void test_options(void **state)
     set = initial;
     set.link = 4;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    set = initial;
+    set.loss = 2;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_ok(xsm_label_tree_set(&set, "loss", "logistic", &err), err);
+    assert_int_equal(set.loss, XSM_LABEL_TREE_LOGISTIC);
+    set.link = XSM_LABEL_TREE_HINGE;
+    assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "squared-hinge"));
     set = initial;
     set.seed = UINT64_MAX;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
@@ -548,10 +599,11 @@ static void test_weights(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),    cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_pruning), cmocka_unit_test(test_options),
-        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_edges),   cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_every),         cmocka_unit_test(test_weights), cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),     cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_odds),     cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_options),       cmocka_unit_test(test_defaults), cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_overflow),      cmocka_unit_test(test_every),    cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_stack),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

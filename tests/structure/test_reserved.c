@@ -138,8 +138,6 @@ static void runs_are_refused(void **state)
     REFUSES(xsm_calibrate_options, calibrate, reserved, xsm_model_calibrate(NULL, m, p.data, &calibrate, NULL, &err));
     xsm_label_tree_options tree = XSM_LABEL_TREE_OPTIONS_INIT;
     xsm_model *grown = NULL;
-    REFUSES(xsm_label_tree_options, tree, reserved, xsm_fit_label_tree(NULL, p.data, &tree, &grown, NULL, &err));
-    REFUSES(xsm_label_tree_options, tree, reserved, xsm_label_tree_set(&tree, "trees", "2", &err));
     if (test_has_lbfgs()) {
         xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
         REFUSES(xsm_fit_options, fit, reserved, xsm_fit_full_batch(NULL, m, p.data, e, &fit, NULL, &err));
