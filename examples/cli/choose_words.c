@@ -1,6 +1,8 @@
 /* The automatic choice and its reasons in words: three lines. */
 #include "train.h"
 
+#include <xsoftmax/ext/label_tree.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,21 @@ static void say_size(FILE *out, uint64_t classes, double features)
     fputs(" a row", out);
 }
 
+/* ", leaf=50": the options that are not the defaults, besides the number of trees and the seed, which the run has. */
+static void say_tree(FILE *out, const xsm_label_tree_options *tree)
+{
+    const xsm_option *o;
+    fprintf(out, "label-tree, %u tree%s", (unsigned)tree->trees, tree->trees == 1 ? "" : "s");
+    for (size_t i = 0; (o = xsm_label_tree_option(i)); i++) {
+        char value[32] = "";
+        (void)xsm_label_tree_get(tree, o->name, value, sizeof value);
+        if (strcmp(value, o->initial) != 0 && strcmp(o->name, "trees") != 0 && strcmp(o->name, "seed") != 0) {
+            fprintf(out, ", %s=%s", o->name, value);
+        }
+    }
+    fputc(':', out);
+}
+
 static void say_method(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
@@ -28,8 +45,7 @@ static void say_method(FILE *out, const cli_run *r)
     (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
     char m[32] = "", shared[8] = "";
     if (chosen->label_tree) {
-        fprintf(out, "label-tree, %llu tree%s:", (unsigned long long)chosen->label_tree->trees,
-                chosen->label_tree->trees == 1 ? "" : "s");
+        say_tree(out, chosen->label_tree);
         say_count(out, rows.rows, "row", "rows");
         fputs(" and", out);
         say_count(out, rows.classes, "class", "classes");

@@ -27,6 +27,8 @@
 /* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
 #define TREE_COST 130.0
 #define LEAF_COST 2.0
+/* How much longer a label tree takes that learns from the mistakes of a beam, too. */
+#define BEAM_TIMES 5.0
 /* The most labels of a leaf by default, and of a tree without inner nodes. */
 enum { TREE_LEAF = 100, FLAT_CLASSES = 4096 };
 /* A pass over all rows and classes is cheap up to this work, or up to so many classes. So quick that a label tree,
@@ -170,6 +172,13 @@ static bool tries_trees(const xsmi_chooser *c)
            d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) && c->ridge < 0;
 }
 
+/* Where the first place alone counts: probabilities of each label by itself, and the mistakes of a beam as negatives,
+ * rank it better with one label a row, and have no log-loss, or a worse one. */
+static bool tries_ranking_trees(const xsmi_chooser *c)
+{
+    return tries_trees(c) && c->judge == XSMI_JUDGE_PRECISION;
+}
+
 /* A single node over all classes: exact one-vs-rest. */
 static bool tries_flat_trees(const xsmi_chooser *c)
 {
@@ -235,6 +244,18 @@ static bool tries_fit(const xsmi_chooser *c)
 static const line portfolio[] = {
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}}},
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}}},
+    {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "8"}, {"leaf", "50"}}},
+    {XSMI_LABEL_TREE, ONE, tries_ranking_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}, {"link", "sigmoid"}}},
+    {XSMI_LABEL_TREE,
+     ONE,
+     tries_ranking_trees,
+     AS_IT_IS,
+     NULL,
+     0,
+     0,
+     1,
+     1,
+     {{"trees", "3"}, {"link", "sigmoid"}, {"negatives", "10"}}},
     {XSMI_LABEL_TREE, ANY, tries_flat_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}, {"leaf", "4096"}}},
     {"softmax", ONE, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
     {"softmax", ONE, tries_adagrad, BESIDE, &of_exact, 0, 0, 0, 0, {{0}}},
@@ -292,8 +313,8 @@ static xsm_status add_tree(xsmi_chooser *c, const line *from, xsmi_candidate *ca
     candidate->tree = tree;
     candidate->epochs = candidate->passes = 1;
     const double classes = (double)c->train->classes, leaf = fmin(classes, tree->leaf ? tree->leaf : TREE_LEAF);
-    candidate->work =
-        (double)tree->trees * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
+    const double times = (double)tree->trees * (tree->negatives > 0 ? BEAM_TIMES : 1);
+    candidate->work = times * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
     c->candidate_count++;
     return XSM_OK;
 }

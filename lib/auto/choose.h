@@ -51,7 +51,7 @@ typedef struct xsmi_candidate {
     bool dropped;                       /* after these */
 } xsmi_candidate;
 
-enum { XSMI_CANDIDATES = 8, XSMI_TRANSFORMS = 2 };
+enum { XSMI_CANDIDATES = 10, XSMI_TRANSFORMS = 2 };
 
 struct xsm_choice {
     xsm_context *context;
