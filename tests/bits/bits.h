@@ -173,6 +173,7 @@ void bits_of_models(void);
 void bits_of_searches(void);
 void bits_of_files(void);
 void bits_of_words(void);
+void bits_of_trees(void);
 /* The suites for tables of a host, and long calls. */
 void bits_of_suites(const bits_machine *machine);
 

@@ -530,6 +530,7 @@ static void make_runs(void)
     bits_of_searches();
     bits_of_files();
     bits_of_words();
+    bits_of_trees();
     for (int i = 0; i < MACHINES; i++) {
         bits_machine_close(&machines[i]);
     }
