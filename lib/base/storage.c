@@ -28,7 +28,7 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
                          out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");
     }
-    if (known->source.read) {
+    if (known->source) {
         XSMI_TRY(xsmi_place_check_unlent(out, err));
     }
     if ((uintptr_t)known->bytes % 8 != 0) {
