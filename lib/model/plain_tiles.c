@@ -346,7 +346,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
         sum_gathered(&g, tile, count);
-        if (xsmi_is_cancelled(call->context)) {
+        if (xsmi_poll(call->context)) { /* also of rows without features, for which nothing is gathered */
             return;
         }
         set_scales(m, tile, count, s->scales);
