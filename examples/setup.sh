@@ -9,10 +9,10 @@
 # shellcheck disable=SC2034
 build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpkg-architecture
     gcc:gcc g++:g++ libc6-dev:stdio.h zlib1g-dev:zlib.h libjansson-dev:jansson.pc liblbfgs-dev:liblbfgs.pc
-    librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h'
+    librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h libmicrohttpd-dev:libmicrohttpd.pc'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc cmake:cmake libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py
-    abigail-tools:abidw'
+    abigail-tools:abidw curl:curl'
 
 # Another Python, earlier on PATH, would not see Debian's modules.
 python=/usr/bin/python3
