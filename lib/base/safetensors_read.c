@@ -301,21 +301,24 @@ static uint64_t data_bytes(const xsmi_container *c)
     return most;
 }
 
-/* Memory of `size` bytes, of which the first are those that the container has, in its place. */
-static xsm_status extend(xsmi_container *c, uint64_t size, xsm_error *err)
+/* Moves the container's bytes to memory of its own, with room for `size` bytes. */
+static xsm_status move_bytes(xsmi_container *c, uint64_t size, xsm_error *err)
 {
-    xsmi_mapping wider;
-    unsigned char *memory = size <= SIZE_MAX / 2 ? xsmi_map_memory(c->context, (size_t)size, &wider) : NULL;
-    if (!memory) {
+    xsmi_mapping memory;
+    unsigned char *to = size <= SIZE_MAX / 2 ? xsmi_map_memory(c->context, (size_t)size, &memory) : NULL;
+    if (!to) {
         return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %llu bytes are needed", (unsigned long long)size);
     }
-    if (c->size > 0) {
-        memcpy(memory, c->bytes, c->size);
+    xsm_status status = XSM_OK;
+    for (size_t at = 0; at < c->size && status == XSM_OK; at += PIECE) {
+        const size_t left = c->size - at;
+        memcpy(to + at, c->bytes + at, XSMI_MIN(left, PIECE));
+        status = xsmi_go_on(c->context, err);
     }
     xsmi_unmap_file(&c->mapping);
-    c->mapping = wider;
-    c->bytes = memory;
-    return XSM_OK;
+    c->mapping = memory;
+    c->bytes = to;
+    return status;
 }
 
 /* Reads the source until the container has `size` bytes, in memory that has room for them. */
@@ -333,16 +336,16 @@ static xsm_status read_up_to(xsmi_container *c, const xsmi_place *place, size_t 
 /* Bytes for which memory is taken before any has come. */
 #define BELIEVED ((uint64_t)64 << 20)
 
-/* The header says how long it is, and then how many bytes follow; none is read beyond them. Memory is four times what
- * has come at most, as a damaged header may say anything. */
+/* The header says how long it is, and then how many bytes follow; none is read beyond them. As a damaged header may say
+ * anything, memory is taken for four times what has come at most. */
 static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_error *err)
 {
     size_t length = 0;
-    XSMI_TRY(extend(c, FIRST_BYTES, err));
+    XSMI_TRY(move_bytes(c, FIRST_BYTES, err));
     XSMI_TRY(read_up_to(c, place, FIRST_BYTES, err));
     XSMI_TRY(check_length(c, c->size < FIRST_BYTES ? c->size : SIZE_MAX, &length, err));
     const size_t start = LENGTH_BYTES + length;
-    XSMI_TRY(extend(c, XSMI_MAX(start, FIRST_BYTES), err));
+    XSMI_TRY(move_bytes(c, XSMI_MAX(start, FIRST_BYTES), err));
     XSMI_TRY(read_up_to(c, place, start, err));
     XSMI_TRY(check_length(c, c->size, &length, err));
     XSMI_TRY(parse_header(c, length, err));
@@ -350,33 +353,13 @@ static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_er
     while (c->size < all) {
         const uint64_t room = XSMI_MAX(4 * (uint64_t)c->size, BELIEVED);
         const uint64_t wanted = XSMI_MIN(all, room);
-        XSMI_TRY(extend(c, wanted, err));
+        XSMI_TRY(move_bytes(c, wanted, err));
         XSMI_TRY(read_up_to(c, place, (size_t)wanted, err));
         if (c->size < wanted) {
             return FAIL(c, err, "ends after %zu of %llu bytes; is it cut short?", c->size, (unsigned long long)all);
         }
     }
     return XSM_OK;
-}
-
-/* The container's bytes as memory of its own. */
-static xsm_status copy_bytes(xsmi_container *c, xsm_error *err)
-{
-    xsmi_mapping memory;
-    unsigned char *to = xsmi_map_memory(c->context, c->size, &memory);
-    if (!to) {
-        return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %zu bytes are needed", c->size);
-    }
-    xsm_status status = XSM_OK;
-    for (size_t at = 0; at < c->size && status == XSM_OK; at += PIECE) {
-        const size_t left = c->size - at;
-        memcpy(to + at, c->bytes + at, XSMI_MIN(left, PIECE));
-        status = xsmi_go_on(c->context, err);
-    }
-    xsmi_unmap_file(&c->mapping);
-    c->mapping = memory;
-    c->bytes = to;
-    return status;
 }
 
 static xsm_status find_bytes(xsmi_container *c, const xsmi_place *place, bool copy, xsm_error *err)
@@ -392,7 +375,7 @@ static xsm_status find_bytes(xsmi_container *c, const xsmi_place *place, bool co
         c->bytes = c->mapping.data;
         c->size = c->mapping.size;
     }
-    return copy ? copy_bytes(c, err) : XSM_OK;
+    return copy ? move_bytes(c, c->size, err) : XSM_OK;
 }
 
 xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,

@@ -82,6 +82,7 @@ xsm_status xsmi_place_read(xsm_context *ctx, const xsmi_place *place, void *buff
             return XSM_OK;
         }
         *got += (size_t)count;
+        xsmi_advance(ctx, (size_t)count);
     }
     return XSM_OK;
 }

@@ -35,7 +35,7 @@ struct xsm_storage {
                                    xsm_load_options::copy, a model needs them no longer than that. */
     uint64_t byte_count;      /**< Number of `bytes`: those of one file and no more. */
     const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
-                              that more can follow. The bytes are kept in memory of the context. */
+                                   that more can follow. The bytes are kept in memory of the context. */
     void *user;               /**< Writing: first argument of the four functions that follow. */
     /** Before the first write() of a save: it will write so many `bytes`. Returns 0, anything else on failure, which is
      *  #XSM_ERROR_MEMORY if that is what it returns. NULL = nothing to do. */
@@ -54,9 +54,9 @@ struct xsm_storage {
      *  NULL = nothing to do. */
     int32_t (*end)(void *user, int32_t complete);
     xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
-                                 after its last reference has been given up, or all that it uses of them has been copied
-                                   because a function had to change it. It must not use the model. NULL = the caller
-                                   knows. */
+                                   after its last reference has been given up, or all that it uses of them has been
+                                   copied because a function had to change it. It must not use the model. NULL = the
+                                   caller knows. */
     void *release_user;       /**< Argument of release(). */
 };
 
@@ -66,7 +66,7 @@ struct xsm_storage {
         sizeof(xsm_storage), NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                             \
     }
 
-/** Bytes in memory that a save fills; opaque. */
+/** Bytes in memory that a save fills; opaque. Only one thread at a time may use a buffer. */
 typedef struct xsm_buffer xsm_buffer;
 
 #ifdef __cplusplus
