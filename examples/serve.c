@@ -39,6 +39,8 @@
 
 /* Between two looks at what takes too long. */
 #define TICK_NANOSECONDS 100000000
+/* Of a thread that answers: JSON may be 2,048 deep, which Jansson reads by recursion. */
+#define STACK_BYTES ((size_t)4 << 20)
 /* Connections beyond the limit that are answered by 503; more wait until one ends. */
 #define REFUSED_CONNECTIONS 64
 
@@ -434,7 +436,7 @@ static int start_daemon(server *s)
         NULL, on_access, s, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
         s, MHD_OPTION_URI_LOG_CALLBACK, on_request, s, MHD_OPTION_CONNECTION_LIMIT,
         2 * (o->connections + REFUSED_CONNECTIONS) + o->threads, MHD_OPTION_THREAD_POOL_SIZE,
-        o->threads > 1 ? o->threads : 0, MHD_OPTION_END);
+        o->threads > 1 ? o->threads : 0, MHD_OPTION_THREAD_STACK_SIZE, STACK_BYTES, MHD_OPTION_END);
     if (!s->daemon) {
         fputs("serve: libmicrohttpd does not start\n", stderr);
     }

@@ -230,6 +230,14 @@ refused 400 '{"row": "1:1 x:2"}' 'column'
 refused 400 '{"row": "0:1"}' 'start at 1'
 says answer '"error"'
 stop TERM
+"$xsoftmax" train --data sparse --format libsvm --method label-tree --threads 1 --model tree.model >said 2>&1 || cat said
+start tree.model --top 3
+"$xsoftmax" predict --model tree.model --data features --top 3 --threads 1 --probabilities >predicted 2>said
+predict 200 "{\"rows\": [$(cat pairs)]}"
+same_as predicted probability
+ask 200 "$url/model"
+says answer '"trees":'
+stop TERM
 start dense.model
 sed '1d; s/^[^,]*,//' dense.csv >values
 "$xsoftmax" predict --model dense.model --data dense.csv --top 3 --threads 1 --probabilities >predicted 2>said
@@ -300,6 +308,13 @@ bad 'checksum'
 bad 'now.model'
 printf 'no model\n' >next
 bad 'now.model'
+# Of another program: without a checksum, and with a bias that is no number.
+/usr/bin/python3 -c 'import json, struct, sys
+head = json.dumps({"weight": {"dtype": "F32", "shape": [2, 1], "data_offsets": [0, 8]},
+                   "bias": {"dtype": "F32", "shape": [2], "data_offsets": [8, 16]}}).encode()
+head += b" " * (-len(head) % 8)
+sys.stdout.buffer.write(struct.pack("<Q", len(head)) + head + struct.pack("<4f", 1, 2, 3, float("nan")))' >next
+bad 'not finite'
 rm now.model
 ask 409 -X POST "$url/reload"
 says answer 'cannot open'
