@@ -12,8 +12,8 @@
  * The model's file is watched: rename a new one into its place, and it takes over while requests run. SIGTERM and
  * SIGINT end the server when the requests that run are answered.
  *
- *     cc serve.c serve/model.c serve/rows.c $(pkg-config --cflags --libs xsoftmax jansson libmicrohttpd) -pthread -o
- * serve
+ *     cc -D_GNU_SOURCE serve.c serve/model.c serve/rows.c -pthread -o serve \
+ *         $(pkg-config --cflags --libs xsoftmax jansson libmicrohttpd)
  *
  * One thread accepts connections and closes those that take too long; libmicrohttpd's threads read requests and answer
  * them, each with a worker of the model; one loads models.
@@ -22,7 +22,6 @@
 
 #include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
@@ -83,8 +82,7 @@ static void on_signal(int number)
     stop_signal = number;
 }
 
-/* --- connections
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- connections --------------------------------------------------------------------------------------------------- */
 
 static uint64_t in_time(const server *s)
 {
@@ -195,8 +193,7 @@ static void on_completed(void *cls, struct MHD_Connection *connection, void **re
     }
 }
 
-/* --- answers
- * -------------------------------------------------------------------------------------------------------------- */
+/* -- answers ------------------------------------------------------------------------------------------------------- */
 
 /* Sends an answer, which it frees. `allow` names the methods that are, with 405. */
 static enum MHD_Result reply(client *c, serve_answer answer, const char *allow)
@@ -374,8 +371,7 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *connection, c
     return answer_request(c, url, method);
 }
 
-/* --- the server
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- the server ---------------------------------------------------------------------------------------------------- */
 
 /* A socket that listens, or -1. Prints where. */
 static int open_socket(const serve_options *o)
@@ -464,7 +460,8 @@ static int accept_clients(server *s, int listening)
     return 1;
 }
 
-/* Ends connections that take too long; libmicrohttpd then finds them closed. */
+/* Ends connections that take too long; libmicrohttpd then finds them closed. Its release 0.9.75 may miss that a client
+ * has gone in the middle of a request: such connections count until their deadline, too. */
 static void end_slow(server *s)
 {
     const uint64_t now = serve_clock();

@@ -169,8 +169,7 @@ static int append(request *r, const uint32_t *index, const float *values, uint64
     return 1;
 }
 
-/* --- one row: the forms
- * --------------------------------------------------------------------------------------------------- */
+/* -- one row: the forms -------------------------------------------------------------------------------------------- */
 
 /* Adds the row that the encoder has made, or says why there is none. */
 static int append_encoded(request *r, xsm_status status, const xsm_batch *row, const xsm_error *err)
@@ -262,8 +261,7 @@ static int append_values(request *r, size_t number, json_t *row)
     return 1;
 }
 
-/* --- the request
- * ---------------------------------------------------------------------------------------------------------- */
+/* -- the request --------------------------------------------------------------------------------------------------- */
 
 static enum form form_of(json_t *row)
 {
@@ -387,8 +385,7 @@ static int predict(request *r)
     return xsm_predictor_run(w->predictor, &prediction, &err) == XSM_OK ? 1 : library_refuses(r, &err);
 }
 
-/* --- the answer
- * ----------------------------------------------------------------------------------------------------------- */
+/* -- the answer ---------------------------------------------------------------------------------------------------- */
 
 static json_t *number(uint64_t value)
 {

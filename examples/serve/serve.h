@@ -23,8 +23,7 @@ typedef struct serve_options {
     uint32_t body;        /* most bytes of a request's body */
 } serve_options;
 
-/* --- model.c: models are counted, and freed when their last request has ended
- * ------------------------------------------------- */
+/* -- model.c: models are counted, and freed when their last request has ended -------------------------------------- */
 
 typedef struct serve_models serve_models;
 typedef struct serve_model serve_model;
@@ -73,9 +72,7 @@ extern _Thread_local uint64_t serve_deadline;
 /* Nanoseconds since some start. */
 uint64_t serve_clock(void);
 
-/* --- rows.c
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* -- rows.c -------------------------------------------------------------------------------------------------------- */
 
 /* A status of HTTP, and the body; NULL if memory was lacking. */
 typedef struct serve_answer {
