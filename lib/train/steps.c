@@ -11,12 +11,11 @@
 #include <string.h>
 
 enum {
-    BLOCK = 8,       /* the most steps of a block: as many equations as a solver takes at once */
-    BLOCK_DENSE = 4, /* of dense rows without a solver: three rows of 2 KB each, for it and the next block, in the first
-                        cache */
-    /* Dense steps ahead whose lines are prefetched again: some prefetches are dropped, and some lines have left the
-     * first cache. */
-    SOON = 2,
+    BLOCK = 8, /* the most steps of a block, and as many equations as a solver takes at once */
+    /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
+    AHEAD_BYTES = 12 << 10,
+    AHEAD_LEAST = 2,   /* steps */
+    SOLVED_LEAST = 4,  /* with a solver */
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
     /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
      * Bibtex. */
@@ -30,9 +29,31 @@ struct xsmi_stepper {
     xsm_gradient **blocks; /* [threads] the current block of each thread */
     uint32_t threads;
     uint32_t most;    /* steps of a block */
+    uint32_t ahead;   /* steps whose memory is prefetched while earlier ones are taken, at least as many */
     bool far_rows;    /* sparse rows do not stay in a cache */
     bool far_weights; /* nor do the weights for sparse rows */
 };
+
+/* A solver needs some steps at once. Others of dense rows are best taken one by one: a row then stays in the first
+ * cache from its score to its change, and memory is busy evenly. But steps that take little memory share the cost of a
+ * call. */
+static void choose_blocks(xsmi_stepper *t)
+{
+    const xsm_estimator *e = t->estimator;
+    const uint64_t most = CLASSES_MOST / e->width, bytes = (e->width + 1) * e->train->features * sizeof(float);
+    t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
+    t->ahead = t->most;
+    if (!e->train->sparse) {
+        const uint64_t ahead = AHEAD_BYTES / bytes;
+        t->ahead = (uint32_t)XSMI_CLAMP(ahead, AHEAD_LEAST, BLOCK);
+        if (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) {
+            t->ahead = XSMI_MAX(t->ahead, SOLVED_LEAST);
+            t->most = XSMI_MIN(t->most, t->ahead);
+        } else {
+            t->most = XSMI_MIN(t->most, t->ahead / 2);
+        }
+    }
+}
 
 xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_stepper **out, xsm_error *err)
 {
@@ -45,9 +66,7 @@ xsm_status xsmi_stepper_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o
     t->estimator = e;
     t->optimizer = o;
     t->threads = xsmi_context_threads(ctx);
-    uint64_t most = CLASSES_MOST / e->width;
-    const bool solved = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0;
-    t->most = (uint32_t)XSMI_CLAMP(most, 1, e->train->sparse || solved ? BLOCK : BLOCK_DENSE);
+    choose_blocks(t);
     t->far_rows =
         e->train->sparse && e->train->offsets[e->train->rows] > NEAR_BYTES / (sizeof(float) + sizeof(uint32_t));
     t->far_weights = o->model->weight_count > NEAR_BYTES / sizeof(float);
@@ -268,14 +287,14 @@ static bool shares(const uint32_t *classes, size_t count, uint32_t class)
 /* Copies the next steps, from i on, into the block while they share no class. Returns their number. */
 static uint64_t fill(const run *r, uint64_t i)
 {
-    const uint64_t most = r->stepper->most;
+    const uint64_t most = r->stepper->most, ahead = r->stepper->ahead;
     xsm_gradient *g = r->block;
     uint32_t seen[CLASSES_MOST];
     size_t classes = 0;
     uint64_t n = 0;
     for (; n < most && i + n < r->count; n++) {
-        fetch_entry(r, i + n + 4 * most);
-        fetch_state(r, i + n + 2 * most);
+        fetch_entry(r, i + n + 4 * ahead);
+        fetch_state(r, i + n + 2 * ahead);
         uint64_t s = step_at(r, i + n);
         const xsmi_entries own = xsmi_gradient_list(r->drawn, s);
         if (most > 1) {
@@ -302,29 +321,29 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     xsm_optimizer *o = r->stepper->optimizer;
     const xsmi_step_list *list = r->list;
     xsm_gradient *g = r->block;
-    const uint64_t most = r->stepper->most;
+    const uint64_t ahead = r->stepper->ahead;
     const bool sparse = e->train->sparse;
     const size_t share = scoring_share(r);
     for (uint64_t k = 0; k < n; k++) {
         xsmi_upcoming upcoming = {NULL, 0, NULL, 0};
         if (sparse) {
-            fetch_features(r, i + k + 2 * most);
-            fetch_sparse(r, i + k + most);
+            fetch_features(r, i + k + 2 * ahead);
+            fetch_sparse(r, i + k + ahead);
         } else {
-            upcoming = upcoming_at(r, i + k + most);
+            upcoming = upcoming_at(r, i + k + ahead);
             upcoming.most = share;
-            fetch_scales(r, i + k + most);
-            fetch_dense(r, i + k + SOON);
+            fetch_scales(r, i + k + ahead);
+            fetch_dense(r, i + k + ahead / 2); /* again: some prefetches are dropped */
         }
-        fetch_optimizer(r, i + k + most);
+        fetch_optimizer(r, i + k + ahead);
         if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &upcoming)) {
             n = k;
         }
     }
     const float *features[BLOCK];
     xsmi_prefetch_queue queue = {features, 0, (o->model->features - share + XSMI_LINE - 1) / XSMI_LINE, 0, 0};
-    for (uint64_t k = 0; !sparse && g->proximal && k < n && i + k + most < r->count; k++) {
-        features[queue.count++] = features_at(r, i + k + most).values + share;
+    for (uint64_t k = 0; !sparse && g->proximal && k < n && i + k + ahead < r->count; k++) {
+        features[queue.count++] = features_at(r, i + k + ahead).values + share;
     }
     g->work.upcoming = g->proximal ? &queue : NULL;
     /* One call for all steps with the same rate. */
@@ -345,7 +364,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);
         if (!sparse) {
-            fetch_rests(r, i + (n - 1 - k) + most);
+            fetch_rests(r, i + (n - 1 - k) + ahead);
         }
         const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         const xsmi_example_step step = {
@@ -366,7 +385,7 @@ uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uin
 {
     run r = {t, list, list->drawn, order, losses, count, t->blocks[thread]};
     const bool sparse = t->estimator->train->sparse;
-    for (uint64_t i = 0; i < t->most; i++) {
+    for (uint64_t i = 0; i < t->ahead; i++) {
         if (sparse) {
             fetch_features(&r, i);
         } else {
@@ -374,8 +393,8 @@ uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uin
             fetch_scales(&r, i);
         }
     }
-    for (uint64_t i = 0; sparse && i < t->most; i++) {
-        fetch_features(&r, t->most + i);
+    for (uint64_t i = 0; sparse && i < t->ahead; i++) {
+        fetch_features(&r, t->ahead + i);
         fetch_sparse(&r, i);
     }
     for (uint64_t i = 0, n; i < count; i += n) {
