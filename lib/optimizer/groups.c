@@ -6,8 +6,10 @@
 #include "base/order.h"
 #include "optimizer/step.h"
 
-/* Classes of a group, a multiple of every kernel's block size; their gradients stay in the second cache. */
-enum { CLASSES = 84 };
+enum {
+    CLASSES = 84, /* of a group, a multiple of every kernel's block size; their gradients stay in the second cache */
+    SOON = 3      /* classes ahead whose rows are prefetched again: some prefetches are dropped */
+};
 
 typedef struct group_job {
     const xsmi_step *step;
@@ -79,6 +81,10 @@ static void run_group(const group_job *job, size_t first, float *sums)
     xsmi_row row;
     sum_group(job, first, classes, sums, bias);
     for (size_t c = 0; c < classes; c++) {
+        if (c + SOON < classes) {
+            xsmi_row_of_class(o, class_at(matrix, first + c + SOON), &row);
+            xsmi_prefetch_weights(o, &row, features);
+        }
         const uint32_t class = class_at(matrix, first + c);
         const float *sum = sums + c * job->stride;
         if (o->linear) {
