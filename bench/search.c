@@ -94,7 +94,7 @@ static int recall_of_files(xsm_context *context, const char *rows_path, const ch
     }
     const uint32_t k = (uint32_t)(row_floats / width), probe = k / 20;
     xsm_index *index = NULL;
-    xsm_index_rows view = {sizeof view, rows, width, k, (uint32_t)width, NULL};
+    xsm_index_rows view = {sizeof view, rows, width, k, (uint32_t)width, NULL, 0, 0};
     check(xsm_index_new(context, "spherical", &index, &err), &err);
     char text[32];
     snprintf(text, sizeof text, "%u", probe);
@@ -142,7 +142,7 @@ static int cost_against_k(xsm_context *context, double largest)
             return 1;
         }
         xsm_index *index[2];
-        xsm_index_rows view = {sizeof view, rows, WIDTH, k, WIDTH, NULL};
+        xsm_index_rows view = {sizeof view, rows, WIDTH, k, WIDTH, NULL, 0, 0};
         double best[2] = {INFINITY, INFINITY}, built = 0, recall = 0;
         xsm_index_search search = {sizeof search, queries, WIDTH, QUERIES, TOP, 0, 0, 0, classes, scores, lengths, 0};
         for (int i = 0; i < 2; i++) {

@@ -75,7 +75,7 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_open(&json, NULL);
     cli_json_text(&json, "estimator", xsm_model_get_metadata(e->model, "estimator"));
     cli_json_whole(&json, "examples", metrics->rows);
-    cli_json_whole(&json, "features", xsm_model_features(e->model));
+    cli_json_whole(&json, "features", xsm_model_feature_count(e->model));
     cli_json_whole(&json, "classes", xsm_model_class_count(e->model));
     cli_json_whole(&json, "unseen_test_labels", metrics->unseen_labels);
     cli_json_whole(&json, "known_rows", metrics->known_rows);

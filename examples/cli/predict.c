@@ -250,7 +250,7 @@ static int tell_beam(prediction *p, uint64_t rows)
 static void tell_unknown(const prediction *p, const xsm_dataset_info *info)
 {
     cli_buffer a, b;
-    if (info->empty > 0 && xsm_model_features(p->model) > 0) {
+    if (info->empty > 0 && xsm_model_feature_count(p->model) > 0) {
         fprintf(stderr, "xsoftmax: %s of %s row%s %s no feature that the model knows\n", cli_grouped(info->empty, &a),
                 cli_grouped(info->rows, &b), info->rows == 1 ? "" : "s", info->empty == 1 ? "has" : "have");
     }

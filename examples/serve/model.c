@@ -144,7 +144,7 @@ static xsm_status try_model(const serve_worker *w, xsm_error *err)
     const uint64_t offsets[2] = {0, 0};
     const uint32_t index = 0;
     const float value = 0;
-    const xsm_batch row = xsm_batch_sparse_values(offsets, &index, &value, 1, xsm_model_features(w->model));
+    const xsm_batch row = xsm_batch_sparse_values(offsets, &index, &value, 1, xsm_model_feature_count(w->model));
     xsm_prediction prediction = XSM_PREDICTION_INIT;
     prediction.batch = &row;
     prediction.classes = w->classes;

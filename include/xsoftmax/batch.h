@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/dataset.h>
+#include <xsoftmax/dtype.h>
 
 /** @ingroup dataset
  *  @{ */
@@ -27,7 +28,8 @@ typedef struct xsm_batch {
                                      features. */
     size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
     uint32_t features;          /**< With `values`: features of a row, the model's D. */
-    uint32_t reserved;          /**< Zero. */
+    int32_t dtype;              /**< With `values`: their type, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is
+                                     accepted. */
     const uint64_t *offsets;    /**< With `values`, for sparse rows: [n+1] row i has values[offsets[i]..offsets[i+1]);
                                      `stride` is ignored. NULL = dense rows. */
     const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. */
@@ -51,7 +53,8 @@ typedef struct xsm_batch {
 
 /** The rows [first, first+count) of a dataset. Functions that make a batch check nothing. Functions that take a batch
  *  return #XSM_ERROR_ARGUMENT for a batch without rows or without a dataset, #XSM_ERROR_RANGE for a row that does not
- *  exist or a value that is not finite, and #XSM_ERROR_SHAPE for rows with the wrong number of features. O(1). */
+ *  exist or a value that is not finite, #XSM_ERROR_SHAPE for rows with the wrong number of features, and
+ *  #XSM_ERROR_UNSUPPORTED for values that are not #XSM_DTYPE_FLOAT32. O(1). */
 static inline xsm_batch xsm_batch_range(const xsm_dataset *dataset, uint64_t first, uint64_t count)
 {
     xsm_batch batch = XSM_BATCH_INIT;

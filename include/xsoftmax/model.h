@@ -165,6 +165,17 @@ typedef struct xsm_parameters {
         sizeof(xsm_parameters), NULL, NULL, 0, 0, 0, 0, 0, 0                                                           \
     }
 
+/** What a model adds to the scores of its weights: xsm_model_info::correction. */
+enum {
+    XSM_CORRECTION_NONE = 0,    /**< Nothing. */
+    XSM_CORRECTION_CLASSES = 1, /**< One number for each class. */
+    XSM_CORRECTION_TREE = 2,    /**< log q of a tree over the classes. */
+    XSM_CORRECTION_SAMPLER = 3, /**< log q of a host's sampler that depends on the row; xsm_model_save() refuses such a
+                                     model. */
+    XSM_CORRECTION_HIERARCHY = 4, /**< Rows of weights are those of the nodes of a tree. */
+    XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (ext/pairs.h). */
+};
+
 /** Facts about a model. Start with #XSM_MODEL_INFO_INIT. Texts are valid until the model changes. */
 typedef struct xsm_model_info {
     size_t size;       /**< sizeof(xsm_model_info). */
@@ -181,9 +192,7 @@ typedef struct xsm_model_info {
      *  score; probabilities and metrics include it. A model trained by `hierarchical` stores its tree in the same way:
      *  its rows of weights are those of inner nodes, and its scores are log p(k|x), which the tree computes from them.
      *
-     *  "none"; "classes": one number for each class; "tree": a tree over the classes; "sampler": log q of a host's
-     *  sampler that depends on the row (xsm_model_save() refuses such a model); "hierarchy": rows of weights are those
-     *  of the nodes of a tree; "pairs": one number for each feature and class that occur together (ext/pairs.h). Static
+     *  The text is that of `correction_kind`: "none", "classes", "tree", "sampler", "hierarchy" or "pairs". Static
      *  string. */
     const char *correction;
     const char *transform; /**< Description of the model's transform, as for xsm_transform_new(); "" if it has none. */
@@ -192,15 +201,15 @@ typedef struct xsm_model_info {
     /** H of an embedding model; 0 for a linear model, whose members below are zero, too. They are the options that an
      *  embedding model was made with; the defaults for a model from a file of another program. */
     uint32_t hidden;
-    int32_t activation; /**< An XSM_ACTIVATION_* value. */
-    int32_t pool;       /**< An XSM_POOL_* value. */
-    int32_t tied;       /**< 1 = the vectors of features and classes are the same. */
-    uint64_t seed;      /**< Seed of the random initial values. */
-    double scale;       /**< Bound of the random initial values. */
-    uint64_t weights;   /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
-    uint64_t bytes;     /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
-    uint32_t trees;     /**< Trees of a label tree; 0 for other models. */
-    uint32_t reserved;  /**< Zero. */
+    int32_t activation;      /**< An XSM_ACTIVATION_* value. */
+    int32_t pool;            /**< An XSM_POOL_* value. */
+    int32_t tied;            /**< 1 = the vectors of features and classes are the same. */
+    uint64_t seed;           /**< Seed of the random initial values. */
+    double scale;            /**< Bound of the random initial values. */
+    uint64_t weights;        /**< Weights of classes or nodes that are stored: K D (K H), or those of sparse weights. */
+    uint64_t bytes;          /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
+    uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
+    int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */
@@ -245,7 +254,7 @@ XSM_API xsm_status xsm_model_get_info(const xsm_model *model, xsm_model_info *in
 /** K. */
 XSM_API uint32_t xsm_model_class_count(const xsm_model *model);
 /** D, the number of features of the rows that the model scores (after its transform); F for an embedding model. */
-XSM_API uint32_t xsm_model_features(const xsm_model *model);
+XSM_API uint32_t xsm_model_feature_count(const xsm_model *model);
 
 /** Sets the geometry of the model, which defines its scores (logits); a new model is linear. **Metric learning**: with
  *  #XSM_GEOMETRY_EUCLIDEAN a class is a point w_k (a prototype, or proxy) in the space of the rows (linear model) or of

@@ -40,7 +40,7 @@
 #define XSMI_LAST_xsm_index_check_options set
 #define XSMI_LAST_xsm_index_info name
 #define XSMI_LAST_xsm_index_ops next
-#define XSMI_LAST_xsm_index_rows bias
+#define XSMI_LAST_xsm_index_rows reserved
 #define XSMI_LAST_xsm_index_search probed
 #define XSMI_LAST_xsm_index_source reserved
 #define XSMI_LAST_xsm_label_tree_options resume_storage
@@ -48,7 +48,7 @@
 #define XSMI_LAST_xsm_labels labels
 #define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics calibration_error
-#define XSMI_LAST_xsm_model_info reserved
+#define XSMI_LAST_xsm_model_info correction_kind
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_info name

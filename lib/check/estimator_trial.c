@@ -88,8 +88,8 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
     for (uint64_t i = 0; i < count; i += how->split) {
         xsmi_outcome outcome = {.finite = true};
         uint64_t some = how->split < count - i ? how->split : count - i;
-        for (uint64_t at = i; e->ops.fetch && at < i + some; at++) {
-            e->ops.fetch(e->state, &g->example[at]);
+        for (uint64_t at = i; e->ops.prefetch && at < i + some; at++) {
+            e->ops.prefetch(e->state, &g->example[at]);
         }
         const xsmi_piece piece = {i, some, how->batch, t->options->eta, 0};
         xsmi_estimator_coefficients(e, g, &piece, &outcome);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { LANES = XSM_SAMPLER_LANES, MOST_DRAWS = 40, ENTRIES = MOST_DRAWS + 2 };
+enum { LANES = XSM_SAMPLER_ROWS, MOST_DRAWS = 40, ENTRIES = MOST_DRAWS + 2 };
 
 /* Draws of several rows, with slots before and behind them that must not change. */
 typedef struct drawn {

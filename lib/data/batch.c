@@ -111,6 +111,23 @@ xsm_status xsm_batch_set_sparse_values(xsm_batch *batch, const uint64_t *offsets
     return set_batch(batch, xsm_batch_sparse_values(offsets, index, values, count, features), err);
 }
 
+xsm_status xsmi_check_float32(const char *member, int32_t dtype, xsm_error *err)
+{
+    static const char *const names[] = {
+        [XSM_DTYPE_FLOAT32] = "FLOAT32", [XSM_DTYPE_FLOAT64] = "FLOAT64", [XSM_DTYPE_BFLOAT16] = "BFLOAT16",
+        [XSM_DTYPE_INT8] = "INT8",       [XSM_DTYPE_UINT8] = "UINT8",     [XSM_DTYPE_INT32] = "INT32",
+        [XSM_DTYPE_UINT32] = "UINT32",   [XSM_DTYPE_INT64] = "INT64",     [XSM_DTYPE_UINT64] = "UINT64",
+    };
+    if (dtype == XSM_DTYPE_FLOAT32) {
+        return XSM_OK;
+    }
+    if (dtype < 0 || (size_t)dtype >= sizeof names / sizeof *names) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%s is %d, which is no XSM_DTYPE_* value", member, dtype);
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s is XSM_DTYPE_%s; XSM_DTYPE_FLOAT32 is accepted", member,
+                     names[dtype]);
+}
+
 xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
     if (!given) {
@@ -129,7 +146,7 @@ xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t f
     if (batch->count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch has no rows");
     }
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_batch, batch, reserved, err));
+    XSMI_TRY(xsmi_check_float32("xsm_batch.dtype", batch->dtype, err));
     XSMI_TRY(batch->weights ? xsmi_check_weights(batch->weights, batch->count, "batch", err) : XSM_OK);
     if (batch->values) {
         XSMI_TRY(check_values(batch, what, features, err));

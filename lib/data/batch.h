@@ -9,6 +9,9 @@
 
 #include <xsoftmax/batch.h>
 
+/* Refuses another type of numbers than float32, by name; `member` says where it stands. */
+xsm_status xsmi_check_float32(const char *member, int32_t dtype, xsm_error *err);
+
 /* Copies a caller's batch of any version of the struct, without checks. `given` may be NULL, which is refused. */
 xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err);
 /* Checks a parsed batch: its rows exist and have the given number of features, and features of the host's own are

@@ -134,8 +134,8 @@ void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t fir
     }
     const size_t length = e->sampling.sampler->code_length;
     for (uint64_t start = first, n; start < first + count; start += n) {
-        xsmi_draw_list lists[XSM_SAMPLER_LANES];
-        n = first + count - start < XSM_SAMPLER_LANES ? first + count - start : XSM_SAMPLER_LANES;
+        xsmi_draw_list lists[XSM_SAMPLER_ROWS];
+        n = first + count - start < XSM_SAMPLER_ROWS ? first + count - start : XSM_SAMPLER_ROWS;
         for (uint64_t i = start; i < start + n; i++) {
             const xsm_example *example = &g->example[i];
             const float *code = g->work.coded       ? g->work.codes + i * length

@@ -5,6 +5,7 @@
 #include "index/index.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "data/batch.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -171,6 +172,8 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
     }
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&rows, sizeof rows, XSMI_FIRST(xsm_index_rows), given, "xsm_index_rows", err));
+    XSMI_TRY(xsmi_check_float32("xsm_index_rows.dtype", rows.dtype, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_index_rows, &rows, reserved, err));
     if (!rows.rows) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_rows.rows is NULL");
     }

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/batch.h"
 
 #include <math.h>
 #include <string.h>
@@ -146,7 +147,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     }
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&s, sizeof s, XSMI_FIRST(xsm_index_search), given, "xsm_index_search", err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_index_search, &s, reserved, err));
+    XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", s.dtype, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &s, has_threshold, err));
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);

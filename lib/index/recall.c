@@ -3,6 +3,7 @@
 
 #include "base/activity.h"
 #include "base/entry.h"
+#include "data/batch.h"
 
 #include <math.h>
 
@@ -34,7 +35,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     }
     xsm_index_search have = XSM_INDEX_SEARCH_INIT;
     XSMI_TRY(xsmi_options_read(&have, sizeof have, XSMI_FIRST(xsm_index_search), search, "xsm_index_search", err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_index_search, &have, reserved, err));
+    XSMI_TRY(xsmi_check_float32("xsm_index_search.dtype", have.dtype, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_search, &have, has_threshold, err));
     const uint64_t count = have.count;
     const uint32_t top = have.top;

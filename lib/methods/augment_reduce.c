@@ -107,7 +107,7 @@ const xsm_estimator_ops xsmi_augment_reduce_ops = {
     .unbind = unbind,
     .width = xsmi_double_sum_width,
     .select = xsmi_double_sum_select,
-    .fetch = xsmi_double_sum_fetch,
+    .prefetch = xsmi_double_sum_fetch,
     .gradient = gradient,
     .state_tensor = state_tensor,
 };

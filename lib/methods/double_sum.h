@@ -40,7 +40,7 @@ typedef struct xsmi_double_sum {
 /* The common members of their tables. */
 #define XSMI_DOUBLE_SUM_OPS                                                                                            \
     .unbind = xsmi_double_sum_unbind, .width = xsmi_double_sum_width, .select = xsmi_double_sum_select,                \
-    .fetch = xsmi_double_sum_fetch, .state_tensor = xsmi_double_sum_tensor
+    .prefetch = xsmi_double_sum_fetch, .state_tensor = xsmi_double_sum_tensor
 
 xsm_status xsmi_double_sum_bind(xsmi_double_sum *s, const char *name, const xsm_problem *problem, xsm_error *err);
 void xsmi_double_sum_unbind(void *state);

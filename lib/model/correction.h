@@ -21,6 +21,7 @@ typedef struct xsmi_correction xsmi_correction;
 
 /* A kind of correction: one file, which ends in its table, and one line in XSMI_CORRECTIONS. */
 typedef struct xsmi_correction_kind {
+    int32_t number;        /* xsm_model_info::correction_kind */
     const char *name;      /* xsm_model_info::correction */
     const char *described; /* in messages: "scores made with ..." */
     size_t size;           /* of the struct, whose first member is an xsmi_correction */

@@ -86,6 +86,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
 }
 
 const xsmi_correction_kind xsmi_classes_correction = {
+    .number = XSM_CORRECTION_CLASSES,
     .name = "classes",
     .described = "a number for each class",
     .size = sizeof(of_classes),

@@ -114,6 +114,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
 }
 
 const xsmi_correction_kind xsmi_pairs_correction = {
+    .number = XSM_CORRECTION_PAIRS,
     .name = "pairs",
     .described = "pairs of features and classes",
     .size = sizeof(correction_of_pairs),

@@ -106,6 +106,7 @@ static xsm_status load(const xsmi_tensor_source *s, xsmi_correction **out, xsm_e
 }
 
 const xsmi_correction_kind xsmi_tree_correction = {
+    .number = XSM_CORRECTION_TREE,
     .name = "tree",
     .described = "a tree",
     .size = sizeof(of_tree),

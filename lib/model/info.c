@@ -9,7 +9,7 @@ uint32_t xsm_model_class_count(const xsm_model *m)
     return m ? m->classes : 0;
 }
 
-uint32_t xsm_model_features(const xsm_model *m)
+uint32_t xsm_model_feature_count(const xsm_model *m)
 {
     return m ? xsmi_model_input(m) : 0;
 }
@@ -42,6 +42,9 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.layout = m->layout;
     known.geometry = m->score;
     known.correction = xsmi_model_correction_name(m);
+    known.correction_kind = xsmi_model_is_plain(m) ? XSM_CORRECTION_NONE
+                            : m->hierarchy         ? XSM_CORRECTION_HIERARCHY
+                                                   : m->correction->kind->number;
     known.transform = m->transform ? xsmi_transform_description(m->transform) : "";
     known.metadata_keys = (const char *const *)m->metadata.keys;
     known.metadata_count = m->metadata.count;

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-_Static_assert(XSM_SAMPLER_LANES == XSMI_LANES, "the rows of a sweep are those of a block");
+_Static_assert(XSM_SAMPLER_ROWS == XSMI_LANES, "the rows of a sweep are those of a block");
 
 typedef struct of_sampler {
     xsmi_correction base;
@@ -21,18 +21,18 @@ typedef struct of_sampler {
 typedef struct block {
     float *codes; /* [XSMI_LANES][code length] */
     float *log_q; /* [classes][XSMI_LANES] */
-    float *one;   /* [classes] of one row, for tables without sweep() */
+    float *one;   /* [classes] of one row, for tables without log_probabilities_rows() */
     void *sweep;  /* scratch of a sweep */
 } block;
 
 static block divide(const xsm_sampler *s, xsmi_arena *arena)
 {
-    const bool sweeps = s->ops.sweep != NULL;
+    const bool sweeps = s->ops.log_probabilities_rows != NULL;
     block b;
     b.codes = xsmi_arena_take(arena, (size_t)s->code_length * XSMI_LANES, sizeof *b.codes);
     b.log_q = xsmi_arena_take(arena, (size_t)s->classes * XSMI_LANES, sizeof *b.log_q);
     b.one = xsmi_arena_take(arena, sweeps ? 0 : s->classes, sizeof *b.one);
-    b.sweep = xsmi_arena_take(arena, sweeps && s->ops.sweep_scratch ? s->ops.sweep_scratch(s->state) : 0, 1);
+    b.sweep = xsmi_arena_take(arena, sweeps && s->ops.rows_scratch ? s->ops.rows_scratch(s->state) : 0, 1);
     return b;
 }
 
@@ -69,8 +69,8 @@ static void prepare(const xsmi_correction *c, const xsmi_kernels *kernels, const
         xsmi_sampler_encode(s, &rows[l], code);
         codes[l] = code;
     }
-    if (s->ops.sweep) {
-        s->ops.sweep(s->state, codes, (uint32_t)count, b.log_q, b.sweep);
+    if (s->ops.log_probabilities_rows) {
+        s->ops.log_probabilities_rows(s->state, codes, (uint32_t)count, b.log_q, b.sweep);
         return;
     }
     for (size_t l = 0; l < count; l++) {
@@ -99,6 +99,7 @@ static void add_tile(const xsmi_correction *c, const xsmi_tile *tile, const xsmi
 }
 
 static const xsmi_correction_kind sampler_correction = {
+    .number = XSM_CORRECTION_SAMPLER,
     .name = "sampler",
     .described = "a sampler that depends on the row",
     .size = sizeof(of_sampler),

@@ -186,13 +186,13 @@ static uint32_t list_others(const xsm_sampler *s, const xsmi_draw_rule *rule, co
 void xsmi_sampler_lists(const xsm_sampler *s, const xsmi_draw_rule *rule, uint64_t seed, const xsmi_draw_list *lists,
                         uint32_t count)
 {
-    struct xsm_random random[XSM_SAMPLER_LANES];
+    struct xsm_random random[XSM_SAMPLER_ROWS];
     const bool others = rule->exclude_labels && s->ops.draw_others;
     const bool together = s->ops.draw_rows && !others && rule->count > 0;
-    const float *codes[XSM_SAMPLER_LANES];
-    xsm_random *streams[XSM_SAMPLER_LANES];
-    uint32_t *classes[XSM_SAMPLER_LANES];
-    double *values[XSM_SAMPLER_LANES];
+    const float *codes[XSM_SAMPLER_ROWS];
+    xsm_random *streams[XSM_SAMPLER_ROWS];
+    uint32_t *classes[XSM_SAMPLER_ROWS];
+    double *values[XSM_SAMPLER_ROWS];
     for (uint32_t i = 0; i < count; i++) {
         const xsmi_draw_list *l = &lists[i];
         xsmi_stream_start(&random[i].stream, seed, XSMI_STREAM_NEGATIVES, l->position);
@@ -323,23 +323,23 @@ static void run_sweep(void *state, size_t index, uint32_t thread)
     const draw_job *job = state;
     const xsm_sampler *s = job->sampler;
     unsigned char *scratch = job->sweep + thread * job->sweep_each;
-    float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_LANES;
-    const float *list[XSM_SAMPLER_LANES] = {NULL};
-    size_t first = index * XSM_SAMPLER_LANES, left = (size_t)job->batch->count - first;
-    size_t rows = XSMI_MIN(left, XSM_SAMPLER_LANES);
+    float *all = (float *)(void *)scratch, *codes = all + (size_t)s->classes * XSM_SAMPLER_ROWS;
+    const float *list[XSM_SAMPLER_ROWS] = {NULL};
+    size_t first = index * XSM_SAMPLER_ROWS, left = (size_t)job->batch->count - first;
+    size_t rows = XSMI_MIN(left, XSM_SAMPLER_ROWS);
     for (size_t i = 0; i < rows; i++) {
         float *code = codes + i * s->code_length;
         xsmi_sampler_encode_batch(s, job->batch, first + i, code);
         list[i] = code;
     }
-    s->ops.sweep(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
+    s->ops.log_probabilities_rows(s->state, list, (uint32_t)rows, all, scratch + job->sweep_own);
     enum { TOGETHER = 64 }; /* classes whose data stays in the first cache */
     for (uint32_t k = 0; k < job->count; k += TOGETHER) {
         uint32_t end = k + TOGETHER < job->count ? k + TOGETHER : job->count;
         for (size_t i = 0; i < rows; i++) {
             float *out = job->many_log_probabilities + (first + i) * job->count;
             for (uint32_t c = k; c < end; c++) {
-                out[c] = all[(size_t)(job->first + c) * XSM_SAMPLER_LANES + i];
+                out[c] = all[(size_t)(job->first + c) * XSM_SAMPLER_ROWS + i];
             }
         }
     }
@@ -349,15 +349,15 @@ static xsm_status run_sweeps(draw_job *job, xsm_error *err)
 {
     const xsm_sampler *s = job->sampler;
     size_t threads = xsmi_context_threads(s->context), own = 0;
-    size_t floats = (size_t)s->classes * XSM_SAMPLER_LANES + (size_t)s->code_length * XSM_SAMPLER_LANES;
+    size_t floats = (size_t)s->classes * XSM_SAMPLER_ROWS + (size_t)s->code_length * XSM_SAMPLER_ROWS;
     job->sweep_own = (floats * sizeof(float) + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
-    own = s->ops.sweep_scratch ? s->ops.sweep_scratch(s->state) : 0;
+    own = s->ops.rows_scratch ? s->ops.rows_scratch(s->state) : 0;
     job->sweep_each = job->sweep_own + (own + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
     job->sweep = xsmi_allocate(s->context, threads, job->sweep_each);
     if (!job->sweep) {
         return xsmi_fail_memory(err, threads * job->sweep_each, "log-probabilities of all classes");
     }
-    size_t jobs = (size_t)((job->batch->count + XSM_SAMPLER_LANES - 1) / XSM_SAMPLER_LANES);
+    size_t jobs = (size_t)((job->batch->count + XSM_SAMPLER_ROWS - 1) / XSM_SAMPLER_ROWS);
     xsm_status status = xsmi_run(s->context, run_sweep, job, jobs, err);
     xsmi_release(s->context, job->sweep, threads, job->sweep_each);
     return status;
@@ -465,7 +465,7 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
         .many_log_probabilities = log_probabilities,
     };
     /* If most classes are requested, computing all at once is less work. */
-    const bool sweeps = s->ops.sweep && count >= s->classes / 16;
+    const bool sweeps = s->ops.log_probabilities_rows && count >= s->classes / 16;
     xsmi_activity activity;
     xsmi_begin_short(&activity, s->context, "drawing", "rows");
     return xsmi_end(&activity, sweeps ? run_sweeps(&job, err) : run_batch(&job, false, err), err);

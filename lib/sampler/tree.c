@@ -275,7 +275,7 @@ static double log_probability(const void *state, const float *code, uint32_t cla
     return xsmi_tree_log_probability(&((const tree_state *)state)->tree, code, class);
 }
 
-_Static_assert(XSM_SAMPLER_LANES == XSMI_TREE_ROWS, "a sweep's rows are the kernels' lanes");
+_Static_assert(XSM_SAMPLER_ROWS == XSMI_TREE_ROWS, "a sweep's rows are the kernels' lanes");
 
 static void sweep(const void *state, const float *const *codes, uint32_t rows, float *out, void *scratch)
 {
@@ -318,8 +318,8 @@ const xsm_sampler_ops xsmi_tree_ops = {
     .encode = encode,
     .draw = draw,
     .log_probability = log_probability,
-    .sweep = sweep,
-    .sweep_scratch = sweep_scratch,
+    .log_probabilities_rows = sweep,
+    .rows_scratch = sweep_scratch,
     .save = save,
     .load = load,
     .draw_rows = draw_rows,

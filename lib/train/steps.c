@@ -147,8 +147,8 @@ XSMI_PREFETCHER void fetch_entry(const run *r, uint64_t i)
 static void fetch_state(const run *r, uint64_t i)
 {
     const xsm_estimator *e = r->stepper->estimator;
-    if (i < r->count && e->ops.fetch) {
-        e->ops.fetch(e->state, &r->drawn->example[step_at(r, i)]);
+    if (i < r->count && e->ops.prefetch) {
+        e->ops.prefetch(e->state, &r->drawn->example[step_at(r, i)]);
     }
 }
 

@@ -71,7 +71,7 @@ static xsm_status grow(xsm_model *m)
         labels[k] = 2 * (int64_t)k;
     }
     old.classes = classes;
-    old.features = xsm_model_features(m);
+    old.features = xsm_model_feature_count(m);
     old.labels = labels;
     BITS_TRY(xsm_model_set_class_map(m, &old, &err));
     for (uint32_t k = 0; k < 2 * classes; k++) {

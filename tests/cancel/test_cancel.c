@@ -452,17 +452,17 @@ static xsm_status grow(void *state, xsm_context *ctx, xsm_error *err)
     wider.names = all;
     assert_ok(xsm_model_set_class_map(m, &map, &none), none);
     const uint64_t before = scores_of(m, t->sparse.data);
-    const uint32_t features = xsm_model_features(m) + 3;
+    const uint32_t features = xsm_model_feature_count(m) + 3;
     xsm_status status = xsm_model_grow(m, features, &wider, err);
     if (status == XSM_CANCELLED) {
-        assert_int_equal(xsm_model_features(m), features - 3);
+        assert_int_equal(xsm_model_feature_count(m), features - 3);
         assert_true(scores_of(m, t->sparse.data) == before);
         assert_ok(xsm_model_get_class_map(m, &map, &none), none);
         assert_string_equal(map.names[1], own[1]);
         assert_ok(xsm_model_grow(m, features, &wider, &none), none);
     }
     assert_int_equal(xsm_model_class_count(m), 2 * CLASSES);
-    assert_int_equal(xsm_model_features(m), features);
+    assert_int_equal(xsm_model_feature_count(m), features);
     xsm_model_free(m);
     return status;
 }

@@ -264,9 +264,9 @@ static void faulty_sweep(const void *state, const float *const *codes, uint32_t 
     (void)scratch;
     for (uint32_t i = 0; i < rows; i++) {
         for (uint32_t k = 0; k < s->classes; k++) {
-            out[k * XSM_SAMPLER_LANES + i] = (float)faulty_log(state, codes[i], k) +
-                                             (fault == SWEEP_DIFFERS && k == 3 ? 0.01f : 0) +
-                                             (fault == SWEEP_LANES && rows > 1 && i == 7 ? 1e-6f : 0);
+            out[k * XSM_SAMPLER_ROWS + i] = (float)faulty_log(state, codes[i], k) +
+                                            (fault == SWEEP_DIFFERS && k == 3 ? 0.01f : 0) +
+                                            (fault == SWEEP_LANES && rows > 1 && i == 7 ? 1e-6f : 0);
         }
     }
 }
@@ -318,7 +318,7 @@ static xsm_sampler_ops faulty_table(void)
         .draw_others = faulty_others,
         .log_probability = faulty_log,
         .log_probabilities = faulty_many,
-        .sweep = faulty_sweep,
+        .log_probabilities_rows = faulty_sweep,
         .save = faulty_save,
         .load = faulty_load,
         .draw_rows = faulty_rows,
@@ -333,7 +333,7 @@ static void faults_are_found(void **state)
     for (fault = RIGHT; fault < FAULTS; fault++) {
         xsm_sampler_ops ops = faulty_table();
         if (fault == MANY_DIFFER) {
-            ops.sweep = NULL;
+            ops.log_probabilities_rows = NULL;
         }
         if (fault == TREE_NOT_SAVED) {
             ops.flags = XSM_SAMPLER_TREE;

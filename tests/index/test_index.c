@@ -191,7 +191,7 @@ static void large_clusters_give_their_best(void **state)
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
         numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
     }
-    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL};
+    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL, 0, 0};
     asked = xsm_index_find("spherical");
     xsm_index_ops ops = *asked;
     ops.query = ask_in_any_order;
@@ -341,7 +341,7 @@ static void further_rows_fall(void **state)
     for (size_t i = 0; i < ROWS * WIDTH; i++) {
         numbers[i] = (float)sin(1.7 * (double)(i * i) + 0.3);
     }
-    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL};
+    const xsm_index_rows rows = {sizeof rows, numbers, WIDTH, ROWS, WIDTH, NULL, 0, 0};
     for (size_t c = 0; xsm_index_at(c / 4); c++) {
         xsm_index *x = make(xsm_index_at(c / 4)->name, c / 4 ? "probe=700" : "");
         assert_ok(xsm_index_build(x, &rows, &err), err);
@@ -491,7 +491,7 @@ static void bad_calls_are_refused(void **state)
     uint32_t classes[4], lengths[2], one = 1, four = 4;
     for (size_t i = 0; xsm_index_at(i); i++) {
         xsm_index *x = make(xsm_index_at(i)->name, "");
-        xsm_index_rows r = {sizeof r, rows, 3, 4, 3, NULL};
+        xsm_index_rows r = {sizeof r, rows, 3, 4, 3, NULL, 0, 0};
         xsm_index_search s = {sizeof s, rows, 3, 2, 2, 0, 0, 0, classes, scores, lengths, 0};
         assert_fails(xsm_index_query(x, &s, &err), XSM_ERROR_STATE, err);
         assert_fails(xsm_index_update(x, &one, 1, &err), XSM_ERROR_STATE, err);
@@ -608,7 +608,7 @@ static void drift_is_bounded(void **state)
     uint64_t seed = 3;
     float *x = clustered(K, D, 40, &seed), *y = clustered(K, D, 40, &seed);
     xsm_index *index = make("spherical", "drift=0.3 probe=200");
-    xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL};
+    xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
     assert_ok(xsm_index_build(index, &rows, &err), err);
     double recall;
     assert_ok(
@@ -664,7 +664,7 @@ static void equal_rows_are_spread(void **state)
             x[i] = (float)kind;
         }
         xsm_index *index = make("spherical", "");
-        xsm_index_rows rows = {sizeof rows, x, 4, K, 4, NULL};
+        xsm_index_rows rows = {sizeof rows, x, 4, K, 4, NULL, 0, 0};
         assert_ok(xsm_index_build(index, &rows, &err), err);
         xsm_index_info info = XSM_INDEX_INFO_INIT;
         assert_ok(xsm_index_get_info(index, &info, &err), err);
@@ -685,7 +685,7 @@ static xsm_status build_update_search(void *state, xsm_context *ctx, xsm_error *
     for (int i = 0; i < 40 * 3; i++) {
         rows[i] = (float)test_uniform(&seed) - 0.5f;
     }
-    xsm_index_rows r = {sizeof r, rows, 3, 40, 3, NULL};
+    xsm_index_rows r = {sizeof r, rows, 3, 40, 3, NULL, 0, 0};
     uint32_t classes[8], lengths[2], touched[40];
     float scores[8];
     xsm_index_search s = {sizeof s, rows, 3, 2, 4, 0, 0, 0, classes, scores, lengths, 0};
@@ -751,7 +751,7 @@ static void recall_of_recommended_items(void **state)
     float *queries = read_floats(test_data("mips-items/queries_22363x64.f32.gz"), (size_t)QUERIES * D);
     xsm_error err = XSM_ERROR_INIT;
     xsm_index *x = make("spherical", "probe=605"); /* K/20 */
-    xsm_index_rows rows = {sizeof rows, items, D, K, D, NULL};
+    xsm_index_rows rows = {sizeof rows, items, D, K, D, NULL, 0, 0};
     assert_ok(xsm_index_build(x, &rows, &err), err);
     double recall[3];
     static const uint32_t tops[] = {1, 10, 100};

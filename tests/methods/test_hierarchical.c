@@ -212,6 +212,7 @@ static xsm_model *random_model(xsm_context *ctx, const test_problem *p, const ch
     xsmi_model_set_hierarchy(m, e->hierarchy);
     xsm_estimator_free(e);
     assert_string_equal(test_model_info(m).correction, "hierarchy");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_HIERARCHY);
     return m;
 }
 
@@ -503,6 +504,7 @@ static void models_are_saved_and_go_on(void **state)
     assert_ok(xsm_model_save(m, path, &err), err);
     assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
     assert_string_equal(test_model_info(loaded).correction, "hierarchy");
+    assert_int_equal(test_model_info(loaded).correction_kind, XSM_CORRECTION_HIERARCHY);
     static float was[300 * 40], is[300 * 40];
     xsm_batch batch = xsm_batch_range(p.data, 0, 300);
     assert_ok(xsm_model_score_range(m, &batch, 0, 40, was, 40, &err), err);

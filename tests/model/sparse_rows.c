@@ -87,7 +87,7 @@ void try_bytes(xsm_context *ctx, unsigned char *bytes, size_t size, const rows *
     if (xsm_model_load_from(ctx, &from, &options, &m, &err) == XSM_OK) {
         float scores[2];
         xsm_batch batch = xsm_batch_range(r->sparse, 0, 1);
-        if (xsm_model_features(m) == features) {
+        if (xsm_model_feature_count(m) == features) {
             assert_ok(xsm_model_score_range(m, &batch, 0, 2, scores, 2, &err), err);
         }
         t->accepted++;

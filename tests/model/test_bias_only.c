@@ -205,7 +205,7 @@ static void models_are_used_and_saved(void **state)
         }
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
-        assert_int_equal(xsm_model_features(loaded), 0);
+        assert_int_equal(xsm_model_feature_count(loaded), 0);
         xsm_model *models[2] = {m, loaded};
         for (int kind = 0; kind < 8; kind++) {
             xsm_model *of = models[kind & 1];

@@ -136,6 +136,7 @@ static void corrected_models_are_unbiased(void **state)
         double with = worst(m, &w);
         xsm_model_clear_correction(m);
         assert_string_equal(test_model_info(m).correction, "none");
+        assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_NONE);
         double without = worst(m, &w);
         if (!(with < CLOSE) || (kind % 3 == 2 && !(without > 3 * CLOSE)) || (kind % 3 == 1 && !(without > CLOSE))) {
             fail_msg("%s: off by %.4f with the correction, %.4f without", kinds[kind % 3].sampler, with, without);
@@ -288,8 +289,8 @@ static void samplers_of_hosts_correct(void **state)
         xsm_sampler_ops ops = *xsm_sampler_find("tree");
         ops.name = "own";
         ops.flags = kind & 2 ? 0 : XSM_SAMPLER_TREE;
-        ops.sweep = kind & 4 ? NULL : ops.sweep;
-        ops.sweep_scratch = kind & 4 ? NULL : ops.sweep_scratch;
+        ops.log_probabilities_rows = kind & 4 ? NULL : ops.log_probabilities_rows;
+        ops.rows_scratch = kind & 4 ? NULL : ops.rows_scratch;
         xsm_model *own = trained_by(&w, &ops, true, 2), *m = trained(&w, "tree", true, 2), *back = NULL;
         const char *path = test_path("own");
         float scores[LOOKED * CLASSES], want[LOOKED * CLASSES], chosen[LOOKED * CLASSES], tree[LOOKED * CLASSES];
@@ -307,11 +308,13 @@ static void samplers_of_hosts_correct(void **state)
         assert_true(fabs(worst(own, &w) - worst(m, &w)) < 1e-4);
         if (kind & 2) {
             assert_string_equal(test_model_info(own).correction, "sampler");
+            assert_int_equal(test_model_info(own).correction_kind, XSM_CORRECTION_SAMPLER);
             assert_fails(xsm_model_save(own, path, &err), XSM_ERROR_UNSUPPORTED, err);
             xsm_model_clear_correction(own);
             assert_ok(xsm_model_save(own, path, &err), err);
         } else {
             assert_string_equal(test_model_info(own).correction, "tree");
+            assert_int_equal(test_model_info(own).correction_kind, XSM_CORRECTION_TREE);
             assert_ok(xsm_model_save(own, path, &err), err);
             assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
             score_all(back, &w, want);
@@ -395,9 +398,11 @@ static void a_step_brings_the_correction(void **state)
     xsm_gradient *g = test_gradient(NULL);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
     assert_string_equal(test_model_info(m).correction, "none");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_NONE);
     xsm_estimator_free(e); /* the gradient holds what it needs */
     assert_ok(xsm_optimizer_apply(o, &batch, g, 1, &err), err);
     assert_string_equal(test_model_info(m).correction, "tree");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_TREE);
     assert_fails(test_predict(predictor, &one, classes, NULL, NULL, &err), XSM_ERROR_STATE, err);
     xsm_predictor_free(predictor);
     /* an index sees the rows alone: one from before is no longer any good, and no other can be had */

@@ -121,7 +121,7 @@ static void hidden_vectors_and_scores_are_what_they_should_be(void **state)
         test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
         xsm_model *m = new_model(NULL, features, HIDDEN, CLASSES, &k);
         fill(m, 8);
-        assert_int_equal(xsm_model_features(m), features);
+        assert_int_equal(xsm_model_feature_count(m), features);
         assert_int_equal(test_model_info(m).hidden, HIDDEN);
         m->alpha = 0.5;
         m->layer->alpha = 0.75;
@@ -741,7 +741,7 @@ static void a_model_comes_back_from_its_file(void **state)
         const xsm_model_info a = test_model_info(m), b = test_model_info(back);
         assert_true(a.bias == b.bias && a.activation == b.activation && a.pool == b.pool && a.tied == b.tied);
         assert_true(a.seed == b.seed && a.scale == b.scale && a.hidden == b.hidden);
-        assert_int_equal(xsm_model_features(back), features);
+        assert_int_equal(xsm_model_feature_count(back), features);
         test_problem p = test_problem_new(ROWS, features, CLASSES, k.sparse, 3);
         xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
         float scores[2][ROWS * CLASSES];
@@ -789,7 +789,7 @@ static void files_of_other_programs_load_or_are_refused(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
     assert_ok(load_foreign("", "[4,3]", &m, &err), err);
-    assert_int_equal(xsm_model_features(m), 4);
+    assert_int_equal(xsm_model_feature_count(m), 4);
     assert_int_equal(test_model_info(m).hidden, 3);
     float x[4] = {0, 1, 0, 2}, z[2];
     xsm_batch batch = xsm_batch_values(x, 1, 4, 4);

@@ -78,7 +78,7 @@ static void what_was_there_stays(void **state)
         assert_ok(xsm_model_grow(m, WIDER, &map, &err), err);
         assert_int_equal(test_model_info(m).layout, layout);
         assert_int_equal(xsm_model_class_count(m), map.classes);
-        assert_int_equal(xsm_model_features(m), WIDER);
+        assert_int_equal(xsm_model_feature_count(m), WIDER);
         assert_string_equal(xsm_model_get_metadata(m, "origin"), "here");
         xsm_class_map own = XSM_CLASS_MAP_INIT;
         assert_ok(xsm_model_get_class_map(m, &own, &err), err);
@@ -403,7 +403,7 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         status = xsm_model_grow(m, WIDER, map, err);
         assert_int_equal(xsm_model_class_count(m), status ? 3 : 4);
-        assert_int_equal(xsm_model_features(m), status ? FEATURES : WIDER);
+        assert_int_equal(xsm_model_feature_count(m), status ? FEATURES : WIDER);
     }
     xsm_transform_free(transform);
     xsm_model_free(m);

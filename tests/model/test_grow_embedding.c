@@ -98,7 +98,7 @@ static xsm_embedding_parameters vectors_of(xsm_model *m)
 /* New vectors are those of a new model, but for a rounding where they lie under a scale. */
 static void check_new_vectors(xsm_model *m, const kind *k, float tolerance)
 {
-    uint32_t features = xsm_model_features(m);
+    uint32_t features = xsm_model_feature_count(m);
     xsm_model *fresh = new_model(features, xsm_model_class_count(m), k);
     xsm_embedding_parameters a = vectors_of(m), b = vectors_of(fresh);
     assert_int_equal(a.features, features);
@@ -151,7 +151,7 @@ static void check_kind(const kind *k, bool mapped)
     test_all_scores(m, p.data, before);
     map.classes = now;
     assert_ok(xsm_model_grow(m, features, &map, &err), err);
-    assert_int_equal(xsm_model_features(m), features);
+    assert_int_equal(xsm_model_feature_count(m), features);
     assert_int_equal(xsm_model_class_count(m), now);
     assert_int_equal(test_model_info(m).hidden, HIDDEN);
     assert_int_equal(test_model_info(m).geometry, k->euclidean ? XSM_GEOMETRY_EUCLIDEAN : XSM_GEOMETRY_LINEAR);
@@ -176,7 +176,7 @@ static void check_kind(const kind *k, bool mapped)
     }
     assert_ok(xsm_model_save(m, path, &err), err);
     assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
-    assert_int_equal(xsm_model_features(loaded), features);
+    assert_int_equal(xsm_model_feature_count(loaded), features);
     test_all_scores(loaded, p.data, back);
     for (uint32_t i = 0; i < ROWS * now; i++) { /* a file has the scales multiplied in */
         assert_true(fabsf(after[i] - back[i]) <= (mapped ? 0 : 1e-5f) * (1 + fabsf(after[i])));
@@ -309,7 +309,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_non_null(strstr(err.message, "makes class 2 class 3"));
     assert_fails(xsm_model_grow(m, 2, NULL, &err), XSM_ERROR_RANGE, err);
     assert_true(test_hash(m) == hash);
-    assert_int_equal(xsm_model_features(m), 3);
+    assert_int_equal(xsm_model_feature_count(m), 3);
     assert_ok(xsm_model_grow(m, 3, NULL, &err), err); /* nothing new */
     assert_true(test_hash(m) == hash);
     xsm_model_free(m);
@@ -356,7 +356,7 @@ static xsm_status grow_one(void *state, xsm_context *ctx, xsm_error *err)
         uint64_t hash = test_hash(m);
         status = xsm_model_grow(m, LARGE, &map, err);
         assert_int_equal(xsm_model_class_count(m), status ? classes_of(k) : LARGE);
-        assert_int_equal(xsm_model_features(m), status ? FEATURES : LARGE);
+        assert_int_equal(xsm_model_feature_count(m), status ? FEATURES : LARGE);
         assert_true(status == XSM_OK || test_hash(m) == hash);
     }
     xsm_model_free(m);

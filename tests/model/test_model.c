@@ -70,7 +70,7 @@ static void starts_at_zero(void **state)
         for (int32_t bias = 0; bias < 2; bias++) {
             xsm_model *m = new_model(33, 70, bias, layout);
             assert_int_equal(xsm_model_class_count(m), 70);
-            assert_int_equal(xsm_model_features(m), 33);
+            assert_int_equal(xsm_model_feature_count(m), 33);
             assert_int_equal(test_model_info(m).input_features, 33);
             assert_int_equal(test_model_info(m).bias, bias);
             assert_int_equal(test_model_info(m).layout, layout);
@@ -125,7 +125,7 @@ static void refuses_bad_settings(void **state)
     assert_ptr_equal(m, untouched);
 
     assert_int_equal(xsm_model_class_count(NULL), 0);
-    assert_int_equal(xsm_model_features(NULL), 0);
+    assert_int_equal(xsm_model_feature_count(NULL), 0);
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     assert_int_equal(xsm_model_get_info(NULL, &info, &err), XSM_ERROR_ARGUMENT);
 }
@@ -479,7 +479,7 @@ static void transform_is_kept(void **state)
     assert_int_equal(xsm_model_set_transform(m, t, &err), XSM_OK);
     assert_int_equal(xsm_model_set_transform(m, t, &err), XSM_OK);
     assert_int_equal(test_model_info(m).input_features, 3);
-    assert_int_equal(xsm_model_features(m), 2);
+    assert_int_equal(xsm_model_feature_count(m), 2);
 
     xsm_dataset *expected = transform_data();
     assert_int_equal(xsm_transform_apply(t, expected, &err), XSM_OK);

@@ -122,7 +122,7 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
 {
     xsm_error err = XSM_ERROR_INIT;
     assert_int_equal(xsm_model_class_count(a), xsm_model_class_count(b));
-    assert_int_equal(xsm_model_features(a), xsm_model_features(b));
+    assert_int_equal(xsm_model_feature_count(a), xsm_model_feature_count(b));
     assert_int_equal(test_model_info(a).input_features, test_model_info(b).input_features);
     assert_int_equal(test_model_info(a).bias, test_model_info(b).bias);
     xsm_class_map s = XSM_CLASS_MAP_INIT;
@@ -603,7 +603,7 @@ static void reads_what_numpy_writes(void **state)
         xsm_model *m = NULL;
         assert_ok(xsm_model_load(NULL, path, NULL, &m, &err), err);
         assert_int_equal(xsm_model_class_count(m), 5);
-        assert_int_equal(xsm_model_features(m), 3);
+        assert_int_equal(xsm_model_feature_count(m), 3);
         assert_int_equal(test_model_info(m).bias, i < 2);
         for (size_t w = 0; w < 15; w++) {
             assert_true(m->weight[w] == ((float)w - 7) / 4);

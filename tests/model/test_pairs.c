@@ -95,6 +95,7 @@ static void what_they_are(void **state)
         test_all_scores(m, p.data, plain);
         assert_ok(xsm_model_add_pairs(m, both ? several : p.data, STRENGTH, &err), err);
         assert_string_equal(test_model_info(m).correction, "pairs");
+        assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_PAIRS);
         test_all_scores(m, p.data, with);
         uint32_t moved = 0;
         for (uint32_t k = kind % 3; k < CLASSES; k += 9) {
@@ -210,6 +211,7 @@ static void saved_and_loaded(void **state)
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &back, &err), err);
         assert_string_equal(test_model_info(back).correction, "pairs");
+        assert_int_equal(test_model_info(back).correction_kind, XSM_CORRECTION_PAIRS);
         assert_ok(xsm_model_set_layout(back, m->layout, &err), err);
         test_all_scores(back, p.data, after);
         assert_memory_equal(before, after, (size_t)ROWS * CLASSES * sizeof *before);
@@ -341,6 +343,7 @@ static void what_does_not_go_with_them(void **state)
     assert_fails(xsm_model_add_pairs(m, unseen, 1, &err), XSM_ERROR_DATA, err);
     xsm_dataset_free(unseen);
     assert_string_equal(test_model_info(m).correction, "none");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_NONE);
     assert_ok(xsm_model_add_pairs(m, p.data, 1, &err), err);
     xsm_index *index = NULL;
     assert_ok(xsm_index_new(NULL, "exact", &index, &err), err);
@@ -363,6 +366,7 @@ static void what_does_not_go_with_them(void **state)
     xsm_estimator_free(e);
     assert_fails(xsm_model_add_pairs(m, p.data, 1, &err), XSM_ERROR_UNSUPPORTED, err);
     assert_string_equal(test_model_info(m).correction, "classes");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_CLASSES);
     xsm_gradient_free(g);
     xsm_optimizer_free(o);
     xsm_model_free(m);
@@ -375,6 +379,7 @@ static void what_does_not_go_with_them(void **state)
     m = model_of(&p, 0);
     assert_ok(xsm_model_add_pairs(m, below, 1, &err), err);
     assert_string_equal(test_model_info(m).correction, "none");
+    assert_int_equal(test_model_info(m).correction_kind, XSM_CORRECTION_NONE);
     xsm_model_free(m);
     xsm_dataset_free(below);
     xsm_dataset_free(dense);

@@ -128,7 +128,7 @@ def move(name, old, new):
 
 def add_function(declaration):
     def change(tree):
-        tree.edit(r"^XSM_API uint32_t xsm_model_features\([^;]*;", lambda match: match.group() + "\nXSM_API " + declaration + ";")
+        tree.edit(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;", lambda match: match.group() + "\nXSM_API " + declaration + ";")
         name = re.search(r"(xsm_\w+)\(", declaration).group(1)
         tree.edit(r"^XSOFTMAX_0 \{\n    global:\n", f"XSOFTMAX_0 {{\n    global:\n        {name};\n", "lib/xsoftmax.map")
     return change
@@ -219,10 +219,10 @@ BROKEN = [
     ("a bit of another value", "XSM_ESTIMATOR_MULTI_LABEL",
      edit(r"XSM_ESTIMATOR_MULTI_LABEL = 4", "XSM_ESTIMATOR_MULTI_LABEL = 64")),
     ("a status of another number", "XSM_ERROR_SHAPE", edit(r"X\(XSM_ERROR_SHAPE, 17", "X(XSM_ERROR_SHAPE, 27")),
-    ("a constant of another value", "XSM_SAMPLER_LANES", edit(r"define XSM_SAMPLER_LANES 32", "define XSM_SAMPLER_LANES 64")),
+    ("a constant of another value", "XSM_SAMPLER_ROWS", edit(r"define XSM_SAMPLER_ROWS 32", "define XSM_SAMPLER_ROWS 64")),
     ("the status type is wider", "xsm_status", edit(r"typedef int32_t xsm_status;", "typedef int64_t xsm_status;")),
-    ("a function gone", "xsm_model_features", drop("xsm_model_features")),
-    ("a function not exported", "xsm_model_features", edit(r"^ *xsm_model_features;\n", "", "lib/xsoftmax.map")),
+    ("a function gone", "xsm_model_feature_count", drop("xsm_model_feature_count")),
+    ("a function not exported", "xsm_model_feature_count", edit(r"^ *xsm_model_feature_count;\n", "", "lib/xsoftmax.map")),
     ("another version node", "XSOFTMAX_0", edit(r"^XSOFTMAX_0 ", "XSOFTMAX_0_1 ", "lib/xsoftmax.map")),
     ("a symbol in the node of another tier", "xsm_prefetch", move("xsm_prefetch", "XSOFTMAX_EXT_1", "XSOFTMAX_0")),
     ("a symbol in the node of a tier that promises less", "xsm_struct_init",
@@ -271,9 +271,9 @@ BROKEN = [
     ("the number of the release by another formula", "XSM_VERSION",
      edit(r"XSM_VERSION_MAJOR \* 10000", "XSM_VERSION_MAJOR * 100000")),
     ("arguments in registers", "xsoftmax/model.h",
-     edit(r"^XSM_API uint32_t xsm_model_features\(", "__attribute__((regparm(3))) XSM_API uint32_t xsm_model_features(")),
+     edit(r"^XSM_API uint32_t xsm_model_feature_count\(", "__attribute__((regparm(3))) XSM_API uint32_t xsm_model_feature_count(")),
     ("arguments in registers on i386 alone", "xsoftmax/model.h",
-     edit(r"^(XSM_API uint32_t xsm_model_features\([^;]*);",
+     edit(r"^(XSM_API uint32_t xsm_model_feature_count\([^;]*);",
           lambda match: match.group(1) + "\n#ifdef __i386__\n__attribute__((regparm(3)))\n#endif\n;")),
     ("arguments in registers, of every function", "XSM_API",
      edit(r'visibility\("default"\)', 'visibility("default"), regparm(3)')),

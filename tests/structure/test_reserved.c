@@ -34,6 +34,21 @@ static xsm_status refusal(const char *member)
         (object).member = 0;                                                                                           \
     } while (0)
 
+/* The call takes float32 alone: another type is refused by its name, a number that names none as out of range. */
+#define REFUSES_TYPES(type, object, call)                                                                              \
+    do {                                                                                                               \
+        static const int32_t types_[] = {XSM_DTYPE_FLOAT64, XSM_DTYPE_BFLOAT16, XSM_DTYPE_UINT64, -1, 99};             \
+        static const char *const texts_[] = {"XSM_DTYPE_FLOAT64", "XSM_DTYPE_BFLOAT16", "XSM_DTYPE_UINT64", "-1",      \
+                                             "99"};                                                                    \
+        for (size_t i_ = 0; i_ < 5; i_++) {                                                                            \
+            (object).dtype = types_[i_];                                                                               \
+            assert_fails(call, i_ < 3 ? XSM_ERROR_UNSUPPORTED : XSM_ERROR_RANGE, err);                                 \
+            assert_non_null(strstr(err.message, #type ".dtype is "));                                                  \
+            assert_non_null(strstr(err.message, texts_[i_]));                                                          \
+        }                                                                                                              \
+        (object).dtype = XSM_DTYPE_FLOAT32;                                                                            \
+    } while (0)
+
 enum { ROWS = 12, FEATURES = 3, CLASSES = 4 };
 
 static void data_is_refused(void **state)
@@ -147,7 +162,7 @@ static void runs_are_refused(void **state)
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_gradient *g = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, 3);
-    REFUSES(xsm_batch, batch, reserved, xsm_estimator_gradient(e, &batch, 1, g, &err));
+    REFUSES_TYPES(xsm_batch, batch, xsm_estimator_gradient(e, &batch, 1, g, &err));
     xsm_gradient_free(g);
     xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *choice = NULL;
@@ -229,9 +244,15 @@ static void tables_are_refused(void **state)
     search.scores = scores;
     search.lengths = lengths;
     double recall;
-    REFUSES(xsm_index_search, search, reserved, xsm_index_query(x, &search, &err));
+    xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
+    rows.rows = query;
+    rows.count = 1;
+    rows.width = rows.stride = FEATURES;
+    REFUSES(xsm_index_rows, rows, reserved, xsm_index_build(x, &rows, &err));
+    REFUSES_TYPES(xsm_index_rows, rows, xsm_index_build(x, &rows, &err));
+    REFUSES_TYPES(xsm_index_search, search, xsm_index_query(x, &search, &err));
     REFUSES(xsm_index_search, search, has_threshold, xsm_index_query(x, &search, &err));
-    REFUSES(xsm_index_search, search, reserved, xsm_index_recall(x, &search, &recall, &err));
+    REFUSES_TYPES(xsm_index_search, search, xsm_index_recall(x, &search, &recall, &err));
     REFUSES(xsm_index_search, search, has_threshold, xsm_index_recall(x, &search, &recall, &err));
     xsm_index_free(x);
     xsm_sampler_free(s);

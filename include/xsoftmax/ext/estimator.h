@@ -60,8 +60,8 @@ enum {
     /** Steps are unbounded: training with a learning rate that works for a while may diverge later. xsm_tune_eta()
      *  chooses a smaller rate. */
     XSM_ESTIMATOR_UNBOUNDED = 32,
-    /** Reads xsm_score_block::weights, so that its proximal and joint steps are those of weighted rows. Tables with such
-     *  steps refuse weights without it; all others need nothing for weights. */
+    /** Reads xsm_score_block::weights, so that its proximal and joint steps are those of weighted rows. Tables with
+     * such steps refuse weights without it; all others need nothing for weights. */
     XSM_ESTIMATOR_WEIGHTED = 64
 };
 
@@ -287,7 +287,7 @@ struct xsm_estimator_ops {
     void (*plan)(const void *state, xsm_draw_plan *plan);
     /** Prefetches the state that gradient() will read for an example; called for examples of later steps. NULL =
      *  nothing to prefetch. */
-    void (*fetch)(const void *state, const xsm_example *example);
+    void (*prefetch)(const void *state, const xsm_example *example);
     /** Describes tensor number `index` of the state; returns 0 past the last, else 1. `tensor` is initialised to zeros
      *  except `size`. All state that changes after bind() must be in a tensor: checkpoints save the numbers, and
      *  resuming overwrites the numbers that bind() made. Floating-point numbers must be finite. Required for

@@ -25,12 +25,14 @@ typedef struct xsm_index_rows {
     uint32_t count;    /**< K, 1 to #XSM_CLASSES_MAX. */
     uint32_t width;    /**< D, 1 to #XSM_FEATURES_MAX. */
     const float *bias; /**< [K] numbers that are added to the products, finite, borrowed as `rows`; or NULL. */
+    int32_t dtype;     /**< Type of the rows, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is accepted. */
+    int32_t reserved;  /**< Zero. */
 } xsm_index_rows;
 
 /** Starting value of an #xsm_index_rows. */
 #define XSM_INDEX_ROWS_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_index_rows), NULL, 0, 0, 0, NULL                                                                    \
+        sizeof(xsm_index_rows), NULL, 0, 0, 0, NULL, 0, 0                                                              \
     }
 
 #ifdef __cplusplus
@@ -39,8 +41,9 @@ extern "C" {
 
 /** Builds the index of rows in the caller's memory. If the index is already built, it is built again from scratch.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
- *          for a stride below the width; #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that
- *          does not fit them. After a failure the index is not built. O(K D) for `exact`; O(K C D) for `spherical`. */
+ *          for a stride below the width; #XSM_ERROR_UNSUPPORTED for rows that are not #XSM_DTYPE_FLOAT32;
+ *          #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that does not fit them. After a
+ * failure the index is not built. O(K D) for `exact`; O(K C D) for `spherical`. */
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 
 /** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index

@@ -1355,7 +1355,7 @@ class model : public handle<xsm_model, xsm_model_free>
     }
     std::uint32_t features() const noexcept
     {
-        return xsm_model_features(get());
+        return xsm_model_feature_count(get());
     }
     /** A view, valid until the model changes. */
     template <class How = throwing> outcome<How, xsm_model_info> info() const
@@ -1510,7 +1510,8 @@ class model : public handle<xsm_model, xsm_model_free>
         return detail::invoke<How>(
             [&](xsm_error *err) { return xsm_model_add_pairs(get(), train.get(), strength, err); });
     }
-    /** What is added to the scores of the weights: "none", "pairs" and others; static. */
+    /** What is added to the scores of the weights: "none", "pairs" and others, static; the number of the same is
+     *  xsm_model_info::correction_kind. */
     const char *correction() const noexcept
     {
         return detail::about<xsm_model_info>(xsm_model_get_info, get()).correction;

@@ -43,14 +43,14 @@ typedef struct xsm_index_search {
     uint32_t top;          /**< Most rows for each query, 1 to K. */
     int32_t has_threshold; /**< 1 = only rows that score above `threshold`. */
     float threshold;       /**< Used if has_threshold is 1. */
-    uint32_t reserved;     /**< Zero. */
-    uint32_t *classes;     /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
-                                order. */
-    float *scores;         /**< [n][top] output: their scores, as the index computes them. */
-    uint32_t *lengths;     /**< [n] output: number of rows found for each query. The unused entries of `classes` are
-                                UINT32_MAX. */
-    uint64_t probed;       /**< Output: rows that were scored for all queries together; 0 if the index does not count
-                                them. */
+    int32_t dtype;     /**< Type of the queries, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is accepted. */
+    uint32_t *classes; /**< [n][top] output: rows, highest score first; rows with equal scores in increasing
+                            order. */
+    float *scores;     /**< [n][top] output: their scores, as the index computes them. */
+    uint32_t *lengths; /**< [n] output: number of rows found for each query. The unused entries of `classes` are
+                            UINT32_MAX. */
+    uint64_t probed;   /**< Output: rows that were scored for all queries together; 0 if the index does not count
+                            them. */
 } xsm_index_search;
 
 /** Starting value of an #xsm_index_search. */
@@ -120,8 +120,8 @@ XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *mode
 XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, uint32_t count, xsm_error *err);
 /** Searches, on the context's threads.
  *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
- *          #XSM_ERROR_DATA if a host's table returns invalid lists; the errors of a host's table. O(n K D) for `exact`,
- *          O(n (C + probe) D) for `spherical`. */
+ *          #XSM_ERROR_UNSUPPORTED for queries that are not #XSM_DTYPE_FLOAT32; #XSM_ERROR_DATA if a host's table
+ * returns invalid lists; the errors of a host's table. O(n K D) for `exact`, O(n (C + probe) D) for `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
 /** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all but the name is zero if the index is not built. O(C).
  *  @return #XSM_OK, or what any function may return (@ref error) */
