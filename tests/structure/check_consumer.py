@@ -6,7 +6,7 @@ check_consumer.py SOURCE-ROOT --build DIRECTORY --meson MESON... | --prefix PREF
 With --build the build is installed to a temporary folder first (as `meson install --destdir` does it for packagers);
 with --prefix it was installed to its own prefix already. C and C++ programs, against the shared library, against the
 static one, and as wholly static programs where the compiler has static system libraries; which of the libraries there
-are depends on the build's default_library. CC, CXX and PKG_CONFIG may name other tools.
+are depends on the build's default_library; the hosts in examples/, too. CC, CXX and PKG_CONFIG may name other tools.
 """
 import json
 import os
@@ -20,7 +20,9 @@ import tempfile
 SKIP = 77
 PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11", "xsoftmax"), ("consumer.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
             ("consumer_words.c", "CC", "cc", "-std=c11", "xsoftmax-words"),
-            ("../../examples/cpp_host.cpp", "CXX", "c++", "-std=c++17", "xsoftmax")]
+            ("../../examples/cpp_host.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
+            ("../../examples/host_network.c", "CC", "cc", "-std=c11", "xsoftmax")]
+HOSTS = ["cpp_host.cpp", "host_network.c", "ctypes_host.py"]
 
 
 def run(command, **keywords):
@@ -127,11 +129,17 @@ def main():
                         print(f"{source}, {kind}: left out, {compiler[0]} has no static C library")
                         continue
                 program = work / f"{pathlib.Path(source).name}-{kind.replace(' ', '-')}"
-                run(compiler + warnings + ["-o", str(program), str(root / "tests/structure" / source)] + flags)
+                run(compiler + warnings + ["-o", str(program), str(root / "tests/structure" / source)] + flags + ["-lm"])
                 clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
                 if kind == "shared":
                     clean["LD_LIBRARY_PATH"] = str(library)
-                print(f"{source}, {kind}:", run([program], env=clean, cwd=work).strip())
+                print(f"{source}, {kind}:", run([program, work / "host.safetensors"], env=clean, cwd=work).strip())
+        if "shared" in kinds:
+            python_host = root / "examples/ctypes_host.py"
+            description = run(query + ["--variable=abi", "xsoftmax"], env=environment).strip()
+            print("ctypes_host.py:", run([sys.executable, python_host, library / "libxsoftmax.so", description]).strip())
+        print("lines of the hosts:", ", ".join(
+            f"{name} {len((root / 'examples' / name).read_text().splitlines())}" for name in HOSTS))
         return check_cmake(root, work, library, (found[0].parent / "xsoftmax-words.pc").exists())
 
 
