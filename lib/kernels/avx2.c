@@ -12,6 +12,7 @@
 #define BLOCK_VECTORS 4
 #define BLOCK_CLASSES(vectors) (12 / (vectors))
 #define BLOCK_MOST 12
+#define NARROW_GROUPS 2
 
 typedef __m256 vf;
 typedef __m256 vm;
@@ -163,6 +164,16 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     const uintptr_t half = (uintptr_t)1 << 31;
     __m256i at = _mm256_xor_si256(_mm256_loadu_si256((const void *)index), _mm256_set1_epi32(INT32_MIN));
     return _mm256_i32gather_ps((const float *)((uintptr_t)p + half * sizeof(float)), at, sizeof(float));
+}
+
+V_INLINE vf v_load_bfloat16(const uint16_t *p)
+{
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const void *)p)), 16));
+}
+
+V_INLINE vf v_load_int8(const int8_t *p)
+{
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const void *)p)));
 }
 
 typedef __m128 vq;

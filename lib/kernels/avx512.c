@@ -11,6 +11,7 @@
 #define BLOCK_VECTORS 2
 #define BLOCK_CLASSES(vectors) 14
 #define BLOCK_MOST 14
+#define NARROW_GROUPS 3
 
 typedef __m512 vf;
 typedef __mmask16 vm;
@@ -153,6 +154,16 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     const uintptr_t half = (uintptr_t)1 << 31;
     __m512i at = _mm512_xor_si512(_mm512_loadu_si512(index), _mm512_set1_epi32(INT32_MIN));
     return _mm512_i32gather_ps(at, (const void *)((uintptr_t)p + half * sizeof(float)), sizeof(float));
+}
+
+V_INLINE vf v_load_bfloat16(const uint16_t *p)
+{
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)p)), 16));
+}
+
+V_INLINE vf v_load_int8(const int8_t *p)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const void *)p)));
 }
 
 typedef __m128 vq;

@@ -19,6 +19,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include <xsoftmax/dtype.h>
 
 /* Examples in a packed block: the vector lanes of full scoring run over examples. */
 #define XSMI_LANES 32
@@ -128,6 +131,13 @@ typedef struct xsmi_dual_pass {
                                  absolute values, and at most 0 */
 } xsmi_dual_pass;
 
+/* Rows of weights that are stored in fewer bits: XSM_DTYPE_BFLOAT16, or XSM_DTYPE_INT8 without their factors. */
+typedef struct xsmi_narrow {
+    int32_t dtype;
+    const void *data; /* aligned to a number */
+    size_t stride;    /* numbers from one row to the next */
+} xsmi_narrow;
+
 typedef struct xsmi_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
@@ -225,6 +235,23 @@ typedef struct xsmi_kernels {
     void (*rank_packed)(bool add, float *w, size_t stride, size_t classes, const float *g, size_t g_class, size_t g_row,
                         const float *packed, size_t pitch, size_t n, size_t d, xsmi_prefetch_queue *queue);
 
+    /* -- weights in fewer bits ------------------------------------------------------------------------------------ */
+
+    /* out[i] = number first + i of w, widened: exactly. The kernels below give the same bits as their namesakes give
+     * for widened weights. */
+    void (*widen)(const xsmi_narrow *w, size_t first, size_t n, float *out);
+    /* gather_scores. */
+    void (*gather_narrow)(const xsmi_narrow *w, const uint32_t *rows, size_t m, const float *x, size_t d, float *out);
+    /* sparse_gather_scores. */
+    void (*sparse_gather_narrow)(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
+                                 const float *value, size_t nnz, float *out);
+    /* column_sums. */
+    void (*narrow_column_sums)(const xsmi_narrow *w, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                               float *out);
+    /* score_few, of the classes from `first` on. */
+    void (*score_narrow)(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
+                         float scale, const float *row_scale, const float *bias, float *out);
+
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
 
     /* Newton's method on the equations of all lanes together: one logarithm per class and one exponential per round.
@@ -293,6 +320,10 @@ const xsmi_kernels *xsmi_kernels_select(uint32_t disabled);
 /* The instruction sets that this machine and its system support (a mask of the bits above). */
 uint32_t xsmi_cpu_features(void);
 
+/* sparse_gather_narrow of every table (scalar.c): it waits for memory. */
+void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
+                               const float *value, size_t nnz, float *out);
+
 extern const xsmi_kernels xsmi_kernels_scalar;
 #if defined(__x86_64__) || defined(__i386__)
 extern const xsmi_kernels xsmi_kernels_avx2;
@@ -306,6 +337,18 @@ void xsmi_reduction_start(xsmi_reduction *r);
 
 /* Floats in a cache line. */
 #define XSMI_LINE 16
+
+/* One number, widened. */
+static inline float xsmi_narrow_number(const xsmi_narrow *w, size_t at)
+{
+    if (w->dtype == XSM_DTYPE_INT8) {
+        return (float)((const int8_t *)w->data)[at];
+    }
+    const uint32_t bits = (uint32_t)((const uint16_t *)w->data)[at] << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
 
 /* The position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */
 static inline size_t xsmi_quad_offset(size_t i, size_t quads)

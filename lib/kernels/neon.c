@@ -4,6 +4,7 @@
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #define VW 4
 #define ROWS 1
@@ -11,6 +12,7 @@
 #define BLOCK_VECTORS 4
 #define BLOCK_CLASSES(vectors) 6
 #define BLOCK_MOST 6
+#define NARROW_GROUPS 3
 
 typedef float32x4_t vf;
 typedef uint32x4_t vm;
@@ -172,6 +174,18 @@ V_INLINE vf v_gather(const float *p, const uint32_t *index)
     a = vld1q_lane_f32(p + index[1], a, 1);
     a = vld1q_lane_f32(p + index[2], a, 2);
     return vld1q_lane_f32(p + index[3], a, 3);
+}
+
+V_INLINE vf v_load_bfloat16(const uint16_t *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
+}
+
+V_INLINE vf v_load_int8(const int8_t *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u32(vdup_n_u32(four))))));
 }
 
 typedef float32x4_t vq;

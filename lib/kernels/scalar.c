@@ -161,6 +161,65 @@ static void score_few(const float *w, size_t stride, size_t classes, const float
     }
 }
 
+static void widen(const xsmi_narrow *w, size_t first, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[i] = xsmi_narrow_number(w, first + i);
+    }
+}
+
+static void gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const float *x, size_t d, float *out)
+{
+    for (size_t j = 0; j < m; j++) {
+        float partial[XSMI_PARTIALS] = {0};
+        for (size_t i = 0; i < d; i++) {
+            float *sum = &partial[i % XSMI_PARTIALS];
+            *sum = __builtin_fmaf(xsmi_narrow_number(w, rows[j] * w->stride + i), x[i], *sum);
+        }
+        out[j] = xsmi_join_partials(partial);
+    }
+}
+
+void xsmi_sparse_gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const uint32_t *index,
+                               const float *value, size_t nnz, float *out)
+{
+    for (size_t j = 0; j < m; j++) {
+        float partial[16] = {0};
+        for (size_t i = 0; i < nnz; i++) {
+            float *sum = &partial[i % 16];
+            *sum = __builtin_fmaf(xsmi_narrow_number(w, rows[j] * w->stride + index[i]), value[i], *sum);
+        }
+        out[j] = xsmi_join_16(partial);
+    }
+}
+
+static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                               float *out)
+{
+    for (size_t i = 0; i < nnz; i++) {
+        const size_t row = (index ? index[i] : i) * w->stride;
+        for (size_t c = 0; c < n; c++) {
+            out[c] = __builtin_fmaf(value[i], xsmi_narrow_number(w, row + c), out[c]);
+        }
+    }
+}
+
+static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
+                         float scale, const float *row_scale, const float *bias, float *out)
+{
+    for (size_t c = 0; c < classes; c++) {
+        const size_t row = (first + c) * w->stride;
+        const float s = row_scale ? scale * row_scale[c] : scale;
+        for (size_t l = 0; l < n; l++) {
+            float sum = 0.0f;
+            for (size_t i = 0; i < d; i++) {
+                sum = __builtin_fmaf(xsmi_narrow_number(w, row + i), x[l][i], sum);
+            }
+            out[c * XSMI_LANES + l] = bias ? __builtin_fmaf(s, sum, bias[c]) : s * sum;
+        }
+    }
+}
+
 static void reduce_tile(const float *scores, size_t classes, uint32_t first, xsmi_reduction *r)
 {
     for (size_t l = 0; l < r->lanes; l++) {
@@ -502,6 +561,11 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .score_tile = score_tile,
     .score_lanes = score_lanes,
     .score_few = score_few,
+    .widen = widen,
+    .gather_narrow = gather_narrow,
+    .sparse_gather_narrow = xsmi_sparse_gather_narrow,
+    .narrow_column_sums = narrow_column_sums,
+    .score_narrow = score_narrow,
     .score_quads = score_quads,
     .sift_tile = sift_tile,
     .reduce_tile = reduce_tile,

@@ -1,7 +1,7 @@
 /*
- * checkkernels: every kernel of every table against the scalar reference, bit for bit (checkkernels_rows.c and
- * checkkernels_tiles.c), and the reference against double precision (here); `checkkernels --bench` measures them
- * (checkkernels_bench.c).
+ * checkkernels: every kernel of every table against the scalar reference, bit for bit (checkkernels_rows.c,
+ * checkkernels_tiles.c and checkkernels_narrow.c), and the reference against double precision (here); `checkkernels
+ * --bench` measures them (checkkernels_bench.c).
  */
 #include "checkkernels.h"
 
@@ -234,6 +234,9 @@ int main(int argc, char **argv)
             add_test(tests, names, &n, t, *k);
         }
         for (const named_test *t = tile_tests; t->name != NULL; t++) {
+            add_test(tests, names, &n, t, *k);
+        }
+        for (const named_test *t = narrow_tests; t->name != NULL; t++) {
             add_test(tests, names, &n, t, *k);
         }
         for (const named_test *t = solve_tests; t->name != NULL; t++) {

@@ -27,6 +27,7 @@ typedef struct named_test {
 /* For every table; each ends with a NULL name. */
 extern const named_test row_tests[];
 extern const named_test tile_tests[];
+extern const named_test narrow_tests[];
 extern const named_test solve_tests[];
 
 /* -- sizes and values ---------------------------------------------------------------------------------- */

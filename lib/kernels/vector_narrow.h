@@ -1,0 +1,334 @@
+/*
+ * The kernels on weights that are stored in fewer bits, over the vocabulary of vector_rows.h and vector_tiles.h, which
+ * includes this file, and
+ *   v_load_bfloat16, v_load_int8  VW numbers, widened
+ *   NARROW_GROUPS                 the most vectors of classes that are scored at once
+ *
+ * Widening is exact, and the sums are those of the kernels on floats, so that the bits are theirs, too, in every
+ * instruction set. Instructions that multiply such numbers as they are stay unused: those of AVX-512 and NEON for
+ * bfloat16 round otherwise and take subnormal numbers for zeros, and those for integers need rows of integers.
+ */
+#ifndef XSMI_VECTOR_NARROW_H
+#define XSMI_VECTOR_NARROW_H
+
+#include "kernels/vector_few.h"
+
+typedef uint32_t vn_u32 __attribute__((vector_size(4 * VW)));
+
+/* VW numbers from number `at` on, widened. */
+XSMI_INLINE vf load_narrow(const bool int8, const void *data, size_t at)
+{
+    return int8 ? v_load_int8((const int8_t *)data + at) : v_load_bfloat16((const uint16_t *)data + at);
+}
+
+/* The k-th bfloat16 (k < 2) in the 32 bits of each lane, widened. */
+XSMI_INLINE vf narrow_bfloat16(vf a, size_t k)
+{
+    return (vf)(k == 0 ? (vn_u32)a << 16 : (vn_u32)a & UINT32_C(0xffff0000));
+}
+
+/* The same for the k-th int8 (k < 4). A byte at bit 0 becomes the last bits of 2^23 + 128 + the number, one at bit 8
+ * bits of 2^15 + 128 + the number, from which the rest is subtracted. */
+XSMI_INLINE vf narrow_int8(vf a, size_t k)
+{
+    const vf base = v_set(k % 2 == 0 ? 0x1p+23f + 128.0f : 0x1p+15f + 128.0f);
+    const vn_u32 bits = k < 2 ? (vn_u32)a : (vn_u32)a >> 16;
+    return v_sub((vf)((bits & (UINT32_C(0xff) << k % 2 * 8)) ^ (vn_u32)base), base);
+}
+
+/* The same of which n < VW exist: the others are read as 0. */
+XSMI_INLINE vf load_narrow_first(const bool int8, const void *data, size_t at, size_t n)
+{
+    uint16_t numbers[VW] = {0};
+    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t);
+    memcpy(numbers, (const unsigned char *)data + at * size, n * size);
+    return load_narrow(int8, numbers, 0);
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+XSMI_INLINE void widen_numbers(const bool int8, const void *data, size_t n, float *out)
+{
+    size_t i = 0;
+    for (; i + VW <= n; i += VW) {
+        v_store(out + i, load_narrow(int8, data, i));
+    }
+    if (i < n) {
+        v_store_first(out + i, load_narrow_first(int8, data, i, n - i), n - i);
+    }
+}
+
+static void widen(const xsmi_narrow *w, size_t first, size_t n, float *out)
+{
+    if (w->dtype == XSM_DTYPE_INT8) {
+        widen_numbers(true, (const int8_t *)w->data + first, n, out);
+    } else {
+        widen_numbers(false, (const uint16_t *)w->data + first, n, out);
+    }
+}
+
+/* As dot(), with a row that begins at number `first`. */
+XSMI_INLINE float dot_narrow(const bool int8, const void *data, size_t first, const float *x, size_t n)
+{
+    vf acc[PARTS];
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; k++) {
+        acc[k] = v_set(0.0f);
+    }
+    size_t i = 0;
+    for (; i + XSMI_PARTIALS <= n; i += XSMI_PARTIALS) {
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; k++) {
+            const size_t at = i + k * VW;
+            acc[k] = v_fma(load_narrow(int8, data, first + at), v_load(x + at), acc[k]);
+        }
+    }
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; k++) {
+        const size_t at = i + k * VW;
+        if (at + VW <= n) {
+            acc[k] = v_fma(load_narrow(int8, data, first + at), v_load(x + at), acc[k]);
+        } else if (at < n) {
+            /* Not a plain fma: adding 0 would turn a partial sum of -0 into +0. */
+            const vf numbers = load_narrow_first(int8, data, first + at, n - at);
+            acc[k] = v_select(m_first(n - at), v_fma(numbers, v_load_first(x + at, n - at), acc[k]), acc[k]);
+        }
+    }
+    return join_partials(acc);
+}
+
+static void gather_narrow(const xsmi_narrow *w, const uint32_t *rows, size_t m, const float *x, size_t d, float *out)
+{
+    for (size_t j = 0; j < m; j++) {
+        const size_t first = rows[j] * w->stride;
+        out[j] = w->dtype == XSM_DTYPE_INT8 ? dot_narrow(true, w->data, first, x, d)
+                                            : dot_narrow(false, w->data, first, x, d);
+    }
+}
+
+/* n <= XSMI_PARTIALS columns from the number `first` of each row on. */
+XSMI_INLINE void column_piece(const bool int8, const xsmi_narrow *w, size_t first, const uint32_t *index,
+                              const float *value, size_t nnz, size_t n, float *out)
+{
+    vf acc[PARTS];
+    const size_t whole = n / VW, rest = n % VW;
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; k++) {
+        if (k < whole) {
+            acc[k] = v_load(out + k * VW);
+        } else if (k == whole && rest > 0) {
+            acc[k] = v_load_first(out + k * VW, rest);
+        } else {
+            acc[k] = v_set(0.0f);
+        }
+    }
+    for (size_t i = 0; i < nnz; i++) {
+        const size_t row = (index ? index[i] : i) * w->stride + first;
+        const vf factor = v_set(value[i]);
+        XSMI_UNROLL
+        for (size_t k = 0; k < PARTS; k++) {
+            if (k < whole) {
+                acc[k] = v_fma(factor, load_narrow(int8, w->data, row + k * VW), acc[k]);
+            } else if (k == whole && rest > 0) {
+                acc[k] = v_fma(factor, load_narrow_first(int8, w->data, row + k * VW, rest), acc[k]);
+            }
+        }
+    }
+    XSMI_UNROLL
+    for (size_t k = 0; k < PARTS; k++) {
+        if (k < whole) {
+            v_store(out + k * VW, acc[k]);
+        } else if (k == whole && rest > 0) {
+            v_store_first(out + k * VW, acc[k], rest);
+        }
+    }
+}
+
+static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, const float *value, size_t nnz, size_t n,
+                               float *out)
+{
+    for (size_t c = 0; c < n; c += XSMI_PARTIALS) {
+        const size_t some = n - c < XSMI_PARTIALS ? n - c : XSMI_PARTIALS;
+        if (w->dtype == XSM_DTYPE_INT8) {
+            column_piece(true, w, c, index, value, nnz, some, out + c);
+        } else {
+            column_piece(false, w, c, index, value, nnz, some, out + c);
+        }
+    }
+}
+
+/* -- full scoring for a few rows: as in vector_few.h --------------------------------------------------------------- */
+
+/* Vectors of classes at once: their chains of fused multiply-adds take turns. Several rows have chains enough, and more
+ * classes of bfloat16 are more than the first cache holds. */
+#define NARROW_MOST(int8, rows) ((int8) && (rows) == 1 ? NARROW_GROUPS : 2)
+/* Bytes of each row that are transposed at once: four vectors of 32 bits. */
+#define NARROW_BYTES 16
+/* A line comes into the second-level cache with the rows of the next block before it, and so many bytes earlier. */
+#define NARROW_AHEAD 8192
+
+/* 32 bits of each of VW rows in each of four vectors; row[l] is the row 4l, and those after it are `step` bytes apart.
+ */
+XSMI_INLINE void load_narrow_quads(const unsigned char *const *row, size_t step, vf quad[4])
+{
+    XSMI_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        const float *rows[VW];
+        XSMI_UNROLL
+        for (size_t l = 0; l < VW; l += 4) {
+            rows[l] = (const float *)(const void *)(row[l / 4] + k * step);
+        }
+        quad[k] = v_load_quads(rows);
+    }
+    v_transpose_quads(quad);
+}
+
+XSMI_INLINE vf narrow_part(const bool int8, const vf quad[4], size_t f)
+{
+    return int8 ? narrow_int8(quad[f / 4], f % 4) : narrow_bfloat16(quad[f / 2], f % 2);
+}
+
+/* Adds the products of the next NARROW_BYTES of each class. */
+XSMI_INLINE void add_narrow(const bool int8, const size_t groups, const size_t rows, vf quad[NARROW_GROUPS][4],
+                            const float *const *x, size_t i, vf acc[NARROW_GROUPS][XSMI_FEW])
+{
+    XSMI_UNROLL
+    for (size_t f = 0; f < NARROW_BYTES; f++) {
+        if (f < NARROW_BYTES / (int8 ? 1 : 2)) {
+            XSMI_UNROLL
+            for (size_t g = 0; g < groups; g++) {
+                const vf w = narrow_part(int8, quad[g], f);
+                XSMI_UNROLL
+                for (size_t r = 0; r < rows; r++) {
+                    acc[g][r] = v_fma(w, v_set_at(x[r] + i + f), acc[g][r]);
+                }
+            }
+        }
+    }
+}
+
+/* Adds the products of the last numbers of VW classes, from number i on: of copies, so that nothing behind the rows is
+ * read. Only the first `classes` exist. */
+XSMI_INLINE void add_narrow_rest(const bool int8, const size_t rows, const unsigned char *row, size_t step,
+                                 size_t classes, const float *const *x, size_t i, size_t d, vf acc[XSMI_FEW])
+{
+    for (; i < d; i++) {
+        uint16_t numbers[VW] = {0};
+        unsigned char *to = (unsigned char *)numbers;
+        const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t);
+        for (size_t l = 0; l < VW && l < classes; l++) {
+            memcpy(to + l * size, row + l * step + i * size, size);
+        }
+        const vf w = load_narrow(int8, numbers, 0);
+        XSMI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            acc[r] = v_fma(w, v_set_at(x[r] + i), acc[r]);
+        }
+    }
+}
+
+/* The scores of groups*VW classes, or of the first `classes` < VW with one group. */
+XSMI_INLINE void narrow_block(const bool int8, const size_t groups, const size_t rows, const unsigned char *row,
+                              size_t step, size_t classes, const float *const *x, size_t d, float scale,
+                              const float *row_scale, const float *bias, float *out)
+{
+    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t), each = NARROW_BYTES / size;
+    vf acc[NARROW_GROUPS][XSMI_FEW];
+    const unsigned char *fourth[NARROW_GROUPS][VW / 4];
+    XSMI_UNROLL
+    for (size_t g = 0; g < groups; g++) {
+        XSMI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            acc[g][r] = v_set(0.0f);
+        }
+        XSMI_UNROLL
+        for (size_t l = 0; l < VW / 4; l++) {
+            fourth[g][l] = row + (g * VW + 4 * l) * step;
+        }
+    }
+    uintptr_t next = (uintptr_t)row + groups * VW * step;
+    size_t i = 0;
+    for (; classes >= VW && i + each <= d; i += each) {
+        for (size_t line = 0; line < groups * VW * NARROW_BYTES / 64; line++, next += 64) {
+            __builtin_prefetch((const void *)next, 0, 3);
+            __builtin_prefetch((const void *)(next + NARROW_AHEAD), 0, 2);
+        }
+        vf quad[NARROW_GROUPS][4];
+        XSMI_UNROLL
+        for (size_t g = 0; g < groups; g++) {
+            XSMI_UNROLL
+            for (size_t l = 0; l < VW / 4; l++) {
+                __asm__("" : "+r"(fourth[g][l])); /* else a pointer for each row is kept, in memory */
+            }
+            load_narrow_quads(fourth[g], step, quad[g]);
+            XSMI_UNROLL
+            for (size_t l = 0; l < VW / 4; l++) {
+                fourth[g][l] += NARROW_BYTES;
+            }
+        }
+        add_narrow(int8, groups, rows, quad, x, i, acc);
+    }
+    XSMI_UNROLL
+    for (size_t g = 0; g < groups; g++) {
+        add_narrow_rest(int8, rows, row + g * VW * step, step, classes, x, i, d, acc[g]);
+        XSMI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            finish_few(acc[g][r], classes < VW ? classes : VW, scale, row_scale ? row_scale + g * VW : NULL,
+                       bias ? bias + g * VW : NULL, out + g * VW * XSMI_LANES + r);
+        }
+    }
+}
+
+XSMI_INLINE void narrow_rows(const bool int8, const size_t rows, const xsmi_narrow *w, size_t first, size_t classes,
+                             const float *const *x, size_t d, float scale, const float *row_scale, const float *bias,
+                             float *out)
+{
+    const size_t step = w->stride * (int8 ? sizeof(int8_t) : sizeof(uint16_t));
+    const unsigned char *row = (const unsigned char *)w->data + first * step;
+    const size_t all = classes / VW, most = all < NARROW_MOST(int8, rows) ? all : NARROW_MOST(int8, rows);
+    for (size_t c = 0, groups; c < classes; c += groups * VW) {
+        const size_t left = (classes - c + VW - 1) / VW;
+        groups = left < most || most == 0 ? left : most;
+        /* Whole vectors of classes, some of them a second time, as in score_rows(). */
+        c = classes - c < groups * VW && classes >= groups * VW ? classes - groups * VW : c;
+        const unsigned char *at = row + c * step;
+        const float *scales = row_scale ? row_scale + c : NULL, *biases = bias ? bias + c : NULL;
+        float *to = out + c * XSMI_LANES;
+        if (groups == 1) {
+            narrow_block(int8, 1, rows, at, step, classes - c, x, d, scale, scales, biases, to);
+        } else if (groups == 2) {
+            narrow_block(int8, 2, rows, at, step, groups * VW, x, d, scale, scales, biases, to);
+        } else {
+            narrow_block(int8, NARROW_MOST(int8, rows), rows, at, step, groups * VW, x, d, scale, scales, biases, to);
+        }
+    }
+}
+
+#define NARROW_ROWS(int8, n)                                                                                           \
+    narrow_rows(int8, n, w, first, classes, x, d, scale, row_scale, bias, out);                                        \
+    break
+
+static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
+                         float scale, const float *row_scale, const float *bias, float *out)
+{
+    switch (n + (w->dtype == XSM_DTYPE_INT8 ? XSMI_FEW : 0)) {
+    case 1:
+        NARROW_ROWS(false, 1);
+    case 2:
+        NARROW_ROWS(false, 2);
+    case 3:
+        NARROW_ROWS(false, 3);
+    case XSMI_FEW:
+        NARROW_ROWS(false, XSMI_FEW);
+    case XSMI_FEW + 1:
+        NARROW_ROWS(true, 1);
+    case XSMI_FEW + 2:
+        NARROW_ROWS(true, 2);
+    case XSMI_FEW + 3:
+        NARROW_ROWS(true, 3);
+    default:
+        NARROW_ROWS(true, XSMI_FEW);
+    }
+}
+
+#endif

@@ -1,0 +1,187 @@
+/*
+ * checkkernels: the kernels on weights in fewer bits. Each gives the bits that the scalar reference of its namesake
+ * gives for the widened weights, which are made here by other means: of bfloat16 by powers of two, not by shifting
+ * bits.
+ */
+#include "checkkernels.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const xsmi_kernels *const ref = &xsmi_kernels_scalar;
+
+static float wide_bfloat16(uint16_t bits)
+{
+    const int exponent = bits >> 7 & 0xff, fraction = bits & 0x7f;
+    const float sign = bits >> 15 ? -1.0f : 1.0f;
+    if (exponent == 255) {
+        return fraction ? NAN : sign * INFINITY;
+    }
+    const int whole = exponent ? 128 + fraction : fraction;
+    return copysignf(ldexpf((float)whole, (exponent ? exponent : 1) - 127 - 7), sign);
+}
+
+/* Numbers in fewer bits that end at a fence, and the same as floats. */
+typedef struct narrow {
+    array pages, wide;
+    xsmi_narrow w;
+} narrow;
+
+static void narrow_open(narrow *a, size_t most)
+{
+    array_open(&a->pages, most);
+    array_open(&a->wide, most);
+}
+
+static void narrow_close(narrow *a)
+{
+    array_close(&a->pages);
+    array_close(&a->wide);
+}
+
+static void narrow_fill(narrow *a, int32_t dtype, size_t rows, size_t stride, size_t columns, kind k)
+{
+    const size_t n = rows ? (rows - 1) * stride + columns : 0;
+    const size_t size = dtype == XSM_DTYPE_INT8 ? 1 : 2;
+    array_fill(&a->wide, n, 0, k);
+    array_fill(&a->pages, (n * size + 3) / 4, 0, PLAIN);
+    unsigned char *data = (unsigned char *)(a->pages.at + a->pages.n) - n * size;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, a->wide.at + i, sizeof bits);
+        const uint16_t upper = (uint16_t)(bits >> 16);
+        const int8_t whole = (int8_t)(int)(random_below(256) - 128);
+        memcpy(data + i * size, size == 1 ? (const void *)&whole : (const void *)&upper, size);
+        a->wide.at[i] = size == 1 ? (float)whole : wide_bfloat16(upper);
+    }
+    a->w = (xsmi_narrow){dtype, data, stride};
+}
+
+static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+
+static void test_widen(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { all = 65536 };
+    static uint16_t numbers[all];
+    static int8_t wholes[256];
+    static float want[all], got[all];
+    for (uint32_t i = 0; i < all; i++) {
+        numbers[i] = (uint16_t)i;
+        want[i] = wide_bfloat16((uint16_t)i);
+    }
+    const xsmi_narrow w = {XSM_DTYPE_BFLOAT16, numbers, 0};
+    for (size_t from = 0; from < 40; from++) {
+        k->widen(&w, from, all - 2 * from, got);
+        expect_floats(got, want + from, all - 2 * from, "widen bfloat16", from);
+    }
+    for (int i = 0; i < 256; i++) {
+        wholes[i] = (int8_t)(i - 128);
+        want[i] = (float)(i - 128);
+    }
+    const xsmi_narrow v = {XSM_DTYPE_INT8, wholes, 0};
+    for (size_t from = 0; from < 40; from++) {
+        k->widen(&v, from, 256 - 2 * from, got);
+        expect_floats(got, want + from, 256 - 2 * from, "widen int8", from);
+    }
+}
+
+static void test_narrow_rows(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { classes = 7 };
+    const uint32_t rows[] = {6, 0, 3, 3, 1};
+    const uint32_t index[] = {0, 1, 2, 3, 5, 8, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 200};
+    const uint32_t listed[] = {1, 2, 5, 6};
+    narrow w;
+    array x, want, got;
+    narrow_open(&w, 10000);
+    array_open(&x, 1000);
+    array_open(&want, 1000);
+    array_open(&got, 1000);
+    for (size_t t = 0; t < 2; t++) {
+        for (size_t s = 0; s < SIZES; s++) {
+            const size_t d = size_at(s) % 700;
+            const kind v = (kind)random_below(KINDS);
+            narrow_fill(&w, types[t], classes, d + random_below(20), d, v);
+            array_fill(&x, d, 0, v);
+            array_fill(&want, 5, 0, v);
+            array_copy(&got, &want);
+            ref->gather_scores(w.wide.at, w.w.stride, rows, 5, x.at, d, want.at, NULL);
+            k->gather_narrow(&w.w, rows, 5, x.at, d, got.at);
+            expect_arrays(&got, &want, "gather_narrow", d);
+            if (d > 200) {
+                const size_t nnz = random_below(22);
+                ref->sparse_gather_scores(w.wide.at, w.w.stride, rows, 5, index, x.at, nnz, want.at);
+                k->sparse_gather_narrow(&w.w, rows, 5, index, x.at, nnz, got.at);
+                expect_arrays(&got, &want, "sparse_gather_narrow", nnz);
+            }
+            const bool chosen = random_below(2);
+            const size_t terms = d < 5 ? 0 : random_below(chosen ? 5 : 6);
+            array_fill(&want, d, 0, v);
+            array_copy(&got, &want);
+            ref->column_sums(w.wide.at, w.w.stride, chosen ? listed : NULL, x.at, terms, d, want.at);
+            k->narrow_column_sums(&w.w, chosen ? listed : NULL, x.at, terms, d, got.at);
+            expect_arrays(&got, &want, "narrow_column_sums", d);
+        }
+    }
+    narrow_close(&w);
+    array_close(&x);
+    array_close(&want);
+    array_close(&got);
+}
+
+static void test_score_narrow(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    narrow w;
+    array x[XSMI_FEW], terms, want, got;
+    narrow_open(&w, XSMI_CLASS_TILE * 600);
+    for (size_t l = 0; l < XSMI_FEW; l++) {
+        array_open(x + l, 600);
+    }
+    array_open(&terms, 2 * XSMI_CLASS_TILE);
+    array_open(&want, XSMI_CLASS_TILE * XSMI_LANES);
+    array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
+    for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 50 || classes == 167 ? 1 : 39) {
+        static const size_t dims[] = {0, 1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 63, 64, 66, 100, 129, 257, 512};
+        for (size_t s = 0; s < sizeof(dims) / sizeof(dims[0]); s++) {
+            const size_t d = dims[s], n = 1 + random_below(XSMI_FEW), skipped = random_below(3);
+            const kind v = (kind)random_below(KINDS);
+            const float *row[XSMI_FEW];
+            const size_t stride = d + random_below(20);
+            narrow_fill(&w, types[random_below(2)], classes, stride, d, v);
+            for (size_t l = 0; l < n; l++) {
+                row[l] = array_fill(x + l, d, 0, v);
+            }
+            array_fill(&terms, 2 * classes, 0, v);
+            array_fill(&want, classes * XSMI_LANES, 0, v);
+            array_copy(&got, &want);
+            const size_t first = skipped < classes ? skipped : 0, count = classes - first;
+            const float scale = random_below(2) ? 1.0f : random_unit();
+            const float *row_scale = random_below(2) ? terms.at : NULL;
+            const float *bias = random_below(2) ? terms.at + classes : NULL;
+            ref->score_few(w.wide.at + first * stride, stride, count, row, n, d, scale, row_scale, bias, want.at);
+            k->score_narrow(&w.w, first, count, row, n, d, scale, row_scale, bias, got.at);
+            expect_arrays(&got, &want, "score_narrow", classes * 1000 + d);
+        }
+    }
+    narrow_close(&w);
+    for (size_t l = 0; l < XSMI_FEW; l++) {
+        array_close(x + l);
+    }
+    array_close(&terms);
+    array_close(&want);
+    array_close(&got);
+}
+
+const named_test narrow_tests[] = {
+    {"widen", test_widen},
+    {"gather_narrow, narrow_column_sums", test_narrow_rows},
+    {"score_narrow", test_score_narrow},
+    {NULL, NULL},
+};
