@@ -361,6 +361,7 @@ XSOFTMAX_INITIAL(xsm_row, XSM_ROW_INIT);
 XSOFTMAX_INITIAL(xsm_batch, XSM_BATCH_INIT);
 XSOFTMAX_INITIAL(xsm_model_options, XSM_MODEL_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_prune_options, XSM_PRUNE_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_convert_options, XSM_CONVERT_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_model_info, XSM_MODEL_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_options, XSM_EMBEDDING_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_embedding_parameters, XSM_EMBEDDING_PARAMETERS_INIT);
@@ -1464,6 +1465,19 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::make<How, model>(
             [&](xsm_model **out, xsm_error *err) { return xsm_model_prune(get(), &options, out, err); });
+    }
+    /** A model with the weights in another type, an XSM_DTYPE_* value; in fewer bits it cannot be trained.
+     *  (ext/weights.h) */
+    template <class How = throwing>
+    outcome<How, model> convert(const xsm_convert_options &options = init<xsm_convert_options>()) const
+    {
+        return detail::make<How, model>(
+            [&](xsm_model **out, xsm_error *err) { return xsm_model_convert(get(), &options, out, err); });
+    }
+    /** Type of the weights, an XSM_DTYPE_* value. */
+    std::int32_t dtype() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).dtype;
     }
     /** Fits the calibration to rows that the model was not trained on. */
     template <class How = throwing>

@@ -16,6 +16,7 @@
 #define XSMI_LAST_xsm_class_map vocabulary
 #define XSMI_LAST_xsm_context_info reserved
 #define XSMI_LAST_xsm_context_options release_user
+#define XSMI_LAST_xsm_convert_options reserved
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_csr_rows weights
@@ -48,7 +49,7 @@
 #define XSMI_LAST_xsm_labels labels
 #define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics calibration_error
-#define XSMI_LAST_xsm_model_info correction_kind
+#define XSMI_LAST_xsm_model_info reserved
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_info name

@@ -39,7 +39,9 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         float *row = out + j * stride;
-        if (!columns) {
+        if (m->narrow.data) {
+            m->kernels->widen(&m->narrow, k * m->stride, x->width, row);
+        } else if (!columns) {
             memcpy(row, m->weight + k * m->stride, x->width * sizeof *row);
         }
         float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[k] : 1.0));
@@ -204,7 +206,9 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
     }
     const xsmi_correction *correction = model->correction;
-    XSMI_TRY(xsmi_model_need_dense(model, "an index", err));
+    if (!model->narrow.data) {
+        XSMI_TRY(xsmi_model_need_dense(model, "an index", err));
+    }
     if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "

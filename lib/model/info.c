@@ -2,6 +2,7 @@
 #include "base/entry.h"
 #include "model/label_trees.h"
 #include "model/model.h"
+#include "model/narrow.h"
 #include "model/sparse.h"
 
 uint32_t xsm_model_class_count(const xsm_model *m)
@@ -22,9 +23,10 @@ const char *xsmi_model_correction_name(const xsm_model *m)
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
 {
     const uint64_t dense = (uint64_t)m->classes * m->features;
-    *bytes = m->trees    ? xsmi_label_bytes(m->trees)
-             : m->sparse ? xsmi_sparse_bytes(m->sparse)
-                         : dense * sizeof *m->weight;
+    *bytes = m->trees ? xsmi_label_bytes(m->trees)
+             : m->sparse
+                 ? xsmi_sparse_bytes(m->sparse)
+                 : dense * xsmi_number_bytes(xsmi_model_dtype(m)) + xsmi_factor_bytes(m->narrow.dtype, m->classes);
     return m->trees ? xsmi_label_entries(m->trees) : m->sparse ? xsmi_sparse_entries(m->sparse) : dense;
 }
 
@@ -50,6 +52,7 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.metadata_count = m->metadata.count;
     known.weights = xsmi_model_stored(m, &known.bytes);
     known.trees = m->trees ? m->trees->count : 0;
+    known.dtype = xsmi_model_dtype(m);
     if (m->layer) {
         const xsm_embedding_options *made = &m->layer->made;
         known.hidden = m->features;

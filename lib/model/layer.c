@@ -3,6 +3,7 @@
 
 #include "base/activity.h"
 #include "base/random.h"
+#include "model/narrow.h"
 #include "model/score.h"
 #include "base/order.h"
 
@@ -56,7 +57,7 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
         /* Mapped vectors are copied before they are written to. */
         l->weight = (float *)(uintptr_t)mapped;
         l->stride = m->features;
-    } else if (!l->tied) {
+    } else if (!l->tied && !m->narrow.data) {
         status = allocate(m, features, &l->weight, &l->stride, &l->weight_count, err);
     }
     if (status != XSM_OK) {
@@ -74,6 +75,8 @@ void xsmi_layer_free(xsm_model *m)
         if (l->weight_count > 0) {
             xsmi_release(m->context, l->weight, l->weight_count, sizeof *l->weight);
         }
+        xsmi_narrow_free(m->context, &l->narrow, l->narrow_bytes);
+        xsmi_release(m->context, l->row_scale, l->features, sizeof *l->row_scale);
         xsmi_release(m->context, l, 1, sizeof *l);
         m->layer = NULL;
     }
@@ -178,6 +181,20 @@ xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
+void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float *out)
+{
+    const xsmi_layer *l = m->layer;
+    const float scale = (float)(l->alpha * (l->row_scale ? l->row_scale[feature] : 1));
+    if (l->narrow.data) {
+        m->kernels->widen(&l->narrow, feature * l->stride, m->features, out);
+    } else {
+        memcpy(out, l->weight + feature * l->stride, m->features * sizeof *out);
+    }
+    if (!raw && scale != 1) {
+        m->kernels->scale(out, m->features, scale);
+    }
+}
+
 void xsmi_layer_fold(xsm_model *m)
 {
     xsmi_layer *l = m->layer;
@@ -231,17 +248,32 @@ static double tied_scale(const xsm_model *m, double alpha, uint32_t j)
     return m->row_scale ? alpha * m->row_scale[j] : alpha;
 }
 
-static void sum_tied(const xsm_model *m, const xsmi_features *x, float *out)
+static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *values, size_t count, float *out)
 {
+    const xsmi_layer *l = m->layer;
+    const xsmi_narrow *narrow = l->tied ? &m->narrow : &l->narrow;
+    if (narrow->data) {
+        m->kernels->narrow_column_sums(narrow, index, values, count, m->features, out);
+    } else {
+        m->kernels->column_sums(l->tied ? m->weight : l->weight, l->tied ? m->stride : l->stride, index, values, count,
+                                m->features, out);
+    }
+}
+
+/* The sum of vectors that have scales of their own. */
+static void sum_scaled(const xsm_model *m, const xsmi_features *x, float *out)
+{
+    const xsmi_layer *l = m->layer;
     float values[GROUP];
     uint32_t index[GROUP];
     for (size_t start = 0; start < x->count; start += GROUP) {
         size_t count = XSMI_MIN(x->count - start, GROUP);
         for (size_t i = 0; i < count; i++) {
             index[i] = x->index ? x->index[start + i] : (uint32_t)(start + i);
-            values[i] = (float)((double)x->values[start + i] * tied_scale(m, m->alpha, index[i]));
+            const double scale = l->tied ? tied_scale(m, m->alpha, index[i]) : l->row_scale[index[i]];
+            values[i] = (float)((double)x->values[start + i] * scale);
         }
-        m->kernels->column_sums(m->weight, m->stride, index, values, count, m->features, out);
+        sum_vectors(m, index, values, count, out);
     }
 }
 
@@ -251,12 +283,12 @@ void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out)
     const size_t h = m->features;
     float scale = pool_factor(l, x);
     memset(out, 0, h * sizeof *out);
-    if (l->tied) {
-        sum_tied(m, x, out);
+    if (l->tied || l->row_scale) {
+        sum_scaled(m, x, out);
     } else {
-        m->kernels->column_sums(l->weight, l->stride, x->index, x->values, x->count, h, out);
-        scale *= (float)l->alpha;
+        sum_vectors(m, x->index, x->values, x->count, out);
     }
+    scale *= l->tied ? 1 : (float)l->alpha;
     if (scale != 1) {
         m->kernels->scale(out, h, scale);
     }
@@ -330,7 +362,7 @@ typedef struct hidden_job {
 XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x)
 {
     const xsmi_layer *l = m->layer;
-    for (size_t j = 0; !l->tied && j < x->count && j < FEATURES_AHEAD; j++) {
+    for (size_t j = 0; !l->tied && l->weight && j < x->count && j < FEATURES_AHEAD; j++) {
         xsmi_prefetch_row(l->weight + (x->index ? x->index[j] : j) * l->stride, m->features);
     }
 }

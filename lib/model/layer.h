@@ -20,6 +20,10 @@ typedef struct xsmi_layer {
     float *weight;               /* [F] rows `stride` floats apart; the vector is alpha * row. Read-only when mapped. */
     size_t stride, weight_count; /* floats allocated; 0 when mapped or tied */
     double alpha;
+    /* Or the vectors in fewer bits, as in a model: the vector of feature j has the factor row_scale[j] (NULL: none). */
+    xsmi_narrow narrow;
+    size_t narrow_bytes; /* allocated; 0 when mapped or tied */
+    double *row_scale;   /* [F] */
 } xsmi_layer;
 
 /* Names of activations and poolings, in the order of their values; NULL at the end. */
@@ -27,7 +31,7 @@ extern const char *const xsmi_activation_names[];
 extern const char *const xsmi_pool_names[];
 
 /* Adds a first layer to a model without weights of its own. Its vectors are not initialised; with `mapped` no memory is
- * allocated for them. */
+ * allocated for them, nor for those of fewer bits, which are in `mapped` or for the caller to set. */
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
                           xsm_error *err);
 void xsmi_layer_free(xsm_model *m);
@@ -41,6 +45,8 @@ xsm_status xsmi_layer_grow(const xsm_model *from, uint32_t features, xsm_model *
 double xsmi_layer_squared_norm(const xsm_model *m);
 /* Copies mapped vectors to memory of their own. */
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err);
+/* The vector of a feature as floats, with its scales, or `raw`; not of tied vectors. */
+void xsmi_layer_copy_vector(const xsm_model *m, size_t feature, bool raw, float *out);
 /* Multiplies alpha into the vectors. */
 void xsmi_layer_fold(xsm_model *m);
 

@@ -6,6 +6,7 @@
 #include "base/option.h"
 #include "model/model.h"
 #include "model/model_file.h"
+#include "model/narrow.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -26,7 +27,10 @@ bool xsmi_layer_tensor(const xsm_model *m, xsmi_tensor *tensor)
         return false;
     }
     *tensor = (xsmi_tensor){
-        .name = "embedding", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {m->layer->features, m->features}};
+        .name = "embedding",
+        .dtype = xsmi_narrow_tensor_type(m->layer->narrow.data ? m->layer->narrow.dtype : XSM_DTYPE_FLOAT32),
+        .rank = 2,
+        .shape = {m->layer->features, m->features}};
     return true;
 }
 
@@ -34,16 +38,16 @@ xsm_status xsmi_layer_write(const xsm_model *m, bool raw, xsmi_container_writer 
 {
     const xsmi_layer *l = m->layer;
     const size_t h = m->features;
+    if (l->narrow.data) {
+        return xsmi_narrow_write(&l->narrow, l->features, w, err);
+    }
     float *row = xsmi_allocate(m->context, h, sizeof *row);
     if (!row) {
         return xsmi_fail_memory(err, h * sizeof *row, "a copy of a vector");
     }
     xsm_status status = XSM_OK;
     for (size_t j = 0; j < l->features && status == XSM_OK; j++) {
-        memcpy(row, l->weight + j * l->stride, h * sizeof *row);
-        if (!raw && l->alpha != 1) {
-            m->kernels->scale(row, h, (float)l->alpha);
-        }
+        xsmi_layer_copy_vector(m, j, raw, row);
         for (size_t i = 0; i < h && status == XSM_OK; i++) {
             if (!(row[i] - row[i] == 0)) {
                 status = xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -117,19 +121,25 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
                          name, text);
     }
     o.bias = m->bias != NULL;
-    if (o.tied ? vectors != NULL
-               : !vectors || vectors->dtype != XSMI_DTYPE_F32 || vectors->rank != 2 || vectors->shape[0] < 1 ||
-                     vectors->shape[0] > XSM_FEATURES_MAX || vectors->shape[1] != m->features) {
-        return xsmi_fail(
-            err, XSM_ERROR_FORMAT,
-            "%s: an embedding model has a tensor 'embedding', F32 of 1 to %u features by the %u columns of "
-            "'weight', or none where its vectors are tied",
-            name, XSM_FEATURES_MAX, m->features);
+    if (o.tied
+            ? vectors != NULL
+            : !vectors || vectors->dtype != xsmi_narrow_tensor_type(xsmi_model_dtype(m)) || vectors->rank != 2 ||
+                  vectors->shape[0] < 1 || vectors->shape[0] > XSM_FEATURES_MAX || vectors->shape[1] != m->features) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: an embedding model has a tensor 'embedding', %s of 1 to %u features by the %u columns of "
+                         "'weight', or none where its vectors are tied",
+                         name, xsmi_dtype_name(xsmi_narrow_tensor_type(xsmi_model_dtype(m))), XSM_FEATURES_MAX,
+                         m->features);
     }
     if (m->features < 1 || m->features > XSM_HIDDEN_MAX) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: hidden vectors of %u; 1 to %d are accepted", name, m->features,
                          XSM_HIDDEN_MAX);
     }
-    return xsmi_layer_new(m, o.tied ? m->classes : (uint32_t)vectors->shape[0], &o,
-                          o.tied ? NULL : (const float *)(const void *)vectors->data, err);
+    const bool floats = vectors && vectors->dtype == XSMI_DTYPE_F32;
+    XSMI_TRY(xsmi_layer_new(m, o.tied ? m->classes : (uint32_t)vectors->shape[0], &o,
+                            floats ? (const float *)(const void *)vectors->data : NULL, err));
+    m->layer->stride = m->features;
+    return o.tied ? XSM_OK
+                  : xsmi_narrow_read(m->context, file, name, vectors, XSMI_EMBEDDING_SCALE, &m->layer->narrow,
+                                     &m->layer->row_scale, err);
 }

@@ -8,6 +8,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "model/model_file.h"
+#include "model/narrow.h"
 
 #include <float.h>
 #include <string.h>
@@ -132,6 +133,12 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
 
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err)
 {
+    if (m->narrow.data) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "%s needs float32 weights, and those of the model are %s; xsm_model_convert() makes a model "
+                         "of float32 of it",
+                         what, xsmi_narrow_name(m->narrow.dtype));
+    }
     if (!m->sparse && !m->trees) {
         return XSM_OK;
     }
@@ -150,6 +157,7 @@ static void release_weights(xsm_model *m)
     if (m->bias_owned) {
         xsmi_release(m->context, m->bias, m->classes, sizeof *m->bias);
     }
+    xsmi_narrow_free(m->context, &m->narrow, m->narrow_bytes);
     xsmi_sparse_release(m->sparse);
     xsmi_label_trees_free(m->context, m->trees);
     m->sparse = NULL;
@@ -350,7 +358,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
             "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
             "a new model");
     }
-    if (m->trees) {
+    if (m->trees || m->narrow.data) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
     if (m->layer && m->layer->tied) {

@@ -64,6 +64,10 @@ struct xsm_model {
     float *weight;
     size_t stride;
     size_t weight_count; /* floats allocated; 0 when mapped */
+    /* Or the weights in fewer bits, if `data` is not NULL, with the same stride, class-major and never changed;
+     * `weight` is then NULL, and row_scale are the factors of int8. (narrow.h, convert.c) */
+    xsmi_narrow narrow;
+    size_t narrow_bytes; /* allocated; 0 when mapped */
     bool untouched;      /* weights are still the zeros of a new model; call xsmi_model_own() before writing them */
     float *bias;         /* [classes] or NULL */
     bool bias_owned;     /* false when it is in the mapping */
@@ -95,9 +99,10 @@ struct xsm_model {
 
 XSMI_COUNTED(model)
 
-/* Refuses a model whose weights are sparse; the message begins with `what`. */
+/* Refuses a model whose weights are sparse, or in fewer bits than float32; the message begins with `what`. */
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err);
-/* Copies a mapped model to memory of its own. Refuses one whose weights are sparse. Call it before changing weights. */
+/* Copies a mapped model to memory of its own. Refuses what xsmi_model_need_dense() refuses. Call it before changing
+ * weights. */
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* The same for the bias alone, of any model. */
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
@@ -111,7 +116,7 @@ void xsmi_model_sum_row_length(xsm_model *m, uint32_t k);
 /* Multiplies alpha and row_scale into the rows, in parallel. row_scale is kept, all ones, if there is row_length. */
 xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
 /* Whether every weight and bias of the output layer is zero; for tied vectors, whether they are those of a new model.
- * O(K D), or O(K) as long as xsmi_model_own() was not called. */
+ * False for weights in fewer bits. O(K D), or O(K) as long as xsmi_model_own() was not called. */
 bool xsmi_model_is_zero(const xsm_model *m);
 /* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one, in memory of the
  * model's own. */
@@ -132,6 +137,17 @@ void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
 /* ||W||^2, scales included, the bias not. The same for any number of threads. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
+
+/* The type of the weights, an XSM_DTYPE_* value. */
+static inline int32_t xsmi_model_dtype(const xsm_model *m)
+{
+    return m->narrow.data ? m->narrow.dtype : XSM_DTYPE_FLOAT32;
+}
+/* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
+ * (model_save.c) */
+void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out);
+/* Copies all but the weights to a model of the same shape. (prune.c) */
+xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
 
 /* Weights that are stored, and their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);

@@ -3,6 +3,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "model/narrow.h"
 #include "model/sparse_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -42,9 +43,17 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {
-        "weight",         "bias",     "labels", "label_names", "class_counts", "idf", XSMI_VOCABULARY_TENSOR,
-        XSMI_TREE_TENSOR, "embedding"};
+    static const char *const known[] = {"weight",
+                                        "bias",
+                                        "labels",
+                                        "label_names",
+                                        "class_counts",
+                                        "idf",
+                                        XSMI_VOCABULARY_TENSOR,
+                                        XSMI_TREE_TENSOR,
+                                        "embedding",
+                                        XSMI_WEIGHT_SCALE,
+                                        XSMI_EMBEDDING_SCALE};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*" is for checkpoints only */
@@ -100,13 +109,46 @@ static xsm_status new_sparse_model(const source *s, xsm_context *ctx, const xsmi
     return XSM_OK;
 }
 
+/* The tensor 'weight', or NULL: of float32 or, outside checkpoints, in fewer bits. */
+static xsm_status find_weight(const source *s, const xsmi_tensor **out, xsm_error *err)
+{
+    const xsmi_tensor *t = xsmi_container_tensor(s->container, "weight");
+    if (!t || (t->dtype != XSMI_DTYPE_BF16 && t->dtype != XSMI_DTYPE_I8)) {
+        return find_tensor(s, "weight", XSMI_DTYPE_F32, 2, out, err);
+    }
+    if (xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'weight' is %s; that of a checkpoint is F32", s->name,
+                         xsmi_dtype_name(t->dtype));
+    }
+    if (t->rank == 2 && t->shape[1] < 1) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'weight' is %s, and has no features; F32 is accepted so",
+                         s->name, xsmi_dtype_name(t->dtype));
+    }
+    return find_tensor(s, "weight", t->dtype, 2, out, err);
+}
+
+/* A bias of bfloat16, as other programs store it beside such weights. */
+static xsm_status widen_bias(xsm_model *m, const xsmi_tensor *bias, xsm_error *err)
+{
+    const xsmi_narrow numbers = {XSM_DTYPE_BFLOAT16, bias->data, 0};
+    m->bias = xsmi_allocate(m->context, m->classes, sizeof *m->bias);
+    if (!m->bias) {
+        return xsmi_fail_memory(err, m->classes * sizeof *m->bias, "the bias");
+    }
+    m->bias_owned = true;
+    m->kernels->widen(&numbers, 0, m->classes, m->bias);
+    return XSM_OK;
+}
+
 static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, xsm_error *err)
 {
     const xsmi_tensor *weight = NULL;
     const xsmi_tensor *bias = NULL;
     XSMI_TRY(check_names_known(s, err));
-    XSMI_TRY(find_tensor(s, "weight", XSMI_DTYPE_F32, 2, &weight, err));
-    XSMI_TRY(find_tensor(s, "bias", XSMI_DTYPE_F32, 1, &bias, err));
+    XSMI_TRY(find_weight(s, &weight, err));
+    const xsmi_tensor *given = xsmi_container_tensor(s->container, "bias");
+    const bool narrow_bias = weight && weight->dtype == XSMI_DTYPE_BF16 && given && given->dtype == XSMI_DTYPE_BF16;
+    XSMI_TRY(find_tensor(s, "bias", narrow_bias ? XSMI_DTYPE_BF16 : XSMI_DTYPE_F32, 1, &bias, err));
     if (xsmi_sparse_in_file(s->container)) {
         return weight ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: it has a tensor 'weight' and sparse weights", s->name)
                       : new_sparse_model(s, ctx, bias, out, err);
@@ -129,9 +171,22 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     xsm_model *m = NULL;
     XSMI_TRY(xsmi_model_new_empty(ctx, (uint32_t)weight->shape[1], classes, &m, err));
     /* Mapped weights are copied before they are written to. Their alignment was checked. */
-    m->weight = (float *)(uintptr_t)weight->data;
+    m->weight = weight->dtype == XSMI_DTYPE_F32 ? (float *)(uintptr_t)weight->data : NULL;
     m->stride = m->features;
+    xsm_status status =
+        xsmi_narrow_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->narrow, &m->row_scale, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
     m->bias = bias ? (float *)(uintptr_t)bias->data : NULL;
+    if (narrow_bias) {
+        status = widen_bias(m, bias, err);
+        if (status != XSM_OK) {
+            xsm_model_free(m);
+            return status;
+        }
+    }
     *out = m;
     return XSM_OK;
 }

@@ -3,9 +3,10 @@
  *
  *     labels       I64 [K]      the file's label of each class, its number if it has no other
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
- *     weight       F32 [K, D]
+ *     weight       F32 [K, D]   or, before label_names, BF16 or I8, as then is the embedding
+ *     weight_scale F32 [K]      with I8: a factor for each row
  *     bias         F32 [K]      if there is one
- *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied
+ *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied; with I8 embedding_scale F32 [F]
  *     idf          F32 [n]      if the transform has weights
  *     correction, tree_* or     a correction, if there is one (correction_*.c)
  *     pair_*
@@ -26,6 +27,7 @@
  */
 #include "model/model.h"
 #include "model/model_file.h"
+#include "model/narrow.h"
 #include "model/sparse_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -51,11 +53,12 @@ static xsm_status fail_diverged(const float *rows, size_t first, size_t features
                      first + position / features, position % features);
 }
 
-/* The rows of classes first..first+count without padding, scales multiplied in, or `raw`. */
-static void copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out)
+void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out)
 {
     size_t d = m->features;
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+    if (m->narrow.data) {
+        m->kernels->widen(&m->narrow, first * m->stride, count * m->stride, out);
+    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         for (size_t j = 0; j < d; j++) {
             const float *weight = m->weight + j * m->stride + first;
             for (size_t k = 0; k < count; k++) {
@@ -89,7 +92,7 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
     xsm_status status = XSM_OK;
     for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
         size_t count = XSMI_MIN(m->classes - first, together);
-        copy_rows(m, first, count, raw, rows);
+        xsmi_model_copy_rows(m, first, count, raw, rows);
         status = xsmi_floats_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
                                                      : fail_diverged(rows, first, d, err);
     }
@@ -144,7 +147,7 @@ typedef struct contents {
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
-#define MODEL_TENSORS (8 + XSMI_CORRECTION_TENSORS + 5)
+#define MODEL_TENSORS (10 + XSMI_CORRECTION_TENSORS + 5)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {
@@ -171,6 +174,13 @@ static void add_extras(contents *c, size_t bytes)
     }
 }
 
+static void add_narrow(const xsm_model *m, contents *c)
+{
+    c->weight = c->count;
+    add_tensor(c, "weight", xsmi_narrow_tensor_type(m->narrow.dtype), 2, m->classes, m->features);
+    c->count += xsmi_layer_tensor(m, c->tensors + c->count);
+}
+
 static void list_contents(const xsm_model *m, contents *c)
 {
     add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
@@ -192,13 +202,21 @@ static void list_contents(const xsm_model *m, contents *c)
     }
     add_extras(c, 8);
     c->weight = c->count;
-    if (m->layout != XSM_LAYOUT_SPARSE_ROWS) {
+    const bool narrow = m->narrow.data != NULL;
+    if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
         add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
+    }
+    if (m->narrow.dtype == XSM_DTYPE_INT8) {
+        add_tensor(c, XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, 1, m->classes, 0);
     }
     if (m->bias) {
         add_tensor(c, "bias", XSMI_DTYPE_F32, 1, m->classes, 0);
     }
-    c->count += xsmi_layer_tensor(m, c->tensors + c->count);
+    if (m->layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
+        add_tensor(c, XSMI_EMBEDDING_SCALE, XSMI_DTYPE_F32, 1, m->layer->features, 0);
+    } else if (!narrow) {
+        c->count += xsmi_layer_tensor(m, c->tensors + c->count);
+    }
     if (m->transform) {
         c->idf = xsmi_transform_idf(m->transform, &c->idf_count);
     }
@@ -212,7 +230,13 @@ static void list_contents(const xsm_model *m, contents *c)
         c->tensors[c->count++] = xsmi_hierarchy_tensor(m->hierarchy);
     }
     add_extras(c, 4);
+    if (narrow && m->narrow.dtype == XSM_DTYPE_BFLOAT16) {
+        add_narrow(m, c);
+    }
     add_extras(c, 2);
+    if (narrow && m->narrow.dtype == XSM_DTYPE_INT8) {
+        add_narrow(m, c);
+    }
     add_extras(c, 1);
     if (m->map.names) {
         uint64_t bytes = 0;
@@ -291,6 +315,13 @@ static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm
     return XSM_OK;
 }
 
+/* Weights and, unless they are tied, vectors in fewer bits. */
+static xsm_status write_narrow(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+{
+    XSMI_TRY(xsmi_narrow_write(&m->narrow, m->classes, w, err));
+    return m->layer && !m->layer->tied ? xsmi_layer_write(m, false, w, err) : XSM_OK;
+}
+
 static xsm_status write_contents(const void *state, xsmi_container_writer *w, xsm_error *err)
 {
     const contents *c = state;
@@ -303,13 +334,20 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
         XSMI_TRY(write_scales(m, w, err));
     }
     XSMI_TRY(write_extras(c, 8, w, err));
-    if (m->layout != XSM_LAYOUT_SPARSE_ROWS) {
+    const bool narrow = m->narrow.data != NULL, own_layer = m->layer && !m->layer->tied;
+    if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
         XSMI_TRY(write_weights(m, c->extras != NULL, w, err));
+    }
+    if (m->narrow.dtype == XSM_DTYPE_INT8) {
+        XSMI_TRY(xsmi_narrow_write_factors(m->row_scale, m->classes, w, err));
     }
     if (m->bias) {
         XSMI_TRY(write_bias(m, w, err));
     }
-    if (m->layer && !m->layer->tied) {
+    if (own_layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
+        XSMI_TRY(xsmi_narrow_write_factors(m->layer->row_scale, m->layer->features, w, err));
+    }
+    if (own_layer && !narrow) {
         XSMI_TRY(xsmi_layer_write(m, c->extras != NULL, w, err));
     }
     if (c->idf) {
@@ -323,7 +361,13 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
         XSMI_TRY(xsmi_container_write(w, tensor.data, tensor.size, err));
     }
     XSMI_TRY(write_extras(c, 4, w, err));
+    if (narrow && m->narrow.dtype == XSM_DTYPE_BFLOAT16) {
+        XSMI_TRY(write_narrow(m, w, err));
+    }
     XSMI_TRY(write_extras(c, 2, w, err));
+    if (narrow && m->narrow.dtype == XSM_DTYPE_INT8) {
+        XSMI_TRY(write_narrow(m, w, err));
+    }
     XSMI_TRY(write_extras(c, 1, w, err));
     if (m->map.names) {
         XSMI_TRY(write_names(m, w, err));

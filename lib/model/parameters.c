@@ -1,13 +1,14 @@
 /* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
 #include "model/model.h"
+#include "model/narrow.h"
 #include "base/entry.h"
 
 #include <xsoftmax/ext/weights.h>
 
 /* Bytes from the first number of `rows` rows to the last. */
-static uint64_t stored_bytes(size_t rows, size_t stride, size_t length)
+static uint64_t stored_bytes(int32_t dtype, size_t rows, size_t stride, size_t length)
 {
-    return rows == 0 || length == 0 ? 0 : ((uint64_t)(rows - 1) * stride + length) * sizeof(float);
+    return rows == 0 || length == 0 ? 0 : ((uint64_t)(rows - 1) * stride + length) * xsmi_number_bytes(dtype);
 }
 
 xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
@@ -19,9 +20,12 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
-    XSMI_TRY(m->layout == XSM_LAYOUT_SPARSE_ROWS ? xsmi_model_own_bias(m, err) : xsmi_model_own(m, err));
-    xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
-    XSMI_TRY(xsmi_model_fold(m, err));
+    const bool fixed = m->layout == XSM_LAYOUT_SPARSE_ROWS || m->narrow.data;
+    XSMI_TRY(fixed ? xsmi_model_own_bias(m, err) : xsmi_model_own(m, err));
+    if (!fixed) {
+        xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
+        XSMI_TRY(xsmi_model_fold(m, err));
+    }
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     p.weight = m->weight;
     p.bias = m->bias;
@@ -30,7 +34,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     p.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
     p.classes = m->classes;
     p.features = m->features;
-    p.dtype = XSM_DTYPE_FLOAT32;
+    p.dtype = xsmi_model_dtype(m);
     p.layout = m->layout;
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err);
 }
@@ -52,7 +56,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     if (l->tied) {
         xsm_parameters w = XSM_PARAMETERS_INIT;
         XSMI_TRY(xsm_model_parameters(m, &w, err));
-    } else {
+    } else if (!l->narrow.data) {
         XSMI_TRY(xsmi_layer_own(m, err));
         xsmi_layer_fold(m);
     }
@@ -60,7 +64,7 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
     p.feature_step = l->tied ? m->stride : l->stride;
     p.features = l->features;
     p.hidden = m->features;
-    p.dtype = XSM_DTYPE_FLOAT32;
+    p.dtype = xsmi_model_dtype(m);
     return xsmi_options_write(&p, sizeof p, XSMI_FIRST(xsm_embedding_parameters), parameters,
                               "xsm_embedding_parameters", err);
 }
@@ -74,11 +78,11 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     v.weight = m->weight;
-    v.data = m->sparse ? m->sparse->values : m->weight;
+    v.data = m->sparse ? m->sparse->values : m->narrow.data ? m->narrow.data : m->weight;
     v.nonzeros = xsmi_model_stored(m, &v.bytes);
     if (!sparse) {
-        v.bytes =
-            stored_bytes(class_major ? m->classes : m->features, m->stride, class_major ? m->features : m->classes);
+        v.bytes = stored_bytes(xsmi_model_dtype(m), class_major ? m->classes : m->features, m->stride,
+                               class_major ? m->features : m->classes);
     }
     v.bias = m->bias;
     v.scale = m->alpha;
@@ -87,7 +91,7 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     v.feature_step = sparse ? 0 : class_major ? 1 : m->stride;
     v.classes = m->classes;
     v.features = m->features;
-    v.dtype = XSM_DTYPE_FLOAT32;
+    v.dtype = xsmi_model_dtype(m);
     v.layout = m->layout;
     return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_parameters_view), view, "xsm_parameters_view", err);
 }
@@ -103,14 +107,15 @@ xsm_status xsm_model_embedding_view(const xsm_model *m, xsm_embedding_view *view
     }
     const xsmi_layer *l = m->layer;
     xsm_embedding_view v = XSM_EMBEDDING_VIEW_INIT;
+    const xsmi_narrow *narrow = l->tied ? &m->narrow : &l->narrow;
     v.vectors = l->tied ? m->weight : l->weight;
-    v.data = v.vectors;
+    v.data = narrow->data ? narrow->data : v.vectors;
     v.feature_step = l->tied ? m->stride : l->stride;
-    v.bytes = stored_bytes(l->features, v.feature_step, m->features);
+    v.bytes = stored_bytes(xsmi_model_dtype(m), l->features, v.feature_step, m->features);
     v.scale = l->tied ? m->alpha : l->alpha;
-    v.feature_scales = l->tied ? m->row_scale : NULL;
+    v.feature_scales = l->tied ? m->row_scale : l->row_scale;
     v.features = l->features;
     v.hidden = m->features;
-    v.dtype = XSM_DTYPE_FLOAT32;
+    v.dtype = xsmi_model_dtype(m);
     return xsmi_options_write(&v, sizeof v, XSMI_FIRST(xsm_embedding_view), view, "xsm_embedding_view", err);
 }

@@ -13,6 +13,10 @@
  * their weights are gathered into a compact feature-major matrix, which all rows use as above. Gathering for each row
  * (kernels->sparse_gather_scores) would read each weight once for every row that uses it.
  *
+ * Weights in fewer bits are widened, exactly, where they are read: of a piece of a tile for all of its dense rows, in
+ * registers for a few rows (kernels->score_narrow), and as they are gathered. So the scores have the bits of a float32
+ * model with the widened weights.
+ *
  * Sparse weights: sparse_tiles.c.
  *
  * In the last two of these a score is the sum, in rising order of features, by fused multiply-adds from 0: they give
@@ -21,12 +25,15 @@
 #include "model/plain_tiles.h"
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/narrow.h"
 #include "model/sparse_tiles.h"
 
 #include <string.h>
 
 /* Bytes of weights that should stay in the second cache. */
 #define CACHE_BYTES ((size_t)1 << 20)
+/* The same for widened weights, which are written there besides. */
+#define WIDE_BYTES ((size_t)128 << 10)
 /* Bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most GATHER_FEATURES
  * features are gathered at once, so that scratch is bounded. */
 #define GATHER_BYTES ((size_t)256 << 10)
@@ -36,6 +43,8 @@
 #define GATHER_CLASSES 16
 /* From so many features on, an activity is polled more often than once a tile. */
 #define LONG_ROW 2048
+
+static uint32_t piece_classes(const xsm_model *m);
 
 static size_t hidden_stride(const xsm_model *m)
 {
@@ -62,6 +71,7 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
         for (size_t b = 0; b < blocks; b++) {
             s->lanes[b] = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof **s->lanes);
         }
+        s->wide = xsmi_arena_take(arena, m->narrow.data ? (uint64_t)piece_classes(m) * d : 0, sizeof *s->wide);
     } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
     } else {
@@ -92,11 +102,23 @@ static void set_scales(const xsm_model *m, uint32_t first, uint32_t count, float
 static uint32_t piece_classes(const xsm_model *m)
 {
     /* 42 classes are a multiple of the block of every instruction set's kernel (14, 6, or 4 with a rest of 2). */
+    const size_t most = m->narrow.data ? WIDE_BYTES : CACHE_BYTES;
     uint32_t piece = XSMI_CLASS_TILE;
-    while (piece > 42 && (size_t)piece * m->features * sizeof(float) > CACHE_BYTES) {
+    while (piece > 42 && (size_t)piece * m->features * sizeof(float) > most) {
         piece /= 2;
     }
     return piece;
+}
+
+/* Prefetches a part of the weights in fewer bits of `count` classes, at most those that there are. */
+XSMI_PREFETCHER void prefetch_part(const xsm_model *m, uint32_t first, uint32_t count, size_t part, size_t parts)
+{
+    const size_t each = m->stride * xsmi_number_bytes(m->narrow.dtype);
+    const size_t size = XSMI_MIN(m->classes - first, count) * each, step = size / parts + 1;
+    const unsigned char *data = (const unsigned char *)m->narrow.data + first * each;
+    for (size_t at = part * step; at < size && at < (part + 1) * step; at += XSMI_ALIGNMENT) {
+        xsmi_prefetch_line((const float *)(const void *)(data + at));
+    }
 }
 
 static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
@@ -119,22 +141,32 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         }
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
+    const bool widened = m->narrow.data && !few;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_CLASS_TILE);
         set_scales(m, tile, count, s->scales);
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
+            if (widened) {
+                m->kernels->widen(&m->narrow, (tile + c) * m->stride, some * m->stride, s->wide);
+            }
             for (size_t b = 0; b < rows->blocks; b++) {
                 if ((b == 0 || call->stores || m->features > LONG_ROW) && xsmi_poll(call->context)) {
                     return;
                 }
+                if (widened) {
+                    prefetch_part(m, tile + c + some, piece, b, rows->blocks);
+                }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
-                const float *weights = m->weight + (tile + c) * m->stride;
+                const float *weights = widened ? s->wide : m->weight + (tile + c) * m->stride;
                 const float scale = m->row_scale ? 1.0f : (float)m->alpha;
                 const float *scales = m->row_scale ? s->scales + c : NULL;
                 const float *bias = m->bias ? m->bias + tile + c : NULL;
-                if (few) {
+                if (few && m->narrow.data) {
+                    m->kernels->score_narrow(&m->narrow, tile + c, some, x, rows->counts[b], m->features, scale, scales,
+                                             bias, out + c * XSMI_LANES);
+                } else if (few) {
                     m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
                                           bias, out + c * XSMI_LANES);
                 } else {
@@ -251,6 +283,11 @@ static void gather_weights(const gathering *g, uint32_t first, uint32_t count, s
     const size_t width = g->width;
     float *compact = g->s->compact;
     uint32_t c = 0;
+    for (; m->narrow.data && c < count; c++) {
+        for (size_t i = 0; i < features; i++) {
+            compact[i * width + c] = xsmi_narrow_number(&m->narrow, (first + c) * m->stride + list[i]);
+        }
+    }
     for (; c + GATHER_CLASSES <= count; c += GATHER_CLASSES) {
         const float *row[GATHER_CLASSES];
         for (size_t k = 0; k < GATHER_CLASSES; k++) {

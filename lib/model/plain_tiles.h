@@ -12,6 +12,7 @@ typedef struct xsmi_plain_scratch {
     /* packed */
     float *packed[XSMI_TILE_BLOCKS]; /* [features][XSMI_LANES] */
     float *lanes[XSMI_TILE_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
+    float *wide;                     /* [WIDE_CLASSES][features], of weights in fewer bits */
     /* row by row */
     float *scores;       /* [XSMI_ROW_TILE], for each row when weights are gathered; unused between calls */
     float *scales;       /* [XSMI_ROW_TILE] */

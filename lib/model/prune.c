@@ -189,8 +189,7 @@ static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
     return status;
 }
 
-/* Copies all but the weights to a model of the same shape. */
-static xsm_status copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err)
+xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err)
 {
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsm_model_get_class_map(from, &map, err));
@@ -220,7 +219,7 @@ static xsm_status prune(const xsm_model *m, const xsm_prune_options *o, xsm_mode
     xsm_status status = xsmi_model_of_sparse(m->context, weights, &pruned, err);
     xsmi_sparse_release(weights);
     XSMI_TRY(status);
-    status = copy_rest(m, pruned, err);
+    status = xsmi_model_copy_rest(m, pruned, err);
     if (status != XSM_OK) {
         xsm_model_free(pruned);
         return status;

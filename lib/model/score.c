@@ -33,6 +33,10 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
             scores[j] = 0.0f;
             m->kernels->column_sums(m->weight + classes[j], m->stride, x->index, x->values, x->count, 1, &scores[j]);
         }
+    } else if (m->narrow.data && x->index) {
+        m->kernels->sparse_gather_narrow(&m->narrow, classes, count, x->index, x->values, x->count, scores);
+    } else if (m->narrow.data) {
+        m->kernels->gather_narrow(&m->narrow, classes, count, x->values, x->count, scores);
     } else if (x->index) {
         m->kernels->sparse_gather_scores(m->weight, m->stride, classes, count, x->index, x->values, x->count, scores);
     } else {

@@ -44,6 +44,9 @@ static bool is_started(const xsm_model *m)
 
 bool xsmi_model_is_zero(const xsm_model *m)
 {
+    if (m->narrow.data) {
+        return false;
+    }
     if (m->layer && m->layer->tied) {
         return is_started(m) && (!m->bias || all_zero(m->bias, m->classes));
     }

@@ -931,6 +931,15 @@ void test_made_models()
     CHECK(scores[1] == 0.5f && scores[3] == -2 && scores[5] == 0);
     error_of(XSM_ERROR_UNSUPPORTED, [&] { pruned.prune(); });
 
+    auto into = xsoftmax::init<xsm_convert_options>();
+    into.dtype = XSM_DTYPE_BFLOAT16;
+    const auto small = model.convert(into);
+    CHECK(small.dtype() == XSM_DTYPE_BFLOAT16 && small.bytes() == 2 * FEATURES * CLASSES);
+    CHECK(small.view().dtype == XSM_DTYPE_BFLOAT16 && small.convert().dtype() == XSM_DTYPE_FLOAT32);
+    small.score_range(xsoftmax::batch(ones, FEATURES), 0, CLASSES, scores);
+    CHECK(scores[1] == 0.5f && scores[3] == -2);
+    error_of(XSM_ERROR_UNSUPPORTED, [&] { pruned.convert(into); });
+
     const auto result = model.calibrate(context, rows);
     CHECK(result.method == XSM_CALIBRATION_TEMPERATURE && result.log_loss <= result.log_loss_before);
     auto calibration = model.calibration();

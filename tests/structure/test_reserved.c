@@ -10,6 +10,7 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
@@ -134,6 +135,8 @@ static void models_are_refused(void **state)
     REFUSES(xsm_load_options, load, copy, xsm_model_load(NULL, path, &load, &out, &err));
     xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
     REFUSES(xsm_prune_options, prune, reserved, xsm_model_prune(m, &prune, &out, &err));
+    xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
+    REFUSES(xsm_convert_options, convert, reserved, xsm_model_convert(m, &convert, &out, &err));
     xsm_calibration calibration = XSM_CALIBRATION_INIT;
     REFUSES(xsm_calibration, calibration, reserved, xsm_model_set_calibration(m, &calibration, &err));
     assert_null(ctx);

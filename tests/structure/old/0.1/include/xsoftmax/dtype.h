@@ -12,8 +12,8 @@
 enum {
     XSM_DTYPE_FLOAT32 = 0,  /**< float. */
     XSM_DTYPE_FLOAT64 = 1,  /**< double. */
-    XSM_DTYPE_BFLOAT16 = 2, /**< Reserved for weights: the upper 16 bits of a float, in a uint16_t. */
-    XSM_DTYPE_INT8 = 3,     /**< Reserved for weights: int8_t, times a factor for each row. */
+    XSM_DTYPE_BFLOAT16 = 2, /**< Of weights: the upper 16 bits of a float, in a uint16_t. */
+    XSM_DTYPE_INT8 = 3,     /**< Of weights: int8_t, times a factor for each row. */
     XSM_DTYPE_UINT8 = 4,    /**< uint8_t. */
     XSM_DTYPE_INT32 = 5,    /**< int32_t. */
     XSM_DTYPE_UINT32 = 6,   /**< uint32_t. */

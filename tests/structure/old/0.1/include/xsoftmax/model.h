@@ -30,8 +30,10 @@
  * (the tf-idf weight of each feature), `label_names` (UTF-8 bytes, one name a line), `vocabulary` (UTF-8 bytes, one
  * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`); sparse
  * weights are `indptr`, `values`, `blocks`, `columns` and `indices` in place of `weight`, and those of a label tree the
- * same with names that begin with `tree0.` and so on; tensors of the host (ext/tensors.h) have names that begin with
- * `host.`. The metadata contains the format version, the estimator and its options, the transform for new rows, and a
+ * same with names that begin with `tree0.` and so on. Weights in fewer bits (xsm_model_convert() in ext/weights.h) are
+ * `weight` and `embedding` of BF16, or of I8 with a factor for each row in `weight_scale` [K] and `embedding_scale`
+ * [F]. Tensors of the host (ext/tensors.h) have names that begin with `host.`. The metadata contains the format
+ * version, the estimator and its options, the transform for new rows, and a
  * checksum: the XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the
  * file atomically; loading maps it instead of reading it. A safetensors file of another program with a float32 `weight`
  * and an optional `bias`, such as that of a PyTorch `Linear` layer, can be loaded too; as it has no version and
@@ -149,7 +151,7 @@ typedef struct xsm_parameters {
     float *weight; /**< The weights; NULL if `dtype` is not #XSM_DTYPE_FLOAT32 or `layout` is neither class-major nor
                         feature-major. Such weights cannot be written; xsm_model_view() shows them, and
                         xsm_model_score_range() scores with them. A program should check for NULL, as a model may
-                        be sparse, and a later release may load other types. */
+                        be sparse, or in fewer bits (xsm_model_convert() in ext/weights.h). */
     float *bias;   /**< [K], or NULL. */
     size_t class_step;   /**< Numbers from one class to the next. */
     size_t feature_step; /**< Numbers from one feature to the next. */
@@ -210,12 +212,14 @@ typedef struct xsm_model_info {
     uint64_t bytes;          /**< Bytes that they take, with what says where sparse ones belong; without the bias. */
     uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
     int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
+    int32_t dtype;           /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in ext/weights.h). */
+    int32_t reserved;        /**< Zero. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */
 #define XSM_MODEL_INFO_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                    \
+        sizeof(xsm_model_info), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0              \
     }
 
 #ifdef __cplusplus

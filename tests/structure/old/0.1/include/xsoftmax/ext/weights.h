@@ -12,10 +12,23 @@
 
 /** @defgroup ext_weights Stored weights
  *
- * For hosts that score, quantise or copy weights themselves: views that copy nothing, the vectors of the features of an
- * embedding model, and the order of the weights in memory. xsm_model_parameters() gives the weights of the classes, to
- * read and write.
+ * For hosts that score or copy weights themselves: views that copy nothing, the vectors of the features of an embedding
+ * model, the order of the weights in memory, and their type. xsm_model_parameters() gives the weights of the classes,
+ * to read and write.
  *  @{ */
+
+/** To what xsm_model_convert() converts the weights. Start with #XSM_CONVERT_OPTIONS_INIT. */
+typedef struct xsm_convert_options {
+    size_t size;      /**< sizeof(xsm_convert_options). */
+    int32_t dtype;    /**< #XSM_DTYPE_FLOAT32, #XSM_DTYPE_BFLOAT16 or #XSM_DTYPE_INT8. */
+    int32_t reserved; /**< Zero. */
+} xsm_convert_options;
+
+/** Starting value of an #xsm_convert_options: float32. */
+#define XSM_CONVERT_OPTIONS_INIT                                                                                       \
+    {                                                                                                                  \
+        sizeof(xsm_convert_options), 0, 0                                                                              \
+    }
 
 /** Raw vectors of features, to read and write. The vector of feature j begins at `vectors[j*feature_step]`. Start with
  *  #XSM_EMBEDDING_PARAMETERS_INIT. */
@@ -115,6 +128,35 @@ XSM_API xsm_status xsm_model_embedding_view(const xsm_model *model, xsm_embeddin
  *          xsm_model_prune() makes, and for a label tree; #XSM_ERROR_RANGE for an unknown layout; #XSM_ERROR_LIMIT. The
  *          scores of the model do not change, whatever the result. */
 XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_error *err);
+
+/** Makes a model that has the weights of another in another type, of an embedding model the vectors of the features,
+ *  too: a half of the size as #XSM_DTYPE_BFLOAT16, a quarter as #XSM_DTYPE_INT8. Bias, class map, transform,
+ * correction, calibration and metadata are copied; of scores that are distances, the bias becomes that of the rounded
+ * weights.
+ *
+ *  - #XSM_DTYPE_BFLOAT16: the nearest bfloat16, ties to even: a relative error of 2^-8 at most.
+ *  - #XSM_DTYPE_INT8: the nearest whole number of -127 to 127, ties to even, times a float for each row (class or
+ *    feature), its largest absolute weight divided by 127: an error of 1/254 of that weight at most.
+ *  - #XSM_DTYPE_FLOAT32: the weights as they are, class-major. From fewer bits they do not come back: it is exact, or
+ * of int8 rounded to float.
+ *
+ *  Such a model is saved and loaded, mapped, scores, predicts, is evaluated and calibrated, and an index can be built
+ *  over it. Scores are sums in float32 of widened weights, with the same bits on every processor: those of a float32
+ *  model with the widened numbers and, of int8, the factors as scales of its rows. For one to four rows, reading the
+ *  weights from memory is what takes time, so that a half or a quarter of it is left. The weights cannot be changed:
+ *  training, growing, pruning, distances, pairs and another layout return #XSM_ERROR_UNSUPPORTED.
+ *
+ *  A host that keeps both models can score the best k of the small one again: xsm_model_scores() with the float32 model
+ *  and the classes that a prediction found.
+ *  @param model   a model with dense weights and features; it is unchanged
+ *  @param options the type, or NULL: float32
+ *  @param[out] out the model, the caller's to release with xsm_model_free()
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for sparse weights and a model without features; #XSM_ERROR_DIVERGED for a
+ *          weight that is not finite, also after rounding; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), of an embedding
+ *          model O((F + K) H) */
+XSM_API xsm_status xsm_model_convert(const xsm_model *model, const xsm_convert_options *options, xsm_model **out,
+                                     xsm_error *err);
 
 #ifdef __cplusplus
 }

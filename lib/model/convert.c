@@ -1,0 +1,242 @@
+/*
+ * Conversion of a model's weights: a new model with the same weights, rounded, in another type. Rows are read as floats
+ * with their scales, and written one after another.
+ */
+#include "model/narrow.h"
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <xsoftmax/ext/weights.h>
+
+/* Floats that are converted between two looks whether to go on, more if a row is longer. */
+#define FLOATS_TOGETHER ((size_t)1 << 18)
+/* The largest absolute value of an int8 weight: the range is symmetric. */
+#define MOST_INT8 127
+
+/* -- one row ------------------------------------------------------------------------------------------------------- */
+
+/* To nearest, ties to even: the largest floats become infinite. */
+static uint16_t to_bfloat16(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+/* Where a converted row goes. */
+typedef struct target {
+    int32_t dtype;
+    void *data;      /* of that type */
+    size_t stride;   /* numbers from one row to the next */
+    double *factors; /* of int8 */
+} target;
+
+/* Converts a row; false if a number is not finite in the type, *bad. */
+static bool put_row(const target *to, size_t row, const float *from, size_t n, size_t *bad)
+{
+    float most = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (!isfinite(from[i]) || (to->dtype == XSM_DTYPE_BFLOAT16 && (to_bfloat16(from[i]) & 0x7f80) == 0x7f80)) {
+            *bad = i;
+            return false;
+        }
+        most = fabsf(from[i]) > most ? fabsf(from[i]) : most;
+    }
+    if (to->dtype == XSM_DTYPE_FLOAT32) {
+        memcpy((float *)to->data + row * to->stride, from, n * sizeof *from);
+    } else if (to->dtype == XSM_DTYPE_BFLOAT16) {
+        uint16_t *numbers = (uint16_t *)to->data + row * to->stride;
+        for (size_t i = 0; i < n; i++) {
+            numbers[i] = to_bfloat16(from[i]);
+        }
+    } else {
+        int8_t *numbers = (int8_t *)to->data + row * to->stride;
+        const float factor = most / MOST_INT8;
+        for (size_t i = 0; i < n; i++) {
+            /* A factor that is subnormal, or rounded to zero, may be too small for the largest weight. */
+            const double whole = factor > 0 ? rint((double)from[i] / (double)factor) : 0;
+            numbers[i] = (int8_t)XSMI_CLAMP(whole, -MOST_INT8, MOST_INT8);
+        }
+        to->factors[row] = (double)factor;
+    }
+    return true;
+}
+
+/* -- a model ------------------------------------------------------------------------------------------------------- */
+
+/* Memory for [rows, columns] numbers of the target's type, and for factors. */
+static xsm_status allocate(xsm_context *ctx, int32_t dtype, size_t rows, size_t columns, xsmi_narrow *out,
+                           size_t *bytes, double **factors, xsm_error *err)
+{
+    size_t count;
+    if (!xsmi_multiply(rows, columns, &count) || count > SIZE_MAX / 2 / sizeof(uint16_t)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%zu rows of %zu weights are more than can be addressed", rows, columns);
+    }
+    if (dtype == XSM_DTYPE_INT8) {
+        *factors = xsmi_allocate(ctx, rows, sizeof **factors);
+        if (!*factors) {
+            return xsmi_fail_memory(err, rows * sizeof **factors, "the factors of weights");
+        }
+    }
+    count *= xsmi_number_bytes(dtype);
+    void *data = xsmi_allocate(ctx, count, 1);
+    if (!data) {
+        return xsmi_fail_memory(err, count, "weights in fewer bits");
+    }
+    *out = (xsmi_narrow){dtype, data, columns};
+    *bytes = count;
+    return XSM_OK;
+}
+
+/* A model of the shape of another, with room for weights of a type. */
+static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    if (dtype == XSM_DTYPE_FLOAT32) {
+        XSMI_TRY(xsm_model_new_linear(m->context, m->features, m->classes, NULL, out, err));
+        (*out)->untouched = false;
+    } else {
+        XSMI_TRY(xsmi_model_new_empty(m->context, m->features, m->classes, out, err));
+        (*out)->stride = m->features;
+        xsm_status status = allocate(m->context, dtype, m->classes, m->features, &(*out)->narrow, &(*out)->narrow_bytes,
+                                     &(*out)->row_scale, err);
+        if (status != XSM_OK) {
+            xsm_model_free(*out);
+            return status;
+        }
+    }
+    (*out)->score = m->score;
+    return XSM_OK;
+}
+
+static xsm_status convert_weights(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
+{
+    const int32_t dtype = xsmi_model_dtype(to);
+    const target out = {dtype, to->narrow.data ? (void *)(uintptr_t)to->narrow.data : to->weight, to->stride,
+                        to->row_scale};
+    if (m->narrow.data && m->narrow.dtype == dtype) { /* the same numbers, not rounded again */
+        memcpy(out.data, m->narrow.data, (size_t)m->classes * m->stride * xsmi_number_bytes(dtype));
+        for (size_t k = 0; to->row_scale && k < m->classes; k++) {
+            to->row_scale[k] = m->row_scale[k];
+        }
+        return XSM_OK;
+    }
+    for (size_t first = 0; first < m->classes; first += together) {
+        const size_t count = XSMI_MIN(m->classes - first, together);
+        XSMI_TRY(xsmi_go_on(m->context, err));
+        xsmi_model_copy_rows(m, first, count, false, rows);
+        for (size_t k = 0; k < count; k++) {
+            size_t bad;
+            if (!put_row(&out, first + k, rows + k * m->features, m->features, &bad)) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite in %s",
+                                 first + k, bad, xsmi_narrow_name(dtype));
+            }
+        }
+        xsmi_advance(m->context, count);
+    }
+    return XSM_OK;
+}
+
+/* The first layer, in the type of the model's weights. */
+static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *row, xsm_error *err)
+{
+    const xsmi_layer *from = m->layer;
+    const int32_t dtype = xsmi_model_dtype(to);
+    if (!from) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_layer_new(to, from->features, &from->made, NULL, err));
+    xsmi_layer *l = to->layer;
+    if (from->tied) {
+        return XSM_OK;
+    }
+    if (dtype != XSM_DTYPE_FLOAT32) {
+        l->stride = m->features;
+        XSMI_TRY(
+            allocate(m->context, dtype, from->features, m->features, &l->narrow, &l->narrow_bytes, &l->row_scale, err));
+    }
+    const target out = {dtype, l->narrow.data ? (void *)(uintptr_t)l->narrow.data : l->weight, l->stride, l->row_scale};
+    const size_t together = FLOATS_TOGETHER / m->features + 1;
+    const bool same = from->narrow.data && from->narrow.dtype == dtype;
+    for (size_t j = 0; j < from->features; j++) {
+        size_t bad;
+        XSMI_TRY(j % together == 0 ? xsmi_go_on(m->context, err) : XSM_OK);
+        if (same) {
+            const size_t bytes = m->features * xsmi_number_bytes(dtype);
+            memcpy((unsigned char *)out.data + j * bytes, (const unsigned char *)from->narrow.data + j * bytes, bytes);
+            if (l->row_scale) {
+                l->row_scale[j] = from->row_scale[j];
+            }
+            continue;
+        }
+        xsmi_layer_copy_vector(m, j, false, row);
+        if (!put_row(&out, j, row, m->features, &bad)) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "number %zu of the vector of feature %zu is not finite in %s",
+                             bad, j, xsmi_narrow_name(dtype));
+        }
+    }
+    return XSM_OK;
+}
+
+/* The bias of distances is that of the rounded weights, so that a class is one point. */
+static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
+{
+    for (uint32_t k = 0; to->score == XSM_GEOMETRY_EUCLIDEAN && k < to->classes; k++) {
+        XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(to->context, err) : XSM_OK);
+        xsmi_model_copy_rows(to, k, 1, false, row);
+        to->bias[k] = -0.5f * to->kernels->dot(row, row, to->features);
+    }
+    return XSM_OK;
+}
+
+static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    const size_t together = XSMI_MIN(FLOATS_TOGETHER / m->features + 1, m->classes);
+    float *rows = xsmi_allocate(m->context, (uint64_t)together * m->features, sizeof *rows);
+    if (!rows) {
+        return xsmi_fail_memory(err, together * m->features * sizeof *rows, "copies of weights");
+    }
+    xsm_model *to = NULL;
+    xsm_status status = new_model(m, dtype, &to, err);
+    if (status == XSM_OK) {
+        status = convert_weights(m, to, rows, together, err);
+        status = status == XSM_OK ? convert_layer(m, to, rows, err) : status;
+        status = status == XSM_OK ? xsmi_model_copy_rest(m, to, err) : status;
+        status = status == XSM_OK ? convert_bias(to, rows, err) : status;
+        if (status == XSM_OK) {
+            *out = to;
+        } else {
+            xsm_model_free(to);
+        }
+    }
+    xsmi_release(m->context, rows, together * m->features, sizeof *rows);
+    return status;
+}
+
+xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_convert: %s is NULL", m ? "out" : "the model");
+    }
+    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_convert_options), options, "xsm_convert_options", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_convert_options, &o, reserved, err));
+    if (!xsmi_narrow_name(o.dtype)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32, _BFLOAT16 and _INT8 are accepted",
+                         o.dtype);
+    }
+    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+        XSMI_TRY(xsmi_model_need_dense(m, "a conversion", err));
+    }
+    if (m->features < 1) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no weights to convert");
+    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "converting", "classes", m->classes);
+    return xsmi_end(&activity, convert(m, o.dtype, out, err), err);
+}
