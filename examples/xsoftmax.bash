@@ -3,12 +3,14 @@ _xsoftmax() {
     local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} program=${COMP_WORDS[0]} words
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ] || { [ "$COMP_CWORD" -eq 2 ] && [ "$before" = help ]; }; then
-        words=$("$program" --help 2>/dev/null | sed -n '/^Commands/,/^$/s/^  \([a-z]*\) .*/\1/p')
+        words=$("$program" --help 2>/dev/null | sed -n '/^Commands/,/^$/s/^  \([a-z-]*\) .*/\1/p')
         [ "$COMP_CWORD" -eq 2 ] || words="$words help --help --version"
     elif [[ $current == -* ]]; then
         words=$("$program" "${COMP_WORDS[1]}" --help 2>/dev/null | sed -n 's/^  \(--[a-z-]*\).*/\1/p')
     elif [ "$before" = --method ]; then
         words='label-tree'
+    elif [ "$before" = --type ]; then
+        words='float32 bfloat16 int8'
     elif [ "$before" = --evaluate-train ]; then
         words='no all sample'
     else

@@ -479,6 +479,7 @@ int cli_calibrate(const cli_command *command, int argc, char **argv);
 int cli_predict(const cli_command *command, int argc, char **argv);
 int cli_convert(const cli_command *command, int argc, char **argv);
 int cli_prune(const cli_command *command, int argc, char **argv);
+int cli_convert_model(const cli_command *command, int argc, char **argv);
 int cli_info(const cli_command *command, int argc, char **argv);
 int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);

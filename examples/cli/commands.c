@@ -29,6 +29,10 @@ static const cli_command commands[] = {
      "What is left takes some 6 bytes a weight. Such a model predicts and is evaluated, and\n"
      "cannot be trained. With --test it says what is lost.",
      cli_prune},
+    {"convert-model", "MODEL OUT", "Writes a model with its weights in another type.",
+     "bfloat16 takes a half of float32, int8 a quarter. Such a model predicts and is evaluated,\n"
+     "faster for single rows, and cannot be trained. With --test it says what is lost.",
+     cli_convert_model},
     {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},
@@ -42,7 +46,7 @@ static void print_help(void)
     puts("Usage: xsoftmax COMMAND [OPTION]...\n\n"
          "Classifiers with a softmax over very many classes.\n\nCommands");
     for (size_t i = 0; i < COMMANDS; i++) {
-        printf("  %-12s %s\n", commands[i].name, commands[i].summary);
+        printf("  %-14s %s\n", commands[i].name, commands[i].summary);
     }
     puts("\n'xsoftmax COMMAND --help' (or 'help COMMAND') lists a command's options, --version is\n"
          "the release, and 'man xsoftmax' the manual.\n\nExample\n"

@@ -1,4 +1,5 @@
-/* xsoftmax prune: writes a model without its small weights, and says what that saves and loses. */
+/* xsoftmax prune and convert-model: write a model without its small weights, or with its weights in another type, and
+ * say what that saves and loses. */
 #include "cli.h"
 
 #include <errno.h>
@@ -7,11 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <xsoftmax/ext/weights.h>
+
 typedef struct pruned {
     const char *from, *to, *test;
     cli_data format;
     double below;
     uint64_t keep, threads;
+    int type; /* of type_words; of prune -1 */
     int json;
 
     xsm_context *context;
@@ -37,14 +41,27 @@ static int measure(pruned *p, const xsm_model *model, cli_metrics *metrics)
     return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", p->test, err.message);
 }
 
-static int prune(pruned *p)
+static const char *const type_words[] = {"float32", "bfloat16", "int8", NULL};
+static const int32_t types[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+
+static xsm_status change(pruned *p, xsm_error *err)
 {
-    xsm_error err = XSM_ERROR_INIT;
+    if (p->type >= 0) {
+        xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+        options.dtype = types[p->type];
+        return xsm_model_convert(p->before, &options, &p->after, err);
+    }
     xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
     options.below = p->below;
     options.keep = (uint32_t)p->keep;
-    cli_note("pruning ...");
-    xsm_status status = xsm_model_prune(p->before, &options, &p->after, &err);
+    return xsm_model_prune(p->before, &options, &p->after, err);
+}
+
+static int prune(pruned *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    cli_note("%s ...", p->type < 0 ? "pruning" : "converting");
+    xsm_status status = change(p, &err);
     cli_note_clear();
     if (status != XSM_OK) {
         return cli_fail("%s: %s", p->from, err.message);
@@ -64,8 +81,16 @@ static void print_pair(const char *title, double before, double after)
 static void print_report(const pruned *p, const xsm_model_info *was, const xsm_model_info *is)
 {
     cli_buffer a, b, c, d;
-    printf("weights    %s of %s, %.1f a class\n", cli_grouped(is->weights, &a), cli_grouped(was->weights, &b),
-           (double)is->weights / is->classes);
+    if (p->type < 0) {
+        printf("weights    %s of %s, %.1f a class\n", cli_grouped(is->weights, &a), cli_grouped(was->weights, &b),
+               (double)is->weights / is->classes);
+    } else {
+        printf("weights    %s, %s; was %s, %s\n", type_words[p->type], cli_bytes((double)is->bytes, &a),
+               type_words[was->dtype == XSM_DTYPE_BFLOAT16 ? 1
+                          : was->dtype == XSM_DTYPE_INT8   ? 2
+                                                           : 0],
+               cli_bytes((double)was->bytes, &b));
+    }
     printf("file       %s, %s; was %s\n", p->to, cli_bytes((double)file_bytes(p->to), &c),
            cli_bytes((double)file_bytes(p->from), &d));
     if (!p->rows) {
@@ -90,6 +115,8 @@ static void print_json(const pruned *p, const xsm_model_info *was, const xsm_mod
     cli_json_whole(&json, "features", is->features);
     cli_json_whole(&json, "weights_before", was->weights);
     cli_json_whole(&json, "weights", is->weights);
+    cli_json_whole(&json, "weight_bytes_before", was->bytes);
+    cli_json_whole(&json, "weight_bytes", is->bytes);
     cli_json_whole(&json, "model_bytes_before", file_bytes(p->from));
     cli_json_whole(&json, "model_bytes", file_bytes(p->to));
     if (p->rows) {
@@ -126,22 +153,71 @@ static int run(pruned *p)
     return CLI_DONE;
 }
 
+/* Releases everything; returns the code. */
+static int end(pruned *p, int code)
+{
+    xsm_dataset_free(p->rows);
+    xsm_model_free(p->after);
+    xsm_model_free(p->before);
+    xsm_context_free(p->context);
+    return code;
+}
+
+/* The options that both commands end with. */
+#define TEST_FLAGS(p)                                                                                                  \
+    {                                                                                                                  \
+        "test", CLI_TEXT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input",               \
+        NULL,   0,        0,       0,      0},                                                                         \
+        CLI_DATA_FLAGS(p.format),                                                                                      \
+        {"labels",                                                                                                     \
+         CLI_CHOICE,                                                                                                   \
+         &p.format.labels,                                                                                             \
+         "WHICH",                                                                                                      \
+         "labels kept of a row: first, smallest or all (as in training)",                                              \
+         cli_label_words,                                                                                              \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},                                 \
+    {                                                                                                                  \
+        "json", CLI_SWITCH, &p.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0             \
+    }
+
+int cli_convert_model(const cli_command *command, int argc, char **argv)
+{
+    pruned p = {.format = CLI_DATA_INIT, .type = -1};
+    const char *paths[2] = {NULL, NULL};
+    const cli_flag flags[] = {
+        {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
+        {"type", CLI_CHOICE, &p.type, "NAME", "type of the weights: float32, bfloat16 or int8", type_words, 0, 0, 0, 0},
+        TEST_FLAGS(p),
+    };
+    int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
+    if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
+        code = cli_misuse("convert-model needs a MODEL and the file OUT to write");
+    }
+    if (code == CLI_GO_ON && p.type < 0) {
+        code = cli_misuse("to what type? --type float32, bfloat16 or int8 says so");
+    }
+    if (code == CLI_GO_ON) {
+        p.from = paths[0];
+        p.to = paths[1];
+        code = run(&p);
+    }
+    return end(&p, code);
+}
+
 int cli_prune(const cli_command *command, int argc, char **argv)
 {
-    pruned p = {.format = CLI_DATA_INIT};
+    pruned p = {.format = CLI_DATA_INIT, .type = -1};
     const char *paths[2] = {NULL, NULL};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"below", CLI_REAL, &p.below, "X", "leave out weights of a smaller absolute value", NULL, 0, 1e30, 1, 0},
         {"keep", CLI_WHOLE, &p.keep, "N", "keep the N weights of each class with the largest absolute values", NULL, 1,
          XSM_FEATURES_MAX, 0, 0},
-        {"test", CLI_TEXT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input", NULL, 0, 0, 0,
-         0},
-        CLI_DATA_FLAGS(p.format),
-        {"labels", CLI_CHOICE, &p.format.labels, "WHICH",
-         "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
-        {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
-        {"json", CLI_SWITCH, &p.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},
+        TEST_FLAGS(p),
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], paths, 2, argc, argv);
     if (code == CLI_GO_ON && (!paths[0] || !paths[1])) {
@@ -155,9 +231,5 @@ int cli_prune(const cli_command *command, int argc, char **argv)
         p.to = paths[1];
         code = run(&p);
     }
-    xsm_dataset_free(p.rows);
-    xsm_model_free(p.after);
-    xsm_model_free(p.before);
-    xsm_context_free(p.context);
-    return code;
+    return end(&p, code);
 }

@@ -314,6 +314,10 @@ done <<END
 2|--keep: '0' is out of range|prune model out --keep 0
 1|missing|prune missing out --below 1
 2|'c' is one operand too many|prune model out c --keep 1
+2|convert-model needs a MODEL and the file OUT|convert-model model --type int8
+2|--type float32, bfloat16 or int8|convert-model model out
+2|--type|convert-model model out --type float64
+1|missing|convert-model missing out --type int8
 1|unlabelled.txt: |prune model out --keep 1 --test unlabelled.txt
 2|'b' is one operand too many|info train.txt b
 1|missing|info missing
@@ -529,6 +533,27 @@ run 1 prune s1 s2 --keep 1
 says stderr 'pruning needs dense weights'
 run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
 says stderr 'sparse'
+
+# Weights in fewer bits predict and are evaluated, and are not trained.
+for type in bfloat16 int8; do
+    run 0 convert-model d0 q0 --type $type --test test.txt
+    says stdout "weights    $type, "
+    says stdout '; was float32, '
+    says stdout 'P@1        '
+    run 0 info q0
+    says stdout " ($type, "
+    run 0 predict --model q0 --data test.txt --top 1
+    run 0 predict --model q0 --data test.txt --top 1 --index exact
+    run 0 evaluate --model q0 --data test.txt
+    run 1 train --data train.txt --warm-start q0 --estimator softmax --epochs 1 --eta 0.1 --model q1
+    says stderr "$type"
+done
+run 0 convert-model d0 q0 --type int8 --json
+expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
+    "$(sed 's/.*"weight_bytes_before":\([0-9]*\).*/\1/' stdout)"
+run 1 convert-model s1 q0 --type int8
+says stderr 'a conversion needs dense weights'
+rm -f q0
 run 1 predict --model s1 --data test.txt --index exact
 says stderr 'an index needs dense weights'
 run 1 prune d0 s2 --keep 1 --format npy
