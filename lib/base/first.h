@@ -34,6 +34,7 @@
 #define XSMI_LAST_xsm_estimator_info batch_limit
 #define XSMI_LAST_xsm_estimator_ops sift
 #define XSMI_LAST_xsm_evaluate_options reserved
+#define XSMI_LAST_xsm_filter_classes bitmap
 #define XSMI_LAST_xsm_fit_options reserved
 #define XSMI_LAST_xsm_fit_result reserved
 #define XSMI_LAST_xsm_gradient_view row_bound
@@ -57,7 +58,7 @@
 #define XSMI_LAST_xsm_option help
 #define XSMI_LAST_xsm_parameters layout
 #define XSMI_LAST_xsm_parameters_view nonzeros
-#define XSMI_LAST_xsm_prediction probabilities
+#define XSMI_LAST_xsm_prediction least_probability
 #define XSMI_LAST_xsm_predictor_info reserved
 #define XSMI_LAST_xsm_predictor_options shortlist
 #define XSMI_LAST_xsm_problem total_weight

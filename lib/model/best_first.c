@@ -52,19 +52,22 @@ size_t xsmi_best_first_scratch(const xsmi_class_tree *h)
     return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
 }
 
-uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
-                         void *scratch)
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
+                         const xsmi_top *list, void *scratch)
 {
     const xsmi_class_tree *h = m->hierarchy;
     open *heap = scratch;
     uint32_t count = 0, found = 0;
     uint64_t opened = 0;
     push(heap, &count, (open){0, 0});
-    while (found < top) {
+    while (found < list->size && count > 0) {
         open best = pop(heap, &count);
         if (best.child & XSMI_TREE_LEAF) {
-            classes[found] = best.child & ~XSMI_TREE_LEAF;
-            scores[found++] = (float)best.log_p;
+            const uint32_t class = best.child & ~XSMI_TREE_LEAF;
+            if (!filter || xsmi_row_filter_takes(filter, class)) {
+                list->class_of[found] = class;
+                list->score[found++] = (float)best.log_p;
+            }
             continue;
         }
         float z;
@@ -78,6 +81,10 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t to
             double against = side ? -(double)z : (double)z;
             push(heap, &count, (open){best.log_p - xsmi_softplus(against), name_of(h, left + side)});
         }
+    }
+    for (; found < list->size; found++) {
+        list->class_of[found] = XSMI_NO_CLASS;
+        list->score[found] = -INFINITY;
     }
     return opened;
 }

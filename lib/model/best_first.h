@@ -7,13 +7,15 @@
 #ifndef XSMI_BEST_FIRST_H
 #define XSMI_BEST_FIRST_H
 
+#include "model/filter.h"
 #include "model/score.h"
 
 /* Bytes of scratch. */
 size_t xsmi_best_first_scratch(const xsmi_class_tree *h);
-/* The `top` most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
- * smaller class first. Returns the number of nodes expanded, 0 when a score is not finite. */
-uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, uint32_t top, uint32_t *classes, float *scores,
-                         void *scratch);
+/* The most probable classes of a row under a model with a hierarchy, and their log p, falling, of equal ones the
+ * smaller class first; of those that the filter leaves (NULL = all), where they are fewer, XSMI_NO_CLASS and -INFINITY
+ * past the last. Returns the number of nodes expanded, 0 when a score is not finite. */
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
+                         const xsmi_top *list, void *scratch);
 
 #endif

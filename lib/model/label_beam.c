@@ -47,7 +47,7 @@ void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
 typedef struct search {
     const xsmi_label_beam *b;
     uint32_t tree;
-    const xsmi_top *list; /* of classes, where there is one tree */
+    const xsmi_label_wanted *wanted; /* the list is filled here where there is one tree */
     uint32_t scored;
     bool finite;
 } search;
@@ -60,7 +60,7 @@ static void take_class(search *s, uint32_t class, float score)
     if (trees == 1) {
         b->found[*b->count] = class;
         b->found_score[(*b->count)++] = score;
-        xsmi_top_offer_any(s->list, score, class);
+        xsmi_top_offer_any_left(s->wanted->list, score, class, s->wanted->filter);
         return;
     }
     if (b->slot[class] == 0) {
@@ -123,36 +123,38 @@ static void search_tree(search *s, const xsmi_features *x, uint32_t width)
 }
 
 /* One search of that width; false when a score is not a number. */
-static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list,
-                         uint32_t *scored)
+static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
+                         const xsmi_label_wanted *wanted, uint32_t *scored)
 {
+    const xsmi_top *list = wanted->list;
     const xsmi_label_trees *l = b->trees;
     bool finite = true;
     *b->count = 0;
     xsmi_top_start(list);
     for (uint32_t t = 0; t < l->count && finite; t++) {
-        search s = {.b = b, .tree = t, .list = list, .finite = true};
+        search s = {.b = b, .tree = t, .wanted = wanted, .finite = true};
         search_tree(&s, x, width);
         finite = s.finite;
         *scored += s.scored;
     }
     for (uint32_t i = 0; l->count > 1 && i < *b->count; i++) {
         b->found_score[i] = xsmi_label_mean(b->found_p + (size_t)i * l->count, l->count);
-        xsmi_top_offer_any(list, b->found_score[i], b->found[i]);
+        xsmi_top_offer_any_left(list, b->found_score[i], b->found[i], wanted->filter);
         b->slot[b->found[i]] = 0;
     }
     xsmi_top_sort(list);
     return finite;
 }
 
-uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list)
+uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
+                                const xsmi_label_wanted *wanted)
 {
     uint32_t scored = 0;
     for (;; width = width < b->width / 2 ? 2 * width : b->width) {
-        if (!search_trees(b, x, width, list, &scored)) {
+        if (!search_trees(b, x, width, wanted, &scored)) {
             return 0;
         }
-        if (width >= b->width || list->class_of[list->size - 1] != XSMI_NO_CLASS) {
+        if (width >= b->width || wanted->list->class_of[wanted->least - 1] != XSMI_NO_CLASS) {
             return scored;
         }
     }

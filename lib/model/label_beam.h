@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 #include "base/top.h"
+#include "model/filter.h"
 #include "model/label_trees.h"
 
 /* Nodes of a level that a search goes on with, where nobody says. */
@@ -38,9 +39,21 @@ void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes);
 
 /* Finds the best classes of a row, with their scores, and fills the list, best first. A class that the beam in one of
  * several trees misses has probability 0 there; a score that is found in all trees is to the bit that of
- * xsmi_label_chosen(). Where fewer classes are found than the list takes, the search starts again with twice the width,
- * up to that of the scratch: that of the list finds enough. Returns how many classes were scored, 0 when a score is not
- * a number. */
-uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width, const xsmi_top *list);
+ * xsmi_label_chosen(). The list has only classes that the filter leaves (NULL = all). Where fewer than `least` of them,
+ * at least 1, are found, the search starts again with twice the width, up to that of the scratch: that of the list
+ * finds enough without a filter. Returns how many classes were scored, 0 when a score is not a number. */
+typedef struct xsmi_label_wanted {
+    const xsmi_top *list;
+    uint32_t least;
+    const xsmi_row_filter *filter;
+} xsmi_label_wanted;
+uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
+                                const xsmi_label_wanted *wanted);
+/* The same for a list of any classes, which is to be full. */
+static inline uint32_t xsmi_label_beam_all(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
+                                           const xsmi_top *list)
+{
+    return xsmi_label_beam_search(b, x, width, &(xsmi_label_wanted){list, list->size, NULL});
+}
 
 #endif

@@ -6,6 +6,7 @@
 #define XSMI_SCORE_H
 
 #include "data/batch.h"
+#include "model/filter.h"
 #include "model/model.h"
 #include "model/tile.h"
 
@@ -60,6 +61,13 @@ typedef struct xsmi_model_row {
 void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                               float *scores, float *scratch);
 
+/* The same with the bits that they have when all classes are scored, for models of which xsmi_model_lists_as_all() says
+ * so: those without trees, pairs and hierarchy. `scratch` has xsmi_model_listed_scratch() bytes. (listed.c) */
+bool xsmi_model_lists_as_all(const xsm_model *m);
+size_t xsmi_model_listed_scratch(const xsm_model *m);
+void xsmi_model_score_listed(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                             float *scores, void *scratch);
+
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
 
 /* Scratch for scoring a range of classes, which the caller keeps from batch to batch. Initially zeros. */
@@ -96,24 +104,25 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
  * whatever blocks and rows are scored with it, on any number of threads.
  */
 typedef struct xsmi_score_all {
-    size_t rows;                   /* n <= XSMI_LANES */
-    const xsmi_features *features; /* [n] */
-    bool sparse;                   /* all are lists of features, or none is */
-    const uint32_t *target;        /* [n] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
-    uint32_t top;                  /* length of the top lists */
+    size_t rows;                    /* n <= XSMI_LANES */
+    const xsmi_features *features;  /* [n] */
+    bool sparse;                    /* all are lists of features, or none is */
+    const uint32_t *target;         /* [n] class whose score is requested, or XSMI_NO_CLASS; NULL = none */
+    uint32_t top;                   /* length of the top lists */
+    const xsmi_row_filter *filters; /* [n] which classes the top lists may have; NULL = all. The sums are of all. */
     /* results */
     double *log_sum_exp; /* [n] */
     float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or a class that the model lacks */
     float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
-    uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th */
+    uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th, or the last that is left */
 } xsmi_score_all;
 
 /* Bytes of scratch for `blocks` blocks of dense or sparse rows against this model; SIZE_MAX when that many cannot be
  * addressed. */
 size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top);
-/* Scores `count` (<= XSMI_TILE_BLOCKS) blocks against all classes. All have the same `sparse` and `top`. `scratch`
- * (aligned to XSMI_ALIGNMENT) is sized for these and for that many blocks. Polls the activity of `ctx`; the results of
- * a cancelled call mean nothing. */
+/* Scores `count` (<= XSMI_TILE_BLOCKS) blocks against all classes. All have the same `sparse` and `top`, and filters or
+ * none. `scratch` (aligned to XSMI_ALIGNMENT) is sized for these and for that many blocks. Polls the activity of `ctx`;
+ * the results of a cancelled call mean nothing. */
 void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t count, void *scratch,
                           const xsm_context *ctx);
 /* The same for up to XSMI_TILE_ROWS rows in a row, which are divided into blocks. */

@@ -10,6 +10,7 @@
 #include "model/tiles.h"
 #include "base/arena.h"
 #include "base/top.h"
+#include "model/filter.h"
 #include "kernels/arithmetic.h"
 #include "base/order.h"
 #include "math/log_sum.h"
@@ -38,13 +39,13 @@ typedef struct score_all_state {
     float *scaled;
 } score_all_state;
 
-static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top)
+static bool lists_in_lanes(const xsm_model *m, bool sparse, uint32_t top, bool filtered)
 {
-    return xsmi_tiles_packed(m, sparse) && top <= TOP_IN_LANES;
+    return xsmi_tiles_packed(m, sparse) && top <= TOP_IN_LANES && !filtered;
 }
 
-static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top, xsmi_arena *arena,
-                           score_all_state *s)
+static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint32_t top, bool filtered,
+                           xsmi_arena *arena, score_all_state *s)
 {
     size_t rows = blocks * XSMI_LANES;
     s->max = xsmi_arena_take(arena, rows, sizeof *s->max);
@@ -52,7 +53,7 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, uint3
     s->total = xsmi_arena_take(arena, rows, sizeof *s->total);
     s->target_score = xsmi_arena_take(arena, rows, sizeof *s->target_score);
     s->target = xsmi_arena_take(arena, rows, sizeof *s->target);
-    if (lists_in_lanes(m, sparse, top)) {
+    if (lists_in_lanes(m, sparse, top, filtered)) {
         s->top_score = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_score);
         s->top_class = xsmi_arena_take(arena, (uint64_t)rows * top, sizeof *s->top_class);
     }
@@ -68,7 +69,7 @@ size_t xsmi_model_score_all_scratch(const xsm_model *m, bool sparse, size_t bloc
 {
     xsmi_arena arena = {NULL, 0};
     score_all_state s = {.model = m};
-    divide_scratch(m, sparse, blocks, top, &arena, &s);
+    divide_scratch(m, sparse, blocks, top, false, &arena, &s); /* with filters less is needed */
     size_t tiles = xsmi_tiles_scratch(m, sparse, blocks);
     size_t total;
     return tiles == SIZE_MAX || !xsmi_add(arena.used, tiles, &total) ? SIZE_MAX : total;
@@ -99,13 +100,36 @@ static xsmi_reduction block_reduction(const score_all_state *s, size_t block, bo
     return r;
 }
 
+/* Offers a tile's scores to the lists of the rows that filters are given for. */
+static void offer_filtered(const xsmi_score_all *block, const xsmi_tile *tile)
+{
+    float least[XSMI_LANES]; /* the worst score of each list */
+    for (size_t row = 0; row < XSMI_LANES; row++) {
+        least[row] = row < block->rows ? row_list(block, row).score[0] : INFINITY;
+    }
+    for (uint32_t c = 0; c < tile->count; c++) {
+        const float *scores = tile->scores + (size_t)c * XSMI_LANES;
+        uint32_t any = 0;
+        for (size_t row = 0; row < XSMI_LANES; row++) {
+            any |= scores[row] > least[row];
+        }
+        for (size_t row = 0; any && row < block->rows; row++) {
+            const xsmi_top list = row_list(block, row);
+            xsmi_top_offer_left(&list, scores[row], tile->first + c, &block->filters[row]);
+            least[row] = list.score[0];
+        }
+    }
+}
+
 static void reduce_lanes(score_all_state *s, const xsmi_tile *tile)
 {
     xsmi_score_all *block = &s->blocks[tile->block];
-    bool in_lanes = block->top <= TOP_IN_LANES;
+    bool in_lanes = block->top <= TOP_IN_LANES && !block->filters;
     xsmi_reduction r = block_reduction(s, tile->block, in_lanes);
     s->model->kernels->reduce_tile(tile->scores, tile->count, tile->first, &r);
-    if (!in_lanes) {
+    if (block->filters && block->top) {
+        offer_filtered(block, tile);
+    } else if (!in_lanes) {
         for (size_t row = 0; row < block->rows; row++) {
             xsmi_top list = row_list(block, row);
             for (uint32_t c = 0; c < tile->count; c++) {
@@ -130,7 +154,8 @@ static void reduce_row(score_all_state *s, const xsmi_tile *tile)
         float best = kernels->row_max(tile->scores + c, run);
         if (block->top && !(best <= list.score[0])) { /* also when it is NaN: others of the class run may enter */
             for (uint32_t k = c; k < c + run; k++) {
-                xsmi_top_offer(&list, tile->scores[k], tile->first + k);
+                xsmi_top_offer_left(&list, tile->scores[k], tile->first + k,
+                                    block->filters ? &block->filters[tile->row] : NULL);
             }
         }
         if (best != best) {
@@ -259,10 +284,10 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
     }
     bool sparse = blocks[0].sparse;
     uint32_t top = blocks[0].top;
-    bool in_lanes = lists_in_lanes(m, sparse, top);
+    const bool filtered = blocks[0].filters != NULL, in_lanes = lists_in_lanes(m, sparse, top, filtered);
     xsmi_arena arena = {scratch, 0};
     score_all_state state = {.model = m, .blocks = blocks};
-    divide_scratch(m, sparse, count, top, &arena, &state);
+    divide_scratch(m, sparse, count, top, filtered, &arena, &state);
     start(&state, count, in_lanes);
 
     xsmi_features features[XSMI_TILE_ROWS];
@@ -288,6 +313,7 @@ void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void 
         *b = *rows;
         b->rows = XSMI_MIN(rows->rows - i, XSMI_LANES);
         b->features += i;
+        b->filters = rows->filters ? rows->filters + i : NULL;
         b->target = rows->target ? rows->target + i : NULL;
         b->log_sum_exp += i;
         b->target_score += i;

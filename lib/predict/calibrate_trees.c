@@ -93,7 +93,7 @@ void xsmi_calibrate_trees_job(void *state, size_t index, uint32_t thread)
         float best;
         uint32_t best_class;
         const xsmi_top list = {&best, &best_class, 1};
-        if (xsmi_label_beam_search(&s.beam, &x, s.beam.width, &list) > 0) {
+        if (xsmi_label_beam_all(&s.beam, &x, s.beam.width, &list) > 0) {
             add_row(job, &s, row, &x, best, best_class, p);
         } else {
             p->failed = XSMI_MIN(row, p->failed);

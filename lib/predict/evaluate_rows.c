@@ -215,7 +215,7 @@ static void search_rows(const xsmi_evaluate_job *job, size_t rows, uint64_t firs
     xsmi_label_beam_start(&here->trees.beam, m->classes);
     for (size_t i = 0; i < rows && !xsmi_poll(job->context); i++) {
         const xsmi_top list = {here->top_score + i * job->top, here->top_class + i * job->top, top};
-        const bool good = xsmi_label_beam_search(&here->trees.beam, &r->features[i], job->beam, &list) > 0;
+        const bool good = xsmi_label_beam_all(&here->trees.beam, &r->features[i], job->beam, &list) > 0;
         for (uint32_t k = top; k < job->top; k++) {
             list.class_of[k] = XSMI_NO_CLASS;
         }

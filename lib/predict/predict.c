@@ -16,27 +16,6 @@ static bool searches_hierarchy(const xsm_model *m, uint32_t top)
     return m->hierarchy && top <= m->classes / 16;
 }
 
-/* The scratch of a search. */
-typedef struct search_scratch {
-    float *queries; /* [XSM_INDEX_QUERIES][stride] */
-    void *scratch;
-} search_scratch;
-
-static search_scratch divide_search(const xsm_index *index, uint32_t top, xsmi_arena *arena)
-{
-    search_scratch p;
-    p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(index), sizeof *p.queries);
-    p.scratch = xsmi_arena_take(arena, xsmi_index_scratch(index, top), 1);
-    return p;
-}
-
-static size_t index_scratch(const xsm_predictor *p)
-{
-    xsmi_arena arena = {NULL, 0};
-    (void)divide_search(p->index, p->top, &arena);
-    return arena.used;
-}
-
 /* The scratch of a search in a hierarchy. */
 typedef struct best_first_scratch {
     void *search;
@@ -66,7 +45,6 @@ static size_t all_scratch(const xsm_predictor *p)
     return XSMI_MAX(sparse, dense);
 }
 
-static xsm_status run_index(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
@@ -85,7 +63,7 @@ static way way_of(const xsm_predictor *p)
         return p->model->trees ? (way){xsmi_labels_scratch, xsmi_labels_run} : (way){xsmi_beam_scratch, xsmi_beam_run};
     }
     if (p->index) {
-        return (way){index_scratch, run_index};
+        return (way){xsmi_index_scratch_of, xsmi_index_run};
     }
     return searches_hierarchy(p->model, p->top) ? (way){hierarchy_scratch, run_hierarchy} : (way){all_scratch, run_all};
 }
@@ -163,7 +141,7 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->correction = xsmi_correction_retain(model->correction);
     p->hierarchy = xsmi_class_tree_retain(model->hierarchy);
     p->top = top;
-    p->beam = beam;
+    p->beam = p->reach = beam;
     p->tree_alone = o.tree_alone;
     p->classes = model->classes;
     p->width = model->features;
@@ -176,8 +154,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->scratch_size = way_of(p).scratch(p);
     p->top_score = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_score);
     p->top_class = xsmi_allocate(ctx, (uint64_t)XSMI_PIECE * top, sizeof *p->top_class);
+    p->probability = xsmi_allocate(ctx, top, sizeof *p->probability);
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
-    if (!p->top_score || !p->top_class || !p->scratch) {
+    if (!p->top_score || !p->top_class || !p->probability || !p->scratch) {
         xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
         xsm_predictor_free(p);
         return status;
@@ -192,7 +171,9 @@ void xsm_predictor_free(xsm_predictor *p)
         xsm_context *ctx = p->context;
         xsmi_release(ctx, p->top_score, XSMI_PIECE * (size_t)p->top, sizeof *p->top_score);
         xsmi_release(ctx, p->top_class, XSMI_PIECE * (size_t)p->top, sizeof *p->top_class);
+        xsmi_release(ctx, p->probability, p->top, sizeof *p->probability);
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
+        xsmi_filter_release(p);
         xsmi_shortlist_free(p);
         xsmi_index_release(p->index);
         xsmi_class_tree_release(p->hierarchy);
@@ -216,7 +197,8 @@ xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *in
 }
 
 /* Scores one piece of a batch; the results are in the predictor. */
-static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows)
+static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows,
+                      const xsmi_row_filter *filters)
 {
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(batch, first + i);
@@ -225,6 +207,7 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
                                    .features = p->features,
                                    .sparse = xsmi_batch_sparse(batch),
                                    .top = p->top,
+                                   .filters = filters,
                                    .log_sum_exp = p->log_sum_exp,
                                    .target_score = p->target_score,
                                    .top_score = p->top_score,
@@ -232,112 +215,13 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
     xsmi_model_score_rows(p->model, &wanted, p->scratch, p->context);
 }
 
-/* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */
-static void sort_row(uint32_t *classes, float *scores, uint32_t count)
-{
-    for (uint32_t i = 1; i < count; i++) {
-        uint32_t class = classes[i], rank = i;
-        float score = scores[i];
-        for (; rank > 0 && (scores[rank - 1] < score || (scores[rank - 1] == score && classes[rank - 1] > class));
-             rank--) {
-            classes[rank] = classes[rank - 1];
-            scores[rank] = scores[rank - 1];
-        }
-        classes[rank] = class;
-        scores[rank] = score;
-    }
-}
-
-/* Searches for the classes of the next XSM_INDEX_QUERIES rows at most, from `first` on, and scores them again. */
-static xsm_status search_rows(xsm_predictor *p, const xsm_batch *batch, size_t first, uint32_t *classes, float *scores,
-                              xsm_error *err)
-{
-    const uint32_t rows = (uint32_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
-    const xsm_model *m = p->model;
-    xsmi_arena arena = {p->scratch, 0};
-    search_scratch own = divide_search(p->index, p->top, &arena);
-    size_t stride = xsmi_index_query_stride(p->index);
-    uint32_t lengths[XSM_INDEX_QUERIES];
-    uint64_t probed[XSM_INDEX_QUERIES] = {0};
-    memset(own.queries, 0, rows * stride * sizeof *own.queries);
-    for (uint32_t i = 0; i < rows; i++) {
-        xsmi_features x = xsmi_batch_features(batch, first + i);
-        float *query = own.queries + i * stride;
-        if (p->model->layer) {
-            xsmi_layer_hidden(p->model, &x, query);
-        }
-        for (size_t j = 0; !p->model->layer && j < x.count; j++) {
-            query[x.index ? x.index[j] : j] = x.values[j];
-        }
-        if (p->index->own_width > p->index->width) {
-            query[p->index->width] = 1;
-        }
-    }
-    xsm_index_block block = {
-        .size = sizeof block,
-        .queries = own.queries,
-        .stride = stride,
-        .count = rows,
-        .top = p->top,
-        .threshold = -INFINITY,
-        .classes = classes,
-        .scores = scores,
-        .lengths = lengths,
-        .probed = probed,
-        .scratch = own.scratch,
-        .list_stride = p->top,
-    };
-    XSMI_TRY(xsmi_index_block(p->index, &block, err));
-    for (uint32_t i = 0; i < rows; i++) {
-        uint64_t row = xsmi_batch_row(batch, first + i);
-        xsmi_features x = xsmi_batch_features(batch, first + i);
-        if (m->layer) {
-            x = (xsmi_features){own.queries + i * stride, NULL, m->features};
-        }
-        bool finite = lengths[i] == p->top;
-        if (finite) {
-            xsmi_model_score_classes(m, &x, classes + (size_t)i * p->top, p->top, m->alpha, scores + (size_t)i * p->top,
-                                     NULL);
-            if (p->correction) { /* numbers, which need no scratch */
-                p->correction->kind->chosen(p->correction, &x, classes + (size_t)i * p->top, p->top,
-                                            scores + (size_t)i * p->top, NULL);
-            }
-        }
-        for (uint32_t k = 0; k < p->top && finite; k++) {
-            finite = isfinite(scores[(size_t)i * p->top + k]) != 0;
-        }
-        if (!finite) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED,
-                             "row %llu has scores that are not finite, or index '%s' finds fewer "
-                             "than %u classes",
-                             (unsigned long long)row, p->index->ops.name, p->top);
-        }
-        sort_row(classes + (size_t)i * p->top, scores + (size_t)i * p->top, p->top);
-        p->probed += probed[i];
-    }
-    return XSM_OK;
-}
-
-static xsm_status run_index(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
-{
-    for (size_t first = 0; first < to->batch->count; first += XSM_INDEX_QUERIES) {
-        float *found = to->scores ? to->scores + first * p->top : p->top_score;
-        XSMI_TRY(xsmi_go_on(p->context, err));
-        XSMI_TRY(search_rows(p, to->batch, first, to->classes + first * p->top, found, err));
-        const size_t rows = (size_t)XSMI_MIN(to->batch->count - first, XSM_INDEX_QUERIES);
-        xsmi_predict_each(p, found, rows * p->top, to->probabilities ? to->probabilities + first * p->top : NULL);
-        xsmi_advance(p->context, XSM_INDEX_QUERIES);
-    }
-    return XSM_OK;
-}
-
 /* A row of a model with a hierarchy, whose scores are already log-probabilities. */
-static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
-                             double *probabilities)
+static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                             const xsmi_top *list, double *probabilities)
 {
     const best_first_scratch *b = own;
     const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
-    const uint64_t opened = xsmi_best_first(p->model, &input, p->top, list->class_of, list->score, b->search);
+    const uint64_t opened = xsmi_best_first(p->model, &input, filter, list, b->search);
     for (uint32_t k = 0; opened > 0 && probabilities && k < p->top; k++) {
         probabilities[k] = exp((double)list->score[k]);
     }
@@ -352,35 +236,63 @@ static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_
     return xsmi_predict_rows(p, to, search_hierarchy, &own, err);
 }
 
+/* Whether the scores of chosen classes are to the bit those of all, and the rows of a piece need those of few. A row
+ * against single classes takes as long as some 24 of a block against all that are left, by the classes. */
+static bool needs_few(const xsm_predictor *p, const xsm_prediction *to, const xsmi_row_filter *filters, size_t rows)
+{
+    uint64_t left = 0;
+    for (size_t i = 0; i < rows && filters; i++) {
+        left += filters[i].most;
+    }
+    return filters && xsmi_model_lists_as_all(p->model) && !xsmi_predict_sums(p, to) &&
+           32 * left <= (uint64_t)p->classes * (24 + rows);
+}
+
+static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, double log_sum)
+{
+    const xsmi_calibration *c = &p->model->calibration;
+    for (uint32_t k = 0; k < p->top; k++) {
+        p->probability[k] = p->model->trees ? xsmi_label_probability(p->model, c, list->score[k], log_sum)
+                                            : xsmi_probability(c, list->score[k], log_sum);
+    }
+}
+
+/* A piece of rows whose classes are all scored, or those that are left. */
+static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, size_t rows, xsm_error *err)
+{
+    const xsm_batch *batch = to->batch;
+    const xsmi_row_filter *filters = xsmi_filter_of(p, to, first, 0);
+    for (size_t i = 1; i < rows && filters; i++) {
+        (void)xsmi_filter_of(p, to, first + i, i);
+    }
+    const bool few = needs_few(p, to, filters, rows);
+    if (!few) {
+        run_piece(p, batch, first, rows, filters);
+    }
+    if (xsmi_is_cancelled(p->context)) {
+        return xsmi_fail_cancelled(p->context, err);
+    }
+    for (size_t i = 0; i < rows; i++) {
+        const xsmi_top list = {p->top_score + i * p->top, p->top_class + i * p->top, p->top};
+        const xsmi_features x = xsmi_batch_features(batch, first + i);
+        if (few ? !xsmi_filter_score(p, &x, &filters[i], true, &list) : !isfinite(p->log_sum_exp[i])) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(batch, first + i));
+        }
+        if (xsmi_predict_wants(to)) {
+            set_probabilities(p, &list, few ? 0 : p->log_sum_exp[i]);
+        }
+        xsmi_predict_put(p, to, first + i, &list);
+    }
+    return XSM_OK;
+}
+
 static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     const xsm_batch *batch = to->batch;
     for (size_t first = 0; first < batch->count; first += XSMI_PIECE) {
-        size_t rows = (size_t)XSMI_MIN(batch->count - first, XSMI_PIECE);
-        run_piece(p, batch, first, rows);
-        if (xsmi_is_cancelled(p->context)) {
-            return xsmi_fail_cancelled(p->context, err);
-        }
-        for (size_t i = 0; i < rows; i++) {
-            if (!isfinite(p->log_sum_exp[i])) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                                 (unsigned long long)xsmi_batch_row(batch, first + i));
-            }
-            for (uint32_t k = 0; k < p->top; k++) {
-                size_t from = i * p->top + k, at = (first + i) * p->top + k;
-                to->classes[at] = p->top_class[from];
-                if (to->scores) {
-                    to->scores[at] = p->top_score[from];
-                }
-                if (to->probabilities) {
-                    const xsmi_calibration *c = &p->model->calibration;
-                    const float score = p->top_score[from];
-                    to->probabilities[at] = p->model->trees
-                                                ? xsmi_label_probability(p->model, c, score, p->log_sum_exp[i])
-                                                : xsmi_probability(c, score, p->log_sum_exp[i]);
-                }
-            }
-        }
+        const size_t rows = (size_t)XSMI_MIN(batch->count - first, XSMI_PIECE);
+        XSMI_TRY(run_rows(p, to, first, rows, err));
         xsmi_advance(p->context, rows);
     }
     if (batch->dataset && !batch->values && !batch->rows) {
@@ -403,9 +315,10 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     given.batch = &batch;
+    XSMI_TRY(xsmi_filter_check(p, &given, err));
+    XSMI_TRY(xsmi_filter_prepare(p, &given, err));
     XSMI_TRY(check_model(p, err));
-    if ((p->index || (p->beam > 0 && !p->tree_alone && !p->model->trees)) && given.probabilities &&
-        p->model->calibration.method != XSM_CALIBRATION_LABELS) {
+    if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, &given)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "probabilities need the scores of all classes, which a search is there to avoid, unless the "
                          "model is calibrated for several labels");

@@ -1,12 +1,14 @@
 /*
- * The internal interface of predictors: one thread's scratch, for all classes, an index or a hierarchy (predict.c), a
- * beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist (predict_shortlist.c).
+ * The internal interface of predictors: one thread's scratch, for all classes or a hierarchy (predict.c), an index
+ * (predict_index.c), a beam in the model's tree (predict_beam.c) or in label trees (predict_labels.c), or a shortlist
+ * (predict_shortlist.c); and what rows may get (predict_filter.c).
  */
 #ifndef XSMI_PREDICT_H
 #define XSMI_PREDICT_H
 
 #include "index/index.h"
 #include "model/best_first.h"
+#include "model/filter.h"
 #include "model/score.h"
 #include "base/arena.h"
 #include "base/top.h"
@@ -26,6 +28,19 @@ typedef struct xsmi_shortlist {
     uint32_t candidates;    /* most classes that are scored for a row */
 } xsmi_shortlist;
 
+/* What filtered rows need; allocated with the first filter. */
+typedef struct xsmi_filtered {
+    void *memory;
+    size_t size;
+    xsmi_row_filter *filters; /* [XSMI_PIECE] */
+    uint32_t *classes;        /* some that are scored together */
+    float *scores;            /* theirs */
+    float *hidden;            /* for a first layer */
+    float *chosen;            /* for xsmi_model_chosen_scores() */
+    void *listed;             /* for xsmi_model_score_listed() */
+    bool sums;                /* the call wants probabilities relative to what a beam finds */
+} xsmi_filtered;
+
 struct xsm_predictor {
     xsm_context *context;
     const xsm_model *model; /* a reference */
@@ -36,6 +51,7 @@ struct xsm_predictor {
     float target_score[XSMI_PIECE];
     float *top_score;    /* [XSMI_PIECE][top] */
     uint32_t *top_class; /* [XSMI_PIECE][top] */
+    double *probability; /* [top] of a row */
     void *scratch;
     size_t scratch_size;
     /* Of the model when the predictor was made: */
@@ -44,24 +60,62 @@ struct xsm_predictor {
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
     uint32_t beam;           /* width; 0 = none */
+    uint32_t reach;          /* the widest beam that there is scratch for: `beam`, or that of a filter */
+    xsmi_filtered own;
     bool tree_alone;
     xsmi_shortlist shortlist;
     uint64_t probed;
 };
 
-/* Searches the best classes of a row: fills the list, best first, and the probabilities [top] unless NULL. `own` is the
- * search's scratch. False if a score is not finite. */
-typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
-                                double *probabilities);
+/* Searches the best classes of a row, of those that the filter leaves (NULL = all): fills the list, best first, and the
+ * probabilities [top] unless NULL. `own` is the search's scratch. False if a score is not finite. */
+typedef bool (*xsmi_row_search)(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
+                                const void *own, const xsmi_top *list, double *probabilities);
 /* Searches for each row of the batch `to` (predict_rows.c). */
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err);
-/* Fills the list with the best of the classes that were found and scored. False if they are too few, or a score is not
- * finite. */
+/* Fills the list with the best of the classes that were found and scored. False if a score is not finite. */
 bool xsmi_predict_best(xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
-                       const xsmi_top *list);
+                       const xsmi_row_filter *filter, const xsmi_top *list);
 /* The probability of each class by itself, with the model's calibration, unless `probabilities` is NULL. */
 void xsmi_predict_each(const xsm_predictor *p, const float *scores, size_t count, double *probabilities);
+
+/* -- what rows may get (predict_filter.c) -------------------------------------------------------------------------- */
+
+/* Checks filters and thresholds of a prediction. */
+xsm_status xsmi_filter_check(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+/* Memory for filters, and the reach that they need; for a prediction that was checked. */
+xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+void xsmi_filter_release(xsm_predictor *p);
+/* The filter of row i, in place `at` of XSMI_PIECE; NULL = the prediction has none. */
+const xsmi_row_filter *xsmi_filter_of(xsm_predictor *p, const xsm_prediction *to, size_t i, size_t at);
+/* Whether probabilities are wanted, and whether they need the scores of all classes, or of all that a search finds. */
+static inline bool xsmi_predict_wants(const xsm_prediction *to)
+{
+    return to->probabilities || to->least_probability > 0;
+}
+static inline bool xsmi_predict_sums(const xsm_predictor *p, const xsm_prediction *to)
+{
+    return xsmi_predict_wants(to) && !p->tree_alone && p->model->calibration.method != XSM_CALIBRATION_LABELS;
+}
+/* Whether scoring the classes that are left costs less than a search that finds `width` of all. */
+bool xsmi_filter_leaves_few(const xsm_predictor *p, const xsmi_row_filter *f, uint32_t width);
+/* The width of a beam that finds as many classes that are left as one of p->beam does of all; 0 = score them all. */
+uint32_t xsmi_filter_width(const xsm_predictor *p, const xsmi_row_filter *f);
+/* Scores all classes that are left, and fills the list, best first: with the bits of xsm_model_scores(), or, `as_all`,
+ * of scoring every class. False if a score is not finite. */
+bool xsmi_filter_score(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, bool as_all,
+                       const xsmi_top *list);
+/* How many classes a list must have at least. */
+static inline uint32_t xsmi_filter_least(const xsm_predictor *p, const xsmi_row_filter *f)
+{
+    return f && f->most < p->top ? f->most : p->top;
+}
+
+/* Where a row's probabilities go before they are put; NULL = nobody needs them. */
+double *xsmi_predict_space(const xsm_predictor *p, const xsm_prediction *to);
+/* Writes a row's classes, above the thresholds. */
+void xsmi_predict_put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list);
 
 /* The width of the beam in the options, 0 for none. Checks these options. */
 xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, uint32_t top, uint32_t *width,
@@ -69,6 +123,9 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
 /* Bytes of scratch for a beam, SIZE_MAX = too many; and the prediction of a batch that was read. */
 size_t xsmi_beam_scratch(const xsm_predictor *p);
 xsm_status xsmi_beam_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
+/* The same for an index (predict_index.c). */
+size_t xsmi_index_scratch_of(const xsm_predictor *p);
+xsm_status xsmi_index_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 /* The same for a search in label trees (predict_labels.c). */
 size_t xsmi_labels_scratch(const xsm_predictor *p);
 xsm_status xsmi_labels_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);

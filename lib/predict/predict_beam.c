@@ -16,9 +16,9 @@
 typedef struct beam_scratch {
     float *code;
     xsmi_beam_node *nodes;
-    uint32_t *classes; /* [beam] */
-    double *log_q;     /* [beam] */
-    float *scores;     /* [beam] */
+    uint32_t *classes; /* [reach] */
+    double *log_q;     /* [reach] */
+    float *scores;     /* [reach] */
     float *hidden;     /* for a first layer */
 } beam_scratch;
 
@@ -26,10 +26,10 @@ static beam_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     beam_scratch b;
     b.code = xsmi_arena_take(arena, xsmi_correction_code(p->correction), sizeof *b.code);
-    b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->beam), sizeof *b.nodes);
-    b.classes = xsmi_arena_take(arena, p->beam, sizeof *b.classes);
-    b.log_q = xsmi_arena_take(arena, p->beam, sizeof *b.log_q);
-    b.scores = xsmi_arena_take(arena, p->beam, sizeof *b.scores);
+    b.nodes = xsmi_arena_take(arena, xsmi_beam_nodes(p->reach), sizeof *b.nodes);
+    b.classes = xsmi_arena_take(arena, p->reach, sizeof *b.classes);
+    b.log_q = xsmi_arena_take(arena, p->reach, sizeof *b.log_q);
+    b.scores = xsmi_arena_take(arena, p->reach, sizeof *b.scores);
     b.hidden = xsmi_arena_take(arena, p->model->layer ? p->model->features : 0, sizeof *b.hidden);
     return b;
 }
@@ -77,14 +77,14 @@ xsm_status xsmi_beam_width(const xsm_model *m, const xsm_predictor_options *o, u
     return XSM_OK;
 }
 
-static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
-                       double *probabilities)
+/* Searches with a beam of that width; false if a score is not finite. */
+static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const beam_scratch *b,
+                        uint32_t width, const xsmi_top *list)
 {
-    const beam_scratch *b = own;
     const xsm_model *m = p->model;
     const xsmi_tree *tree = p->correction->tree;
     xsmi_tree_encode(tree, x, b->code);
-    uint32_t found = xsmi_tree_beam(tree, b->code, p->beam, b->nodes, b->classes, b->log_q);
+    uint32_t found = xsmi_tree_beam(tree, b->code, width, b->nodes, b->classes, b->log_q);
     if (p->tree_alone) {
         for (uint32_t j = 0; j < found; j++) {
             b->scores[j] = (float)b->log_q[j];
@@ -96,7 +96,18 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }
     }
-    if (!xsmi_predict_best(p, b->classes, b->scores, found, list)) {
+    return xsmi_predict_best(p, b->classes, b->scores, found, filter, list);
+}
+
+static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                       const xsmi_top *list, double *probabilities)
+{
+    const uint32_t width = xsmi_filter_width(p, filter), least = xsmi_filter_least(p, filter);
+    bool finite = width == 0 || search_beam(p, x, filter, own, width, list);
+    if (finite && (width == 0 || (filter && list->class_of[least - 1] == XSMI_NO_CLASS))) {
+        finite = xsmi_filter_score(p, x, filter, false, list);
+    }
+    if (!finite) {
         return false;
     }
     if (!p->tree_alone) {

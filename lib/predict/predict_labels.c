@@ -9,7 +9,7 @@
 static xsmi_label_scores divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     xsmi_label_scores s;
-    xsmi_label_scores_divide(p->model, XSMI_MAX(p->beam, p->top), arena, &s);
+    xsmi_label_scores_divide(p->model, XSMI_MAX(p->reach, p->top), arena, &s);
     return s;
 }
 
@@ -20,17 +20,33 @@ size_t xsmi_labels_scratch(const xsm_predictor *p)
     return arena.used;
 }
 
-static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
-                       double *probabilities)
+static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                       const xsmi_top *list, double *probabilities)
 {
     const xsmi_label_scores *s = own;
     const xsmi_calibration *c = &p->model->calibration;
-    const uint32_t scored = xsmi_label_beam_search(&s->beam, x, p->beam, list);
-    if (scored == 0 || !isfinite(list->score[p->top - 1])) {
+    const uint32_t width = xsmi_filter_width(p, filter), least = xsmi_filter_least(p, filter);
+    const xsmi_label_wanted wanted = {list, XSMI_MAX(least, 1), filter};
+    uint32_t scored = 0, found = 0;
+    if (width > 0) {
+        scored = xsmi_label_beam_search(&s->beam, x, width, &wanted);
+        if (scored == 0) {
+            return false;
+        }
+    }
+    if (width == 0 || (filter && !p->own.sums && list->class_of[least - 1] == XSMI_NO_CLASS)) {
+        if (!xsmi_filter_score(p, x, filter, false, list)) {
+            return false;
+        }
+    }
+    while (found < p->top && list->class_of[found] != XSMI_NO_CLASS) {
+        found++;
+    }
+    if ((!filter && found < p->top) || (found > 0 && !isfinite(list->score[found - 1]))) {
         return false;
     }
-    const double log_sum = probabilities ? xsmi_label_log_sum(s) : 0;
-    for (uint32_t j = 0; probabilities && j < p->top; j++) {
+    const double log_sum = probabilities && found > 0 ? xsmi_label_log_sum(s) : 0;
+    for (uint32_t j = 0; probabilities && j < found; j++) {
         probabilities[j] = xsmi_label_probability(p->model, c, list->score[j], log_sum);
     }
     p->probed += scored;

@@ -4,7 +4,6 @@
 #include "base/activity.h"
 
 #include <math.h>
-#include <string.h>
 
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err)
@@ -13,27 +12,25 @@ xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_ro
     for (size_t i = 0; i < to->batch->count; i++) {
         XSMI_TRY(xsmi_go_on(p->context, err));
         const xsmi_features x = xsmi_batch_features(to->batch, i);
-        if (!search(p, &x, own, &list, to->probabilities ? to->probabilities + i * p->top : NULL)) {
+        const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
+        if (!search(p, &x, filter, own, &list, xsmi_predict_space(p, to))) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
                              (unsigned long long)xsmi_batch_row(to->batch, i));
         }
-        memcpy(to->classes + i * p->top, list.class_of, p->top * sizeof *to->classes);
-        if (to->scores) {
-            memcpy(to->scores + i * p->top, list.score, p->top * sizeof *to->scores);
-        }
+        xsmi_predict_put(p, to, i, &list);
         xsmi_advance(p->context, 1);
     }
     return XSM_OK;
 }
 
 bool xsmi_predict_best(xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
-                       const xsmi_top *list)
+                       const xsmi_row_filter *filter, const xsmi_top *list)
 {
-    bool finite = found >= p->top;
+    bool finite = filter || found >= p->top;
     xsmi_top_start(list);
     for (uint32_t j = 0; j < found; j++) {
         finite &= isfinite(scores[j]) != 0;
-        xsmi_top_offer_any(list, scores[j], classes[j]);
+        xsmi_top_offer_any_left(list, scores[j], classes[j], filter);
     }
     xsmi_top_sort(list);
     p->probed += found;

@@ -23,7 +23,7 @@ static shortlist_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
     const xsm_model *m = p->model;
     const xsmi_shortlist *s = &p->shortlist;
     shortlist_scratch b;
-    xsmi_label_beam_divide(s->model->trees, p->classes, XSMI_MAX(p->beam, p->top), arena, &b.beam);
+    xsmi_label_beam_divide(s->model->trees, p->classes, XSMI_MAX(p->reach, p->top), arena, &b.beam);
     b.classes = xsmi_arena_take(arena, s->candidates, sizeof *b.classes);
     b.tree = xsmi_arena_take(arena, s->candidates, sizeof *b.tree);
     b.scores = xsmi_arena_take(arena, s->candidates, sizeof *b.scores);
@@ -127,13 +127,21 @@ void xsmi_shortlist_free(xsm_predictor *p)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own, const xsmi_top *list,
-                       double *probabilities)
+/* Scores the tree's best candidates, of those that are left; false if a score is not finite. */
+static bool search_tree(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter,
+                        const shortlist_scratch *b, uint32_t width, const xsmi_top *list)
 {
-    const shortlist_scratch *b = own;
     const xsmi_top candidates = {b->tree, b->classes, p->shortlist.candidates};
+    xsmi_row_filter by_tree;
+    xsmi_label_wanted wanted = {&candidates, candidates.size, NULL};
     uint32_t found = 0;
-    if (xsmi_label_beam_search(&b->beam, x, p->beam, &candidates) == 0) {
+    if (filter) {
+        by_tree = *filter;
+        by_tree.match = p->shortlist.match;
+        wanted.filter = &by_tree;
+        wanted.least = XSMI_MIN(wanted.least, filter->most);
+    }
+    if (xsmi_label_beam_search(&b->beam, x, width, &wanted) == 0) {
         return false;
     }
     for (; found < candidates.size && b->classes[found] != XSMI_NO_CLASS; found++) {
@@ -141,7 +149,22 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const void *own
     }
     const xsmi_model_row row = {*x, xsmi_model_forward(p->model, x, b->hidden)};
     xsmi_model_chosen_scores(p->model, &row, b->classes, found, b->scores, b->chosen);
-    if (!xsmi_predict_best(p, b->classes, b->scores, found, list)) {
+    return xsmi_predict_best(p, b->classes, b->scores, found, filter, list);
+}
+
+static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                       const xsmi_top *list, double *probabilities)
+{
+    const uint32_t least = xsmi_filter_least(p, filter);
+    uint32_t width = xsmi_filter_width(p, filter);
+    if (filter && filter->most <= p->shortlist.candidates) {
+        width = 0; /* all of them are candidates */
+    }
+    bool finite = width == 0 || search_tree(p, x, filter, own, width, list);
+    if (finite && (width == 0 || (filter && list->class_of[least - 1] == XSMI_NO_CLASS))) {
+        finite = xsmi_filter_score(p, x, filter, false, list);
+    }
+    if (!finite) {
         return false;
     }
     xsmi_predict_each(p, list->score, p->top, probabilities);

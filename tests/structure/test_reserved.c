@@ -13,6 +13,7 @@
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/ext/search.h>
@@ -189,6 +190,21 @@ static void runs_are_refused(void **state)
     xsm_search_metrics search = XSM_SEARCH_METRICS_INIT;
     REFUSES(xsm_search_metrics, search, reserved, xsm_evaluate_search(NULL, m, p.data, &predictor, &search, &err));
     assert_null(made);
+    assert_ok(xsm_predictor_new(m, NULL, &made, &err), err);
+    uint32_t classes[CLASSES];
+    const xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    xsm_prediction prediction = XSM_PREDICTION_INIT;
+    prediction.batch = &batch;
+    prediction.classes = classes;
+    REFUSES(xsm_prediction, prediction, exclude_known, xsm_predictor_run(made, &prediction, &err));
+    REFUSES(xsm_prediction, prediction, has_least_score, xsm_predictor_run(made, &prediction, &err));
+    REFUSES(xsm_prediction, prediction, reserved, xsm_predictor_run(made, &prediction, &err));
+    xsm_predictor_free(made);
+    xsm_filter *filter = NULL;
+    xsm_filter_classes left = XSM_FILTER_CLASSES_INIT;
+    left.classes = CLASSES;
+    REFUSES(xsm_filter_classes, left, reserved, xsm_filter_new(NULL, &left, &filter, &err));
+    assert_null(filter);
     assert_null(choice);
     xsm_estimator_free(e);
     xsm_model_free(m);

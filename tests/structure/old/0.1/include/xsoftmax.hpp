@@ -1976,16 +1976,26 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
     outcome<How, void> run(const xsm_batch &rows, span<std::uint32_t> classes, span<float> scores = {},
                            span<double> probabilities = {})
     {
+        return run<How>(init<xsm_prediction>(), rows, classes, {}, scores, probabilities);
+    }
+    /** The same for the classes that the filters and thresholds of a prediction leave (ext/filter.h), whose batch and
+     * results are not used; `lengths` [n], the number of classes of each row, may be empty. */
+    template <class How = throwing>
+    outcome<How, void> run(const xsm_prediction &limits, const xsm_batch &rows, span<std::uint32_t> classes,
+                           span<std::uint32_t> lengths, span<float> scores = {}, span<double> probabilities = {})
+    {
         return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
             const char *why = "top() for each row";
             if (detail::check_batch_size(err, "classes", classes.size(), rows, top(), why) ||
+                (!lengths.empty() && detail::check_batch_size(err, "lengths", lengths.size(), rows, 1, "one a row")) ||
                 (!scores.empty() && detail::check_batch_size(err, "scores", scores.size(), rows, top(), why)) ||
                 (!probabilities.empty() &&
                  detail::check_batch_size(err, "probabilities", probabilities.size(), rows, top(), why))) {
                 return err->status;
             }
-            auto prediction = init<xsm_prediction>();
+            auto prediction = limits;
             prediction.batch = &rows;
+            prediction.lengths = lengths.empty() ? nullptr : lengths.data();
             prediction.classes = classes.data();
             prediction.scores = scores.empty() ? nullptr : scores.data();
             prediction.probabilities = probabilities.empty() ? nullptr : probabilities.data();

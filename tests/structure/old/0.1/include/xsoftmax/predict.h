@@ -22,12 +22,24 @@
  * how many classes a search misses. A label tree is always searched, and one of several trees that misses a class gives
  * it a probability of 0. The tree is also a classifier by itself, which uses no weights and costs O(log K).
  *
+ * **Filters.** xsm_prediction says which classes a row may get: by a filter of the call or of each row (ext/filter.h),
+ * by lists of each row, without its known labels, and above a score or probability. The result is that of scoring every
+ * class and then leaving out what may not be. Only the classes that are left are scored where they are few; a search
+ * goes on until it has found `top` of them or seen all. Probabilities are those of all classes: what is left out keeps
+ * its share. A row that gets fewer than `top` classes ends with #XSM_NO_CLASS; xsm_prediction::lengths says how many it
+ * has, which may be 0.
+ *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
  * do not change.
  *  @{ */
 
 /** A predictor: the scratch memory of one thread; opaque. */
 typedef struct xsm_predictor xsm_predictor;
+/** Which classes may be predicted; opaque. See ext/filter.h. */
+typedef struct xsm_filter xsm_filter;
+
+/** Behind the last class of a row that gets fewer than `top`. */
+#define XSM_NO_CLASS UINT32_MAX
 
 /** Settings of a predictor. Start with #XSM_PREDICTOR_OPTIONS_INIT. */
 typedef struct xsm_predictor_options {
@@ -69,12 +81,30 @@ typedef struct xsm_prediction {
                                available with them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose
                                probabilities sum to one. A label tree has them of what it finds: exp(score) without a
                                calibration. */
+    uint32_t *lengths; /**< [n] output: classes of each row, up to `top`; or NULL. The other entries of `classes` are
+                            #XSM_NO_CLASS, of `scores` -INFINITY, of `probabilities` 0. */
+    const xsm_filter *filter;         /**< What every row may get, of the model's K; NULL = all classes. Borrowed, as
+                                           what follows, during the call. */
+    const xsm_filter *const *filters; /**< [n] what each row may get besides, or NULL; an entry may be NULL. */
+    const uint64_t *allow_offsets;    /**< [n+1] row i may get allow[allow_offsets[i]..allow_offsets[i+1]) only; NULL =
+                                           all classes. */
+    const uint32_t *allow;            /**< With `allow_offsets`: classes, strictly increasing within a row. */
+    const uint64_t *deny_offsets;     /**< [n+1] row i may not get deny[deny_offsets[i]..deny_offsets[i+1]); NULL =
+                                           none. */
+    const uint32_t *deny;             /**< With `deny_offsets`: classes, strictly increasing within a row. */
+    int32_t exclude_known;    /**< 1: no row gets a label of its own, of xsm_batch::labels or else of the batch's
+                                   dataset. */
+    int32_t has_least_score;  /**< 1: `least_score` counts. */
+    float least_score;        /**< Classes with a score below it are left out. */
+    uint32_t reserved;        /**< Zero. */
+    double least_probability; /**< Classes with a probability below it are left out, 0 to 1; 0 = none. Above 0 it
+                                   needs probabilities, whether they are written or not. */
 } xsm_prediction;
 
 /** Starting value of an #xsm_prediction. */
 #define XSM_PREDICTION_INIT                                                                                            \
     {                                                                                                                  \
-        sizeof(xsm_prediction), NULL, NULL, NULL, NULL                                                                 \
+        sizeof(xsm_prediction), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, 0, 0        \
     }
 
 /** Result of xsm_evaluate_search(). The caller sets `top` and the arrays that it wants, the function the rest. Start
@@ -103,7 +133,8 @@ typedef struct xsm_predictor_info {
     size_t size;     /**< sizeof(xsm_predictor_info). */
     uint64_t probed; /**< Total over all rows so far of the classes that an index or, of a shortlist, the model scored,
                           the classes that a beam search ended with, or the nodes that a search in a hierarchy expanded;
-                          0 if all classes are scored. */
+                          0 if all classes are scored. With a search and a filter also
+                          the classes that were scored because few are left. */
     uint32_t top;    /**< Classes that xsm_predictor_run() returns for each row: the smaller of the option and K. */
     uint32_t reserved; /**< Zero. */
 } xsm_predictor_info;
@@ -139,12 +170,15 @@ XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_pr
  *  @param predictor the predictor
  *  @param prediction the batch and the arrays to fill
  *  @param err       what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score is not finite (earlier rows may already be filled in);
- *          #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE; #XSM_ERROR_STATE if the model has grown or has another correction since
- *          the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
- *          probabilities with a search. O(n K nnz), or n searches; a search with a beam of width W costs O(W nnz) and
- *          O(W c log K) for a tree on c components. Allocates no memory, except once after the model's layout has
- *          changed (xsm_model_set_layout()) or the index has been built again. */
+ *  @return #XSM_OK; #XSM_ERROR_DIVERGED if a score that was looked at is not finite (earlier rows may already be filled
+ *          in); #XSM_ERROR_SHAPE, also for a filter of another number of classes; #XSM_ERROR_RANGE, also for a class of
+ *          a list that is not below K or does not rise (the message names row and position); #XSM_ERROR_ARGUMENT for
+ *          known labels of a batch that has none; #XSM_ERROR_STATE if the model has grown or has another correction
+ *          since the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
+ *          probabilities with a search. O(n K nnz), or n searches; O(m nnz) for a row that may get m classes, if that
+ *          is less; a search with a beam of width W costs O(W nnz) and O(W c log K) for a tree on c components.
+ *          Allocates no memory, except once after the model's layout has changed (xsm_model_set_layout()) or the index
+ *          has been built again, with the first filter, and where a filter needs a wider beam than those before. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
 /** Compares the result of a search with that of scoring all classes.

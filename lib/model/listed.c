@@ -1,0 +1,141 @@
+/*
+ * Scores of listed classes with the bits that scoring every class has. With class-major weights a tile sums in another
+ * order than a dot product: the weights of some classes are gathered, and scored as a tile.
+ */
+#include "base/arena.h"
+#include "base/order.h"
+#include "model/score.h"
+#include "model/tiles.h"
+
+#include <string.h>
+
+/* Classes that are gathered together, at most, and bytes of their weights, if that is fewer: the second cache has room
+ * for them. */
+#define TOGETHER 64
+#define BYTES ((size_t)256 << 10)
+
+/* Features of a sparse row that are gathered together. */
+#define FEATURES 64
+
+typedef struct listed_scratch {
+    float *weights; /* [together][stride], or of sparse rows [FEATURES][TOGETHER] */
+    float *lanes;   /* [together][XSMI_LANES] */
+    float *scales;  /* [together] */
+    float *bias;    /* [together] */
+    size_t together;
+} listed_scratch;
+
+static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
+{
+    listed_scratch s;
+    const size_t some = BYTES / (m->stride * sizeof *s.weights + 1), least = (size_t)FEATURES * TOGETHER;
+    s.together = XSMI_CLAMP(some, 1, TOGETHER);
+    s.weights = xsmi_arena_take(arena, XSMI_MAX((uint64_t)s.together * m->stride, least), sizeof *s.weights);
+    s.lanes = xsmi_arena_take(arena, s.together * XSMI_LANES, sizeof *s.lanes);
+    s.scales = xsmi_arena_take(arena, s.together, sizeof *s.scales);
+    s.bias = xsmi_arena_take(arena, s.together, sizeof *s.bias);
+    return s;
+}
+
+bool xsmi_model_lists_as_all(const xsm_model *m)
+{
+    return !m->trees && !m->hierarchy && (!m->correction || m->correction->numbers);
+}
+
+/* Whether chosen classes are scored by dot products. */
+static bool is_class_major(const xsm_model *m)
+{
+    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->sparse && !m->trees;
+}
+
+size_t xsmi_model_listed_scratch(const xsm_model *m)
+{
+    xsmi_arena arena = {NULL, 0};
+    if (is_class_major(m)) {
+        (void)divide(m, &arena);
+    }
+    return arena.used;
+}
+
+/* The weights of a class, and a look ahead at those of a later one. */
+static void gather(const xsm_model *m, uint32_t class, uint32_t ahead, float *to)
+{
+    const float *from = m->weight + class * m->stride, *later = m->weight + ahead * m->stride;
+    for (size_t i = 0; i < m->stride; i += XSMI_ALIGNMENT / sizeof *to) {
+        __builtin_prefetch(later + i, 0, 3);
+        memcpy(to + i, from + i, XSMI_ALIGNMENT);
+    }
+}
+
+static void score_gathered(const xsm_model *m, const float *x, const uint32_t *classes, size_t count, float *scores,
+                           const listed_scratch *s)
+{
+    for (size_t j = 0; j < count; j++) {
+        gather(m, classes[j], classes[XSMI_MIN(j + 2, count - 1)], s->weights + j * m->stride);
+        s->scales[j] = m->row_scale ? (float)(m->alpha * m->row_scale[classes[j]]) : 0;
+        s->bias[j] = m->bias ? m->bias[classes[j]] : 0;
+    }
+    m->kernels->score_few(s->weights, m->stride, count, &x, 1, m->features, m->row_scale ? 1.0f : (float)m->alpha,
+                          m->row_scale ? s->scales : NULL, m->bias ? s->bias : NULL, s->lanes);
+    for (size_t j = 0; j < count; j++) {
+        scores[j] = s->lanes[j * XSMI_LANES];
+    }
+}
+
+/* The weights of the row's features from `first` on, [FEATURES][TOGETHER], are summed in rising order. */
+static void add_features(const xsm_model *m, const xsmi_features *x, size_t first, const uint32_t *classes,
+                         size_t count, float *scores, const listed_scratch *s)
+{
+    uint32_t columns[FEATURES];
+    const size_t some = XSMI_MIN(x->count - first, FEATURES);
+    for (size_t j = 0; j < count; j++) {
+        const float *from = m->weight + classes[j] * m->stride;
+        for (size_t i = 0; i < some; i++) {
+            s->weights[i * TOGETHER + j] = from[x->index[first + i]];
+        }
+    }
+    for (size_t i = 0; i < some; i++) {
+        columns[i] = (uint32_t)i;
+    }
+    m->kernels->column_sums(s->weights, TOGETHER, columns, x->values + first, some, count, scores);
+}
+
+static void score_sparse(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                         float *scores, const listed_scratch *s)
+{
+    for (size_t j = 0; j < count; j++) {
+        scores[j] = 0;
+        s->scales[j] = m->row_scale ? (float)(m->alpha * m->row_scale[classes[j]]) : (float)m->alpha;
+    }
+    for (size_t first = 0; first < x->count; first += FEATURES) {
+        add_features(m, x, first, classes, count, scores, s);
+    }
+    for (size_t j = 0; j < count; j++) {
+        scores[j] *= s->scales[j];
+        if (m->bias) {
+            scores[j] += m->bias[classes[j]];
+        }
+    }
+}
+
+void xsmi_model_score_listed(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
+                             float *scores, void *scratch)
+{
+    if (!is_class_major(m)) {
+        xsmi_model_chosen_scores(m, row, classes, count, scores, NULL);
+        return;
+    }
+    xsmi_arena arena = {scratch, 0};
+    const listed_scratch s = divide(m, &arena);
+    for (size_t first = 0; first < count; first += s.together) {
+        const size_t some = XSMI_MIN(count - first, s.together);
+        if (row->input.index) {
+            score_sparse(m, &row->input, classes + first, some, scores + first, &s);
+        } else {
+            score_gathered(m, row->input.values, classes + first, some, scores + first, &s);
+        }
+    }
+    if (m->correction) { /* numbers, which need no scratch */
+        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, NULL);
+    }
+}

@@ -1,0 +1,294 @@
+/*
+ * Prediction by a search index: it finds classes, which are scored again. For a row with a filter the index lists rows
+ * in falling order until it has scored as many that are left as it would of all, or the rest is scored.
+ */
+#include "predict/predict.h"
+
+#include "base/activity.h"
+#include "base/order.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows that are listed at a time for a filter, at most. */
+#define PORTION 4096
+/* Rows that a table scores for each that it lists, at most: as `spherical` does. */
+#define TIMES 4
+
+typedef struct index_scratch {
+    float *queries; /* [XSM_INDEX_QUERIES][stride] */
+    void *scratch;
+    /* With filters: */
+    uint32_t *classes; /* [portion] */
+    float *scores;     /* [portion] */
+    void *cursor;
+    size_t cursor_size;
+    uint32_t portion;
+} index_scratch;
+
+static index_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
+{
+    const xsm_index *x = p->index;
+    index_scratch s = {.portion = p->top};
+    s.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof *s.queries);
+    if (p->own.memory) {
+        s.portion = XSMI_MIN(XSMI_MAX(PORTION, p->top), p->classes);
+        s.classes = xsmi_arena_take(arena, s.portion, sizeof *s.classes);
+        s.scores = xsmi_arena_take(arena, s.portion, sizeof *s.scores);
+        s.cursor_size = x->ops.next ? xsmi_index_cursor(x) : 0;
+        s.cursor = xsmi_arena_take(arena, s.cursor_size, 1);
+    }
+    s.scratch = xsmi_arena_take(arena, xsmi_index_scratch(x, s.portion), 1);
+    return s;
+}
+
+size_t xsmi_index_scratch_of(const xsm_predictor *p)
+{
+    xsmi_arena arena = {NULL, 0};
+    (void)divide(p, &arena);
+    return arena.used;
+}
+
+/* Sorts a row's classes by falling score, of equal scores the smaller class first; most are in order already. */
+static void sort_row(uint32_t *classes, float *scores, uint32_t count)
+{
+    for (uint32_t i = 1; i < count; i++) {
+        uint32_t class = classes[i], rank = i;
+        float score = scores[i];
+        for (; rank > 0 && (scores[rank - 1] < score || (scores[rank - 1] == score && classes[rank - 1] > class));
+             rank--) {
+            classes[rank] = classes[rank - 1];
+            scores[rank] = scores[rank - 1];
+        }
+        classes[rank] = class;
+        scores[rank] = score;
+    }
+}
+
+static void make_query(const xsm_predictor *p, const xsmi_features *x, float *query)
+{
+    const xsm_index *index = p->index;
+    memset(query, 0, xsmi_index_query_stride(index) * sizeof *query);
+    if (p->model->layer) {
+        xsmi_layer_hidden(p->model, x, query);
+    }
+    for (size_t j = 0; !p->model->layer && j < x->count; j++) {
+        query[x->index ? x->index[j] : j] = x->values[j];
+    }
+    if (index->own_width > index->width) {
+        query[index->width] = 1;
+    }
+}
+
+/* Scores the first `count` classes of a row's list again, and sorts them; false if a score is not finite. */
+static bool score_again(const xsm_predictor *p, xsmi_features x, const float *query, const xsmi_top *list,
+                        uint32_t count)
+{
+    const xsm_model *m = p->model;
+    bool finite = true;
+    if (m->layer) {
+        x = (xsmi_features){query, NULL, m->features};
+    }
+    xsmi_model_score_classes(m, &x, list->class_of, count, m->alpha, list->score, NULL);
+    if (p->correction) { /* numbers, which need no scratch */
+        p->correction->kind->chosen(p->correction, &x, list->class_of, count, list->score, NULL);
+    }
+    for (uint32_t k = 0; k < count && finite; k++) {
+        finite = isfinite(list->score[k]) != 0;
+    }
+    sort_row(list->class_of, list->score, count);
+    return finite;
+}
+
+static xsm_status fail_row(const xsm_predictor *p, const xsm_batch *batch, size_t row, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_DIVERGED,
+                     "row %llu has scores that are not finite, or index '%s' finds fewer "
+                     "than %u classes",
+                     (unsigned long long)xsmi_batch_row(batch, row), p->index->ops.name, p->top);
+}
+
+static xsmi_top list_of(const xsm_predictor *p, size_t row)
+{
+    return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
+}
+
+/* Writes what was found of a row, with probabilities where they are wanted. */
+static void put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list)
+{
+    xsmi_predict_each(p, list->score, p->top, xsmi_predict_space(p, to));
+    xsmi_predict_put(p, to, row, list);
+}
+
+/* Searches for the classes of the next XSM_INDEX_QUERIES rows at most, from `first` on. */
+static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, const index_scratch *own,
+                              xsm_error *err)
+{
+    const xsm_batch *batch = to->batch;
+    const uint32_t rows = (uint32_t)XSMI_MIN(batch->count - first, XSM_INDEX_QUERIES);
+    const size_t stride = xsmi_index_query_stride(p->index);
+    uint32_t lengths[XSM_INDEX_QUERIES];
+    uint64_t probed[XSM_INDEX_QUERIES] = {0};
+    for (uint32_t i = 0; i < rows; i++) {
+        const xsmi_features x = xsmi_batch_features(batch, first + i);
+        make_query(p, &x, own->queries + i * stride);
+    }
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = own->queries,
+        .stride = stride,
+        .count = rows,
+        .top = p->top,
+        .threshold = -INFINITY,
+        .classes = p->top_class,
+        .scores = p->top_score,
+        .lengths = lengths,
+        .probed = probed,
+        .scratch = own->scratch,
+        .list_stride = p->top,
+    };
+    XSMI_TRY(xsmi_index_block(p->index, &block, err));
+    for (uint32_t i = 0; i < rows; i++) {
+        const xsmi_top list = list_of(p, i);
+        const xsmi_features x = xsmi_batch_features(batch, first + i);
+        if (lengths[i] != p->top || !score_again(p, x, own->queries + i * stride, &list, p->top)) {
+            return fail_row(p, batch, first + i, err);
+        }
+        put(p, to, first + i, &list);
+        p->probed += probed[i];
+    }
+    return XSM_OK;
+}
+
+/* -- with a filter ------------------------------------------------------------------------------------------------- */
+
+/* A search in falling order: what was listed so far. */
+typedef struct falling {
+    uint64_t probed, first; /* rows scored, and those of the first portion */
+    uint64_t listed, found; /* rows listed, and those of them that are left */
+    bool begun;
+    bool ended; /* no row is left that the index finds */
+} falling;
+
+/* Lists a portion of rows, and offers those that are left. */
+static xsm_status list_portion(const xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter,
+                               uint32_t rows, const xsmi_top *list, falling *f, xsm_error *err)
+{
+    const bool further = p->index->ops.next != NULL;
+    uint32_t length = 0;
+    uint64_t probed = 0;
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = own->queries,
+        .stride = xsmi_index_query_stride(p->index),
+        .count = 1,
+        .top = rows,
+        .threshold = -INFINITY,
+        .classes = own->classes,
+        .scores = own->scores,
+        .lengths = &length,
+        .probed = &probed,
+        .scratch = own->scratch,
+        .list_stride = rows,
+        .cursors = further ? own->cursor : NULL,
+        .cursor_stride = own->cursor_size,
+        .begin = further && !f->begun,
+    };
+    XSMI_TRY(further ? xsmi_index_next(p->index, &block, err) : xsmi_index_block(p->index, &block, err));
+    for (uint32_t j = 0; j < length; j++) {
+        const uint32_t class = own->classes[j];
+        const bool left = xsmi_row_filter_takes(filter, class);
+        if (left) {
+            f->found++;
+            xsmi_top_offer_any(list, own->scores[j], class);
+        }
+    }
+    f->listed += length;
+    f->first = f->begun ? f->first : probed;
+    f->begun = true;
+    f->probed += probed;
+    f->ended = length < rows || !further;
+    return XSM_OK;
+}
+
+/* Rows that are to be scored: as many that are left as would be of all without a filter. A table that does not count
+ * its rows scores 0. */
+static uint64_t rows_wanted(const xsm_predictor *p, const xsmi_row_filter *filter, const falling *f)
+{
+    const uint64_t wanted = f->first * p->classes / filter->most;
+    return XSMI_MIN(wanted, p->classes);
+}
+
+static bool suffices(const xsm_predictor *p, const xsmi_row_filter *filter, const falling *f)
+{
+    return f->found >= p->top && (f->ended || f->probed >= rows_wanted(p, filter, f));
+}
+
+/* A row that is listed takes as long as so many that are scored. */
+#define LISTING 8
+
+/* Whether scoring what is left takes less time than going on, or than what was done so far. */
+static bool leaves_less(const xsm_predictor *p, const xsmi_row_filter *filter, const falling *f)
+{
+    return f->ended || f->listed * LISTING >= filter->most || rows_wanted(p, filter, f) >= f->probed + filter->most;
+}
+
+/* Rows to list next. Tables score some times as many as they list, so that a portion reaches what is to be scored. */
+static uint32_t next_portion(const xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter,
+                             const falling *f)
+{
+    const uint64_t listed = XSMI_MAX(f->listed, 1), times = XSMI_MAX(f->probed / listed, 1);
+    const uint64_t reached = rows_wanted(p, filter, f) / XSMI_MIN(times, TIMES);
+    const uint64_t more = reached > f->listed ? reached - f->listed : 3 * listed;
+    return (uint32_t)XSMI_MIN(more, own->portion);
+}
+
+/* Finds a row's classes; *enough is false where those that are left are better all scored. */
+static xsm_status search_left(xsm_predictor *p, const index_scratch *own, const xsmi_row_filter *filter,
+                              const xsmi_top *list, bool *enough, xsm_error *err)
+{
+    const uint64_t expected = 2 * (uint64_t)p->top * p->classes / filter->most;
+    uint32_t rows = (uint32_t)XSMI_MIN(XSMI_MAX(expected, p->top), own->portion);
+    falling f = {0};
+    xsmi_top_start(list);
+    do {
+        XSMI_TRY(list_portion(p, own, filter, rows, list, &f, err));
+        rows = next_portion(p, own, filter, &f);
+    } while (!suffices(p, filter, &f) && !leaves_less(p, filter, &f));
+    xsmi_top_sort(list);
+    p->probed += f.probed;
+    *enough = suffices(p, filter, &f);
+    return XSM_OK;
+}
+
+static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, size_t row, const index_scratch *own,
+                                  xsm_error *err)
+{
+    const xsmi_features x = xsmi_batch_features(to->batch, row);
+    const xsmi_row_filter *filter = xsmi_filter_of(p, to, row, 0);
+    const xsmi_top list = list_of(p, 0);
+    bool enough = false;
+    if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, 8 * p->top)) {
+        make_query(p, &x, own->queries);
+        XSMI_TRY(search_left(p, own, filter, &list, &enough, err));
+    }
+    if (enough ? !score_again(p, x, own->queries, &list, p->top) : !xsmi_filter_score(p, &x, filter, false, &list)) {
+        return fail_row(p, to->batch, row, err);
+    }
+    put(p, to, row, &list);
+    return XSM_OK;
+}
+
+xsm_status xsmi_index_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+{
+    xsmi_arena arena = {p->scratch, 0};
+    const index_scratch own = divide(p, &arena);
+    const bool filtered = xsmi_filter_of(p, to, 0, 0) != NULL;
+    const size_t together = filtered ? 1 : XSM_INDEX_QUERIES;
+    for (size_t first = 0; first < to->batch->count; first += together) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
+        XSMI_TRY(filtered ? search_filtered(p, to, first, &own, err) : search_rows(p, to, first, &own, err));
+        xsmi_advance(p->context, together);
+    }
+    return XSM_OK;
+}
