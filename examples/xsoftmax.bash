@@ -13,6 +13,8 @@ _xsoftmax() {
         words='float32 bfloat16 int8'
     elif [ "$before" = --evaluate-train ]; then
         words='no all sample'
+    elif [ "$before" = --exclude ]; then
+        words='known nothing'
     else
         local list=${COMP_WORDS[1]}
         case $before in

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/filter.h>
 
 /* Exit codes. Functions return CLI_GO_ON if the command is to continue, and an exit code if it is to end. */
 enum { CLI_DONE = 0, CLI_FAILED = 1, CLI_USAGE = 2, CLI_GO_ON = -1 };
@@ -324,6 +325,32 @@ typedef struct cli_shortlist {
 /* Loads the label tree, if there is one. `other`: another search was requested, too. */
 int cli_shortlist_load(xsm_context *context, cli_shortlist *s, int other);
 void cli_shortlist_free(cli_shortlist *s);
+
+/* --- filter.c: which classes may be predicted --------------------------------------------------------------------- */
+
+/* The values of --allow, --deny, --exclude and --threshold; see CLI_FILTER_FLAGS. */
+typedef struct cli_filter {
+    const char *allow, *deny; /* files, or NULL */
+    int known;                /* leave out the row's own labels */
+    double threshold;         /* NAN: none */
+    xsm_filter *filter;       /* made from the files, or NULL */
+} cli_filter;
+
+extern const char *const cli_exclude_words[];
+
+#define CLI_FILTER_FLAGS(x)                                                                                            \
+    {"allow", CLI_TEXT, &(x).allow, "FILE", "predict only the labels in this file, one a line", NULL, 0, 0, 0, 0},     \
+        {"deny", CLI_TEXT, &(x).deny, "FILE", "do not predict the labels in this file", NULL, 0, 0, 0, 0},             \
+        {"exclude",         CLI_CHOICE, &(x).known, "WHAT", "known: do not predict a row's own labels (nothing)",      \
+         cli_exclude_words, 0,          0,          0,      0},                                                        \
+    {                                                                                                                  \
+        "threshold", CLI_REAL, &(x).threshold, "V", "leave out classes whose score or probability is below V", NULL,   \
+            -3.4e38, 3.4e38, 0, 0                                                                                      \
+    }
+
+/* Reads the files and makes the filter, if there are any. */
+int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model);
+void cli_filter_free(cli_filter *f);
 
 /* --- measures.c: the measures of the k best classes --------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
  */
 #include "cli.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -17,7 +18,8 @@
 typedef struct slice {
     xsm_predictor *predictor;
     xsm_batch batch;
-    uint32_t *classes;
+    xsm_prediction wanted; /* its filters */
+    uint32_t *classes, *lengths;
     float *scores;
     double *probabilities;
     xsm_status status;
@@ -31,6 +33,7 @@ typedef struct prediction {
     cli_data format;
     cli_index index;
     cli_shortlist shortlist;
+    cli_filter filter;
     uint64_t top, threads, beam;
     int probabilities, tree_alone;
 
@@ -44,13 +47,13 @@ typedef struct prediction {
 static void *predict_slice(void *argument)
 {
     slice *s = argument;
-    s->status = xsm_predictor_run(s->predictor,
-                                  &(xsm_prediction){.size = sizeof(xsm_prediction),
-                                                    .batch = &s->batch,
-                                                    .classes = s->classes,
-                                                    .scores = s->scores,
-                                                    .probabilities = s->probabilities},
-                                  &s->err);
+    xsm_prediction wanted = s->wanted;
+    wanted.batch = &s->batch;
+    wanted.classes = s->classes;
+    wanted.scores = s->scores;
+    wanted.probabilities = s->probabilities;
+    wanted.lengths = s->lengths;
+    s->status = xsm_predictor_run(s->predictor, &wanted, &s->err);
     return NULL;
 }
 
@@ -64,6 +67,21 @@ static xsm_predictor_options predictor_options(const prediction *p)
     options.shortlist = p->shortlist.model;
     options.candidates = (uint32_t)p->shortlist.candidates;
     return options;
+}
+
+/* The filters of every slice. */
+static xsm_prediction filters_of(const prediction *p)
+{
+    xsm_prediction wanted = XSM_PREDICTION_INIT;
+    wanted.filter = p->filter.filter;
+    wanted.exclude_known = p->filter.known;
+    if (p->filter.threshold == p->filter.threshold && p->probabilities) {
+        wanted.least_probability = p->filter.threshold;
+    } else if (p->filter.threshold == p->filter.threshold) {
+        wanted.has_least_score = 1;
+        wanted.least_score = (float)p->filter.threshold;
+    }
+    return wanted;
 }
 
 static int make_slices(prediction *p)
@@ -83,10 +101,12 @@ static int make_slices(prediction *p)
             return cli_search_refused(&err);
         }
         size_t entries = (size_t)SLICE_ROWS * cli_predictor_info(s->predictor).top;
+        s->wanted = filters_of(p);
         s->classes = calloc(entries, sizeof *s->classes);
+        s->lengths = calloc(SLICE_ROWS, sizeof *s->lengths);
         s->scores = p->probabilities ? NULL : calloc(entries, sizeof *s->scores);
         s->probabilities = p->probabilities ? calloc(entries, sizeof *s->probabilities) : NULL;
-        if (!s->classes || (!s->scores && !s->probabilities)) {
+        if (!s->classes || !s->lengths || (!s->scores && !s->probabilities)) {
             return cli_fail("out of memory");
         }
     }
@@ -99,7 +119,7 @@ static void print_slice(const slice *s, const xsm_class_map *map)
 {
     uint32_t top = cli_predictor_info(s->predictor).top;
     for (size_t i = 0; i < s->batch.count; i++) {
-        for (uint32_t j = 0; j < top; j++) {
+        for (uint32_t j = 0; j < s->lengths[i]; j++) {
             size_t entry = i * top + j;
             uint32_t k = s->classes[entry];
             if (j > 0) {
@@ -153,6 +173,9 @@ static int make_index(prediction *p)
                           p->index.name ? "index" : "shortlist");
     }
     const int code = cli_shortlist_load(p->context, &p->shortlist, p->index.name || p->tree_alone);
+    if (code == CLI_GO_ON && p->probabilities && (p->filter.threshold < 0 || p->filter.threshold > 1)) {
+        return cli_misuse("--threshold is of probabilities, with --probabilities; 0 to 1 is accepted");
+    }
     return code == CLI_GO_ON ? cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone) : code;
 }
 
@@ -264,6 +287,7 @@ static int predict(prediction *p)
     int code = cli_context(p->threads, &p->context);
     code = code == CLI_GO_ON ? make_index(p) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(p->context, p->model_path, p->data, &p->model) : code;
+    code = code == CLI_GO_ON ? cli_filter_make(p->context, &p->filter, p->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows) : code;
     code = code == CLI_GO_ON ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
     if (code != CLI_GO_ON) {
@@ -309,12 +333,14 @@ static void release(prediction *p)
     for (size_t i = 0; i < p->slice_count; i++) {
         xsm_predictor_free(p->slices[i].predictor);
         free(p->slices[i].classes);
+        free(p->slices[i].lengths);
         free(p->slices[i].scores);
         free(p->slices[i].probabilities);
     }
     free(p->slices);
     cli_index_free(&p->index);
     cli_shortlist_free(&p->shortlist);
+    cli_filter_free(&p->filter);
     xsm_dataset_free(p->rows);
     xsm_model_free(p->model);
     xsm_context_free(p->context);
@@ -322,7 +348,7 @@ static void release(prediction *p)
 
 int cli_predict(const cli_command *command, int argc, char **argv)
 {
-    prediction p = {.format = CLI_DATA_INIT, .top = 5};
+    prediction p = {.format = CLI_DATA_INIT, .top = 5, .filter = {.threshold = NAN}};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"model", CLI_TEXT, &p.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
@@ -333,6 +359,7 @@ int cli_predict(const cli_command *command, int argc, char **argv)
          0},
         CLI_INDEX_FLAGS(p.index, "search the classes by an index (spherical) in place of scoring all"),
         CLI_SHORTLIST_FLAGS(p.shortlist, "score the classes that a label tree finds, in place of all"),
+        CLI_FILTER_FLAGS(p.filter),
         {"beam", CLI_WHOLE, &p.beam, "W",
          "score the W classes that a beam in the model's tree finds; of label trees its width (10)", NULL, 1,
          XSM_CLASSES_MAX, 0, 0},

@@ -68,6 +68,10 @@ make_rows 300 1 >rows
 awk 'NR > 1 && NF > 3 { print $1 "," $1 % 50 + 10 (NR % 3 ? "" : "," 60), substr($0, length($1) + 2) }' test.txt >many.txt
 printf '10 1:1 2:2\n55 3:1\n 4:1\n' >strange.txt
 printf '10 1:1\n20 2:x\n' >broken.txt
+printf '99\n98\n' >other.list
+printf '\n' >empty.list
+printf '10\r\n40\n7\n' >some.list
+printf '10\n' >known.list
 printf 'label,a,b\n1,0.5,1\n2,1,0.5\n1,0.4,1.1\n' >dense.csv
 printf 'kind\ta\tb\n1\t0.5\t1\n2\t1\t0.5\n' >dense.tsv
 printf '1 1:1\n2 2:1\n' >small.svm
@@ -282,6 +286,13 @@ done <<END
 2|--top: '0' is out of range|predict --model model --data test.txt --top 0
 2|--top: '65537' is out of range|predict --model model --data test.txt --top 65537
 2|--top: 'x' is not a whole number|predict --model model --data test.txt --top x
+1|missing: |predict --model model --data test.txt --allow missing
+1|is no label|predict --model model --data test.txt --deny broken.txt
+1|no label in it is one of the model|predict --model model --data test.txt --allow other.list
+1|there is no label in it|predict --model model --data test.txt --allow empty.list
+1|leave no class|predict --model model --data test.txt --allow known.list --deny known.list
+2|--exclude: 'x'|predict --model model --data test.txt --exclude x
+2|0 to 1 is accepted|predict --model model --data test.txt --threshold 2 --probabilities
 2|--probabilities takes no value|predict --model model --data test.txt --probabilities=yes
 1|missing: |predict --model missing --data test.txt
 2|no index 'sphericle'; did you mean 'spherical'?|predict --model model --data test.txt --index sphericle
@@ -621,6 +632,9 @@ run 0 predict --model text.model --data new.txt --top 1
 says stdout 'sport:'
 says stdout 'vote:'
 cp stdout first
+echo sport >sport.list
+run 0 predict --model text.model --data new.txt --allow sport.list
+expect 'classes by name' test "$(cut -d: -f1 stdout | sort -u)" = sport
 [ "$gzip" = no-gzip ] || gzip new.txt
 [ "$gzip" = no-gzip ] || run 0 predict --model text.model --data new.txt.gz --top 1
 expect 'the same from compressed text' cmp first stdout
@@ -1082,6 +1096,25 @@ expect 'the same from one thread' cmp scores stdout
 code=0
 "$xsoftmax" predict --model m6 --data - <test.txt >stdout 2>stderr || code=$?
 expect 'the same from standard input' cmp scores stdout
+# Filters: what is left of all classes.
+run 0 predict --model m6 --data test.txt --allow some.list
+says stderr 'some.list: 1 of 3 labels are not the model'
+expect 'only labels of --allow' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '10 40 '
+sed 's/\(^\|\t\)[235]0:[^\t]*//g; s/^\t//' scores >left
+expect 'what --allow leaves of all' cmp left stdout
+run 0 predict --model m6 --data test.txt --deny some.list --index exact
+expect 'no labels of --deny' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '20 30 50 '
+run 0 predict --model m6 --data test.txt --exclude known
+expect 'four others for each row with a label' test "$(awk -F '\t' 'NF == 4' stdout | wc -l)" -gt 90
+awk 'NR == FNR { own[FNR - 1] = $1; next } { for (i = 1; i <= NF; i++) if ($i ~ "^" own[FNR] ":") bad++ } END { exit bad > 0 }' \
+    test.txt stdout || wrong 'a row gets its own label'
+run 0 predict --model m6 --data test.txt --probabilities
+cp stdout all
+run 0 predict --model m6 --data test.txt --probabilities --threshold .3
+expect 'probabilities above the threshold' test "$(tr '\t:' '\n ' <stdout | awk 'NF && $2 < .3' | wc -l)" -eq 0
+expect 'a line a row' test "$(wc -l <stdout)" -eq 103
+expect 'the probabilities are those of all classes' test "$(tr '\t:' '\n ' <all | awk '$2 >= .3' | wc -l)" -eq \
+    "$(tr '\t' '\n' <stdout | grep -c :)"
 labels_of() { sed 's/:[^\t]*//g' "$1"; }
 labels_of scores >all
 for index in exact 'spherical --probe 5 --index-set clusters=2'; do

@@ -27,6 +27,8 @@ completes sampled-softmax train --estimator sam
 completes sample train --evaluate-train s
 completes lbfgs train --data x --optimizer l
 completes spherical predict --index s
+completes known predict --exclude k
+completes '' predict --allow l
 completes frequency samplers fr
 completes --help estimators -
 completes convert help con

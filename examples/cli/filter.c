@@ -1,0 +1,183 @@
+/* The filters of predict: --allow, --deny, --exclude and --threshold. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const cli_exclude_words[] = {"nothing", "known", NULL};
+
+/* A class by its name. */
+typedef struct named {
+    const char *name;
+    uint32_t class;
+} named;
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(((const named *)a)->name, ((const named *)b)->name);
+}
+
+/* The classes of a model, to be found by what the data calls them. */
+typedef struct lookup {
+    xsm_class_map map;
+    named *names; /* [classes] sorted, if classes have names */
+} lookup;
+
+static int make_lookup(const xsm_model *model, lookup *l)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    l->map = (xsm_class_map)XSM_CLASS_MAP_INIT;
+    if (xsm_model_get_class_map(model, &l->map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (l->map.names) {
+        l->names = malloc(l->map.classes * sizeof *l->names);
+        if (!l->names) {
+            return cli_fail("out of memory");
+        }
+        for (uint32_t k = 0; k < l->map.classes; k++) {
+            l->names[k] = (named){l->map.names[k], k};
+        }
+        qsort(l->names, l->map.classes, sizeof *l->names, compare_names);
+    }
+    return CLI_GO_ON;
+}
+
+/* The class that the data calls so; #XSM_NO_CLASS if there is none. 0 if it is no label at all. */
+static int find_class(const lookup *l, const char *text, uint32_t *class)
+{
+    *class = XSM_NO_CLASS;
+    if (l->names) {
+        const named wanted = {text, 0};
+        const named *found = bsearch(&wanted, l->names, l->map.classes, sizeof *l->names, compare_names);
+        *class = found ? found->class : XSM_NO_CLASS;
+        return 1;
+    }
+    char *end;
+    errno = 0;
+    const long long label = strtoll(text, &end, 10);
+    if (errno || end == text || *end) {
+        return 0;
+    }
+    uint32_t low = 0, high = l->map.classes; /* of the labels, which rise */
+    while (l->map.labels && low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (l->map.labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if (l->map.labels ? low < l->map.classes && l->map.labels[low] == label : label >= 0 && label < l->map.classes) {
+        *class = l->map.labels ? low : (uint32_t)label;
+    }
+    return 1;
+}
+
+/* Classes that a file lists. */
+typedef struct classes {
+    uint32_t *list;
+    size_t count, room, unknown;
+} classes;
+
+static int add_class(classes *c, uint32_t class)
+{
+    if (class == XSM_NO_CLASS) {
+        c->unknown++;
+        return 1;
+    }
+    if (c->count == c->room) {
+        const size_t room = c->room ? 2 * c->room : 256;
+        uint32_t *list = realloc(c->list, room * sizeof *list);
+        if (!list) {
+            return 0;
+        }
+        c->list = list;
+        c->room = room;
+    }
+    c->list[c->count++] = class;
+    return 1;
+}
+
+/* Reads a label or name a line. */
+static int read_lines(FILE *file, const char *path, const lookup *l, classes *c)
+{
+    char *line = NULL;
+    size_t room = 0, number = 0;
+    int code = CLI_GO_ON;
+    for (ssize_t length; code == CLI_GO_ON && (length = getline(&line, &room, file)) >= 0;) {
+        uint32_t class;
+        number++;
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) {
+            line[--length] = '\0';
+        }
+        if (length == 0) {
+            continue;
+        }
+        if (!find_class(l, line, &class)) {
+            code = cli_fail("%s, line %zu: '%.40s' is no label; a whole number is, as in the data", path, number, line);
+        } else if (!add_class(c, class)) {
+            code = cli_fail("out of memory");
+        }
+    }
+    free(line);
+    return code == CLI_GO_ON && ferror(file) ? cli_fail("%s: %s", path, strerror(errno)) : code;
+}
+
+static int read_classes(const char *path, const lookup *l, classes *c)
+{
+    cli_buffer a, b;
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return cli_fail("%s: %s", path, strerror(errno));
+    }
+    const int code = read_lines(file, path, l, c);
+    fclose(file);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (c->count == 0) {
+        return cli_fail("%s: %s; a line has a label, or a name if the model has names", path,
+                        c->unknown ? "no label in it is one of the model's" : "there is no label in it");
+    }
+    if (c->unknown > 0) {
+        fprintf(stderr, "xsoftmax: %s: %s of %s labels are not the model's\n", path, cli_grouped(c->unknown, &a),
+                cli_grouped(c->unknown + c->count, &b));
+    }
+    return CLI_GO_ON;
+}
+
+int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_filter_classes wanted = XSM_FILTER_CLASSES_INIT;
+    classes allow = {NULL, 0, 0, 0}, deny = {NULL, 0, 0, 0};
+    lookup l = {.names = NULL};
+    if (!f->allow && !f->deny) {
+        return CLI_GO_ON;
+    }
+    int code = make_lookup(model, &l);
+    code = code == CLI_GO_ON && f->allow ? read_classes(f->allow, &l, &allow) : code;
+    code = code == CLI_GO_ON && f->deny ? read_classes(f->deny, &l, &deny) : code;
+    wanted.classes = l.map.classes;
+    wanted.allow = allow.list;
+    wanted.allow_count = allow.count;
+    wanted.deny = deny.list;
+    wanted.deny_count = deny.count;
+    if (code == CLI_GO_ON && xsm_filter_new(context, &wanted, &f->filter, &err) != XSM_OK) {
+        code = cli_library_failed(&err);
+    }
+    if (code == CLI_GO_ON && xsm_filter_left(f->filter) == 0) {
+        code = cli_fail("--allow and --deny leave no class");
+    }
+    free(l.names);
+    free(allow.list);
+    free(deny.list);
+    return code;
+}
+
+void cli_filter_free(cli_filter *f)
+{
+    xsm_filter_free(f->filter);
+}
