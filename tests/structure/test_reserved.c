@@ -155,8 +155,6 @@ static void runs_are_refused(void **state)
     assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
     xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
     REFUSES(xsm_calibrate_options, calibrate, reserved, xsm_model_calibrate(NULL, m, p.data, &calibrate, NULL, &err));
-    xsm_label_tree_options tree = XSM_LABEL_TREE_OPTIONS_INIT;
-    xsm_model *grown = NULL;
     if (test_has_lbfgs()) {
         xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
         REFUSES(xsm_fit_options, fit, reserved, xsm_fit_full_batch(NULL, m, p.data, e, &fit, NULL, &err));
@@ -192,7 +190,7 @@ static void runs_are_refused(void **state)
     assert_null(made);
     assert_ok(xsm_predictor_new(m, NULL, &made, &err), err);
     uint32_t classes[CLASSES];
-    const xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    batch = xsm_batch_range(p.data, 0, 1);
     xsm_prediction prediction = XSM_PREDICTION_INIT;
     prediction.batch = &batch;
     prediction.classes = classes;
