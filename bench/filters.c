@@ -273,7 +273,8 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--queries") == 0 && argv[i + 1]) {
             queries = argv[i + 1];
         } else {
-            fprintf(stderr, "bench_filters: there are --classes K, --features D, --calls N, --rows and --queries FILE\n");
+            fprintf(stderr,
+                    "bench_filters: there are --classes K, --features D, --calls N, --rows and --queries FILE\n");
             return 2;
         }
     }

@@ -39,13 +39,13 @@ static listed_scratch divide(const xsm_model *m, xsmi_arena *arena)
 
 bool xsmi_model_lists_as_all(const xsm_model *m)
 {
-    return !m->trees && !m->hierarchy && (!m->correction || m->correction->numbers);
+    return !m->trees && !m->hierarchy && !m->narrow.data && (!m->correction || m->correction->numbers);
 }
 
 /* Whether chosen classes are scored by dot products. */
 static bool is_class_major(const xsm_model *m)
 {
-    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->sparse && !m->trees;
+    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->sparse && !m->trees && !m->narrow.data;
 }
 
 size_t xsmi_model_listed_scratch(const xsm_model *m)

@@ -6,6 +6,7 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/ext/filter.h>
+#include <xsoftmax/ext/weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/predict.h>
@@ -409,14 +410,21 @@ static void free_way(way *w)
     xsm_model_free(w->model);
 }
 
-/* Prunes or calibrates a model. */
+/* Prunes, calibrates or converts a model. */
 static void change(xsm_model **m, const test_problem *p, int kind)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
     xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result fitted = XSM_CALIBRATE_RESULT_INIT;
-    if (kind == 3) {
+    if (kind > 7) {
+        xsm_convert_options narrow = XSM_CONVERT_OPTIONS_INIT;
+        xsm_model *converted = NULL;
+        narrow.dtype = kind % 2 ? XSM_DTYPE_INT8 : XSM_DTYPE_BFLOAT16;
+        assert_ok(xsm_model_convert(*m, &narrow, &converted, &err), err);
+        xsm_model_free(*m);
+        *m = converted;
+    } else if (kind == 3) {
         xsm_model *pruned = NULL;
         prune.keep = FEATURES / 2;
         assert_ok(xsm_model_prune(*m, &prune, &pruned, &err), err);
@@ -445,17 +453,12 @@ static xsm_model *embedding(void)
 
 static void of_all_classes(void **state)
 {
-    static const char *const names[] = {"dense",
-                                        "sparse, class-major",
-                                        "sparse, feature-major",
-                                        "pruned",
-                                        "dense, temperature",
-                                        "dense, labels",
-                                        "noise",
-                                        "embedding"};
+    static const char *const names[] = {
+        "dense", "sparse, class-major", "sparse, feature-major", "pruned",      "dense, temperature", "dense, labels",
+        "noise", "embedding",           "bfloat16, dense",       "int8, dense", "bfloat16, sparse",   "int8, sparse"};
     (void)state;
-    for (int kind = 0; kind < 8; kind++) {
-        test_problem p = make_problem((kind > 0 && kind < 4) || kind == 7);
+    for (int kind = 0; kind < 12; kind++) {
+        test_problem p = make_problem((kind > 0 && kind < 4) || kind == 7 || kind > 9);
         way w = {.name = names[kind], .data = p.data, .exact = true, .least_recall = 1};
         w.model = kind == 7 ? embedding()
                             : trained(&p, kind == 6 ? "negative-sampling" : "implicit", "negatives=5",
