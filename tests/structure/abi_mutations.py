@@ -128,7 +128,8 @@ def move(name, old, new):
 
 def add_function(declaration):
     def change(tree):
-        tree.edit(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;", lambda match: match.group() + "\nXSM_API " + declaration + ";")
+        tree.edit(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;",
+                  lambda match: match.group() + "\nXSM_API " + declaration + ";")
         name = re.search(r"(xsm_\w+)\(", declaration).group(1)
         tree.edit(r"^XSOFTMAX_0 \{\n    global:\n", f"XSOFTMAX_0 {{\n    global:\n        {name};\n", "lib/xsoftmax.map")
     return change
@@ -271,7 +272,8 @@ BROKEN = [
     ("the number of the release by another formula", "XSM_VERSION",
      edit(r"XSM_VERSION_MAJOR \* 10000", "XSM_VERSION_MAJOR * 100000")),
     ("arguments in registers", "xsoftmax/model.h",
-     edit(r"^XSM_API uint32_t xsm_model_feature_count\(", "__attribute__((regparm(3))) XSM_API uint32_t xsm_model_feature_count(")),
+     edit(r"^XSM_API uint32_t xsm_model_feature_count\(",
+          "__attribute__((regparm(3))) XSM_API uint32_t xsm_model_feature_count(")),
     ("arguments in registers on i386 alone", "xsoftmax/model.h",
      edit(r"^(XSM_API uint32_t xsm_model_feature_count\([^;]*);",
           lambda match: match.group(1) + "\n#ifdef __i386__\n__attribute__((regparm(3)))\n#endif\n;")),

@@ -43,7 +43,7 @@ extern "C" {
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED for a number that is not finite (the message names its row); #XSM_ERROR_SHAPE
  *          for a stride below the width; #XSM_ERROR_UNSUPPORTED for rows that are not #XSM_DTYPE_FLOAT32;
  *          #XSM_ERROR_RANGE for an invalid number of rows or width, or an option that does not fit them. After a
- * failure the index is not built. O(K D) for `exact`; O(K C D) for `spherical`. */
+ *          failure the index is not built. O(K D) for `exact`; O(K C D) for `spherical`. */
 XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 
 /** Computes the recall of an index: for each query, the share of the `top` rows with the highest scores that the index

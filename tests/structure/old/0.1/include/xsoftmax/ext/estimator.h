@@ -61,7 +61,7 @@ enum {
      *  chooses a smaller rate. */
     XSM_ESTIMATOR_UNBOUNDED = 32,
     /** Reads xsm_score_block::weights, so that its proximal and joint steps are those of weighted rows. Tables with
-     * such steps refuse weights without it; all others need nothing for weights. */
+     *  such steps refuse weights without it; all others need nothing for weights. */
     XSM_ESTIMATOR_WEIGHTED = 64
 };
 

@@ -131,14 +131,14 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
 
 /** Makes a model that has the weights of another in another type, of an embedding model the vectors of the features,
  *  too: a half of the size as #XSM_DTYPE_BFLOAT16, a quarter as #XSM_DTYPE_INT8. Bias, class map, transform,
- * correction, calibration and metadata are copied; of scores that are distances, the bias becomes that of the rounded
- * weights.
+ *  correction, calibration and metadata are copied; of scores that are distances, the bias becomes that of the rounded
+ *  weights.
  *
  *  - #XSM_DTYPE_BFLOAT16: the nearest bfloat16, ties to even: a relative error of 2^-8 at most.
  *  - #XSM_DTYPE_INT8: the nearest whole number of -127 to 127, ties to even, times a float for each row (class or
  *    feature), its largest absolute weight divided by 127: an error of 1/254 of that weight at most.
  *  - #XSM_DTYPE_FLOAT32: the weights as they are, class-major. From fewer bits they do not come back: it is exact, or
- * of int8 rounded to float.
+ *    of int8 rounded to float.
  *
  *  Such a model is saved and loaded, mapped, scores, predicts, is evaluated and calibrated, and an index can be built
  *  over it. Scores are sums in float32 of widened weights, with the same bits on every processor: those of a float32
