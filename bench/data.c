@@ -24,7 +24,7 @@ xsm_dataset *bench_dense(xsm_context *ctx, uint64_t rows, uint32_t features, uin
     for (uint64_t i = 0; i < rows; i++) {
         labels[i] = (uint32_t)bench_below(&random, classes);
     }
-    xsm_labels of = {sizeof of, classes, 0, NULL, labels};
+    xsm_labels of = {sizeof of, classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     bench_check(

@@ -37,7 +37,7 @@ static xsm_dataset *documents(xsm_context *ctx)
         offsets[i + 1] = n;
         labels[i] = (uint32_t)bench_below(&random, CLASSES);
     }
-    xsm_labels of = {sizeof of, CLASSES, 0, NULL, labels};
+    xsm_labels of = {sizeof of, CLASSES, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     bench_check(xsm_dataset_from_csr(ctx,

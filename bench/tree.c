@@ -46,7 +46,7 @@ static xsm_dataset *grouped(xsm_context *ctx, uint64_t rows, uint32_t features, 
         }
     }
     xsm_error err = XSM_ERROR_INIT;
-    xsm_labels l = {sizeof l, classes, 0, NULL, labels};
+    xsm_labels l = {sizeof l, classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     bench_check(xsm_dataset_from_dense(
                     ctx,

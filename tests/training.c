@@ -121,7 +121,7 @@ xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, 
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
-    xsm_labels given = {sizeof given, classes, 0, offsets, labels};
+    xsm_labels given = {sizeof given, classes, 0, offsets, labels, NULL};
     if (!sparse) {
         assert_ok(xsm_dataset_from_dense(NULL,
                                          &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),

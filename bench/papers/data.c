@@ -153,7 +153,7 @@ static xsm_dataset *scaled(const papers *p, const xsm_dataset *data, float facto
         offsets[i + 1] = count;
         of[i] = row.labels[0];
     }
-    xsm_labels labels = {sizeof labels, info.classes, 0, NULL, of};
+    xsm_labels labels = {sizeof labels, info.classes, 0, NULL, of, NULL};
     xsm_dataset *out = NULL;
     papers_check(xsm_dataset_from_csr(p->context,
                                       &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),

@@ -92,7 +92,7 @@ xsm_dataset *ldgs_rows(const papers *p, const ldgs_shape *s, uint64_t each, uint
         }
         add_noise(s, row, seed, i);
     }
-    xsm_labels given = {sizeof given, s->classes, 0, offsets, labels};
+    xsm_labels given = {sizeof given, s->classes, 0, offsets, labels, NULL};
     xsm_dataset *data = NULL;
     papers_check(xsm_dataset_from_dense(
                      p->context,

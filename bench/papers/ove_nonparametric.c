@@ -122,7 +122,7 @@ void figure_ove_nonparametric(const papers *p)
         exact[k] = (double)counts[k] / (double)s.observations;
     }
     /* A single feature that is always 1: the weights are the scores (logits). */
-    xsm_labels labels = {sizeof labels, s.values, 0, NULL, seen};
+    xsm_labels labels = {sizeof labels, s.values, 0, NULL, seen, NULL};
     xsm_dataset *data = NULL;
     xsm_model *model = NULL;
     xsm_estimator *ove = NULL;

@@ -33,7 +33,7 @@ static double normal(bench_random *r)
 
 static xsm_dataset *dense(const papers *p, const float *values, uint32_t features, const uint32_t *of, uint32_t classes)
 {
-    xsm_labels labels = {sizeof labels, classes, 0, NULL, of};
+    xsm_labels labels = {sizeof labels, classes, 0, NULL, of, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     papers_check(xsm_dataset_from_dense(p->context,

@@ -111,7 +111,7 @@ static xsm_dataset *make_rows(const papers *p, maker *m, uint64_t rows, bool tra
             row[d] *= scale;
         }
     }
-    xsm_labels l = {sizeof l, s->classes, 0, NULL, labels};
+    xsm_labels l = {sizeof l, s->classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     papers_check(

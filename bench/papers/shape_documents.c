@@ -219,7 +219,7 @@ static xsm_dataset *make_rows(const papers *p, const maker *m, bench_random *ran
         }
         offsets[i + 1] = count;
     }
-    xsm_labels labels = {sizeof labels, m->sizes->classes, 0, label_offsets, of};
+    xsm_labels labels = {sizeof labels, m->sizes->classes, 0, label_offsets, of, NULL};
     xsm_dataset *data = NULL;
     xsm_error err = XSM_ERROR_INIT;
     papers_check(xsm_dataset_from_csr(p->context,

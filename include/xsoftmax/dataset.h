@@ -166,10 +166,12 @@ typedef struct xsm_read_options {
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */
     const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
-    const char *spool;        /**< A folder: rows are stored in temporary files there instead of memory; the files are
-                                   removed with the dataset. NULL = memory. Caches are never in memory. */
-    int32_t skip_verify;      /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
-    int32_t reserved;         /**< Zero. */
+    const char *spool;     /**< A folder: rows are stored in temporary files there instead of memory; the files are
+                                removed with the dataset. NULL = memory. Caches are never in memory. */
+    int32_t skip_verify;   /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
+    int32_t label_weights; /**< XC, LIBSVM and text: 1 = a label may be followed by its weight, finite and at least 0:
+                                `3:0.5,7 0:1` and `__label__x:0.5 words`; a line of numbers without labels then starts
+                                with a space. Labels without one have the weight 1. */
     const char *weights_path; /**< File of the rows' weights, plain or gzip: a number a line, one for each row, finite
                                    and at least 0. NULL = none, or those of a cache. */
 } xsm_read_options;
@@ -215,12 +217,14 @@ typedef struct xsm_labels {
     const uint64_t *offsets; /**< [N+1] row i has labels[offsets[i]..offsets[i+1]); NULL = one label a row. */
     const uint32_t *labels;  /**< The labels, without duplicates in a row. #XSM_CLASS_UNSEEN is allowed, also more than
                                   once. */
+    const float *weights;    /**< Weight of each of these labels, finite and at least 0: its term of the loss counts so
+                                  many times. NULL = 1 each. */
 } xsm_labels;
 
 /** Starting value of an #xsm_labels. */
 #define XSM_LABELS_INIT                                                                                                \
     {                                                                                                                  \
-        sizeof(xsm_labels), 0, 0, NULL, NULL                                                                           \
+        sizeof(xsm_labels), 0, 0, NULL, NULL, NULL                                                                     \
     }
 
 /** Ownership of the arrays that are passed to a constructor. */
@@ -305,7 +309,7 @@ typedef struct xsm_dataset_info {
     int32_t format;            /**< XSM_FORMAT_* value of the file, 0 if from memory. */
     double total_weight;       /**< The sum of the rows' weights; N if each is 1. */
     int32_t weighted;          /**< 1 = the rows have weights, 0 = each counts once. */
-    int32_t reserved;          /**< Zero. */
+    int32_t label_weighted;    /**< 1 = labels have weights, 0 = each counts once. */
 } xsm_dataset_info;
 
 /** Starting value of an #xsm_dataset_info. */
@@ -324,12 +328,13 @@ typedef struct xsm_row {
     const uint32_t *labels; /**< [label_count] classes, or #XSM_CLASS_UNSEEN. */
     uint64_t label_count;   /**< Number of labels. */
     double weight;          /**< Weight of the row, 1 without weights. */
+    const float *label_weights; /**< [label_count] weight of each label; NULL = 1 each. */
 } xsm_row;
 
 /** Starting value of an #xsm_row. */
 #define XSM_ROW_INIT                                                                                                   \
     {                                                                                                                  \
-        sizeof(xsm_row), NULL, NULL, 0, NULL, 0, 0                                                                     \
+        sizeof(xsm_row), NULL, NULL, 0, NULL, 0, 0, NULL                                                               \
     }
 
 /** What xsm_dataset_drop() removes. */

@@ -168,8 +168,10 @@ static bool tries_trees(const xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
     const bool judged = !(c->survey.several && c->judge == XSMI_JUDGE_CALIBRATED);
-    return c->options.label_tree && judged && d->sparse && d->features > 0 && EXACT_COST * pass_of(c) > QUICK &&
-           d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) && c->ridge < 0;
+    const bool weighed = !(c->survey.several && d->label_weights); /* it weighs rows, not labels */
+    return c->options.label_tree && judged && weighed && d->sparse && d->features > 0 &&
+           EXACT_COST * pass_of(c) > QUICK && d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) &&
+           c->ridge < 0;
 }
 
 /* Where the first place alone counts: probabilities of each label by itself, and the mistakes of a beam as negatives,

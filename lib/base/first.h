@@ -5,7 +5,7 @@
 
 #define XSMI_LAST_xsm_activity seconds
 #define XSMI_LAST_xsm_array data
-#define XSMI_LAST_xsm_batch weights
+#define XSMI_LAST_xsm_batch label_weights
 #define XSMI_LAST_xsm_calibrate_options rows
 #define XSMI_LAST_xsm_calibrate_result log_loss
 #define XSMI_LAST_xsm_calibration shift
@@ -14,14 +14,15 @@
 #define XSMI_LAST_xsm_choose_options reserved
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_map vocabulary
+#define XSMI_LAST_xsm_class_weights propensity_b
 #define XSMI_LAST_xsm_context_info reserved
 #define XSMI_LAST_xsm_context_options release_user
 #define XSMI_LAST_xsm_convert_options reserved
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_csr_rows weights
-#define XSMI_LAST_xsm_dataset_info reserved
-#define XSMI_LAST_xsm_dataset_weights rows
+#define XSMI_LAST_xsm_dataset_info label_weighted
+#define XSMI_LAST_xsm_dataset_weights labels
 #define XSMI_LAST_xsm_dense_rows weights
 #define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved
@@ -47,7 +48,7 @@
 #define XSMI_LAST_xsm_index_source reserved
 #define XSMI_LAST_xsm_label_tree_options resume_storage
 #define XSMI_LAST_xsm_label_tree_result checkpoint
-#define XSMI_LAST_xsm_labels labels
+#define XSMI_LAST_xsm_labels weights
 #define XSMI_LAST_xsm_load_options copy
 #define XSMI_LAST_xsm_metrics calibration_error
 #define XSMI_LAST_xsm_model_info reserved
@@ -67,13 +68,13 @@
 #define XSMI_LAST_xsm_ranks hits
 #define XSMI_LAST_xsm_ranks_options known_count
 #define XSMI_LAST_xsm_read_options weights_path
-#define XSMI_LAST_xsm_row weight
+#define XSMI_LAST_xsm_row label_weights
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved
 #define XSMI_LAST_xsm_sampler_ops draw_rows
 #define XSMI_LAST_xsm_sampler_problem seed
 #define XSMI_LAST_xsm_scaled_gradient reserved
-#define XSMI_LAST_xsm_score_block weights
+#define XSMI_LAST_xsm_score_block label_weights
 #define XSMI_LAST_xsm_search_block next
 #define XSMI_LAST_xsm_search_metrics precision
 #define XSMI_LAST_xsm_search_plan reserved

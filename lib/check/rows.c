@@ -91,7 +91,7 @@ xsm_status xsmi_trial_data(xsm_context *ctx, const xsmi_trial_shape *shape, xsm_
     } else {
         choose_labels(shape, offsets, labels);
         status = fill(ctx, shape, offsets, labels, x, err);
-        xsm_labels of = {sizeof of, shape->classes, 0, offsets, labels};
+        xsm_labels of = {sizeof of, shape->classes, 0, offsets, labels, NULL};
         if (status == XSM_OK && shape->sparse) {
             compress(shape, x, starts, index);
             status = xsm_dataset_from_csr(ctx,

@@ -42,20 +42,6 @@ static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i
     return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
 }
 
-/* The weight of the i-th row. */
-static inline double xsmi_batch_weight(const xsm_batch *batch, size_t i)
-{
-    return batch->weights   ? (double)batch->weights[i]
-           : batch->dataset ? xsmi_dataset_weight(batch->dataset, xsmi_batch_row(batch, i))
-                            : 1;
-}
-
-/* Whether rows may have a weight other than 1. */
-static inline bool xsmi_batch_weighted(const xsm_batch *batch)
-{
-    return batch->weights || (batch->dataset && batch->dataset->weights);
-}
-
 /* Whether the rows are lists of features. */
 static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 {

@@ -43,6 +43,7 @@ static void release_rows(xsm_dataset *d)
     release(d, d->labels, d->capacity.labels, sizeof *d->labels);
     release(d, d->label_offsets, d->capacity.label_offsets, sizeof *d->label_offsets);
     release(d, d->weights, d->capacity.weights, sizeof *d->weights);
+    release(d, d->label_weights, d->capacity.label_weights, sizeof *d->label_weights);
     memset(&d->capacity, 0, sizeof d->capacity);
 }
 
@@ -51,7 +52,8 @@ void xsmi_dataset_let_go(xsm_dataset *d)
     const bool values = d->features > 0 && d->capacity.values == 0;
     const bool index = d->sparse && (d->capacity.index == 0 || d->capacity.offsets == 0);
     const bool labels = d->capacity.labels == 0 || d->capacity.label_offsets == 0;
-    const bool weights = d->weights && d->capacity.weights == 0;
+    const bool weights =
+        (d->weights && d->capacity.weights == 0) || (d->label_weights && d->capacity.label_weights == 0);
     if (!values && !index && !labels && !weights) {
         xsmi_lender_tell(&d->lender);
     }
@@ -251,6 +253,8 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)
         {own_labels, &d->labels, &d->capacity.labels, labels, sizeof *d->labels, NULL, 0},
         {own_labels, &d->label_offsets, &d->capacity.label_offsets, d->rows + 1, sizeof *d->label_offsets, NULL, 0},
         {own_weights, &d->weights, &d->capacity.weights, d->rows, sizeof *d->weights, NULL, 0},
+        {own_labels && d->label_weights, &d->label_weights, &d->capacity.label_weights, labels,
+         sizeof *d->label_weights, NULL, 0},
     };
     const size_t count = sizeof arrays / sizeof *arrays;
     xsm_status status = XSM_OK;
@@ -307,6 +311,11 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         w = xsmi_dataset_allocate(d, count, sizeof *w, &d->capacity.weights, &status, err);
         d->weights = w;
     }
+    float *lw = NULL;
+    if (from->label_weights) {
+        lw = xsmi_dataset_allocate(d, label_count, sizeof *lw, &d->capacity.label_weights, &status, err);
+        d->label_weights = lw;
+    }
     uint32_t *x = NULL;
     uint64_t *o = NULL;
     if (from->sparse) {
@@ -337,6 +346,9 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         size_t labels;
         const uint32_t *row_labels = xsmi_dataset_labels(from, r, &labels);
         memcpy(l + l_next, row_labels, labels * sizeof *l);
+        if (lw) {
+            memcpy(lw + l_next, xsmi_dataset_label_weights(from, r), labels * sizeof *lw);
+        }
         p[i] = l_next;
         l_next += labels;
         if (w) {
@@ -365,9 +377,10 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
     d->labels = from->labels;
     d->label_offsets = from->label_offsets;
     d->weights = from->weights;
+    d->label_weights = from->label_weights;
     d->capacity = from->capacity;
     memset(&from->capacity, 0, sizeof from->capacity);
-    from->weights = NULL;
+    from->weights = from->label_weights = NULL;
     from->rows = 0;
     xsmi_dataset_let_go(d);
 }
@@ -394,6 +407,18 @@ void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity)
     d->weights = weights;
     d->capacity.weights = capacity;
     xsmi_dataset_count_weights(d);
+    xsmi_dataset_let_go(d);
+}
+
+void xsmi_dataset_take_label_weights(xsm_dataset *d, float *weights, size_t capacity)
+{
+    if (d->capacity.label_weights > 0) {
+        xsmi_release(d->context, xsmi_dataset_own_label_weights(d), d->capacity.label_weights,
+                     sizeof *d->label_weights);
+    }
+    d->label_weights = weights;
+    d->capacity.label_weights = capacity;
+    d->edits++;
     xsmi_dataset_let_go(d);
 }
 
@@ -476,6 +501,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     i.format = d->format;
     i.total_weight = d->total_weight;
     i.weighted = d->weights != NULL;
+    i.label_weighted = d->label_weights != NULL;
     return xsmi_options_write(&i, sizeof i, XSMI_FIRST(xsm_dataset_info), info, "xsm_dataset_info", err);
 }
 
@@ -498,6 +524,7 @@ xsm_status xsm_dataset_get_row(const xsm_dataset *d, uint64_t index, xsm_row *ro
     r.labels = xsmi_dataset_labels(d, index, &labels);
     r.label_count = labels;
     r.weight = xsmi_dataset_weight(d, index);
+    r.label_weights = xsmi_dataset_label_weights(d, index);
     return xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_row), row, "xsm_row", err);
 }
 

@@ -44,7 +44,8 @@ struct xsm_dataset {
     /* Labels, always with internal offsets. */
     const uint64_t *label_offsets; /* [rows+1] */
     const uint32_t *labels;
-    const float *weights; /* [rows] of the rows, finite and at least 0; NULL = 1 each */
+    const float *weights;       /* [rows] of the rows, finite and at least 0; NULL = 1 each */
+    const float *label_weights; /* of the labels, in their order; likewise */
     xsmi_dataset_map map;
     /* Files that hold borrowed arrays, released with the dataset: a cache, or spooled arrays. */
     struct {
@@ -53,7 +54,7 @@ struct xsm_dataset {
     } mapped;
     /* Elements allocated for each array of features, labels and weights; 0 = the caller's array. */
     struct {
-        size_t values, index, offsets, labels, label_offsets, weights;
+        size_t values, index, offsets, labels, label_offsets, weights, label_weights;
     } capacity;
     xsmi_lender lender; /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
@@ -95,6 +96,24 @@ static inline const uint32_t *xsmi_dataset_labels(const xsm_dataset *d, uint64_t
 static inline double xsmi_dataset_weight(const xsm_dataset *d, uint64_t row)
 {
     return d->weights ? (double)d->weights[row] : 1;
+}
+
+/* The weights of a row's labels, or NULL if each is 1. */
+static inline const float *xsmi_dataset_label_weights(const xsm_dataset *d, uint64_t row)
+{
+    return d->label_weights ? d->label_weights + d->label_offsets[row] : NULL;
+}
+
+/* Whether rows of one label have weights, and that of a row, with its label's. */
+static inline bool xsmi_dataset_has_weights(const xsm_dataset *d)
+{
+    return d->weights || d->label_weights;
+}
+
+static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t row)
+{
+    const bool labelled = d->label_weights && d->label_offsets[row + 1] > d->label_offsets[row];
+    return xsmi_dataset_weight(d, row) * (labelled ? (double)d->label_weights[d->label_offsets[row]] : 1);
 }
 
 /* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
@@ -165,8 +184,9 @@ xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
 void xsmi_dataset_let_go(xsm_dataset *d);
 /* Refuses a weight that is not finite or below 0; `what` says whose weights. */
 xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *what, xsm_error *err);
-/* Replaces the weights of the rows by an array of xsmi_dataset_allocate(), or by none. */
+/* Replaces the weights of the rows, or of the labels, by an array of xsmi_dataset_allocate(), or by none. */
 void xsmi_dataset_take_weights(xsm_dataset *d, float *weights, size_t capacity);
+void xsmi_dataset_take_label_weights(xsm_dataset *d, float *weights, size_t capacity);
 /* Counts again what xsm_dataset_info returns; the weights are counted with the labels, too. */
 void xsmi_dataset_count_weights(xsm_dataset *d);
 void xsmi_dataset_count_features(xsm_dataset *d);
@@ -187,6 +207,10 @@ static inline uint32_t *xsmi_dataset_own_index(const xsm_dataset *d)
 static inline uint64_t *xsmi_dataset_own_offsets(const xsm_dataset *d)
 {
     return (uint64_t *)(uintptr_t)d->offsets;
+}
+static inline float *xsmi_dataset_own_label_weights(const xsm_dataset *d)
+{
+    return (float *)(uintptr_t)d->label_weights;
 }
 static inline float *xsmi_dataset_own_weights(const xsm_dataset *d)
 {

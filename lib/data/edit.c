@@ -33,7 +33,7 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
     uint64_t *offsets = xsmi_dataset_own_offsets(d);
     uint32_t *labels = xsmi_dataset_own_labels(d);
     uint64_t *label_offsets = xsmi_dataset_own_label_offsets(d);
-    float *weights = xsmi_dataset_own_weights(d);
+    float *weights = xsmi_dataset_own_weights(d), *label_weights = xsmi_dataset_own_label_weights(d);
     uint64_t kept = 0;
     uint64_t value_next = 0;
     uint64_t label_next = 0;
@@ -45,6 +45,10 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
         size_t label_count;
         const uint32_t *row_labels = xsmi_dataset_labels(d, i, &label_count);
         memmove(labels + label_next, row_labels, label_count * sizeof *labels);
+        if (label_weights) {
+            memmove(label_weights + label_next, label_weights + d->label_offsets[i],
+                    label_count * sizeof *label_weights);
+        }
         if (d->sparse) {
             memmove(values + value_next, f.values, f.count * sizeof *values);
             memmove(index + value_next, f.index, f.count * sizeof *index);
@@ -165,6 +169,7 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
     uint32_t *labels = xsmi_dataset_own_labels(d);
     uint64_t *offsets = xsmi_dataset_own_label_offsets(d);
+    float *weights = xsmi_dataset_own_label_weights(d);
     uint64_t next = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         size_t count;
@@ -172,11 +177,14 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
         offsets[i] = next;
         if (count > 0) {
             /* Classes are in the order of the file's labels, and an unseen one is larger than any. */
-            uint32_t kept = row[0];
+            size_t kept = 0;
             for (size_t j = 1; j < count && which == XSM_LABELS_SMALLEST; j++) {
-                kept = XSMI_MIN(row[j], kept);
+                kept = row[j] < row[kept] ? j : kept;
             }
-            labels[next++] = kept;
+            if (weights) {
+                weights[next] = weights[(size_t)(row - labels) + kept];
+            }
+            labels[next++] = row[kept];
         }
     }
     offsets[d->rows] = next;

@@ -47,6 +47,9 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
     if (d->weights) {
         hash = hash_array(d, d->weights, (size_t)d->rows * sizeof *d->weights, hash);
     }
+    if (d->label_weights) {
+        hash = hash_array(d, d->label_weights + first, (size_t)labels * sizeof *d->label_weights, hash);
+    }
     if (d->map.labels) {
         hash = xsmi_hash(d->map.labels, d->classes * sizeof *d->map.labels, hash);
     }

@@ -69,7 +69,7 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
 /* Sets borrowed labels of a dataset whose rows are set; d->class_counts is used to find repeated labels. */
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
-    xsm_labels l = {sizeof l, 0, 0, NULL, NULL};
+    xsm_labels l = XSM_LABELS_INIT;
     XSMI_TRY(xsmi_options_read(&l, sizeof l, XSMI_FIRST(xsm_labels), given, "xsm_labels", err));
     if (l.classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes; at most %u are supported", l.classes,
@@ -122,6 +122,8 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
             d->map.counts[labels[j]] = i + 1;
         }
     }
+    XSMI_TRY(l.weights ? xsmi_check_weights(l.weights, d->label_offsets[d->rows], "labels", err) : XSM_OK);
+    d->label_weights = l.weights;
     return XSM_OK;
 }
 

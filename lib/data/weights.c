@@ -1,4 +1,4 @@
-/* The weights of a dataset's rows. */
+/* The weights of a dataset's rows and labels. */
 #include "data/dataset.h"
 
 #include "base/entry.h"
@@ -15,15 +15,29 @@ xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *gi
     }
     xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
     XSMI_TRY(xsmi_options_read(&w, sizeof w, XSMI_FIRST(xsm_dataset_weights), given, "xsm_dataset_weights", err));
-    float *fresh = NULL;
-    size_t capacity = 0;
+    const uint64_t labels = d->label_offsets[d->rows];
+    float *row_weights = NULL, *label_weights = NULL;
+    size_t row_capacity = 0, label_capacity = 0;
     xsm_status status = XSM_OK;
+    XSMI_TRY(w.rows ? xsmi_check_weights(w.rows, d->rows, "rows", err) : XSM_OK);
+    XSMI_TRY(w.labels ? xsmi_check_weights(w.labels, labels, "labels", err) : XSM_OK);
     if (w.rows) {
-        XSMI_TRY(xsmi_check_weights(w.rows, d->rows, "rows", err));
-        fresh = xsmi_dataset_allocate(d, d->rows, sizeof *fresh, &capacity, &status, err);
-        XSMI_TRY(status);
-        memcpy(fresh, w.rows, (size_t)d->rows * sizeof *fresh);
+        row_weights = xsmi_dataset_allocate(d, d->rows, sizeof *row_weights, &row_capacity, &status, err);
     }
-    xsmi_dataset_take_weights(d, fresh, capacity);
+    if (w.labels) {
+        label_weights = xsmi_dataset_allocate(d, labels, sizeof *label_weights, &label_capacity, &status, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_release(d->context, row_weights, row_capacity, sizeof *row_weights);
+        return status;
+    }
+    if (w.rows) {
+        memcpy(row_weights, w.rows, (size_t)d->rows * sizeof *row_weights);
+    }
+    if (w.labels) {
+        memcpy(label_weights, w.labels, (size_t)labels * sizeof *label_weights);
+    }
+    xsmi_dataset_take_weights(d, row_weights, row_capacity);
+    xsmi_dataset_take_label_weights(d, label_weights, label_capacity);
     return XSM_OK;
 }

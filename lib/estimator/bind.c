@@ -143,20 +143,9 @@ static xsm_status check_distances(const xsm_estimator *e, const xsm_model *model
     return XSM_OK;
 }
 
-xsm_status xsmi_estimator_check_weights(const xsm_estimator *e, xsm_error *err)
+static xsm_status check_weights(const xsm_estimator *e, const xsm_dataset *train, uint64_t most, xsm_error *err)
 {
-    const char *steps = e->ops.flags & XSM_ESTIMATOR_PROXIMAL ? "proximal" : e->ops.joint ? "joint" : NULL;
-    return steps && !(e->ops.flags & XSM_ESTIMATOR_WEIGHTED)
-               ? xsmi_fail(
-                     err, XSM_ERROR_UNSUPPORTED,
-                     "estimator '%s' takes %s steps, which its table does not weigh (XSM_ESTIMATOR_WEIGHTED): rows "
-                     "without weights are accepted",
-                     e->ops.name, steps)
-               : XSM_OK;
-}
-
-static xsm_status check_weights(const xsm_estimator *e, const xsm_dataset *train, xsm_error *err)
-{
+    XSMI_TRY(train->label_weights ? xsmi_estimator_check_label_weights(e, most, err) : XSM_OK);
     if (!train->weights) {
         return XSM_OK;
     }
@@ -273,13 +262,13 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     }
     XSMI_TRY(xsmi_model_need_dense(model, "training by an estimator", err));
     XSMI_TRY(check_shape(model, train, labels_alone, err));
-    XSMI_TRY(check_weights(e, train, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
         of = *size;
     } else {
         XSMI_TRY(check_labels(e, train, &of.most_labels, err));
     }
+    XSMI_TRY(check_weights(e, train, of.most_labels, err));
     /* Before those of an earlier binding are given up, which may be the same. */
     const xsm_model *kept_model = xsmi_model_retain(model);
     const xsm_dataset *kept_train = xsmi_dataset_retain(train);

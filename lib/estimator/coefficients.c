@@ -54,7 +54,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         g->hierarchy = xsmi_class_tree_retain(e->hierarchy);
     }
     g->row_bound = e->row_bound;
-    g->weighted = e->train->weights != NULL;
+    xsmi_example_weighted(e, NULL, g);
     return XSM_OK;
 }
 
@@ -109,6 +109,7 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
         .turns = e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? g->work.draws + start : NULL,
         .upcoming = g->work.upcoming,
         .weights = g->weighted ? g->weights + first : NULL,
+        .label_weights = g->label_weighted ? (const float *const *)g->label_weights + first : NULL,
     };
 }
 

@@ -106,6 +106,33 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
+/* Sets whether the examples of a gradient have weights, for rows of the data or with those of a batch, and then the
+ * weights of example i. */
+static inline void xsmi_example_weighted(const xsm_estimator *e, const xsm_batch *batch, xsm_gradient *g)
+{
+    const bool labels = e->train->label_weights || (batch && batch->label_weights);
+    g->label_weighted = labels && (e->ops.flags & XSM_ESTIMATOR_LABEL_WEIGHTED);
+    g->weighted = e->train->weights || (batch && batch->weights) || (labels && !g->label_weighted);
+}
+
+static inline void xsmi_example_weigh(const xsm_estimator *e, const xsm_batch *batch, uint64_t row, xsm_gradient *g,
+                                      uint64_t i)
+{
+    const float *labels = e->stream ? batch->label_weights : xsmi_dataset_label_weights(e->train, row);
+    if (labels && e->stream) {
+        labels += batch->label_offsets ? batch->label_offsets[i] : i;
+    }
+    if (g->weighted) {
+        const float weight = batch && batch->weights ? batch->weights[i]
+                             : e->stream             ? 1
+                                                     : (float)xsmi_dataset_weight(e->train, row);
+        g->weights[i] = labels && !g->label_weighted ? weight * labels[0] : weight;
+    }
+    if (g->label_weighted) {
+        g->label_weights[i] = labels;
+    }
+}
+
 static inline xsm_example xsmi_example_of(const xsm_estimator *e, const xsm_batch *batch, uint64_t i)
 {
     if (!e->stream) {
@@ -184,8 +211,10 @@ xsm_status xsmi_class_list_set(xsm_estimator *e, const xsm_option *option, const
 xsm_status xsmi_class_list_parse(xsm_estimator *e, const xsm_option *option, const char *text, xsm_error *err);
 void xsmi_class_list_clear(xsm_estimator *e, const xsm_option *option);
 
-/* Refuses weights of rows for a table that would take them for 1. */
+/* Refuses weights of rows for a table that would take them for 1, and likewise of labels, of which rows have up to
+ * `most`. */
 xsm_status xsmi_estimator_check_weights(const xsm_estimator *e, xsm_error *err);
+xsm_status xsmi_estimator_check_label_weights(const xsm_estimator *e, uint64_t most, xsm_error *err);
 
 /* The largest L2 penalty (ridge). */
 #define XSMI_RIDGE_MAX 1e30

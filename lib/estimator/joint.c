@@ -64,12 +64,12 @@ static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     if (p->batch->rows && xsmi_batch_has_repeats(p->batch, rows)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a row is twice in the batch", e->ops.name);
     }
+    xsmi_example_weighted(e, p->batch, g);
     for (uint64_t i = 0; i < n; i++) {
         rows[i] = xsmi_batch_row(p->batch, i);
         g->example[i] = xsmi_example_at(e, rows[i], e->position + i);
-        g->weights[i] = (float)xsmi_batch_weight(p->batch, i);
+        xsmi_example_weigh(e, p->batch, rows[i], g, i);
     }
-    g->weighted = xsmi_batch_weighted(p->batch);
     e->ops.joint_select(e->state, g->example, n, g->classes, g->lengths);
     for (uint64_t i = 1; i < n; i++) {
         memcpy(g->classes + i * g->width, g->classes, g->lengths[0] * sizeof *g->classes);
@@ -132,6 +132,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
         .rank = rank,
         .decay = g->decay,
         .weights = g->weighted ? g->weights : NULL,
+        .label_weights = g->label_weighted ? (const float *const *)g->label_weights : NULL,
     };
     XSMI_TRY(e->ops.joint(e->state, &block, err));
     xsmi_estimator_finish_block(e->model->kernels, &block, outcome);

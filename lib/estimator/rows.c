@@ -20,6 +20,12 @@ xsm_status xsmi_estimator_read_batch(const xsm_estimator *e, const xsm_batch *gi
     if (e->stream) {
         return xsmi_stream_read_batch(e, batch, err);
     }
+    if (batch->label_weights) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "xsm_batch.label_weights are of xsm_batch.labels, which a stream's batches bring; a dataset has "
+            "its own");
+    }
     if (batch->dataset != e->train) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the batch is of other data than the estimator is bound to");
     }
@@ -63,7 +69,7 @@ xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_e
     const xsm_batch *batch = p->batch;
     xsm_gradient *g = p->gradient;
     XSMI_TRY(encode_rows(e, g, batch, err));
-    g->weighted = xsmi_batch_weighted(batch);
+    xsmi_example_weighted(e, batch, g);
     g->work.rows.offsets = NULL;
     if (e->model->layer) {
         return compute_hidden(p, aside, err);
@@ -85,8 +91,8 @@ void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
     for (uint64_t i = first; i < first + count; i++) {
         g->example[i] = xsmi_example_of(e, p->batch, i);
     }
-    for (uint64_t i = first; g->weighted && i < first + count; i++) {
-        g->weights[i] = (float)xsmi_batch_weight(p->batch, i);
+    for (uint64_t i = first; (g->weighted || g->label_weighted) && i < first + count; i++) {
+        xsmi_example_weigh(e, p->batch, e->stream ? 0 : xsmi_batch_row(p->batch, (size_t)i), g, i);
     }
     for (uint64_t i = first; g->work.rows.values && i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);

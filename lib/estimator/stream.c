@@ -140,6 +140,11 @@ xsm_status xsmi_stream_read_batch(const xsm_estimator *e, const xsm_batch *batch
     for (uint64_t i = 0; i < batch->count; i++) {
         XSMI_TRY(check_row(e, batch, i, err));
     }
+    if (batch->label_weights) {
+        const uint64_t labels = batch->label_offsets ? batch->label_offsets[batch->count] : batch->count;
+        XSMI_TRY(xsmi_estimator_check_label_weights(e, e->stream->labels, err));
+        XSMI_TRY(xsmi_check_weights(batch->label_weights, labels, "labels of the batch", err));
+    }
     for (uint64_t i = 0; e->stream->fresh_size > 0 && i < batch->count; i++) {
         if (!batch->ids || batch->ids[i] == XSM_NO_ID) {
             renew(e, e->stream, i);

@@ -8,7 +8,8 @@
 
 /* Arrays that share a capacity. */
 #define BY_EXAMPLE(g)                                                                                                  \
-    XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths), XSMI_ARRAY((g)->weights))
+    XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths), XSMI_ARRAY((g)->weights), \
+                XSMI_ARRAY((g)->label_weights))
 #define DRAWS(w) XSMI_ARRAYS(XSMI_ARRAY((w)->log_expected), XSMI_ARRAY((w)->draws))
 #define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
 #define SHARED(g)                                                                                                      \
@@ -171,6 +172,9 @@ void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient
     g->lengths[to] = from->lengths[i];
     if (g->weighted) {
         g->weights[to] = from->weights[i];
+    }
+    if (g->label_weighted) {
+        g->label_weights[to] = from->label_weights[i];
     }
     for (uint32_t j = 0; j < from->lengths[i]; j++) {
         g->classes[target + j] = from->classes[source + j];

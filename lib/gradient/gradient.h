@@ -46,14 +46,16 @@ struct xsm_gradient {
     uint64_t examples; /* 0 = the gradient is not valid */
     uint64_t width;    /* entries of an example; K where every class has one */
     uint32_t model_classes;
-    float *coefficients;  /* [examples][width] */
-    uint32_t *lengths;    /* [examples] of the lists, for all forms but dense */
-    uint32_t *classes;    /* [examples][width] the lists */
-    double *shrinks;      /* [examples][width], of proximal estimators */
-    xsm_example *example; /* [examples] */
-    double *losses;       /* [examples] */
-    float *weights;       /* [examples], if `weighted` */
-    bool weighted;        /* examples have weights other than 1 */
+    float *coefficients;         /* [examples][width] */
+    uint32_t *lengths;           /* [examples] of the lists, for all forms but dense */
+    uint32_t *classes;           /* [examples][width] the lists */
+    double *shrinks;             /* [examples][width], of proximal estimators */
+    xsm_example *example;        /* [examples] */
+    double *losses;              /* [examples] */
+    float *weights;              /* [examples], if `weighted` */
+    bool weighted;               /* examples have weights other than 1 */
+    const float **label_weights; /* [examples] of each example's labels, if `label_weighted` */
+    bool label_weighted;
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
     bool layered;                /* `layer` is in use: the examples' rows are its hidden vectors */

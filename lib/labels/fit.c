@@ -223,6 +223,13 @@ static xsm_status check_rows(const xsm_dataset *d, bool *several, xsm_error *err
         for (size_t k = 0; k < n; k++) {
             known += labels[k] < d->classes;
         }
+        if (n > 1 && d->label_weights) {
+            return xsmi_fail(
+                err, XSM_ERROR_UNSUPPORTED,
+                "row %llu has %zu labels with weights; a label tree weighs rows, not their labels: one label a "
+                "row is accepted with weights, or several without",
+                (unsigned long long)r, n);
+        }
         any = any || known > 0;
         *several = *several || known > 1;
     }

@@ -122,12 +122,12 @@ static bool gather_rows(xsmi_node_work *w, const xsmi_node_rows *r, xsmi_dual_ro
         w->square[i] = (float)square;
     }
     out->square = w->square;
-    if (r->data->weights) {
+    if (xsmi_dataset_has_weights(r->data)) {
         if (!xsmi_reserve(w->context, &w->weight, &w->capacity.weight, r->count, sizeof *w->weight)) {
             return false;
         }
         for (uint32_t i = 0; i < r->count; i++) {
-            w->weight[i] = r->data->weights[r->rows[i]];
+            w->weight[i] = (float)xsmi_dataset_whole_weight(r->data, r->rows[i]);
         }
         out->weight = w->weight;
     }
@@ -238,7 +238,7 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
 /* Whether a row is among the node's samples: by a hash of both. */
 static inline bool is_sample(const xsmi_node_work *w, const xsmi_node_rows *r, uint32_t i)
 {
-    if (!w->under[i] || !(xsmi_dataset_weight(r->data, r->rows[i]) > 0)) {
+    if (!w->under[i] || !(xsmi_dataset_whole_weight(r->data, r->rows[i]) > 0)) {
         return false;
     }
     uint64_t h = ((uint64_t)r->first_child << 32 | r->rows[i]) * UINT64_C(0x9e3779b97f4a7c15);

@@ -30,7 +30,7 @@ static void add_row(vector_scratch *s, const xsm_dataset *data, uint64_t row)
     const xsmi_features x = xsmi_dataset_features(data, row);
     size_t labels;
     (void)xsmi_dataset_labels(data, row, &labels);
-    const float weight = (float)(xsmi_dataset_weight(data, row) / sqrt((double)labels));
+    const float weight = (float)(xsmi_dataset_whole_weight(data, row) / sqrt((double)labels));
     for (size_t k = 0; k < x.count; k++) {
         const uint32_t f = x.index ? x.index[k] : (uint32_t)k;
         if (x.values[k] != 0.0f) {

@@ -180,12 +180,15 @@ static void gradient(void *state, const xsm_score_block *block)
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
+        const float *weights = xsmi_label_weights(block, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint64_t top = 0;
-        double share = 1 / (double)example->label_count, target = 0;
+        double share = 1 / (double)example->label_count, target = 0,
+               all_weights = xsmi_label_weight_sum(weights, example->label_count) * share;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            target += (double)z[example->labels[j]] * share; /* before writing g, which may be the same memory */
+            target += xsmi_label_weight(weights, j) * (double)z[example->labels[j]] *
+                      share; /* before writing g, which may be the same memory */
         }
         if (block->width == 1) {
             g[0] = z[0] - z[0]; /* 0, but NaN if z is not finite */
@@ -197,9 +200,14 @@ static void gradient(void *state, const xsm_score_block *block)
         }
         const scores all = {kernels, z, block->width, top};
         double alpha = (double)z[top] + tightest(&all);
-        block->losses[i] = alpha - target + softplus(&all, alpha, g);
+        if (weights) {
+            block->losses[i] = all_weights * (alpha + softplus(&all, alpha, g)) - target;
+            kernels->scale(g, (size_t)block->width, (float)all_weights);
+        } else {
+            block->losses[i] = alpha - target + softplus(&all, alpha, g);
+        }
         for (uint64_t j = 0; j < example->label_count; j++) {
-            g[example->labels[j]] -= (float)share;
+            g[example->labels[j]] -= (float)(xsmi_label_weight(weights, j) * share);
         }
     }
 }
@@ -207,7 +215,7 @@ static void gradient(void *state, const xsm_score_block *block)
 const xsm_estimator_ops xsmi_bouchard_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
     .kind = XSM_ESTIMATOR_EXACT,
-    .flags = XSM_ESTIMATOR_MULTI_LABEL,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_LABEL_WEIGHTED,
     .name = "bouchard",
     .summary = "Bouchard's upper bound of the cross-entropy over all classes (Bouchard 2007)",
     .bind = xsmi_bind_kernels,

@@ -92,13 +92,17 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
     double a_y = (s_y - 1) * (double)linear[0] + (double)scores[0];
     /* A row of zeros has q = 0, for which c_k is the limit A e^(...). A tiny q gives this limit to the last digit. */
     const double least = 1e-300;
-    const double weight = block->weights ? (double)block->weights[i] : 1;
+    double norm = example->squared_norm, bias = s->bias; /* times the weight */
+    if (block->weights) {
+        norm *= (double)block->weights[i];
+        bias *= (double)block->weights[i];
+    }
     e->u_old[lane] = s->sum.u[example->row];
-    e->q_y[lane] = weight * (s_y * example->squared_norm + s->bias);
+    e->q_y[lane] = s_y * norm + bias;
     shrinks[0] = s_y;
     for (size_t k = 0; k < e->count; k++) {
         double s_k = shrinkage(s, classes[k + 1], block->eta);
-        double q_k = weight * (s_k * example->squared_norm + s->bias);
+        double q_k = s_k * norm + bias;
         shrinks[k + 1] = s_k;
         e->q[k * stride + lane] = XSMI_MAX(q_k, least);
         e->margin[k * stride + lane] = ((s_k - 1) * (double)linear[k + 1] + (double)scores[k + 1]) - a_y;

@@ -32,6 +32,24 @@ void xsmi_select_negatives(const xsmi_negative_lists *lists);
 extern const char *const xsmi_negatives_words[]; /* "all", for the option's table; its value is -1 */
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
+/* The weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */
+static inline const float *xsmi_label_weights(const xsm_score_block *block, uint64_t i)
+{
+    return block->label_weights ? block->label_weights[i] : NULL;
+}
+static inline double xsmi_label_weight(const float *weights, uint64_t j)
+{
+    return weights ? (double)weights[j] : 1;
+}
+static inline double xsmi_label_weight_sum(const float *weights, uint64_t count)
+{
+    double sum = 0;
+    for (uint64_t j = 0; weights && j < count; j++) {
+        sum += (double)weights[j];
+    }
+    return weights ? sum : (double)count;
+}
+
 /* The first members of every built-in table, for a state of that type; and the name of an array of options. */
 #define XSMI_ESTIMATOR_OF(type)                                                                                        \
     .size = sizeof(xsm_estimator_ops), .abi = XSM_EXT_ABI_VERSION, .state_size = sizeof(type)

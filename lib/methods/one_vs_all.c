@@ -1,11 +1,13 @@
 /*
  * One-vs-all: a binary logistic regression for each class, with any number of labels a row.
  *     loss = sum over k of log(1 + e^(z_k)) - sum over P of z_k,   g_k = sigma(z_k) - [k in P].
+ * A label of weight v has the term v log(1 + e^(-z_k)).
  * The logarithm is computed of products of the factors 1 + e^-|z_k|, each between 1 and 2: one logarithm for a few
  * hundred classes. The loss is summed by class runs (XSMI_RUN_CLASSES).
  */
 #include "methods/method.h"
 #include "base/order.h"
+#include "math/omega.h"
 
 #include <math.h>
 
@@ -66,15 +68,20 @@ static void gradient(void *state, const xsm_score_block *block)
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
+        const float *weights = xsmi_label_weights(block, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         double loss = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
-            loss -= (double)z[example->labels[j]]; /* before writing g, which may be the same memory */
+            /* Before writing g, which may be the same memory. */
+            const double score = (double)z[example->labels[j]], weight = xsmi_label_weight(weights, j);
+            loss -= weight * score;
+            loss += weight != 1 ? (weight - 1) * xsmi_softplus(score) : 0;
         }
         loss += all_logistic(kernels, z, (size_t)block->width, g);
         for (uint64_t j = 0; j < example->label_count; j++) {
-            g[example->labels[j]] -= 1;
+            float *own = &g[example->labels[j]];
+            *own = (float)xsmi_label_weight(weights, j) * (*own - 1);
         }
         block->losses[i] = loss;
     }
@@ -83,7 +90,7 @@ static void gradient(void *state, const xsm_score_block *block)
 const xsm_estimator_ops xsmi_one_vs_all_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
     .kind = XSM_ESTIMATOR_EXACT,
-    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED,
     .name = "one-vs-all",
     .summary = "exact logistic regression of each class against all others",
     .bind = xsmi_bind_kernels,

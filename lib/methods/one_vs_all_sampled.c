@@ -52,6 +52,16 @@ static int32_t exact(const void *state)
     return s->negatives == s->classes - 1;
 }
 
+/* Lists have the labels in rising order; their weights are in the example's. */
+static double weight_of(const xsm_example *example, const float *weights, uint32_t class)
+{
+    uint64_t j = 0;
+    while (example->labels[j] != class) {
+        j++;
+    }
+    return (double)weights[j];
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const sampled_state *s = state;
@@ -62,11 +72,14 @@ static void gradient(void *state, const xsm_score_block *block)
     for (uint64_t i = 0; i < block->count; i++) {
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
+        const float *weights = xsmi_label_weights(block, i);
         uint32_t own = (uint32_t)block->examples[i].label_count, length = block->lengths[i];
         double weight = length > own ? (double)(s->classes - own) / (length - own) : 0, loss = 0;
         for (uint32_t j = 0; j < own; j++) {
-            loss += xsmi_softplus(-(double)z[j]);
-            g[j] = (float)-xsmi_sigmoid(-(double)z[j]);
+            const double times =
+                weights ? weight_of(&block->examples[i], weights, block->classes[i * block->width + j]) : 1;
+            loss += times * xsmi_softplus(-(double)z[j]);
+            g[j] = (float)(times * -xsmi_sigmoid(-(double)z[j]));
         }
         for (uint32_t j = own; j < length; j++) {
             loss += weight * xsmi_softplus((double)z[j]);
@@ -78,7 +91,7 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
     XSMI_ESTIMATOR_OF(sampled_state),
-    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED,
     .name = "one-vs-all-sampled",
     .summary = "logistic regression of each class, the others sampled; unbiased",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -53,10 +53,11 @@ static void gradient(void *state, const xsm_score_block *block)
     const sampled_softmax_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsmi_sampled_example e = xsmi_sampled_at(block, i);
+        const float *weights = xsmi_label_weights(block, i);
         double target = 0;
         for (uint32_t j = 0; j < e.labels; j++) {
             e.g[j] = e.z[j];
-            target += (double)e.z[j];
+            target += xsmi_label_weight(weights, j) * (double)e.z[j];
         }
         for (uint32_t j = e.labels; j < e.length; j++) {
             e.g[j] = s->log_q ? (float)((double)e.z[j] - e.log_expected[j]) : e.z[j];
@@ -67,19 +68,20 @@ static void gradient(void *state, const xsm_score_block *block)
             e.g[j] *= (float)(int32_t)e.draws[j]; /* processors convert these faster than unsigned numbers */
         }
         const double sum = sum_of(e.g, e.length);
-        const float share = (float)(1 / sum);
+        const double all = xsmi_label_weight_sum(weights, e.labels) / e.labels;
+        const float share = (float)(all / sum);
         s->kernels->scale(e.g + e.labels, e.length - e.labels, share);
         for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves a small difference */
-            e.g[j] = (float)((double)e.g[j] / sum - 1 / (double)e.labels);
+            e.g[j] = (float)(all * (double)e.g[j] / sum - xsmi_label_weight(weights, j) / (double)e.labels);
         }
-        block->losses[i] = (double)most + log(sum) - target / e.labels;
+        block->losses[i] = all * ((double)most + log(sum)) - target / e.labels;
     }
 }
 
 const xsm_estimator_ops xsmi_sampled_softmax_ops = {
     XSMI_ESTIMATOR_OF(sampled_softmax_state),
     .kind = XSM_ESTIMATOR_SAMPLED,
-    .flags = XSM_ESTIMATOR_MULTI_LABEL,
+    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_LABEL_WEIGHTED,
     .name = "sampled-softmax",
     .summary = "softmax over the labels and sampled classes (Jean et al. 2015)",
     XSMI_ESTIMATOR_OPTIONS(options),

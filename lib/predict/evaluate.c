@@ -11,6 +11,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "math/propensity.h"
 #include "predict/label_scores.h"
 
 #include <math.h>
@@ -114,10 +115,9 @@ static xsm_status finish(const xsmi_evaluate_job *job, const total *sum, xsm_met
 /* 1/propensity of every class, and of a class without training rows. */
 static void fill_weights(const xsm_model *m, double a, double b, double *weights)
 {
-    double c = (log((double)m->map.rows) - 1) * pow(b + 1, a);
     for (uint32_t k = 0; k <= m->classes; k++) {
         double count = k < m->classes ? (double)m->map.counts[k] : 0;
-        weights[k] = 1 + XSMI_MAX(c, 0) * pow(count + b, -a);
+        weights[k] = xsmi_inverse_propensity(count, (double)m->map.rows, a, b);
     }
 }
 
@@ -177,8 +177,8 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m->top, ranked ? 1 : 0,
                          XSM_TOP_MAX);
     }
-    o->propensity_a = o->propensity_a == XSM_DEFAULT ? 0.55 : o->propensity_a;
-    o->propensity_b = o->propensity_b == XSM_DEFAULT ? 1.5 : o->propensity_b;
+    o->propensity_a = o->propensity_a == XSM_DEFAULT ? XSMI_PROPENSITY_A : o->propensity_a;
+    o->propensity_b = o->propensity_b == XSM_DEFAULT ? XSMI_PROPENSITY_B : o->propensity_b;
     if (!(o->propensity_a >= 0 && o->propensity_a <= 10) || !(o->propensity_b >= 0 && o->propensity_b <= 1e9)) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,

@@ -9,6 +9,7 @@
  *     index         U32 [nnz]        sparse rows: the features, increasing
  *     labels        U32 [L]          classes, or 2^32 - 1 for one that the class map lacks
  *     weights       F32 [N]          of the rows, if they have weights
+ *     label_weights F32 [L]          of the labels, likewise
  *     class_names   U8 [bytes]       a name a line, if classes have names
  *     vocabulary    U8 [bytes]       vocabulary_file.c
  *
@@ -121,6 +122,9 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
     if (d->weights) {
         XSMI_TRY(write_array(d, w, d->weights, rows * sizeof *d->weights, err));
     }
+    if (d->label_weights) {
+        XSMI_TRY(write_array(d, w, d->label_weights, d->label_offsets[rows] * sizeof *d->label_weights, err));
+    }
     if (d->map.names) {
         XSMI_TRY(write_names(d, w, err));
     }
@@ -129,7 +133,7 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
 
 static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
 {
-    xsmi_tensor tensors[11];
+    xsmi_tensor tensors[12];
     size_t count = 0;
     if (d->sparse) {
         add(tensors, &count, "offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
@@ -150,6 +154,9 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
     add(tensors, &count, "labels", XSMI_DTYPE_U32, d->label_offsets[d->rows], 0);
     if (d->weights) {
         add(tensors, &count, "weights", XSMI_DTYPE_F32, d->rows, 0);
+    }
+    if (d->label_weights) {
+        add(tensors, &count, "label_weights", XSMI_DTYPE_F32, d->label_offsets[d->rows], 0);
     }
     if (d->map.names) {
         uint64_t bytes = 0;
@@ -309,7 +316,7 @@ static xsm_status read_rows(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Weights are always checked: they are few. */
+/* Weights are always checked. */
 static xsm_status read_weights(cache *c, xsm_error *err)
 {
     const xsmi_tensor *t = NULL;
@@ -318,6 +325,14 @@ static xsm_status read_weights(cache *c, xsm_error *err)
         c->d->weights = (const float *)(const void *)t->data;
         if (xsmi_check_weights(c->d->weights, c->d->rows, "rows", NULL) != XSM_OK) {
             return FAIL(c, err, "%s", "a weight of a row is not finite or below 0");
+        }
+    }
+    if (xsmi_container_tensor(c->file, "label_weights")) {
+        const uint64_t labels = c->d->label_offsets[c->d->rows];
+        XSMI_TRY(find(c, "label_weights", XSMI_DTYPE_F32, labels, &t, err));
+        c->d->label_weights = (const float *)(const void *)t->data;
+        if (xsmi_check_weights(c->d->label_weights, labels, "labels", NULL) != XSM_OK) {
+            return FAIL(c, err, "%s", "a weight of a label is not finite or below 0");
         }
     }
     xsmi_dataset_count_weights(c->d);

@@ -86,6 +86,7 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
         {o->label_column != NULL, XSMI_ACCEPTS_LABEL_COLUMN, "label_column"},
         {text_set, XSMI_ACCEPTS_TEXT, "text"},
         {o->labels_path != NULL, XSMI_ACCEPTS_LABELS_PATH, "labels_path"},
+        {o->label_weights != 0, XSMI_ACCEPTS_LABEL_WEIGHTS, "label_weights"},
         {o->skip_verify != 0, XSMI_ACCEPTS_SKIP_VERIFY, "skip_verify"},
     };
     for (size_t i = 0; r->format && i < sizeof options / sizeof options[0]; i++) {
@@ -125,7 +126,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
     }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_read_options, &r->options, reserved, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
     XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
     if (r->options.classes) {
@@ -145,6 +146,9 @@ static void shrink(xsmi_reader *r)
     xsm_context *ctx = r->context;
     xsmi_shrink(ctx, &r->entries.values, &r->entries.value_capacity, r->entries.count, sizeof *r->entries.values);
     xsmi_shrink(ctx, &r->label.numbers, &r->label.capacity, r->label.count, sizeof *r->label.numbers);
+    if (r->label.weights) {
+        xsmi_shrink(ctx, &r->label.weights, &r->label.weight_capacity, r->label.count, sizeof *r->label.weights);
+    }
     xsmi_shrink(ctx, &r->label.offsets, &r->label.offset_capacity, (size_t)r->rows + 1, sizeof *r->label.offsets);
     if (r->sparse) {
         xsmi_shrink(ctx, &r->entries.index, &r->entries.index_capacity, r->entries.count, sizeof *r->entries.index);
@@ -201,6 +205,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->capacity.offsets = r->entries.offset_capacity;
     d->labels = r->label.numbers;
     d->capacity.labels = r->label.capacity;
+    d->label_weights = r->label.weights;
+    d->capacity.label_weights = r->label.weight_capacity;
     d->label_offsets = r->label.offsets;
     d->capacity.label_offsets = r->label.offset_capacity;
     d->counted.dropped_features = r->dropped;
@@ -210,6 +216,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     r->entries.index = NULL;
     r->entries.offsets = NULL;
     r->label.numbers = NULL;
+    r->label.weights = NULL;
     r->label.offsets = NULL;
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_labels(d);
@@ -270,6 +277,7 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->entries.index, r->entries.index_capacity, sizeof *r->entries.index);
     xsmi_release(ctx, r->entries.offsets, r->entries.offset_capacity, sizeof *r->entries.offsets);
     xsmi_release(ctx, r->label.numbers, r->label.capacity, sizeof *r->label.numbers);
+    xsmi_release(ctx, r->label.weights, r->label.weight_capacity, sizeof *r->label.weights);
     xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
     xsmi_vocabulary_release(r->vocabulary);
     xsm_context_free(ctx);

@@ -89,6 +89,10 @@ xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm
         XSMI_TRY(GROW(r, OFFSETS, r->entries.offsets, r->entries.offset_capacity, r->rows, row_total, "rows", err));
     }
     XSMI_TRY(GROW(r, LABELS, r->label.numbers, r->label.capacity, r->label.count, label_total, "labels", err));
+    if (r->options.label_weights && label_total > r->label.weight_capacity) {
+        XSMI_TRY(
+            XSMI_GROW(r->context, r->label.weights, r->label.weight_capacity, label_total, "weights of labels", err));
+    }
     return GROW(r, LABEL_OFFSETS, r->label.offsets, r->label.offset_capacity, r->rows, row_total, "rows", err);
 }
 

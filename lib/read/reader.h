@@ -35,6 +35,8 @@ typedef struct xsmi_reader_entries {
 typedef struct xsmi_reader_labels {
     uint32_t *numbers; /* in the dictionary */
     size_t count, capacity;
+    float *weights; /* of the labels, in memory; NULL without xsm_read_options.label_weights */
+    size_t weight_capacity;
     uint64_t *offsets; /* [rows+1] */
     size_t offset_capacity;
 } xsmi_reader_labels;
@@ -89,6 +91,15 @@ static inline void xsmi_reader_add_label(xsmi_reader *r, uint32_t id)
     if (r->dictionary.entries[id].mark != r->rows + 1) {
         r->dictionary.entries[id].mark = r->rows + 1;
         r->label.numbers[r->label.count++] = id;
+    }
+}
+/* The same with the label's weight. */
+static inline void xsmi_reader_add_weighted(xsmi_reader *r, uint32_t id, float weight)
+{
+    const size_t before = r->label.count;
+    xsmi_reader_add_label(r, id);
+    if (r->label.weights && r->label.count > before) {
+        r->label.weights[before] = weight;
     }
 }
 /* Name of the label column in CSV and TSV files. */

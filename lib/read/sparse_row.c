@@ -53,8 +53,8 @@ static xsm_status label_failure(const xsmi_sparse *s, const char *p, int result,
 }
 
 /* Reads one label; *is_feature: it is the index of a feature. */
-static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **after, int64_t *label, bool *is_feature,
-                             xsm_error *err)
+static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **after, int64_t *label, float *weight,
+                             bool *is_feature, xsm_error *err)
 {
     *is_feature = false;
     int result = XSMI_NUMBER_OK;
@@ -84,9 +84,18 @@ static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **a
     if (result != XSMI_NUMBER_OK) {
         return label_failure(s, p, result, err);
     }
-    if (*q == ':' && q < s->end) {
+    *weight = 1;
+    if (*q == ':' && q < s->end && !s->r->options.label_weights) {
         *is_feature = true;
         return XSM_OK;
+    }
+    if (*q == ':' && q < s->end) {
+        const char *number = q + 1;
+        if (xsmi_parse_short_float(number, &q, weight) != XSMI_NUMBER_OK || !(*weight >= 0)) {
+            return fail(
+                s, number, XSM_ERROR_FORMAT, err,
+                "expected the weight of a label, finite and at least 0; a line without labels starts with a space");
+        }
     }
     if (*q != ',' && !ends_token(s, q)) {
         return fail(s, q, XSM_ERROR_FORMAT, err, "expected a comma or a space after a label");
@@ -108,11 +117,13 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
     int32_t which = r->options.labels;
     const char *p = s->line;
     int64_t smallest = 0;
+    float weight_of_smallest = 1;
     bool first = true;
     for (;;) {
         int64_t label;
+        float weight;
         bool is_feature;
-        XSMI_TRY(read_label(s, p, &p, &label, &is_feature, err));
+        XSMI_TRY(read_label(s, p, &p, &label, &weight, &is_feature, err));
         if (is_feature) {
             if (!first) {
                 return fail(s, p, XSM_ERROR_FORMAT, err, "expected a label after the comma, not a feature");
@@ -122,8 +133,9 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
         if (!r->skips_labels && (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && first))) {
             uint32_t id;
             XSMI_TRY(xsmi_dictionary_number(&r->dictionary, label, &id, err));
-            xsmi_reader_add_label(r, id);
+            xsmi_reader_add_weighted(r, id, weight);
         }
+        weight_of_smallest = first || label < smallest ? weight : weight_of_smallest;
         smallest = first || label < smallest ? label : smallest;
         first = false;
         if (*p != ',') {
@@ -134,7 +146,7 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
     if (!r->skips_labels && which == XSM_LABELS_SMALLEST) {
         uint32_t id;
         XSMI_TRY(xsmi_dictionary_number(&r->dictionary, smallest, &id, err));
-        xsmi_reader_add_label(r, id);
+        xsmi_reader_add_weighted(r, id, weight_of_smallest);
     }
     *after = p;
     return XSM_OK;

@@ -8,6 +8,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "read/format.h"
+#include "read/number.h"
 #include "read/text.h"
 #include "data/sort.h"
 #include "data/text.h"
@@ -106,6 +107,28 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
     return t->options.max_chars > 0 ? add_char_ngrams(t, word, length, err) : XSM_OK;
 }
 
+/* Takes the weight off a label that ends in ':' and a number; other labels have the weight 1. */
+static xsm_status cut_weight(const xsmi_text *t, const char *word, size_t *length, float *weight, xsm_error *err)
+{
+    size_t colon = *length;
+    while (colon > t->prefix_length && word[colon - 1] != ':') {
+        colon--;
+    }
+    const char *end = word;
+    float number;
+    if (colon <= t->prefix_length + 1 || xsmi_parse_float(word + colon, &end, &number) != XSMI_NUMBER_OK ||
+        end != word + *length) {
+        return XSM_OK;
+    }
+    if (!(number >= 0)) {
+        return xsmi_reader_fail(t->r, err, XSM_ERROR_FORMAT, t->r->lines.line, (uint64_t)(word + colon - t->line) + 1,
+                                "the weight of a label is %g; 0 or more is accepted", (double)number);
+    }
+    *weight = number;
+    *length = colon - 1;
+    return XSM_OK;
+}
+
 static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool *first, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -117,8 +140,12 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
     }
     if (!r->skips_labels && (*first || r->options.labels != XSM_LABELS_FIRST)) {
         uint32_t id;
+        float weight = 1;
+        if (r->options.label_weights) {
+            XSMI_TRY(cut_weight(t, word, &length, &weight, err));
+        }
         XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
-        xsmi_reader_add_label(r, id);
+        xsmi_reader_add_weighted(r, id, weight);
     }
     *first = false;
     return XSM_OK;
@@ -403,7 +430,7 @@ const xsmi_format xsmi_text_format = {
     .id = XSM_FORMAT_TEXT,
     .name = "TEXT",
     .form = "text (lines that start with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix)",
-    .accepts = XSMI_ACCEPTS_TEXT,
+    .accepts = XSMI_ACCEPTS_TEXT | XSMI_ACCEPTS_LABEL_WEIGHTS,
     .labels = XSMI_LABELS_NAMES,
     .sparse = true,
     .match = match,

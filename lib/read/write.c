@@ -159,6 +159,9 @@ static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const x
     if (f->single) {
         XSMI_TRY(check_labels(d, f, err));
     }
+    if (d->label_weights) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "labels have weights; only a cache can hold them");
+    }
     if (d->weights && !o->weights_path) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the rows have weights, and this format has no place for them; set "

@@ -191,8 +191,8 @@ static void draw(const xsmi_window *w, plan *p, uint64_t first, uint64_t count)
     for (uint64_t i = first; i < first + count; i++) {
         p->drawn->example[i] = xsmi_example_at(w->estimator, p->rows[i], p->position + i);
     }
-    for (uint64_t i = first; p->drawn->weighted && i < first + count; i++) {
-        p->drawn->weights[i] = w->estimator->train->weights[p->rows[i]];
+    for (uint64_t i = first; (p->drawn->weighted || p->drawn->label_weighted) && i < first + count; i++) {
+        xsmi_example_weigh(w->estimator, NULL, p->rows[i], p->drawn, i);
     }
     xsmi_estimator_select(w->estimator, p->drawn, first, count);
 }

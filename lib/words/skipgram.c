@@ -150,7 +150,7 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
     for (uint32_t k = 0; k < words; k++) {
         t->labels[k] = k;
     }
-    xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels};
+    xsm_labels labels = {sizeof labels, words, 0, NULL, t->labels, NULL};
     XSMI_TRY(xsm_dataset_from_dense(t->context,
                                     &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
                                                       .values = t->input->weight,

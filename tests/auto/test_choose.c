@@ -452,7 +452,7 @@ static void count_pairs(uint32_t features)
         offsets[i + 1] = (uint64_t)(i + 1) * features;
     }
     xsm_error err = XSM_ERROR_INIT;
-    xsm_labels given = {sizeof given, MANY, 0, NULL, labels};
+    xsm_labels given = {sizeof given, MANY, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     assert_ok(xsm_dataset_from_csr(NULL,
                                    &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
@@ -548,7 +548,7 @@ static void transforms(void **state)
     offsets[N] = N;
     starts[N] = 4 * (uint64_t)N;
     xsm_dataset *data = NULL;
-    xsm_labels given = {sizeof given, K, 0, offsets, labels};
+    xsm_labels given = {sizeof given, K, 0, offsets, labels, NULL};
     assert_ok(xsm_dataset_from_csr(NULL,
                                    &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
                                                    .offsets = starts,

@@ -22,7 +22,7 @@ static const float values[] = {1, 2, 3, 4, 5, 6};
 static const uint64_t label_offsets[] = {0, 2, 2, 3, 5};
 static const uint32_t labels[] = {2, 0, 3, 0, XSM_CLASS_UNSEEN};
 static const float row_weights[] = {0.5f, 2, 4, 8};
-static const xsm_labels row_labels = {sizeof(xsm_labels), 5, 0, label_offsets, labels};
+static const xsm_labels row_labels = {sizeof(xsm_labels), 5, 0, label_offsets, labels, NULL};
 
 static xsm_status make(xsm_context *ctx, bool sparse, int32_t ownership, xsm_dataset **out, xsm_error *err)
 {
@@ -195,7 +195,7 @@ static void without_labels(void **state)
         xsm_dataset_free(d);
         /* One label a row, without offsets. */
         const uint32_t one[] = {1, 0, 1, XSM_CLASS_UNSEEN};
-        xsm_labels single = {sizeof single, 2, 0, NULL, one};
+        xsm_labels single = {sizeof single, 2, 0, NULL, one, NULL};
         assert_ok(xsm_dataset_from_dense(NULL,
                                          &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
                                                            .values = dense,
@@ -225,7 +225,7 @@ static void without_labels(void **state)
         xsm_dataset_free(d);
         /* Sparse rows of nothing at all. */
         const uint64_t none[] = {0, 0, 0};
-        xsm_labels empty = {sizeof empty, 3, 0, none, NULL};
+        xsm_labels empty = {sizeof empty, 3, 0, none, NULL, NULL};
         assert_ok(xsm_dataset_from_csr(NULL,
                                        &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
                                                        .offsets = none,

@@ -26,7 +26,7 @@ typedef struct fixture {
 static xsm_dataset *labels_alone(const uint32_t *labels, uint64_t rows, uint32_t classes)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_labels given = {sizeof given, classes, 0, NULL, labels};
+    xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     assert_ok(xsm_dataset_from_dense(
                   NULL,

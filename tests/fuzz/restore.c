@@ -61,7 +61,7 @@ static xsm_dataset *make_rows(xsm_context *ctx)
         }
     }
     offsets[ROWS] = ROWS;
-    xsm_labels given = {sizeof given, CLASSES, 0, offsets, labels};
+    xsm_labels given = {sizeof given, CLASSES, 0, offsets, labels, NULL};
     xsm_dataset *rows = NULL;
     if (xsm_dataset_from_dense(
             ctx,

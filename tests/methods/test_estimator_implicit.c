@@ -215,7 +215,7 @@ static void without_features_only_u_moves(void **state)
     float x[2 * 4] = {0};
     x[4] = 1;
     uint32_t labels[2] = {2, 0};
-    xsm_labels given = {sizeof given, 5, 0, NULL, labels};
+    xsm_labels given = {sizeof given, 5, 0, NULL, labels, NULL};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *data = NULL;
     assert_ok(xsm_dataset_from_dense(NULL,

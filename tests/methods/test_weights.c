@@ -614,6 +614,255 @@ static void fits_are_equal(void **state)
     }
 }
 
+/* -- labels -------------------------------------------------------------------------------------------------------- */
+
+static void set_label_weights(xsm_dataset *d, const float *labels)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+    w.labels = labels;
+    assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
+}
+
+/* The loss and the coefficients by class of one row with weights of its labels, which go into all rows. */
+typedef struct labelled {
+    double loss, g[CLASSES];
+} labelled;
+
+static labelled take_labels(test_rig *r, uint64_t row, float first, float others)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    float weights[64];
+    labelled out;
+    const uint64_t labels = r->offsets[ROWS];
+    assert_true(labels <= 64);
+    for (uint64_t i = 0; i < labels; i++) {
+        weights[i] = others;
+    }
+    weights[r->offsets[row]] = first;
+    set_label_weights(r->data, first == 1 && others == 1 ? NULL : weights);
+    assert_ok(xsm_estimator_bind(r->e, r->m, r->data, &err), err);
+    const xsm_batch batch = xsm_batch_range(r->data, row, 1);
+    assert_ok(xsm_estimator_gradient(r->e, &batch, 0.25, r->g, &err), err);
+    const xsm_gradient_view v = test_view(r->g);
+    memset(&out, 0, sizeof out);
+    out.loss = v.loss;
+    for (uint64_t j = 0; j < (v.lengths ? v.lengths[0] : v.width); j++) {
+        out.g[v.classes ? v.classes[j] : j] = (double)v.coefficients[j];
+    }
+    return out;
+}
+
+/* A weight of 2 adds the label's term once more: losses and coefficients are straight lines in each weight, with the
+ * draws of the same position. Weights of 1 change no bit. */
+static void labels_weigh(void **state)
+{
+    (void)state;
+    size_t tried = 0;
+    for (size_t i = 0; xsm_estimator_at(i); i++) {
+        const xsm_estimator_ops *ops = xsm_estimator_at(i);
+        if (!(ops->flags & XSM_ESTIMATOR_LABEL_WEIGHTED)) {
+            continue;
+        }
+        tried++;
+        for (int sparse = 0; sparse < 2; sparse++) {
+            test_rig r = test_rig_new(ops->name, "", ROWS, FEATURES, CLASSES, 4, sparse, true, 0.7);
+            for (uint64_t row = 0; row < ROWS; row++) {
+                const labelled zero = take_labels(&r, row, 0, 1), one = take_labels(&r, row, 1, 1);
+                const labelled two = take_labels(&r, row, 2, 1);
+                assert_true(fabs(two.loss - one.loss - (one.loss - zero.loss)) <= 1e-5 * (1 + fabs(one.loss)));
+                assert_true(fabs(one.loss - zero.loss) > 1e-6);
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    assert_true(fabs(two.g[k] - 2 * one.g[k] + zero.g[k]) <= 1e-5);
+                }
+                float ones[64];
+                for (size_t j = 0; j < 64; j++) {
+                    ones[j] = 1;
+                }
+                set_label_weights(r.data, ones);
+                xsm_error err = XSM_ERROR_INIT;
+                const xsm_batch batch = xsm_batch_range(r.data, row, 1);
+                assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
+                assert_ok(xsm_estimator_gradient(r.e, &batch, 0.25, r.g, &err), err);
+                const xsm_gradient_view v = test_view(r.g);
+                assert_true(v.loss == one.loss);
+                for (uint64_t j = 0; j < (v.lengths ? v.lengths[0] : v.width); j++) {
+                    assert_true((double)v.coefficients[j] == one.g[v.classes ? v.classes[j] : j]);
+                }
+            }
+            test_rig_free(&r);
+        }
+    }
+    assert_true(tried >= 5);
+}
+
+/* Against the formulas, in double. */
+static void labels_weigh_by_formula(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *options;
+        bool softmax;
+    } tries[] = {{"softmax", "", true},
+                 {"sampled-softmax", "negatives=9", true}, /* all others are drawn */
+                 {"one-vs-all", "", false},
+                 {"one-vs-all-sampled", "negatives=all", false}};
+    for (size_t t = 0; t < sizeof tries / sizeof *tries; t++) {
+        test_rig r = test_rig_new(tries[t].name, tries[t].options, ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
+        for (uint64_t row = 0; row < ROWS; row++) {
+            const float first = 2.5f, others = 0.5f;
+            const labelled got = take_labels(&r, row, first, others);
+            const uint32_t *labels = r.labels + r.offsets[row], count = (uint32_t)(r.offsets[row + 1] - r.offsets[row]);
+            double z[CLASSES], sum = 0, loss = 0, g[CLASSES] = {0}, weight[CLASSES] = {0}, total = 0;
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                z[k] = test_score(r.m, k, r.p.x + row * FEATURES);
+                sum += exp(z[k]);
+            }
+            for (uint32_t j = 0; j < count; j++) {
+                weight[labels[j]] = (double)(j == 0 ? first : others);
+                total += weight[labels[j]];
+            }
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                bool own = false;
+                for (uint32_t j = 0; j < count; j++) {
+                    own = own || labels[j] == k;
+                }
+                if (tries[t].softmax) {
+                    loss += weight[k] / count * (log(sum) - z[k]);
+                    g[k] = total / count * exp(z[k]) / sum - weight[k] / count;
+                } else {
+                    loss += own ? weight[k] * log1p(exp(-z[k])) : log1p(exp(z[k]));
+                    g[k] = own ? -weight[k] / (1 + exp(z[k])) : 1 / (1 + exp(-z[k]));
+                }
+            }
+            assert_true(fabs(got.loss - loss) <= 1e-5 * (1 + loss));
+            for (uint32_t k = 0; k < CLASSES; k++) {
+                assert_true(fabs(got.g[k] - g[k]) <= 1e-5);
+            }
+        }
+        test_rig_free(&r);
+    }
+}
+
+/* With one label a row, the label's weight is the row's for every estimator that does not read it; with several, those
+ * refuse by name. */
+static void single_labels_weigh_rows(void **state)
+{
+    (void)state;
+    way ways[64];
+    const size_t count = list_ways(ways, 64);
+    for (size_t i = 0; i < count; i++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, i % 2, 11);
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.7, 5);
+        xsm_estimator *e = test_estimator(NULL, ways[i].name, ways[i].options);
+        float weights[ROWS];
+        for (size_t r = 0; r < ROWS; r++) {
+            weights[r] = 0.5f * (float)(r % 5);
+        }
+        const bool reads = (xsm_estimator_find(ways[i].name)->flags & XSM_ESTIMATOR_LABEL_WEIGHTED) != 0;
+        for (uint64_t row = 0; row < ROWS && !reads; row++) {
+            set_label_weights(p.data, NULL);
+            set_weights(p.data, weights);
+            const trace by_row = take(e, m, p.data, row, NULL);
+            set_label_weights(p.data, weights);
+            const trace by_label = take(e, m, p.data, row, NULL);
+            assert_true(same_lists(&by_row, &by_label) && same_numbers(&by_row, &by_label) &&
+                        same_states(&by_row, &by_label));
+        }
+        xsm_estimator_free(e);
+        xsm_model_free(m);
+        test_problem_free(&p);
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    test_rig r = test_rig_new("margin", "", ROWS, FEATURES, CLASSES, 3, false, true, 0.7);
+    float weights[64] = {0};
+    weights[0] = 1;
+    set_label_weights(r.data, weights);
+    assert_fails(xsm_estimator_bind(r.e, r.m, r.data, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "'margin'"));
+    test_rig_free(&r);
+}
+
+/* The weights of classes by their formulas, and of a file. */
+static void classes_weigh(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_rig r = test_rig_new("softmax", "", 50, FEATURES, CLASSES, 3, false, true, 0.7);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_class_map(r.data, &map, &err), err);
+    const double labels = (double)r.offsets[50];
+    double present = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        present += map.counts[k] > 0;
+    }
+    const char *file = test_file("class-weights", TEXT("2 0.5\n\t7\t 3 \n"));
+    float given[CLASSES];
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        given[k] = (float)k;
+    }
+    for (int method = XSM_CLASS_WEIGHTS_BALANCED; method <= XSM_CLASS_WEIGHTS_GIVEN + 1; method++) {
+        xsm_class_weights w = XSM_CLASS_WEIGHTS_INIT;
+        const bool from_file = method > XSM_CLASS_WEIGHTS_GIVEN;
+        w.method = from_file ? XSM_CLASS_WEIGHTS_GIVEN : method;
+        w.weights = method == XSM_CLASS_WEIGHTS_GIVEN ? given : NULL;
+        w.path = from_file ? file : NULL;
+        set_label_weights(r.data, NULL);
+        assert_ok(xsm_dataset_weigh_classes(r.data, &w, &err), err);
+        double sum = 0;
+        for (uint64_t i = 0; i < 50; i++) {
+            xsm_row row = XSM_ROW_INIT;
+            assert_ok(xsm_dataset_get_row(r.data, i, &row, &err), err);
+            for (uint64_t j = 0; j < row.label_count; j++) {
+                const uint32_t k = row.labels[j];
+                const double n = (double)map.counts[k];
+                const double c = (log(50) - 1) * pow(1.5 + 1, 0.55);
+                const double wanted = method == XSM_CLASS_WEIGHTS_BALANCED     ? labels / (present * n)
+                                      : method == XSM_CLASS_WEIGHTS_PROPENSITY ? 1 + c * exp(-0.55 * log(n + 1.5))
+                                      : method == XSM_CLASS_WEIGHTS_GIVEN      ? (double)k
+                                      : k == 2                                 ? 0.5
+                                      : k == 7                                 ? 3
+                                                                               : 1;
+                assert_true(fabs((double)row.label_weights[j] - wanted) <= 1e-6 * (1 + wanted));
+                sum += (double)row.label_weights[j];
+            }
+        }
+        assert_true(method != XSM_CLASS_WEIGHTS_BALANCED || fabs(sum - labels) < 1e-4 * labels);
+    }
+    /* They multiply what is there. */
+    xsm_class_weights again = XSM_CLASS_WEIGHTS_INIT;
+    again.method = XSM_CLASS_WEIGHTS_GIVEN;
+    again.path = file;
+    assert_ok(xsm_dataset_weigh_classes(r.data, &again, &err), err);
+    for (uint64_t i = 0; i < 50; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_dataset_get_row(r.data, i, &row, &err), err);
+        for (uint64_t j = 0; j < row.label_count; j++) {
+            const uint32_t k = row.labels[j];
+            assert_true(row.label_weights[j] == (k == 2 ? 0.25f : k == 7 ? 9.0f : 1.0f));
+        }
+    }
+    static const struct {
+        const char *text, *message;
+    } wrong[] = {{"2 0.5\n99 1\n", "line 2"}, {"2\n", "LABEL WEIGHT"},     {"2 -1\n", "LABEL WEIGHT"},
+                 {"x 1\n", "no label"},       {"2 nan\n", "LABEL WEIGHT"}, {"\n", "LABEL WEIGHT"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        again.path = test_file("class-weights", wrong[i].text, strlen(wrong[i].text));
+        assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_FORMAT, err);
+        assert_non_null(strstr(err.message, wrong[i].message));
+    }
+    again.path = NULL;
+    assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_ARGUMENT, err);
+    again.method = 0;
+    assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_RANGE, err);
+    given[3] = -1;
+    again.method = XSM_CLASS_WEIGHTS_GIVEN;
+    again.weights = given;
+    assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_RANGE, err);
+    test_rig_free(&r);
+    test_files_end();
+}
+
 /* -- refusals ------------------------------------------------------------------------------------------------------ */
 
 static void no_gradient(void *state, const xsm_score_block *block)
@@ -705,6 +954,10 @@ int main(void)
         cmocka_unit_test(implicit_solves_the_weighted_equation),
         cmocka_unit_test(trainers_weigh),
         cmocka_unit_test(fits_are_equal),
+        cmocka_unit_test(labels_weigh),
+        cmocka_unit_test(labels_weigh_by_formula),
+        cmocka_unit_test(single_labels_weigh_rows),
+        cmocka_unit_test(classes_weigh),
         cmocka_unit_test(weights_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

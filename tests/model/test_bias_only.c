@@ -33,7 +33,7 @@ static test_problem counted(const uint32_t *counts, uint32_t classes, bool spars
         }
     }
     test_problem p = {.rows = rows, .features = 0, .classes = classes};
-    xsm_labels given = {sizeof given, classes, 0, NULL, labels};
+    xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
     static const uint64_t offsets[4097];
     if (sparse) {
         assert_ok(
@@ -280,7 +280,7 @@ static void what_cannot_be(void **state)
     static const uint64_t offsets[] = {0, 0, 1};
     static const uint32_t index[] = {0}, labels[] = {0, 1};
     static const float values[] = {1};
-    xsm_labels given = {sizeof given, 2, 0, NULL, labels};
+    xsm_labels given = {sizeof given, 2, 0, NULL, labels, NULL};
     xsm_dataset *d = NULL;
     assert_fails(xsm_dataset_from_csr(NULL,
                                       &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),

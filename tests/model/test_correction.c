@@ -205,7 +205,7 @@ static void every_score_is_corrected(void **state)
         }
         offsets[SOME] = 2 * SOME;
         if (!(kind & 1)) {
-            xsm_labels labels = {sizeof labels, CLASSES, 0, offsets, pairs};
+            xsm_labels labels = {sizeof labels, CLASSES, 0, offsets, pairs, NULL};
             xsm_dataset *several = NULL;
             assert_ok(xsm_dataset_from_dense(NULL,
                                              &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),

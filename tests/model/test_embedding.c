@@ -565,7 +565,7 @@ static void a_hidden_layer_learns_what_a_linear_model_cannot(void **state)
         labels[i] = a ^ b;
         offsets[i + 1] = 2 * (i + 1);
     }
-    xsm_labels given = {sizeof given, 2, 0, NULL, labels};
+    xsm_labels given = {sizeof given, 2, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     assert_ok(xsm_dataset_from_csr(NULL,
                                    &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),

@@ -256,7 +256,7 @@ static void rankings_are_worth_what_numpy_says(void **state)
     for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
         counts[k] = k < RANKED_CLASSES - 3 ? RANKED_TRAINING_ROWS / (1 + k * k) : 0;
     }
-    xsm_labels l = {sizeof l, RANKED_CLASSES, 0, offsets, labels};
+    xsm_labels l = {sizeof l, RANKED_CLASSES, 0, offsets, labels, NULL};
     xsm_dataset *data = NULL;
     xsm_model *m = NULL;
     assert_ok(xsm_dataset_from_dense(NULL,

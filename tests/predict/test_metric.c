@@ -300,7 +300,7 @@ static xsm_dataset *points(uint64_t rows, uint32_t features, uint32_t classes, d
             x[i * features + j] = (float)(at + (j < 2 ? spread : noise) * u);
         }
     }
-    xsm_labels given = {sizeof given, classes, 0, NULL, labels};
+    xsm_labels given = {sizeof given, classes, 0, NULL, labels, NULL};
     xsm_dataset *data = NULL;
     assert_ok(
         xsm_dataset_from_dense(

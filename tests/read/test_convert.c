@@ -88,7 +88,7 @@ static xsm_dataset *hard_rows(int32_t negative)
         values[0][j] = hard[j];
         values[1][j] = j % 2 ? 0 : nextafterf(hard[j], 0);
     }
-    xsm_labels l = {sizeof l, 3, 0, NULL, labels};
+    xsm_labels l = {sizeof l, 3, 0, NULL, labels, NULL};
     assert_ok(xsm_dataset_from_dense(
                   NULL,
                   &(xsm_dense_rows){
@@ -724,6 +724,75 @@ static void weights_beside(void **state)
     assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), XSM_ERROR_IO, err);
 }
 
+/* Labels with weights in three formats, and in a cache. */
+static void labels_with_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int32_t format, labels;
+        bool spooled;
+    } tries[] = {{"3 9 20\n3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_XC, XSM_LABELS_ALL, false},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_ALL, true},
+                 {"__label__3:0.5 a __label__7\nb\n__label__7:2 a __label__3:0 b __label__12:10\n", XSM_FORMAT_TEXT,
+                  XSM_LABELS_ALL, true},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_SMALLEST, false},
+                 {"3:0.5,7 0:1\n 1:2\n7:2,3:0,12:1e1 0:1 8:3\n", XSM_FORMAT_LIBSVM, XSM_LABELS_FIRST, false}};
+    for (size_t i = 0; i < sizeof tries / sizeof *tries; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_read_options read = XSM_READ_OPTIONS_INIT;
+        read.format = tries[i].format;
+        read.labels = tries[i].labels;
+        read.label_weights = 1;
+        read.spool = tries[i].spooled ? "/tmp" : NULL;
+        xsm_dataset *d = from_text(tries[i].text, &read), *back = NULL;
+        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+        write.format = XSM_FORMAT_XC;
+        write.names_path = tries[i].format == XSM_FORMAT_TEXT ? test_path("names-aside") : NULL;
+        assert_fails(xsm_dataset_write(d, test_path("labelled"), &write, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_non_null(strstr(err.message, "cache"));
+        write.format = XSM_FORMAT_CACHE;
+        write.names_path = NULL;
+        assert_ok(xsm_dataset_write(d, test_path("labelled"), &write, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_path("labelled"), NULL, &back, &err), err);
+        const xsm_dataset *const both[] = {d, back};
+        for (size_t j = 0; j < 2; j++) {
+            xsm_row row = XSM_ROW_INIT;
+            assert_ok(xsm_dataset_get_row(both[j], 0, &row, &err), err);
+            const bool all = tries[i].labels == XSM_LABELS_ALL;
+            assert_int_equal(row.label_count, all ? 2 : 1);
+            assert_true(row.label_weights[0] == 0.5f && (!all || row.label_weights[1] == 1));
+            assert_ok(xsm_dataset_get_row(both[j], 1, &row, &err), err);
+            assert_int_equal(row.label_count, 0);
+            assert_ok(xsm_dataset_get_row(both[j], 2, &row, &err), err);
+            assert_int_equal(row.label_count, all ? 3 : 1);
+            assert_true(row.label_weights[0] == (tries[i].labels == XSM_LABELS_SMALLEST ? 0 : 2));
+            assert_true(!all || (row.label_weights[1] == 0 && row.label_weights[2] == 10));
+        }
+        assert_int_equal(xsmi_dataset_fingerprint(d), xsmi_dataset_fingerprint(back));
+        xsm_dataset_free(d);
+        xsm_dataset_free(back);
+    }
+    static const struct {
+        const char *text;
+        int32_t format;
+    } wrong[] = {{"3:-1 0:1\n", XSM_FORMAT_LIBSVM},
+                 {"3: 0:1\n", XSM_FORMAT_LIBSVM},
+                 {"3:nan 0:1\n", XSM_FORMAT_LIBSVM},
+                 {"__label__x:-2 a\n", XSM_FORMAT_TEXT},
+                 {"3:1:2 0:1\n", XSM_FORMAT_LIBSVM}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_read_options read = XSM_READ_OPTIONS_INIT;
+        xsm_dataset *d = NULL;
+        read.format = wrong[i].format;
+        read.label_weights = 1;
+        assert_fails(xsm_dataset_read(NULL, test_file("wrong", wrong[i].text, strlen(wrong[i].text)), &read, &d, &err),
+                     XSM_ERROR_FORMAT, err);
+        assert_int_equal(err.line, 1);
+    }
+}
+
 static void spooled(void **state)
 {
     (void)state;
@@ -872,13 +941,11 @@ static void orders_of_large_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),  cmocka_unit_test(names_aside),
-        cmocka_unit_test(wrong_options),   cmocka_unit_test(unseen_labels),
-        cmocka_unit_test(caches_adapt),    cmocka_unit_test(caches_match_names),
-        cmocka_unit_test(damaged_caches),  cmocka_unit_test(wrong_caches),
-        cmocka_unit_test(wrong_arrays),    cmocka_unit_test(wrong_labels),
-        cmocka_unit_test(weights_beside),  cmocka_unit_test(spooled),
-        cmocka_unit_test(memory_runs_out), cmocka_unit_test(orders_of_large_files),
+        cmocka_unit_test(there_and_back), cmocka_unit_test(names_aside),     cmocka_unit_test(wrong_options),
+        cmocka_unit_test(unseen_labels),  cmocka_unit_test(caches_adapt),    cmocka_unit_test(caches_match_names),
+        cmocka_unit_test(damaged_caches), cmocka_unit_test(wrong_caches),    cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_labels),   cmocka_unit_test(weights_beside),  cmocka_unit_test(labels_with_weights),
+        cmocka_unit_test(spooled),        cmocka_unit_test(memory_runs_out), cmocka_unit_test(orders_of_large_files),
     };
     int failures = cmocka_run_group_tests_name("convert", tests, NULL, NULL);
     test_files_end();

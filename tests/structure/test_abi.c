@@ -247,7 +247,7 @@ static const uint32_t row_labels[4] = {0, 1, 2, 2};
 
 static xsm_labels labels_of_rows(void)
 {
-    xsm_labels labels = {sizeof labels, 3, 0, NULL, row_labels};
+    xsm_labels labels = {sizeof labels, 3, 0, NULL, row_labels, NULL};
     return labels;
 }
 

@@ -10,13 +10,14 @@
 
 #include <xsoftmax-words.h>
 #include <xsoftmax.h>
-#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/sampler.h>
 #include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/weights.h>
 
 /* A later release may have a use for what this one reserves. */
 static xsm_status refusal(const char *member)
@@ -78,7 +79,7 @@ static void data_is_refused(void **state)
     REFUSES(xsm_csr_rows, csr, reserved, xsm_dataset_from_csr(NULL, &csr, &d, &err));
     const char *path = test_file("reserved.txt", TEXT("0 1:1\n1 2:1\n"));
     xsm_read_options read = XSM_READ_OPTIONS_INIT;
-    REFUSES(xsm_read_options, read, reserved, xsm_dataset_read(NULL, path, &read, &d, &err));
+    REFUSES(xsm_read_options, read, label_weights, xsm_dataset_read(NULL, path, &read, &d, &err));
     REFUSES(xsm_read_options, read, skip_verify, xsm_dataset_read(NULL, path, &read, &d, &err));
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     read.format = XSM_FORMAT_TEXT;
@@ -155,6 +156,9 @@ static void runs_are_refused(void **state)
     assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
     xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
     REFUSES(xsm_calibrate_options, calibrate, reserved, xsm_model_calibrate(NULL, m, p.data, &calibrate, NULL, &err));
+    xsm_class_weights weigh = XSM_CLASS_WEIGHTS_INIT;
+    weigh.method = XSM_CLASS_WEIGHTS_BALANCED;
+    REFUSES(xsm_class_weights, weigh, reserved, xsm_dataset_weigh_classes(p.data, &weigh, &err));
     if (test_has_lbfgs()) {
         xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
         REFUSES(xsm_fit_options, fit, reserved, xsm_fit_full_batch(NULL, m, p.data, e, &fit, NULL, &err));

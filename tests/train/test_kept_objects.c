@@ -31,7 +31,7 @@ static xsm_dataset *copy_rows(const world *w, uint64_t first, uint64_t count)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, w->p.labels + first};
+    xsm_labels labels = {sizeof labels, CLASSES, 0, NULL, w->p.labels + first, NULL};
     assert_ok(xsm_dataset_from_dense(w->ctx,
                                      &(xsm_dense_rows){.size = sizeof(xsm_dense_rows),
                                                        .values = w->p.x + first * FEATURES,

@@ -56,7 +56,8 @@ static xsm_status make_estimator(const subject *s, xsm_context *ctx, xsm_estimat
     return XSM_OK;
 }
 
-/* A step of a loop of the host's: a small batch, then a larger one with the same objects. */
+/* A step of a loop of the host's: a small batch, then a larger one with the same objects. The steps are small, so that
+ * after all runs something is left to learn. */
 static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
 {
     subject *s = state;
@@ -85,11 +86,11 @@ static xsm_status loop(void *state, xsm_context *ctx, xsm_error *err)
     }
     for (uint64_t n = 1; status == XSM_OK && n <= s->batch; n *= 17) {
         xsm_batch batch = xsm_batch_rows(s->p.data, rows, n);
-        status = xsm_estimator_gradient(e, &batch, 0.1, g, err);
+        status = xsm_estimator_gradient(e, &batch, 0.05, g, err);
         assert_int_equal(test_view(g).examples, status == XSM_OK ? n : 0);
         if (status == XSM_OK) {
             uint64_t before = test_hash(s->m);
-            status = xsm_optimizer_apply(o, &batch, g, 0.1, err);
+            status = xsm_optimizer_apply(o, &batch, g, 0.05, err);
             assert_true((test_hash(s->m) == before) == (status != XSM_OK));
         }
     }

@@ -78,7 +78,7 @@ static tree_of_words *grow(void)
     w->corpus = test_corpus(NULL, test_topics_text("tree", 2000, 1), 5);
     w->in = test_vectors(NULL, w->corpus, WIDTH, 0.1, 1);
     w->out = test_vectors(NULL, w->corpus, WIDTH, 0, 0);
-    w->labels = (xsm_labels){sizeof w->labels, xsm_model_class_count(w->in), 0, NULL, w->contexts};
+    w->labels = (xsm_labels){sizeof w->labels, xsm_model_class_count(w->in), 0, NULL, w->contexts, NULL};
     xsm_skipgram_options o = test_word_run(2);
     train(w, &o, 0);
     xsm_context *ctx = test_context(1, TEST_BUILT_IN, 0);

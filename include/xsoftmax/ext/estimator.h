@@ -62,7 +62,10 @@ enum {
     XSM_ESTIMATOR_UNBOUNDED = 32,
     /** Reads xsm_score_block::weights, so that its proximal and joint steps are those of weighted rows. Tables with
      *  such steps refuse weights without it; all others need nothing for weights. */
-    XSM_ESTIMATOR_WEIGHTED = 64
+    XSM_ESTIMATOR_WEIGHTED = 64,
+    /** With #XSM_ESTIMATOR_MULTI_LABEL: reads xsm_score_block::label_weights. For tables without it, the weight of a
+     *  row's only label multiplies that of the row, and rows of several labels with weights are refused. */
+    XSM_ESTIMATOR_LABEL_WEIGHTED = 128
 };
 
 /** The data and model that an estimator is bound to. */
@@ -153,6 +156,9 @@ typedef struct xsm_score_block {
     /** [count] weight of each example, at least 0, or NULL if each is 1. The library multiplies coefficients and losses
      *  by it afterwards; only steps that are not linear in the loss, proximal and joint ones, have to read it. */
     const float *weights;
+    /** [count] for each example the weights [label_count] of its labels, at least 0, or NULL if each is 1. They
+     *  multiply the labels' terms of the loss. NULL for tables that do not read them. */
+    const float *const *label_weights;
 } xsm_score_block;
 
 /** Type of the numbers of an #xsm_state_tensor. */

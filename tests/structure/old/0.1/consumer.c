@@ -33,7 +33,7 @@ int main(void)
         labels[i] = i % CLASSES;
         values[i][labels[i]] = 1;
     }
-    xsm_labels described = {sizeof described, CLASSES, 0, NULL, labels};
+    xsm_labels described = {sizeof described, CLASSES, 0, NULL, labels, NULL};
     xsm_trainer_options training = XSM_TRAINER_OPTIONS_INIT;
     xsm_predictor_options best = XSM_PREDICTOR_OPTIONS_INIT;
     best.top = 1;

@@ -40,12 +40,13 @@ typedef struct xsm_batch {
     const uint64_t *ids;           /**< [n] the host's number of each row, or #XSM_NO_ID; NULL = no row has a number. */
     const float *weights;          /**< [n] weight of each row, finite and at least 0, borrowed: its loss counts so many
                                         times. NULL = the dataset's weights, or 1 each. */
+    const float *label_weights;    /**< With `labels`: the weight of each, as in xsm_labels. */
 } xsm_batch;
 
 /** Starting value of an #xsm_batch: no rows. */
 #define XSM_BATCH_INIT                                                                                                 \
     {                                                                                                                  \
-        sizeof(xsm_batch), NULL, NULL, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL                         \
+        sizeof(xsm_batch), NULL, NULL, 0, 0, NULL, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL                   \
     }
 
 /** Id of a row that does not occur again, or for which that is unknown. */

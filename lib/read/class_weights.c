@@ -1,0 +1,245 @@
+/* Weights of labels by their classes: made from how often these occur, or read from a file with a label and its weight
+ * a line. */
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/order.h"
+#include "data/dictionary.h"
+#include "math/propensity.h"
+#include "read/number.h"
+#include "read/reader.h"
+#include "read/source.h"
+
+#include <math.h>
+#include <string.h>
+
+#include <xsoftmax/ext/dataset_weights.h>
+
+/* -- from the counts ----------------------------------------------------------------------------------------------- */
+
+static void balance(const xsm_dataset *d, float *weights)
+{
+    double labels = 0, classes = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        labels += (double)d->map.counts[k];
+        classes += d->map.counts[k] > 0;
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        const double count = (double)d->map.counts[k];
+        weights[k] = count > 0 ? (float)(labels / (classes * count)) : 1;
+    }
+}
+
+static void invert_propensities(const xsm_dataset *d, double a, double b, float *weights)
+{
+    for (uint32_t k = 0; k < d->classes; k++) {
+        weights[k] = (float)xsmi_inverse_propensity((double)d->map.counts[k], (double)d->rows, a, b);
+    }
+}
+
+/* -- from a file --------------------------------------------------------------------------------------------------- */
+
+typedef struct weight_file {
+    const xsm_dataset *data;
+    xsmi_lines lines;
+    xsmi_dictionary names;
+    float *weights;
+} weight_file;
+
+static xsm_status fail_line(const weight_file *f, const char *text, size_t length, const char *what, xsm_error *err)
+{
+    return xsmi_fail_at(err, XSM_ERROR_FORMAT, f->lines.line, 1, "%s, line %llu, column 1: '%.*s' %s",
+                        f->lines.source->name, (unsigned long long)f->lines.line, (int)XSMI_MIN(length, 40u), text,
+                        what);
+}
+
+/* The class of a label, by name where classes have names, else by number; XSM_CLASS_UNSEEN if there is none. */
+static uint32_t class_of(const weight_file *f, const char *text, size_t length)
+{
+    const xsm_dataset *d = f->data;
+    if (d->map.names) {
+        const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
+        if (id != UINT32_MAX) {
+            return id;
+        }
+    }
+    const char *end = text;
+    int64_t label;
+    if (xsmi_parse_integer(text, &end, &label) != XSMI_NUMBER_OK || end != text + length) {
+        return XSM_CLASS_UNSEEN;
+    }
+    if (!d->map.labels) {
+        return label >= 0 && label < (int64_t)d->classes ? (uint32_t)label : XSM_CLASS_UNSEEN;
+    }
+    uint32_t low = 0, high = d->classes;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (d->map.labels[middle] < label) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < d->classes && d->map.labels[low] == label ? low : XSM_CLASS_UNSEEN;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static xsm_status read_line(weight_file *f, const char *text, size_t length, xsm_error *err)
+{
+    size_t end = length;
+    while (end > 0 && is_blank(text[end - 1])) {
+        end--;
+    }
+    size_t number = end;
+    while (number > 0 && !is_blank(text[number - 1])) {
+        number--;
+    }
+    size_t label = number;
+    while (label > 0 && is_blank(text[label - 1])) {
+        label--;
+    }
+    float weight;
+    const char *stop = text;
+    size_t first = 0;
+    while (first < label && is_blank(text[first])) {
+        first++;
+    }
+    if (label == 0 || xsmi_parse_float(text + number, &stop, &weight) != XSMI_NUMBER_OK || stop != text + end ||
+        !(weight >= 0)) {
+        return fail_line(f, text, length,
+                         "is no label with a weight; 'LABEL WEIGHT' with a finite weight of 0 or more "
+                         "is accepted",
+                         err);
+    }
+    const uint32_t k = class_of(f, text + first, label - first);
+    if (k == XSM_CLASS_UNSEEN) {
+        return fail_line(f, text + first, label - first, "is no label of the rows", err);
+    }
+    f->weights[k] = weight;
+    return XSM_OK;
+}
+
+static xsm_status read_lines(weight_file *f, xsm_error *err)
+{
+    const xsm_dataset *d = f->data;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        uint32_t id;
+        f->weights[k] = 1;
+        if (d->map.names) {
+            const size_t length = strlen(d->map.names[k]);
+            XSMI_TRY(xsmi_dictionary_word(&f->names, d->map.names[k], length, &id, err));
+            if (id != k) {
+                return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                                 "classes %u and %u are both named '%.40s'; a file of weights "
+                                 "cannot tell them apart",
+                                 id, k, d->map.names[k]);
+            }
+        }
+    }
+    for (;;) {
+        char *text;
+        size_t length;
+        XSMI_TRY(xsmi_lines_next(&f->lines, &text, &length, err));
+        if (!text) {
+            return XSM_OK;
+        }
+        XSMI_TRY(read_line(f, text, length, err));
+    }
+}
+
+static xsm_status read_file(const xsm_dataset *d, const char *path, float *weights, xsm_error *err)
+{
+    weight_file f = {.data = d, .weights = weights};
+    xsmi_source source;
+    xsmi_dictionary_start(&f.names, d->context, true);
+    xsm_status status = xsmi_source_open_file(&source, d->context, path, err);
+    if (status == XSM_OK) {
+        xsmi_lines_start(&f.lines, &source);
+        status = read_lines(&f, err);
+    }
+    xsmi_lines_end(&f.lines);
+    xsmi_source_close(&source);
+    xsmi_dictionary_end(&f.names);
+    return status;
+}
+
+/* -- all ----------------------------------------------------------------------------------------------------------- */
+
+static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights *o, xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_weights), given, "xsm_class_weights", err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_weights, o, reserved, err));
+    o->propensity_a = o->propensity_a == XSM_DEFAULT ? XSMI_PROPENSITY_A : o->propensity_a;
+    o->propensity_b = o->propensity_b == XSM_DEFAULT ? XSMI_PROPENSITY_B : o->propensity_b;
+    if (!(o->propensity_a >= 0 && o->propensity_a <= 10) || !(o->propensity_b >= 0 && o->propensity_b <= 1e9)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,
+                         o->propensity_b);
+    }
+    if (o->method < XSM_CLASS_WEIGHTS_BALANCED || o->method > XSM_CLASS_WEIGHTS_GIVEN) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_class_weights.method is %d; an XSM_CLASS_WEIGHTS_* value (1 to %d) is "
+                         "accepted",
+                         (int)o->method, XSM_CLASS_WEIGHTS_GIVEN);
+    }
+    const bool given_by = o->weights || o->path;
+    if (given_by != (o->method == XSM_CLASS_WEIGHTS_GIVEN) || (o->weights && o->path)) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "xsm_class_weights: weights, or the path of a file, are of XSM_CLASS_WEIGHTS_GIVEN, which needs "
+            "one of them");
+    }
+    return XSM_OK;
+}
+
+/* Multiplies the weights of all labels by those of their classes. */
+static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err)
+{
+    const uint64_t labels = d->label_offsets[d->rows];
+    xsm_status status = XSM_OK;
+    size_t capacity = 0;
+    float *weights = xsmi_dataset_allocate(d, labels, sizeof *weights, &capacity, &status, err);
+    XSMI_TRY(status);
+    for (uint64_t i = 0; i < labels; i++) {
+        const float own = d->label_weights ? d->label_weights[i] : 1;
+        weights[i] = d->labels[i] < d->classes ? own * by_class[d->labels[i]] : own;
+    }
+    status = xsmi_check_weights(weights, labels, "labels", err);
+    if (status != XSM_OK) { /* a product that is too large */
+        xsmi_release(d->context, weights, capacity, sizeof *weights);
+        return status;
+    }
+    xsmi_dataset_take_label_weights(d, weights, capacity);
+    return XSM_OK;
+}
+
+xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *given, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!d || !given) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_weigh_classes: %s is NULL", d ? "weights" : "dataset");
+    }
+    xsm_class_weights o = XSM_CLASS_WEIGHTS_INIT;
+    XSMI_TRY(read_options(given, &o, err));
+    float *weights = xsmi_allocate(d->context, d->classes, sizeof *weights);
+    if (!weights) {
+        return xsmi_fail_memory(err, d->classes * sizeof *weights, "the weights of classes");
+    }
+    xsm_status status = XSM_OK;
+    if (o.method == XSM_CLASS_WEIGHTS_BALANCED) {
+        balance(d, weights);
+    } else if (o.method == XSM_CLASS_WEIGHTS_PROPENSITY) {
+        invert_propensities(d, o.propensity_a, o.propensity_b, weights);
+    } else if (o.path) {
+        status = read_file(d, o.path, weights, err);
+    } else {
+        memcpy(weights, o.weights, d->classes * sizeof *weights);
+        status = xsmi_check_weights(weights, d->classes, "classes", err);
+    }
+    status = status == XSM_OK ? multiply(d, weights, err) : status;
+    xsmi_release(d->context, weights, d->classes, sizeof *weights);
+    return status;
+}
