@@ -109,11 +109,12 @@ typedef struct cli_data {
     const char *test_labels_from; /* train: labels_from for the test rows */
     const char *weights;          /* file of the rows' weights */
     const char *test_weights;     /* train: the same of the test rows */
+    int label_weights;            /* labels have weights in text */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL           \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0        \
     }
 
 extern const char *const cli_format_words[];
@@ -165,6 +166,13 @@ extern const char *const cli_base_words[];
     {                                                                                                                  \
         "no-verify", CLI_SWITCH, &(data).believe, NULL, "believe what caches hold, without a pass over them", NULL, 0, \
             0, 0, 0                                                                                                    \
+    }
+
+/* Of commands that use the weights of labels, or keep them. */
+#define CLI_LABEL_WEIGHTS_FLAG(data)                                                                                   \
+    {                                                                                                                  \
+        "label-weights", CLI_SWITCH, &(data).label_weights, NULL,                                                      \
+            "xc, libsvm, text: labels may have weights, 3:0.5 or __label__x:0.5", NULL, 0, 0, 0, 0                     \
     }
 
 /* Of commands that count each row as often as its weight says. */

@@ -144,6 +144,7 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(c.format),
         CLI_WEIGHTS_FLAG(c.format),
+        CLI_LABEL_WEIGHTS_FLAG(c.format),
         CLI_TEXT_FLAGS(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH", "labels kept of a row: all, first or smallest (all)",
          cli_label_words, 0, 0, 0, 0},

@@ -69,6 +69,7 @@ static int check_formats(const cli_data *data, unsigned formats, const char *fou
     } flags[] = {
         {"index-base", data->index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "libsvm"},
         {"label-column", data->label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
+        {"label-weights", data->label_weights, IS(XC) | IS(LIBSVM) | IS(TEXT), "xc, libsvm and text"},
         {"labels-from", data->labels_from != NULL, IS(NPY), "npy"},
         {"test-labels-from", data->test_labels_from != NULL, IS(NPY), "npy"},
         {"no-verify", data->believe, IS(CACHE), "cache"},
@@ -134,6 +135,7 @@ void cli_name_flags(xsm_error *err)
                  {"xsm_read_options.index_base", "--index-base"},
                  {"xsm_read_options.label_column", "--label-column"},
                  {"xsm_read_options.labels_path", "--labels-from"},
+                 {"xsm_read_options.label_weights", "--label-weights"},
                  {"xsm_text_options.label_prefix", "--label-prefix"},
                  {"xsm_text_options.min_count", "--min-count"},
                  {"xsm_write_options.label_column", "--to-label-column"},
@@ -164,6 +166,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.spool = data->spool;
     options.skip_verify = data->believe;
     options.weights_path = data->weights;
+    options.label_weights = data->label_weights;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     text.label_prefix = data->label_prefix;
     text.min_count = (uint32_t)data->min_count;

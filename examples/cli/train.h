@@ -55,7 +55,8 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 extern const char *const cli_method_words[]; /* of --method */
 
 typedef struct cli_run {
-    const char *data, *test, *transform_text, *label_names, *estimator_name, *optimizer_name, *schedule_text;
+    const char *data, *test, *transform_text, *label_names, *class_weights, *estimator_name, *optimizer_name,
+        *schedule_text;
     const char *model_path, *history_path, *history_measures, *checkpoint_path, *resume_path, *warm_path;
     cli_data format;
     cli_list sets;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
@@ -36,6 +37,16 @@ static int read_beside(cli_run *r, const char *path, const char *labels_from, co
         return cli_fail("%s: %s", path, err.message);
     }
     return CLI_GO_ON;
+}
+
+static xsm_status weigh_classes(cli_run *r, xsm_error *err)
+{
+    xsm_class_weights weights = XSM_CLASS_WEIGHTS_INIT;
+    weights.method = strcmp(r->class_weights, "balanced") == 0     ? XSM_CLASS_WEIGHTS_BALANCED
+                     : strcmp(r->class_weights, "propensity") == 0 ? XSM_CLASS_WEIGHTS_PROPENSITY
+                                                                   : XSM_CLASS_WEIGHTS_GIVEN;
+    weights.path = weights.method == XSM_CLASS_WEIGHTS_GIVEN ? r->class_weights : NULL;
+    return xsm_dataset_weigh_classes(r->train_rows, &weights, err);
 }
 
 /* Training rows first: they decide how the test rows are read. */
@@ -77,8 +88,13 @@ int cli_train_read(cli_run *r)
     }
     r->dropped += dropped;
     if ((!r->warm_path && xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK) ||
-        (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK) ||
-        xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
+        (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK)) {
+        return cli_library_failed(&err);
+    }
+    if (r->class_weights && weigh_classes(r, &err) != XSM_OK) {
+        return cli_fail("--class-weights: %s", err.message);
+    }
+    if (xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }

@@ -708,6 +708,27 @@ run 0 convert --data rows.xc --format xc --weights some --to cache --output weig
 run 0 convert --data weighted.cache --to csv --labels first --output weighted.csv --weights-to some.again
 expect 'weights in a cache and beside a table' cmp some some.again
 run 0 train --data weighted.cache --estimator softmax --eta 1 --epochs 1 --test rows.xc --format auto --test-weights some --model w
+# Weights of labels and classes: on a row's only label they are weights of the row, but for one-vs-all.
+sed 's/^\([0-9]*\)[0-9,]* /\1 /' rows.xc >single.xc
+sed 's/^\([0-9]*\) /\1:2 /' single.xc >single-twos.xc
+run 0 train --data single.xc --format xc --estimator margin --eta 1 --epochs 1 --weights twos --model by-row
+run 0 train --data single-twos.xc --format xc --label-weights --estimator margin --eta 1 --epochs 1 --model by-label
+run 0 predict --model by-row --data single.xc --format xc --top 2
+cp stdout by-row.txt
+run 0 predict --model by-label --data single.xc --format xc --top 2
+expect 'weights of single labels are weights of rows' cmp by-row.txt stdout
+sed 's/ .*//' single.xc | sort -n | uniq | sed 's/$/ 2/' >by-class
+run 0 train --data single.xc --format xc --class-weights by-class --estimator margin --eta 1 --epochs 1 --model by-class.model
+run 0 predict --model by-class.model --data single.xc --format xc --top 2
+expect 'weights of classes are weights of their labels' cmp by-row.txt stdout
+for how in balanced propensity; do
+    run 0 train --data train.txt --labels all --estimator one-vs-all --eta 1 --epochs 1 --class-weights $how --model w
+done
+echo 'nothing 1' >by-class
+run 1 train --data single.xc --format xc --class-weights by-class --eta 1
+says stderr "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows"
+run 2 train --data weighted.csv --format csv --label-weights --eta 1
+says stderr '--label-weights is for xc, libsvm and text'
 run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
 says stderr 'the rows have weights, and this format has no place for them; set --weights-to'
 run 1 train --data rows.xc --format xc --weights twos.not --eta 1
