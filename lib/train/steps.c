@@ -40,7 +40,9 @@ struct xsmi_stepper {
 static void choose_blocks(xsmi_stepper *t)
 {
     const xsm_estimator *e = t->estimator;
-    const uint64_t most = CLASSES_MOST / e->width, bytes = (e->width + 1) * e->train->features * sizeof(float);
+    const uint64_t most = CLASSES_MOST / e->width;
+    /* With the bias: a model may have nothing else. */
+    const uint64_t bytes = (e->width + 1) * ((uint64_t)e->train->features + 1) * sizeof(float);
     t->most = (uint32_t)XSMI_CLAMP(most, 1, BLOCK);
     t->ahead = t->most;
     if (!e->train->sparse) {

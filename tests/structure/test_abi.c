@@ -684,9 +684,9 @@ static xsm_status tune_with(const fixture *f, const xsm_tune_options *options,
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_tuning *tuning = NULL;
-    assert_int_equal(
-        xsm_model_new_linear(NULL, xsm_model_feature_count(f->model), xsm_model_class_count(f->model), NULL, &model, NULL),
-        XSM_OK);
+    assert_int_equal(xsm_model_new_linear(NULL, xsm_model_feature_count(f->model), xsm_model_class_count(f->model),
+                                          NULL, &model, NULL),
+                     XSM_OK);
     assert_int_equal(xsm_estimator_new(NULL, "softmax", &estimator, NULL), XSM_OK);
     assert_int_equal(xsm_optimizer_new(NULL, "sgd", &optimizer, NULL), XSM_OK);
     xsm_status status = xsm_tune_eta(NULL, model, f->data, estimator, optimizer, options, &tuning, err);
