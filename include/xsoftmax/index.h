@@ -122,7 +122,7 @@ XSM_API xsm_status xsm_index_update(xsm_index *index, const uint32_t *classes, u
  *  @return #XSM_OK; #XSM_ERROR_STATE if not built; #XSM_ERROR_SHAPE for a stride below D; #XSM_ERROR_RANGE;
  *          #XSM_ERROR_UNSUPPORTED for queries that are not #XSM_DTYPE_FLOAT32; #XSM_ERROR_DATA if a host's table
  *          returns invalid lists; the errors of a host's table. O(n K D) for `exact`, O(n (C + probe) D) for
- * `spherical`. */
+ *          `spherical`. */
 XSM_API xsm_status xsm_index_query(const xsm_index *index, xsm_index_search *search, xsm_error *err);
 /** Fills `info` (start it with #XSM_INDEX_INFO_INIT); all but the name is zero if the index is not built. O(C).
  *  @return #XSM_OK, or what any function may return (@ref error) */

@@ -62,8 +62,8 @@ void xsmi_model_chosen_scores(const xsm_model *m, const xsmi_model_row *row, con
                               float *scores, float *scratch);
 
 /* The same with the bits that they have when all classes are scored, for models of which xsmi_model_lists_as_all() says
- * so: those of float32 without trees, pairs and hierarchy. `scratch` has xsmi_model_listed_scratch() bytes. (listed.c)
- */
+ * so: those of float32 without trees, pairs and hierarchy. `scratch` has xsmi_model_listed_scratch() bytes
+ * (listed.c). */
 bool xsmi_model_lists_as_all(const xsm_model *m);
 size_t xsmi_model_listed_scratch(const xsm_model *m);
 void xsmi_model_score_listed(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
