@@ -98,8 +98,8 @@ bool xsmi_calibration_parse(const char *text, xsmi_calibration *c)
         (words == 3 && !xsmi_parse_double(word[2], &c->shift))) {
         return false;
     }
-    c->scale = (double)(float)c->scale;
-    c->shift = (double)(float)c->shift;
+    c->scale = xsmi_as_float(c->scale);
+    c->shift = xsmi_as_float(c->shift);
     return xsmi_calibration_is_valid(c);
 }
 
@@ -114,7 +114,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     xsm_calibration given = XSM_CALIBRATION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
-    const xsmi_calibration c = {given.method, (double)(float)given.scale, (double)(float)given.shift};
+    const xsmi_calibration c = {given.method, xsmi_as_float(given.scale), xsmi_as_float(given.shift)};
     if (c.method == XSM_CALIBRATION_NONE && c.scale == 1 && c.shift == 0) {
         m->calibration = c;
         return XSM_OK;

@@ -164,10 +164,10 @@ static xsm_status pass_branches(void *state, double at[2], double out[XSMI_PLATT
 {
     xsmi_calibrate_job *job = state;
     xsmi_calibrate_sums sums;
+    at[0] = xsmi_as_float(at[0]);
+    at[1] = xsmi_as_float(at[1]);
     job->points[0] = (float)at[0];
     job->shifts[0] = (float)at[1];
-    at[0] = (double)job->points[0];
-    at[1] = (double)job->shifts[0];
     XSMI_TRY(pass(job, &sums, err));
     memcpy(out, sums.sums, XSMI_PLATT_SUMS * sizeof *out);
     job->labelled = sums.rows;

@@ -357,7 +357,7 @@ expect "connections that have ended count" until_true status_is 200
 stop TERM
 
 # --- a prediction that takes too long is given up -------------------------------------------------------------------------
-awk 'BEGIN { for (i = 0; i < 60000; i++) print i " 1:1" }' >classes
+awk 'BEGIN { for (i = 0; i < 300000; i++) print i " 1:1" }' >classes
 train --data classes --format libsvm --estimator sampled-softmax --epochs 1 --evaluate-train no --model classes.model
 start classes.model --seconds 1 --rows 65536
 { printf '{"rows": [' && yes '[],' | head -n 60000 && printf '[]]}'; } >large
