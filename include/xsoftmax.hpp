@@ -1118,7 +1118,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
         return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
             const auto rows = info().rows;
             if (weights.size() != 0 && weights.size() != rows) {
-                return detail::wrong_size(err, "weights", weights.size(), rows, "one a row, or none");
+                return detail::wrong_size(err, "weights", weights.size(), static_cast<std::size_t>(rows),
+                                          "one a row, or none");
             }
             auto given = init<xsm_dataset_weights>();
             given.rows = weights.size() != 0 ? weights.data() : nullptr;
