@@ -78,7 +78,7 @@ static xsm_status list_examples(const xsmi_pass *p, uint64_t *rows, xsm_error *e
     return XSM_OK;
 }
 
-/* Until joint() nothing is changed that the estimator stores for the rows: a call that is held may end. */
+/* Until joint() nothing that the estimator stores for the rows has changed: a cancelled call may end here. */
 static xsm_status go_on(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_context *ctx = p->estimator->context;
