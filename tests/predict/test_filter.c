@@ -373,6 +373,7 @@ static xsm_model *trained(const test_problem *p, const char *name, const char *o
     xsm_trainer_free(t);
     xsm_optimizer_free(o);
     xsm_estimator_free(e);
+    assert_ok(xsm_model_set_layout(m, layout, &err), err); /* training may change it */
     return m;
 }
 
