@@ -98,16 +98,9 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
     }
     XSMI_TRY(check_index(m, p->index, err));
     const size_t needed = way_of(p).scratch(p);
-    if (needed > p->scratch_size) {
-        void *scratch = xsmi_allocate(p->context, needed, 1);
-        if (!scratch) {
-            return xsmi_fail_memory(err, needed, "a predictor");
-        }
-        xsmi_release(p->context, p->scratch, p->scratch_size, 1);
-        p->scratch = scratch;
-        p->scratch_size = needed;
-    }
-    return XSM_OK;
+    return xsmi_reserve(p->context, &p->scratch, &p->scratch_size, needed, 1)
+               ? XSM_OK
+               : xsmi_fail_memory(err, needed, "a predictor");
 }
 
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,

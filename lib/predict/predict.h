@@ -28,7 +28,7 @@ typedef struct xsmi_shortlist {
     uint32_t candidates;    /* most classes that are scored for a row */
 } xsmi_shortlist;
 
-/* What filtered rows need; allocated with the first filter. */
+/* What filtered rows need; allocated with the first filter, and again where another layout of the model needs more. */
 typedef struct xsmi_filtered {
     void *memory;
     size_t size;

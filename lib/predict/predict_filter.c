@@ -137,18 +137,13 @@ xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_e
     if (!is_filtered(to)) {
         return XSM_OK;
     }
-    if (!p->own.memory) {
-        xsmi_arena arena = {NULL, 0};
-        divide(p, &arena);
-        void *memory = xsmi_allocate(p->context, arena.used, 1);
-        if (!memory) {
-            return xsmi_fail_memory(err, arena.used, "a predictor's filters");
-        }
-        p->own.memory = memory;
-        p->own.size = arena.used;
-        arena = (xsmi_arena){memory, 0};
-        divide(p, &arena);
+    xsmi_arena arena = {NULL, 0};
+    divide(p, &arena);
+    if (!xsmi_reserve(p->context, &p->own.memory, &p->own.size, arena.used, 1)) {
+        return xsmi_fail_memory(err, arena.used, "a predictor's filters");
     }
+    arena = (xsmi_arena){p->own.memory, 0};
+    divide(p, &arena);
     p->own.sums =
         xsmi_predict_wants(to) && p->model->trees && p->model->calibration.method == XSM_CALIBRATION_TEMPERATURE;
     if (p->own.sums) {

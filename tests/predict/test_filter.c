@@ -760,6 +760,45 @@ static void memory_once(void **state)
     test_memory_end(counted, ctx);
 }
 
+/* The scratch of filters follows the model's layout: listed classes of class-major weights are gathered. */
+static void another_layout(void **state)
+{
+    (void)state;
+    static const uint32_t few[] = {2, 30, 299};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_filter *filter = NULL;
+    xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    test_problem p = make_problem(true);
+    way w = {.model = trained(&p, "implicit", "negatives=5", XSM_LAYOUT_FEATURE_MAJOR)};
+    xsm_predictor *before = predictor_of(&w);
+    const xsm_batch batch = xsm_batch_range(p.data, 0, ROWS);
+    results r;
+    c.classes = CLASSES;
+    c.allow = few;
+    c.allow_count = 3;
+    assert_ok(xsm_filter_new(NULL, &c, &filter, &err), err);
+    to.batch = &batch;
+    to.filter = filter;
+    to.classes = r.classes;
+    to.scores = r.scores;
+    assert_ok(xsm_predictor_run(before, &to, &err), err);
+    assert_ok(xsm_model_set_layout(w.model, XSM_LAYOUT_CLASS_MAJOR, &err), err);
+    assert_ok(xsm_predictor_run(before, &to, &err), err);
+    xsm_predictor *after = predictor_of(&w);
+    results expected;
+    to.classes = expected.classes;
+    to.scores = expected.scores;
+    assert_ok(xsm_predictor_run(after, &to, &err), err);
+    assert_memory_equal(r.classes, expected.classes, sizeof r.classes);
+    assert_memory_equal(r.scores, expected.scores, sizeof r.scores);
+    xsm_predictor_free(after);
+    xsm_predictor_free(before);
+    xsm_filter_free(filter);
+    xsm_model_free(w.model);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -767,6 +806,7 @@ int main(void)
         cmocka_unit_test(by_trees),       cmocka_unit_test(by_the_models_tree),
         cmocka_unit_test(bad_filters),    cmocka_unit_test(bad_predictions),
         cmocka_unit_test(memory),         cmocka_unit_test(memory_once),
+        cmocka_unit_test(another_layout),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
