@@ -115,22 +115,11 @@ uint32_t xsm_filter_left(const xsm_filter *f)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
+/* Whether a class is one of a rising list. */
 static bool is_listed(const uint32_t *list, size_t count, uint32_t class)
 {
-    size_t low = 0;
-    while (count > 0) { /* the first that is not below the class is in [low, low + count] */
-        const size_t half = count / 2;
-        const bool above = list[low + half] < class;
-        low += above ? half + 1 : 0;
-        count = above ? count - half - 1 : half;
-    }
-    return list[low] == class;
-}
-
-/* The same where the list may end before the class. */
-static bool contains(const uint32_t *list, size_t count, uint32_t class)
-{
-    return count > 0 && list[count - 1] >= class && is_listed(list, count - 1, class);
+    const size_t at = xsmi_lower_bound(list, count, class);
+    return at < count && list[at] == class;
 }
 
 /* Whether the filter leaves one of its own classes. */
@@ -141,15 +130,8 @@ static bool leaves(const xsmi_row_filter *f, uint32_t class)
             return false;
         }
     }
-    if ((f->allows && !contains(f->allow, f->allow_count, class)) || contains(f->deny, f->deny_count, class)) {
-        return false;
-    }
-    for (size_t i = 0; i < f->known_count; i++) {
-        if (f->known[i] == class) {
-            return false;
-        }
-    }
-    return true;
+    return (!f->allows || is_listed(f->allow, f->allow_count, class)) && !is_listed(f->deny, f->deny_count, class) &&
+           !xsmi_contains(f->known, f->known_count, class);
 }
 
 bool xsmi_row_filter_takes(const xsmi_row_filter *f, uint32_t class)
