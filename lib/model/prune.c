@@ -47,13 +47,8 @@ typedef struct pruning {
 /* A class's weights, scales multiplied in. */
 static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
 {
-    const xsm_model *m = p->model;
-    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    const float *from = m->weight + (class_major ? (size_t)k * m->stride : k);
-    const size_t step = class_major ? 1 : m->stride;
-    const float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[k] : 1.0));
-    for (size_t j = 0; j < m->features; j++) {
-        p->row[j] = from[j * step] * scale;
+    xsmi_model_copy_rows(p->model, k, 1, false, p->row);
+    for (size_t j = 0; j < p->model->features; j++) {
         if (!isfinite(p->row[j])) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);
         }
