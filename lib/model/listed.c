@@ -45,7 +45,7 @@ bool xsmi_model_lists_as_all(const xsm_model *m)
 /* Whether chosen classes are scored by dot products. */
 static bool is_class_major(const xsm_model *m)
 {
-    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->sparse && !m->trees && !m->narrow.data;
+    return m->layout == XSM_LAYOUT_CLASS_MAJOR && !m->narrow.data;
 }
 
 size_t xsmi_model_listed_scratch(const xsm_model *m)
