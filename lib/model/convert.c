@@ -112,17 +112,34 @@ static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, 
     return XSM_OK;
 }
 
+static bool is_converted(const xsmi_narrow *from, int32_t dtype)
+{
+    return from->data && from->dtype == dtype;
+}
+
+/* Copies rows of the target's type, and their factors: the same numbers, not rounded again. */
+static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_narrow *from, const double *factors, size_t rows,
+                               const target *to, xsm_error *err)
+{
+    const size_t each = from->stride * xsmi_number_bytes(from->dtype), together = FLOATS_TOGETHER / from->stride + 1;
+    for (size_t first = 0; first < rows; first += together) {
+        const size_t count = XSMI_MIN(rows - first, together), at = first * each;
+        XSMI_TRY(xsmi_go_on(ctx, err));
+        memcpy((unsigned char *)to->data + at, (const unsigned char *)from->data + at, count * each);
+    }
+    if (to->factors) {
+        memcpy(to->factors, factors, rows * sizeof *factors);
+    }
+    return XSM_OK;
+}
+
 static xsm_status convert_weights(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
 {
     const int32_t dtype = xsmi_model_dtype(to);
     const target out = {dtype, to->narrow.data ? (void *)(uintptr_t)to->narrow.data : to->weight, to->stride,
                         to->row_scale};
-    if (m->narrow.data && m->narrow.dtype == dtype) { /* the same numbers, not rounded again */
-        memcpy(out.data, m->narrow.data, (size_t)m->classes * m->stride * xsmi_number_bytes(dtype));
-        for (size_t k = 0; to->row_scale && k < m->classes; k++) {
-            to->row_scale[k] = m->row_scale[k];
-        }
-        return XSM_OK;
+    if (is_converted(&m->narrow, dtype)) {
+        return copy_numbers(m->context, &m->narrow, m->row_scale, m->classes, &out, err);
     }
     for (size_t first = 0; first < m->classes; first += together) {
         const size_t count = XSMI_MIN(m->classes - first, together);
@@ -159,19 +176,13 @@ static xsm_status convert_layer(const xsm_model *m, xsm_model *to, float *row, x
             allocate(m->context, dtype, from->features, m->features, &l->narrow, &l->narrow_bytes, &l->row_scale, err));
     }
     const target out = {dtype, l->narrow.data ? (void *)(uintptr_t)l->narrow.data : l->weight, l->stride, l->row_scale};
+    if (is_converted(&from->narrow, dtype)) {
+        return copy_numbers(m->context, &from->narrow, from->row_scale, from->features, &out, err);
+    }
     const size_t together = FLOATS_TOGETHER / m->features + 1;
-    const bool same = from->narrow.data && from->narrow.dtype == dtype;
     for (size_t j = 0; j < from->features; j++) {
         size_t bad;
         XSMI_TRY(j % together == 0 ? xsmi_go_on(m->context, err) : XSM_OK);
-        if (same) {
-            const size_t bytes = m->features * xsmi_number_bytes(dtype);
-            memcpy((unsigned char *)out.data + j * bytes, (const unsigned char *)from->narrow.data + j * bytes, bytes);
-            if (l->row_scale) {
-                l->row_scale[j] = from->row_scale[j];
-            }
-            continue;
-        }
         xsmi_layer_copy_vector(m, j, false, row);
         if (!put_row(&out, j, row, m->features, &bad)) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED, "number %zu of the vector of feature %zu is not finite in %s",
