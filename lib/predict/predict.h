@@ -111,6 +111,11 @@ static inline uint32_t xsmi_filter_least(const xsm_predictor *p, const xsmi_row_
 {
     return f && f->most < p->top ? f->most : p->top;
 }
+/* Whether a search found fewer classes than that, so that all that are left are to be scored. */
+static inline bool xsmi_filter_misses(const xsm_predictor *p, const xsmi_row_filter *f, const xsmi_top *found)
+{
+    return f && found->class_of[xsmi_filter_least(p, f) - 1] == XSMI_NO_CLASS;
+}
 
 /* Where a row's probabilities go before they are put; NULL = nobody needs them. */
 double *xsmi_predict_space(const xsm_predictor *p, const xsm_prediction *to);

@@ -102,9 +102,9 @@ static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row
 static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
                        const xsmi_top *list, double *probabilities)
 {
-    const uint32_t width = xsmi_filter_width(p, filter), least = xsmi_filter_least(p, filter);
+    const uint32_t width = xsmi_filter_width(p, filter);
     bool finite = width == 0 || search_beam(p, x, filter, own, width, list);
-    if (finite && (width == 0 || (filter && list->class_of[least - 1] == XSMI_NO_CLASS))) {
+    if (finite && (width == 0 || xsmi_filter_misses(p, filter, list))) {
         finite = xsmi_filter_score(p, x, filter, false, list);
     }
     if (!finite) {

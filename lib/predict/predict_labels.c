@@ -34,7 +34,7 @@ static bool search_row(xsm_predictor *p, const xsmi_features *x, const xsmi_row_
             return false;
         }
     }
-    if (width == 0 || (filter && !p->own.sums && list->class_of[least - 1] == XSMI_NO_CLASS)) {
+    if (width == 0 || (!p->own.sums && xsmi_filter_misses(p, filter, list))) {
         if (!xsmi_filter_score(p, x, filter, false, list)) {
             return false;
         }
