@@ -57,13 +57,18 @@ size_t xsmi_model_listed_scratch(const xsm_model *m)
     return arena.used;
 }
 
-/* The weights of a class, and a look ahead at those of a later one. */
+/* The weights of a class, and a look ahead at those of a later one. Mapped rows are not padded to whole lines. */
 static void gather(const xsm_model *m, uint32_t class, uint32_t ahead, float *to)
 {
     const float *from = m->weight + class * m->stride, *later = m->weight + ahead * m->stride;
-    for (size_t i = 0; i < m->stride; i += XSMI_ALIGNMENT / sizeof *to) {
+    size_t i = 0;
+    for (; i + XSMI_LINE <= m->features; i += XSMI_LINE) {
         __builtin_prefetch(later + i, 0, 3);
-        memcpy(to + i, from + i, XSMI_ALIGNMENT);
+        memcpy(to + i, from + i, XSMI_LINE * sizeof *to);
+    }
+    if (i < m->features) {
+        __builtin_prefetch(later + i, 0, 3);
+        memcpy(to + i, from + i, (m->features - i) * sizeof *to);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/ext/filter.h>
+#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
@@ -799,6 +800,57 @@ static void another_layout(void **state)
     test_problem_free(&p);
 }
 
+/* A model whose bytes end with the weights of the last class, which is listed: valgrind and the address sanitizer see
+ * whether more is read. */
+static void bytes_in_place(void **state)
+{
+    (void)state;
+    static const uint32_t few[] = {2, 30, CLASSES - 1};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_buffer *buffer = NULL;
+    xsm_storage storage = XSM_STORAGE_INIT, exact = XSM_STORAGE_INIT;
+    xsm_filter *filter = NULL;
+    xsm_filter_classes c = XSM_FILTER_CLASSES_INIT;
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    test_problem p = make_problem(false);
+    xsm_model *m = test_model(NULL, &p, false, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3), *mapped = NULL;
+    const xsm_batch batch = xsm_batch_range(p.data, 0, 1);
+    results r[2];
+    assert_ok(xsm_buffer_new(NULL, &buffer, &err), err);
+    assert_ok(xsm_buffer_get_storage(buffer, &storage, &err), err);
+    assert_ok(xsm_model_save_to(m, &storage, &err), err);
+    const void *saved = xsm_buffer_bytes(buffer, &exact.byte_count);
+    void *bytes = malloc((size_t)exact.byte_count);
+    assert_non_null(bytes);
+    memcpy(bytes, saved, (size_t)exact.byte_count);
+    exact.bytes = bytes;
+    assert_ok(xsm_model_load_from(NULL, &exact, NULL, &mapped, &err), err);
+    const float *weight = mapped->weight + (size_t)(CLASSES - 1) * mapped->stride + FEATURES;
+    assert_ptr_equal(weight, (unsigned char *)bytes + exact.byte_count);
+    c.classes = CLASSES;
+    c.allow = few;
+    c.allow_count = 3;
+    assert_ok(xsm_filter_new(NULL, &c, &filter, &err), err);
+    to.batch = &batch;
+    to.filter = filter;
+    for (int in_place = 0; in_place < 2; in_place++) {
+        way w = {.model = in_place ? mapped : m};
+        xsm_predictor *predictor = predictor_of(&w);
+        to.classes = r[in_place].classes;
+        to.scores = r[in_place].scores;
+        assert_ok(xsm_predictor_run(predictor, &to, &err), err);
+        xsm_predictor_free(predictor);
+    }
+    assert_memory_equal(r[0].classes, r[1].classes, TOP * sizeof *r->classes);
+    assert_memory_equal(r[0].scores, r[1].scores, TOP * sizeof *r->scores);
+    xsm_filter_free(filter);
+    xsm_model_free(mapped);
+    xsm_model_free(m);
+    xsm_buffer_free(buffer);
+    free(bytes);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -806,7 +858,7 @@ int main(void)
         cmocka_unit_test(by_trees),       cmocka_unit_test(by_the_models_tree),
         cmocka_unit_test(bad_filters),    cmocka_unit_test(bad_predictions),
         cmocka_unit_test(memory),         cmocka_unit_test(memory_once),
-        cmocka_unit_test(another_layout),
+        cmocka_unit_test(another_layout), cmocka_unit_test(bytes_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
