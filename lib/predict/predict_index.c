@@ -14,6 +14,8 @@
 #define PORTION 4096
 /* Rows that a table scores for each that it lists, at most: as `spherical` does. */
 #define TIMES 4
+/* Classes that a search looks at for each one that is wanted, at least. */
+#define SEARCHED 8
 
 typedef struct index_scratch {
     float *queries; /* [XSM_INDEX_QUERIES][stride] */
@@ -268,7 +270,7 @@ static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, si
     const xsmi_row_filter *filter = xsmi_filter_of(p, to, row, 0);
     const xsmi_top list = list_of(p, 0);
     bool enough = false;
-    if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, 8 * p->top)) {
+    if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, SEARCHED * p->top)) {
         make_query(p, &x, own->queries);
         XSMI_TRY(search_left(p, own, filter, &list, &enough, err));
     }
