@@ -8,47 +8,16 @@
  *
  * The second form takes weights and rows from files of float32, D a row.
  */
+#include "calls.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include <xsoftmax.h>
 #include <xsoftmax/ext/filter.h>
 
 enum { TOP = 5, ROWS = 256, WARM = 10 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double uniform(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (double)(*state >> 11) * 0x1p-53;
-}
-
-static void check(xsm_status status, const xsm_error *err)
-{
-    if (status != XSM_OK) {
-        fprintf(stderr, "bench_filters: %s\n", err->message);
-        exit(1);
-    }
-}
-
-static void *memory(size_t count, size_t each)
-{
-    void *bytes = calloc(count, each);
-    if (!bytes) {
-        fprintf(stderr, "bench_filters: out of memory\n");
-        exit(1);
-    }
-    return bytes;
-}
 
 /* -- model, rows, filters ------------------------------------------------------------------------------------------ */
 
@@ -174,12 +143,6 @@ typedef struct result {
     uint32_t *classes;   /* [ROWS][TOP] */
 } result;
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static result run(const problem *p, const xsm_index *index, const xsm_filter *filter, uint32_t calls, uint32_t together)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -243,17 +206,6 @@ static void measure(const problem *p, const xsm_index *index, double part, int t
     free(many.classes);
     free(found.classes);
     xsm_filter_free(filter);
-}
-
-static uint32_t number(const char *text, const char *flag, uint32_t most)
-{
-    char *end;
-    const unsigned long value = text ? strtoul(text, &end, 10) : 0;
-    if (!text || *end || value < 1 || value > most) {
-        fprintf(stderr, "bench_filters: %s takes a number from 1 to %u\n", flag, most);
-        exit(2);
-    }
-    return (uint32_t)value;
 }
 
 int main(int argc, char **argv)

@@ -12,49 +12,18 @@
  * Then requests of text, words drawn by Zipf's law with n-grams of two words, tf-idf and unit rows: a row read as a
  * dataset, by an encoder, and from its bytes to the best classes in one call. And sparse rows as "f:v f:v".
  */
+#include "calls.h"
+
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <xsoftmax.h>
 #include <xsoftmax/ext/encoder.h>
 
 enum { TOP = 5, ROWS = 1024, WARM = 20, NONZEROS = 40, THREADS_MOST = 64, TOGETHER_MOST = 32 };
-
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static double uniform(uint64_t *state)
-{
-    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-    return (double)(*state >> 11) * 0x1p-53;
-}
-
-static void check(xsm_status status, const xsm_error *err)
-{
-    if (status != XSM_OK) {
-        fprintf(stderr, "bench_latency: %s\n", err->message);
-        exit(1);
-    }
-}
-
-static void *memory(size_t count, size_t each)
-{
-    void *bytes = calloc(count, each);
-    if (!bytes) {
-        fprintf(stderr, "bench_latency: out of memory\n");
-        exit(1);
-    }
-    return bytes;
-}
 
 /* -- model and rows ----------------------------------------------------------------------------------------------- */
 
@@ -172,12 +141,6 @@ static void *serve(void *state)
     }
     xsm_predictor_free(predictor);
     return NULL;
-}
-
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
 }
 
 /* Seconds to read the weights once on one thread, the least of several runs. */
@@ -389,17 +352,6 @@ static void measure_requests(int words, uint32_t calls)
     xsm_model_free(model);
     free(times);
     free(lines);
-}
-
-static uint32_t number(const char *text, const char *flag, uint32_t most)
-{
-    char *end;
-    unsigned long value = text ? strtoul(text, &end, 10) : 0;
-    if (!text || *end || value < 1 || value > most) {
-        fprintf(stderr, "bench_latency: %s takes a number from 1 to %u\n", flag, most);
-        exit(2);
-    }
-    return (uint32_t)value;
 }
 
 int main(int argc, char **argv)

@@ -8,6 +8,7 @@
  * Ratios are medians of those within a round, in which every type has a turn. One thread. With --mapped the models are
  * mapped from files in /tmp; a mapped file is in pages of 4 KiB.
  */
+#include "calls.h"
 #include "ceilings.h"
 
 #include <math.h>
@@ -76,12 +77,6 @@ static double predict(contest *c, int type, uint64_t first, uint64_t count)
     return peak_clock() - start;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of a[i]/b[i]; b NULL: of a. */
 static double median(const double *a, const double *b, size_t n)
 {
@@ -118,17 +113,6 @@ static void measure(contest *c, uint32_t together, uint32_t calls, bool read)
         }
         printf(" %10.4f\n", (double)agree[t] / calls / together);
     }
-}
-
-static uint32_t number(const char *text, const char *flag, uint32_t most)
-{
-    char *end;
-    const unsigned long value = text ? strtoul(text, &end, 10) : 0;
-    if (!text || *end || value < 1 || value > most) {
-        fprintf(stderr, "bench_small: %s takes a number from 1 to %u\n", flag, most);
-        exit(2);
-    }
-    return (uint32_t)value;
 }
 
 int main(int argc, char **argv)
