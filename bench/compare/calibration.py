@@ -3,7 +3,6 @@ with a tenth of the training rows, which the model has not seen.
 
 The log-loss after a calibration of each class by itself (several labels a row) is another measure than before, and left out.
 """
-import argparse
 import json
 import os
 import subprocess
@@ -11,7 +10,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from defaults import DATA, file_of, set_of, train_json  # noqa: E402
+from defaults import all_sets, file_of, parser_of, set_of, train_json  # noqa: E402
 
 
 def said_by(program, *arguments):
@@ -50,15 +49,8 @@ def show(name, row):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/calibration.sh")
-    parser.add_argument("data", nargs="*", metavar="DATA")
-    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each set")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=600, help="seconds that a run may take")
-    given = parser.parse_args()
-    names = given.data or (sorted(n for n in os.listdir(DATA) if file_of(os.path.join(DATA, n), "train"))
-                           if os.path.isdir(DATA) else [])
+    given = parser_of("bench/calibration.sh", 600, "a run").parse_args()
+    names = given.data or all_sets()
     if not given.json:
         print(f"{'':<24} {'method':<16} {'temp.':>6} {'shift':>6} {'ECE':>6} {'after':>6} {'log-loss':>8} {'after':>8}",
               flush=True)

@@ -41,6 +41,22 @@ def set_of(name):
     return bare if os.path.isdir(bare) else os.path.join(DATA, bare), labels or None
 
 
+def all_sets():
+    """The names of the sets of DATA, if it is there."""
+    return sorted(n for n in os.listdir(DATA) if file_of(os.path.join(DATA, n), "train")) if os.path.isdir(DATA) else []
+
+
+def parser_of(script, limit, limited):
+    """The arguments that the comparisons share."""
+    parser = argparse.ArgumentParser(prog=script)
+    parser.add_argument("data", nargs="*", metavar="DATA")
+    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each set")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=limit, help=f"seconds that {limited} may take")
+    return parser
+
+
 def train_json(program, flags, threads, limit):
     """What `xsoftmax train` said; or None, and why."""
     try:
@@ -118,13 +134,7 @@ def line(row):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/defaults.sh")
-    parser.add_argument("data", nargs="*", metavar="DATA")
-    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each set")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=1200, help="seconds that a set may take")
-    given = parser.parse_args()
+    given = parser_of("bench/defaults.sh", 1200, "a set").parse_args()
     if not given.json:
         print(f"{'data':<20} {'chosen':<28} {'log-loss':>8} {'P@1/3/5':>15} {'choice s':>8} {'train s':>8}   goal")
     failed = False

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from defaults import DATA, file_of, set_of, train_json  # noqa: E402
+from defaults import all_sets, file_of, parser_of, set_of, train_json  # noqa: E402
 
 # Made-up rows: NAME=NUMBER of bench_generate_labels.
 FAMILIES = {
@@ -136,20 +136,14 @@ def made_up(generator, name, folder):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="bench/portfolio.sh")
-    parser.add_argument("data", nargs="*", metavar="DATA")
-    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
+    parser = parser_of("bench/portfolio.sh", 600, "a run")
     parser.add_argument("--generator", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--families", action="store_true", help="made-up rows, too")
     parser.add_argument("--leave-one-out", metavar="FILE", help="what --json printed")
-    parser.add_argument("--json", action="store_true", help="a line of JSON for each set")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--limit", type=float, default=600, help="seconds that a run may take")
     given = parser.parse_args()
     if given.leave_one_out:
         return leave_one_out(given.leave_one_out)
-    names = given.data or ([] if given.families or not os.path.isdir(DATA) else
-                           sorted(n for n in os.listdir(DATA) if file_of(os.path.join(DATA, n), "train")))
+    names = given.data or ([] if given.families else all_sets())
     if not given.json:
         print(f"    {'':<28} {'P@1':>6} {'loss':>7} {'choice':>7} {'train s':>7}")
     sets = []
