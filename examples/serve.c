@@ -494,7 +494,7 @@ static void end(server *s, int listening)
     close(listening);
     serve_models_end(s->models);
     /* What clients have sent so far is read in this time. */
-    for (uint32_t running = 1, ticks = 0; running > 0; ticks++) {
+    for (uint32_t running = 1; running > 0;) {
         const struct timespec tick = {0, TICK_NANOSECONDS};
         (void)nanosleep(&tick, NULL);
         end_slow(s);

@@ -107,7 +107,7 @@ static void free_model(serve_model *m, uint32_t threads)
     free(m);
 }
 
-static xsm_status out_of_memory(xsm_error *err)
+xsm_status serve_out_of_memory(xsm_error *err)
 {
     snprintf(err->message, sizeof err->message, "out of memory");
     return err->status = XSM_ERROR_MEMORY;
@@ -132,10 +132,10 @@ static xsm_status prepare_worker(serve_model *m, serve_worker *w, xsm_context *c
     w->scores = calloc(entries, sizeof *w->scores);
     w->probabilities = calloc(entries, sizeof *w->probabilities);
     if (!w->classes || !w->scores || !w->probabilities) {
-        return out_of_memory(err);
+        return serve_out_of_memory(err);
     }
-    w->rows = serve_rows_new(context, m->model, err);
-    return w->rows ? XSM_OK : err->status ? err->status : XSM_ERROR_MEMORY;
+    w->rows = serve_rows_new(context, w, err);
+    return w->rows ? XSM_OK : err->status;
 }
 
 /* A row without features: has the model all that a prediction needs? */
@@ -160,7 +160,7 @@ static xsm_status load(const serve_models *models, serve_model **out, xsm_error 
     serve_model *m = calloc(1, sizeof *m);
     if (!m || !(m->workers = calloc(options->threads, sizeof *m->workers))) {
         free(m);
-        return out_of_memory(err);
+        return serve_out_of_memory(err);
     }
     m->users = 1;
     m->map = (xsm_class_map)XSM_CLASS_MAP_INIT;

@@ -55,25 +55,23 @@ typedef struct request {
     serve_answer refused; /* set where a function has returned 0 */
 } request;
 
-struct serve_rows *serve_rows_new(xsm_context *context, const xsm_model *model, xsm_error *err)
+struct serve_rows *serve_rows_new(xsm_context *context, const serve_worker *worker, xsm_error *err)
 {
     xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const xsm_class_map *map = worker->map;
     struct serve_rows *r = calloc(1, sizeof *r);
     if (!r) {
-        snprintf(err->message, sizeof err->message, "out of memory");
+        (void)serve_out_of_memory(err);
         return NULL;
     }
     r->context = context;
-    if (xsm_model_get_class_map(model, &map, err) == XSM_OK) {
-        /* Features of a model of no sparse text begin at 0. */
-        options.format = map.vocabulary || map.index_base != XSM_INDEX_BASE_AUTO ? XSM_FORMAT_AUTO : XSM_FORMAT_XC;
-        if (xsm_encoder_new(model, &options, &r->encoder, err) == XSM_OK) {
-            return r;
-        }
+    /* Features of a model of no sparse text begin at 0. */
+    options.format = map->vocabulary || map->index_base != XSM_INDEX_BASE_AUTO ? XSM_FORMAT_AUTO : XSM_FORMAT_XC;
+    if (xsm_encoder_new(worker->model, &options, &r->encoder, err) != XSM_OK) {
+        serve_rows_free(r);
+        return NULL;
     }
-    serve_rows_free(r);
-    return NULL;
+    return r;
 }
 
 void serve_rows_free(struct serve_rows *r)

@@ -69,6 +69,8 @@ void serve_models_replaced(serve_models *models, serve_replaced *out);
 
 /* Until when this thread's calls of the library may run, on serve_clock(); 0 = for ever. */
 extern _Thread_local uint64_t serve_deadline;
+/* Says so, and returns the status. */
+xsm_status serve_out_of_memory(xsm_error *err);
 /* Nanoseconds since some start. */
 uint64_t serve_clock(void);
 
@@ -87,8 +89,8 @@ serve_answer serve_predict(serve_worker *worker, const serve_options *options, c
 /* Facts about the worker's model. */
 serve_answer serve_describe(const serve_worker *worker, const serve_options *options);
 
-/* The memory of a worker for rows, or NULL. */
-struct serve_rows *serve_rows_new(xsm_context *context, const xsm_model *model, xsm_error *err);
+/* The memory for rows of a worker that has its model, or NULL. */
+struct serve_rows *serve_rows_new(xsm_context *context, const serve_worker *worker, xsm_error *err);
 void serve_rows_free(struct serve_rows *rows);
 
 #endif
