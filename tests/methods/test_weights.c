@@ -2,8 +2,8 @@
  * Weights of examples. A weight of 2 is the same as a row twice, for every estimator of the registry:
  *
  * - For a step that is linear in the loss, to the bit, with the draws made equal: two copies of a row are taken from
- * the same position of the random stream, and their coefficients, losses and states are compared with those of one row
- * of weight 2. As that holds for every draw, it holds for the expectation.
+ *   the same position of the random stream, and their coefficients, losses and states are compared with those of one
+ *   row of weight 2. As that holds for every draw, it holds for the expectation.
  * - For exact estimators, to the bit, in one batch with both copies.
  * - For the implicit step, which is not linear, with all classes in one joint batch of copies, to the accuracy of the
  *   solver; and its equation is tested by its stationarity.
@@ -216,28 +216,24 @@ static void check_batch(const way *w, bool embedding)
     xsm_estimator *e = test_estimator(NULL, w->name, w->options);
     xsm_gradient *g = test_gradient(NULL), *h = test_gradient(NULL);
     xsm_batch batch = xsm_batch_range(p.data, 0, SOME);
-    if (xsm_estimator_bind(e, m, p.data, &err) == XSM_OK && !(e->ops.batch_limit && e->ops.batch_limit < SOME)) {
-        assert_ok(xsm_estimator_gradient(e, &batch, 0.25, g, &err), err);
-        batch.weights = weights;
-        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
-        assert_ok(xsm_estimator_gradient(e, &batch, 0.25, h, &err), err);
-        const xsm_gradient_view a = test_view(g), b = test_view(h);
-        for (uint64_t i = 0; i < SOME; i++) {
-            const uint64_t length = a.lengths && !xsmi_gradient_is_sifted(g) ? a.lengths[i] : a.width;
-            assert_true(!a.lengths || a.lengths[i] == b.lengths[i]);
-            for (uint64_t j = i * a.width; j < i * a.width + length; j++) {
-                assert_true(b.coefficients[j] == weights[i] * a.coefficients[j]);
-                assert_true(!a.classes || a.classes[j] == b.classes[j] || xsmi_gradient_is_sifted(g));
-            }
-            assert_true(h->losses[i] == (double)weights[i] * g->losses[i]);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 0.25, g, &err), err);
+    batch.weights = weights;
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_ok(xsm_estimator_gradient(e, &batch, 0.25, h, &err), err);
+    const xsm_gradient_view a = test_view(g), b = test_view(h);
+    for (uint64_t i = 0; i < SOME; i++) {
+        const uint64_t length = a.lengths && !xsmi_gradient_is_sifted(g) ? a.lengths[i] : a.width;
+        assert_true(!a.lengths || a.lengths[i] == b.lengths[i]);
+        for (uint64_t j = i * a.width; j < i * a.width + length; j++) {
+            assert_true(b.coefficients[j] == weights[i] * a.coefficients[j]);
+            assert_true(!a.classes || a.classes[j] == b.classes[j] || xsmi_gradient_is_sifted(g));
         }
-        for (size_t j = 0; embedding && j < SOME * g->layer.stride; j++) { /* the first layer's, too */
-            const size_t column = j % g->layer.stride;
-            assert_true(column >= FEATURES ||
-                        h->layer.gradient[j] == weights[j / g->layer.stride] * g->layer.gradient[j]);
-        }
-    } else {
-        assert_true(embedding); /* some refuse hidden layers */
+        assert_true(h->losses[i] == (double)weights[i] * g->losses[i]);
+    }
+    for (size_t j = 0; embedding && j < SOME * g->layer.stride; j++) { /* the first layer's, too */
+        const size_t column = j % g->layer.stride;
+        assert_true(column >= FEATURES || h->layer.gradient[j] == weights[j / g->layer.stride] * g->layer.gradient[j]);
     }
     xsm_gradient_free(g);
     xsm_gradient_free(h);
@@ -471,13 +467,13 @@ static void implicit_solves_the_weighted_equation(void **state)
 
 /* -- training ------------------------------------------------------------------------------------------------------ */
 
-/* Trains an epoch in the order of the rows; the last loss reported goes to *loss. */
 static int keep_loss(void *user, const xsm_progress *p)
 {
     *(double *)user = p->epoch_ended ? p->loss : *(double *)user;
     return 0;
 }
 
+/* Trains two epochs in the order of the rows; the loss of the last goes to *loss. */
 static uint64_t train(const way *w, const test_problem *p, const xsm_dataset *d, double eta, uint64_t batch,
                       uint32_t threads, double *loss)
 {
@@ -624,23 +620,17 @@ static void set_label_weights(xsm_dataset *d, const float *labels)
     assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
 }
 
-/* The loss and the coefficients by class of one row with weights of its labels, which go into all rows. */
+/* The loss and the coefficients by class of one row. */
 typedef struct labelled {
     double loss, g[CLASSES];
 } labelled;
 
-static labelled take_labels(test_rig *r, uint64_t row, float first, float others)
+/* With these weights of all labels; NULL: none. */
+static labelled take_labelled(test_rig *r, uint64_t row, const float *weights)
 {
     xsm_error err = XSM_ERROR_INIT;
-    float weights[64];
     labelled out;
-    const uint64_t labels = r->offsets[ROWS];
-    assert_true(labels <= 64);
-    for (uint64_t i = 0; i < labels; i++) {
-        weights[i] = others;
-    }
-    weights[r->offsets[row]] = first;
-    set_label_weights(r->data, first == 1 && others == 1 ? NULL : weights);
+    set_label_weights(r->data, weights);
     assert_ok(xsm_estimator_bind(r->e, r->m, r->data, &err), err);
     const xsm_batch batch = xsm_batch_range(r->data, row, 1);
     assert_ok(xsm_estimator_gradient(r->e, &batch, 0.25, r->g, &err), err);
@@ -651,6 +641,19 @@ static labelled take_labels(test_rig *r, uint64_t row, float first, float others
         out.g[v.classes ? v.classes[j] : j] = (double)v.coefficients[j];
     }
     return out;
+}
+
+/* With one weight of the row's first label, and another of all others. */
+static labelled take_labels(test_rig *r, uint64_t row, float first, float others)
+{
+    float weights[64];
+    const uint64_t labels = r->offsets[ROWS];
+    assert_true(labels <= 64);
+    for (uint64_t i = 0; i < labels; i++) {
+        weights[i] = others;
+    }
+    weights[r->offsets[row]] = first;
+    return take_labelled(r, row, weights);
 }
 
 /* A weight of 2 adds the label's term once more: losses and coefficients are straight lines in each weight, with the
@@ -668,27 +671,15 @@ static void labels_weigh(void **state)
         for (int sparse = 0; sparse < 2; sparse++) {
             test_rig r = test_rig_new(ops->name, "", ROWS, FEATURES, CLASSES, 4, sparse, true, 0.7);
             for (uint64_t row = 0; row < ROWS; row++) {
-                const labelled zero = take_labels(&r, row, 0, 1), one = take_labels(&r, row, 1, 1);
-                const labelled two = take_labels(&r, row, 2, 1);
+                const labelled zero = take_labels(&r, row, 0, 1), one = take_labelled(&r, row, NULL);
+                const labelled two = take_labels(&r, row, 2, 1), ones = take_labels(&r, row, 1, 1);
                 assert_true(fabs(two.loss - one.loss - (one.loss - zero.loss)) <= 1e-5 * (1 + fabs(one.loss)));
                 assert_true(fabs(one.loss - zero.loss) > 1e-6);
                 for (uint32_t k = 0; k < CLASSES; k++) {
                     assert_true(fabs(two.g[k] - 2 * one.g[k] + zero.g[k]) <= 1e-5);
+                    assert_true(ones.g[k] == one.g[k]);
                 }
-                float ones[64];
-                for (size_t j = 0; j < 64; j++) {
-                    ones[j] = 1;
-                }
-                set_label_weights(r.data, ones);
-                xsm_error err = XSM_ERROR_INIT;
-                const xsm_batch batch = xsm_batch_range(r.data, row, 1);
-                assert_ok(xsm_estimator_bind(r.e, r.m, r.data, &err), err);
-                assert_ok(xsm_estimator_gradient(r.e, &batch, 0.25, r.g, &err), err);
-                const xsm_gradient_view v = test_view(r.g);
-                assert_true(v.loss == one.loss);
-                for (uint64_t j = 0; j < (v.lengths ? v.lengths[0] : v.width); j++) {
-                    assert_true((double)v.coefficients[j] == one.g[v.classes ? v.classes[j] : j]);
-                }
+                assert_true(ones.loss == one.loss);
             }
             test_rig_free(&r);
         }

@@ -239,11 +239,7 @@ static xsm_status load_again(int kind, const xsm_storage *from, const xsm_load_o
     if (status == XSM_OK && again) {
         status = save(&t, again, err);
     }
-    if (kind == CHECKPOINT) {
-        free_thing(&t);
-    }
-    xsm_model_free(kind == CHECKPOINT ? NULL : t.model);
-    xsm_sampler_free(t.sampler);
+    free_thing(&t);
     return status;
 }
 
