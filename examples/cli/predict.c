@@ -75,9 +75,12 @@ static xsm_prediction filters_of(const prediction *p)
     xsm_prediction wanted = XSM_PREDICTION_INIT;
     wanted.filter = p->filter.filter;
     wanted.exclude_known = p->filter.known;
-    if (p->filter.threshold == p->filter.threshold && p->probabilities) {
+    if (isnan(p->filter.threshold)) {
+        return wanted;
+    }
+    if (p->probabilities) {
         wanted.least_probability = p->filter.threshold;
-    } else if (p->filter.threshold == p->filter.threshold) {
+    } else {
         wanted.has_least_score = 1;
         wanted.least_score = (float)p->filter.threshold;
     }
@@ -172,10 +175,10 @@ static int make_index(prediction *p)
         return cli_misuse("--probabilities need the scores of all classes; not with --%s",
                           p->index.name ? "index" : "shortlist");
     }
-    const int code = cli_shortlist_load(p->context, &p->shortlist, p->index.name || p->tree_alone);
-    if (code == CLI_GO_ON && p->probabilities && (p->filter.threshold < 0 || p->filter.threshold > 1)) {
+    if (p->probabilities && (p->filter.threshold < 0 || p->filter.threshold > 1)) {
         return cli_misuse("--threshold is of probabilities, with --probabilities; 0 to 1 is accepted");
     }
+    const int code = cli_shortlist_load(p->context, &p->shortlist, p->index.name || p->tree_alone);
     return code == CLI_GO_ON ? cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone) : code;
 }
 
