@@ -73,11 +73,20 @@ static int32_t watch(void *user, const xsm_activity *activity)
     return wish >= 0 && now() >= wish;
 }
 
+/* Nothing is wished while what the call needs is made. */
+static double held_wish;
+
+static void hold_wish(void)
+{
+    held_wish = wish;
+    wish = -1;
+}
+
 /* What the call needs is made: the call itself begins here. */
 static void begin_call(void)
 {
     const double start = now();
-    wish += start - called;
+    wish = held_wish + start - called;
     called = looked = start;
 }
 
@@ -249,31 +258,48 @@ static xsm_status train_searching(void)
     return train_with("mips", data, 32);
 }
 
+/* What a step on the model needs. */
+typedef struct stepper {
+    xsm_estimator *e;
+    xsm_optimizer *o;
+    xsm_gradient *g;
+} stepper;
+
+static stepper new_stepper(const char *estimator, const char *optimizer)
+{
+    stepper s = {NULL, NULL, NULL};
+    hold_wish();
+    need(xsm_estimator_new(ctx, estimator, &s.e, &err));
+    need(xsm_optimizer_new(ctx, optimizer, &s.o, &err));
+    need(xsm_gradient_new(ctx, &s.g, &err));
+    need(xsm_optimizer_bind(s.o, model, &err));
+    need(xsm_estimator_bind(s.e, model, data, &err));
+    return s;
+}
+
+static void free_stepper(stepper *s)
+{
+    xsm_gradient_free(s->g);
+    xsm_optimizer_free(s->o);
+    xsm_estimator_free(s->e);
+}
+
 /* A batch's gradient, and the step. */
 static xsm_status take_step(const char *name, bool of_rows)
 {
     const uint64_t most = strcmp(name, "implicit") == 0 ? JOINT_BATCH : BATCH;
     const xsm_batch batch = xsm_batch_range(data, 0, rows < most ? rows : most);
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
     float *input = malloc((size_t)BATCH * features * sizeof *input);
-    need(xsm_estimator_new(ctx, name, &e, &err));
-    need(xsm_optimizer_new(ctx, "sgd", &o, &err));
-    need(xsm_gradient_new(ctx, &g, &err));
-    need(xsm_optimizer_bind(o, model, &err));
-    need(xsm_estimator_bind(e, model, data, &err));
+    stepper s = new_stepper(name, "sgd");
     begin_call();
-    const xsm_status status = of_rows ? xsm_estimator_gradient_input(e, &batch, 1e-6, g, input, features, &err)
-                                      : xsm_estimator_gradient(e, &batch, 1e-6, g, &err);
+    const xsm_status status = of_rows ? xsm_estimator_gradient_input(s.e, &batch, 1e-6, s.g, input, features, &err)
+                                      : xsm_estimator_gradient(s.e, &batch, 1e-6, s.g, &err);
     returned = now(); /* to release gigabytes takes longer */
     if (status == XSM_OK) {
         wish = -1; /* the call has ended */
-        need(xsm_optimizer_apply(o, &batch, g, 1e-6, &err));
+        need(xsm_optimizer_apply(s.o, &batch, s.g, 1e-6, &err));
     }
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
+    free_stepper(&s);
     free(input);
     return status;
 }
@@ -302,24 +328,12 @@ static xsm_status gradient_input(void)
 static xsm_status apply_with(const char *name)
 {
     const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
-    const double before = wish;
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    xsm_gradient *g = NULL;
-    wish = -1;
-    need(xsm_estimator_new(ctx, "softmax", &e, &err));
-    need(xsm_optimizer_new(ctx, name, &o, &err));
-    need(xsm_gradient_new(ctx, &g, &err));
-    need(xsm_optimizer_bind(o, model, &err));
-    need(xsm_estimator_bind(e, model, data, &err));
-    need(xsm_estimator_gradient(e, &batch, 1e-6, g, &err));
-    wish = before;
+    stepper s = new_stepper("softmax", name);
+    need(xsm_estimator_gradient(s.e, &batch, 1e-6, s.g, &err));
     begin_call();
-    const xsm_status status = xsm_optimizer_apply(o, &batch, g, 1e-6, &err);
+    const xsm_status status = xsm_optimizer_apply(s.o, &batch, s.g, 1e-6, &err);
     returned = now();
-    xsm_gradient_free(g);
-    xsm_optimizer_free(o);
-    xsm_estimator_free(e);
+    free_stepper(&s);
     return status;
 }
 
@@ -337,6 +351,7 @@ static xsm_status score_range(void)
 {
     const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
     float *scores = malloc((size_t)BATCH * classes * sizeof *scores);
+    hold_wish();
     begin_call();
     const xsm_status status = xsm_model_score_range(model, &batch, 0, classes, scores, classes, &err);
     returned = now();
@@ -349,6 +364,7 @@ static xsm_status score_chosen(void)
     const xsm_batch batch = xsm_batch_range(data, 0, rows < 200 ? rows : 200);
     float *scores = malloc((size_t)200 * classes * sizeof *scores);
     uint32_t *chosen = malloc((size_t)200 * classes * sizeof *chosen);
+    hold_wish();
     for (size_t i = 0; i < (size_t)200 * classes; i++) {
         chosen[i] = (uint32_t)(i % classes);
     }
@@ -370,6 +386,7 @@ static xsm_status draw_distinct(void)
     draw.count = 5;
     draw.distinct = 1;
     draw.classes = drawn;
+    hold_wish();
     need(xsm_sampler_new(ctx, "frequency", &s, &err));
     need(xsm_sampler_bind(s, data, &err));
     begin_call();
@@ -384,11 +401,9 @@ static xsm_status log_probabilities(void)
     const xsm_batch batch = xsm_batch_range(data, 0, rows < BATCH ? rows : BATCH);
     xsm_sampler *s = NULL;
     float *out = malloc((size_t)BATCH * classes * sizeof *out);
-    const double before = wish;
-    wish = -1;
+    hold_wish();
     need(xsm_sampler_new(ctx, "tree", &s, &err));
     need(xsm_sampler_bind(s, data, &err));
-    wish = before;
     begin_call();
     const xsm_status status = xsm_sampler_log_probabilities(s, &batch, 0, classes, out, &err);
     returned = now();
@@ -431,11 +446,10 @@ static xsm_model *named_model(uint32_t width)
 
 static xsm_status grow(void)
 {
-    const double before = wish;
-    wish = -1;
+    hold_wish();
     xsm_model *m = named_model(features);
     const xsm_class_map wider = class_map(2 * classes);
-    wish = before;
+    wish = held_wish;
     xsm_status status = xsm_model_grow(m, features + 1, &wider, &err);
     xsm_model_free(m);
     return status;
