@@ -124,8 +124,10 @@ done
 if [ "$malformed" -gt 0 ]; then
     sanitized=$root/build-sanitized
     say "Building in $sanitized ..." >&2
-    build_tree "$sanitized" -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Dc_args=-fno-sanitize-recover=all \
-        -Dtests=false -Dtools=false >&2 || build_failed "$sanitized"
+    settings='-Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Dc_args=-fno-sanitize-recover=all -Dtests=false
+        -Dtools=false'
+    # shellcheck disable=SC2086
+    build_tree "$sanitized" $settings >&2 || build_failed "$sanitized" $settings
     for set in "$@"; do
         line=$(sed -n 's/^ *//; 2p' "$work/$set/rows" | cut -d ' ' -f 1-9)
         export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
