@@ -8,9 +8,11 @@
 
 #include "base/context.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "base/pool.h"
 
 #include <math.h>
+#include <string.h>
 #include <time.h>
 
 #include <xsoftmax/ext/context.h>
@@ -231,6 +233,17 @@ xsm_status xsmi_end(xsmi_activity *a, xsm_status status, xsm_error *err)
 xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err)
 {
     return xsmi_poll(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
+xsm_status xsmi_copy_bytes(const xsm_context *ctx, void *to, const void *from, size_t size, xsm_error *err)
+{
+    const size_t piece = (size_t)1 << 20;
+    for (size_t at = 0; at < size; at += piece) {
+        const size_t left = size - at;
+        memcpy((char *)to + at, (const char *)from + at, XSMI_MIN(left, piece));
+        XSMI_TRY(xsmi_go_on(ctx, err));
+    }
+    return XSM_OK;
 }
 
 void xsmi_shield(xsmi_activity *a, xsm_context *ctx)

@@ -70,6 +70,8 @@ bool xsmi_can_stop(const xsm_context *ctx);
 xsm_status xsmi_fail_cancelled(const xsm_context *ctx, xsm_error *err);
 /* xsmi_poll() as a status. */
 xsm_status xsmi_go_on(const xsm_context *ctx, xsm_error *err);
+/* memcpy() in pieces, between which the call may be cancelled. */
+xsm_status xsmi_copy_bytes(const xsm_context *ctx, void *to, const void *from, size_t size, xsm_error *err);
 
 /* For a part that must not be left half done: until xsmi_unshield() the call is not cancelled for this thread and its
  * jobs. The hook is called meanwhile, and what it asks for happens afterwards. */

@@ -309,12 +309,7 @@ static xsm_status move_bytes(xsmi_container *c, uint64_t size, xsm_error *err)
     if (!to) {
         return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %llu bytes are needed", (unsigned long long)size);
     }
-    xsm_status status = XSM_OK;
-    for (size_t at = 0; at < c->size && status == XSM_OK; at += PIECE) {
-        const size_t left = c->size - at;
-        memcpy(to + at, c->bytes + at, XSMI_MIN(left, PIECE));
-        status = xsmi_go_on(c->context, err);
-    }
+    const xsm_status status = xsmi_copy_bytes(c->context, to, c->bytes, c->size, err);
     xsmi_unmap_file(&c->mapping);
     c->mapping = memory;
     c->bytes = to;

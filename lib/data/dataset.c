@@ -8,7 +8,6 @@
 #include "data/vocabulary.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "base/order.h"
 #include "base/spool.h"
 
 #include <float.h>
@@ -226,13 +225,7 @@ static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride
         }
         return XSM_OK;
     }
-    const size_t bytes = (size_t)a->count * a->each;
-    for (size_t at = 0; at < bytes; at += COPY_BYTES) {
-        const size_t left = bytes - at;
-        memcpy((char *)a->copy + at, (const char *)from + at, XSMI_MIN(left, COPY_BYTES));
-        XSMI_TRY(xsmi_go_on(d->context, err));
-    }
-    return XSM_OK;
+    return xsmi_copy_bytes(d->context, a->copy, from, (size_t)a->count * a->each, err);
 }
 
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err)

@@ -3,7 +3,6 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
-#include "base/order.h"
 #include "data/text.h"
 #include "model/model.h"
 
@@ -11,8 +10,6 @@
 
 #define PREFIX_LENGTH (sizeof XSMI_HOST_PREFIX - 1)
 _Static_assert(XSM_TENSOR_RANK_MAX == XSMI_TENSOR_RANK, "a host's tensor fits a file's");
-/* Bytes copied between two looks whether to go on. */
-#define PIECE ((size_t)1 << 20)
 
 static const char *plain_name(const xsmi_host_tensor *t)
 {
@@ -87,16 +84,11 @@ void xsmi_host_tensors_clear(xsm_context *ctx, xsmi_host_tensors *h)
 
 static xsm_status copy_data(xsm_context *ctx, xsmi_host_tensor *t, xsm_error *err)
 {
-    const unsigned char *from = t->tensor.data;
     t->copy = xsmi_allocate(ctx, t->tensor.size, 1);
     if (!t->copy) {
         return xsmi_fail_memory(err, t->tensor.size, "a tensor of the host");
     }
-    for (size_t at = 0; at < t->tensor.size; at += PIECE) {
-        const size_t left = t->tensor.size - at;
-        memcpy(t->copy + at, from + at, XSMI_MIN(left, PIECE));
-        XSMI_TRY(xsmi_go_on(ctx, err));
-    }
+    XSMI_TRY(xsmi_copy_bytes(ctx, t->copy, t->tensor.data, t->tensor.size, err));
     t->tensor.data = t->copy;
     return XSM_OK;
 }
