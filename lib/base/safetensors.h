@@ -116,13 +116,12 @@ xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size
 /* Bytes that the calls of xsmi_container_write() have in all: those of the tensors, twice for a storage that cannot go
  * back. */
 uint64_t xsmi_container_expected(const xsmi_container_writer *w);
-/* Ends a pass over all data. *again: the same is to be written once more, as the checksum stands before it. */
-xsm_status xsmi_container_end_pass(xsmi_container_writer *w, bool *again, xsm_error *err);
 /* Puts the file in place once all data are written, and releases `w` whatever the result. */
 xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err);
 /* Leaves what is at the place unchanged and releases `w`; NULL is allowed. */
 void xsmi_container_abandon(xsmi_container_writer *w);
-/* All of this for what `put` writes: as many passes as are needed, and the end, which releases `w`. */
+/* All of this for what `put` writes, which is called again where nothing can be rewritten: the checksum stands before
+ * the data. Releases `w` whatever the result. */
 typedef xsm_status (*xsmi_container_put)(const void *contents, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_container_fill(xsmi_container_writer *w, xsmi_container_put put, const void *contents, xsm_error *err);
 

@@ -222,12 +222,9 @@ static xsm_status check_written(const xsmi_container_writer *w, xsm_error *err)
                : xsmi_fail(err, XSM_ERROR_INTERNAL, "%zu bytes were written of %zu", w->written, w->expected);
 }
 
-xsm_status xsmi_container_end_pass(xsmi_container_writer *w, bool *again, xsm_error *err)
+/* After a pass that has written nothing: the same is to be written now, behind a header with the checksum. */
+static xsm_status end_rehearsal(xsmi_container_writer *w, xsm_error *err)
 {
-    *again = w->rehearsal;
-    if (!w->rehearsal) {
-        return XSM_OK;
-    }
     XSMI_TRY(check_written(w, err));
     /* The hash is that of a header of zeros, so the digits are written after it was taken. */
     char *digits = w->header + w->checksum_at, zeros[XSMI_CHECKSUM_DIGITS];
@@ -269,12 +266,11 @@ xsm_status xsmi_container_commit(xsmi_container_writer *w, xsm_error *err)
 
 xsm_status xsmi_container_fill(xsmi_container_writer *w, xsmi_container_put put, const void *contents, xsm_error *err)
 {
-    bool again = false;
-    xsm_status status;
-    do {
-        status = put(contents, w, err);
-        status = status == XSM_OK ? xsmi_container_end_pass(w, &again, err) : status;
-    } while (status == XSM_OK && again);
+    xsm_status status = put(contents, w, err);
+    if (w->rehearsal) {
+        status = status == XSM_OK ? end_rehearsal(w, err) : status;
+        status = status == XSM_OK ? put(contents, w, err) : status;
+    }
     if (status == XSM_OK) {
         return xsmi_container_commit(w, err);
     }
