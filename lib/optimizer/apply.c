@@ -310,23 +310,19 @@ static void apply_one(const xsmi_step *s)
  * class. */
 #define SPARSE_PART 16
 
-static bool has_most(const xsm_gradient *g)
-{
-    return xsmi_gradient_count(g, true) > (size_t)(g->examples * g->width / SPARSE_PART);
-}
-
 /* The step of the output layer. */
 static xsm_status apply_output(const xsmi_step *s, bool product, xsm_error *err)
 {
     const xsm_gradient *g = s->g;
-    if (g->examples == 1 && !xsmi_gradient_is_dense(g)) {
+    const bool dense = xsmi_gradient_is_dense(g);
+    if (g->examples == 1 && !dense) {
         apply_one(s);
         return XSM_OK;
     }
     if (s->every) {
         return apply_dense(s, err);
     }
-    const size_t listed = xsmi_gradient_count(g, !product);
+    const size_t listed = dense ? s->listed : xsmi_gradient_count(g, !product);
     XSMI_TRY(reserve_entries(s->optimizer, listed, err));
     if (product) {
         const xsmi_class_matrix shared = xsmi_gradient_shared(g);
@@ -373,7 +369,8 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         s.batch = &hidden;
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
-    s.every = xsmi_gradient_is_dense(g) && has_most(g);
+    s.listed = xsmi_gradient_is_dense(g) ? xsmi_gradient_count(g, true) : 0;
+    s.every = s.listed > (size_t)(g->examples * g->width / SPARSE_PART);
     s.undoes = large && s.every && xsmi_undo_begin(&s);
     xsmi_activity shield;
     if (large && !s.undoes) {
