@@ -75,9 +75,14 @@ static xsm_status write_level(const xsmi_kept_scores *kept, const char *name, xs
     if (name == names[KEPT]) {
         return kept->count > 0 ? xsmi_container_write(w, kept->score, kept->count * sizeof *kept->score, err) : XSM_OK;
     }
-    for (size_t r = 0; r < kept->rows; r++) {
-        const uint64_t end = kept->end[r];
-        XSMI_TRY(xsmi_container_write(w, &end, sizeof end, err));
+    enum { TOGETHER = 512 };
+    uint64_t ends[TOGETHER];
+    for (size_t first = 0; first < kept->rows; first += TOGETHER) {
+        const size_t left = kept->rows - first, count = XSMI_MIN(left, (size_t)TOGETHER);
+        for (size_t r = 0; r < count; r++) {
+            ends[r] = kept->end[first + r];
+        }
+        XSMI_TRY(xsmi_container_write(w, ends, count * sizeof *ends, err));
     }
     return XSM_OK;
 }
