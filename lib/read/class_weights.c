@@ -1,9 +1,9 @@
 /* Weights of labels by their classes: made from how often these occur, or read from a file with a label and its weight
  * a line. */
-#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "data/dictionary.h"
+#include "data/text.h"
 #include "math/propensity.h"
 #include "read/number.h"
 #include "read/reader.h"
@@ -67,44 +67,27 @@ static uint32_t class_of(const weight_file *f, const char *text, size_t length)
     if (xsmi_parse_integer(text, &end, &label) != XSMI_NUMBER_OK || end != text + length) {
         return XSM_CLASS_UNSEEN;
     }
-    if (!d->map.labels) {
-        return label >= 0 && label < (int64_t)d->classes ? (uint32_t)label : XSM_CLASS_UNSEEN;
-    }
-    uint32_t low = 0, high = d->classes;
-    while (low < high) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (d->map.labels[middle] < label) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < d->classes && d->map.labels[low] == label ? low : XSM_CLASS_UNSEEN;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
+    return xsmi_class_of_number(d->map.labels, d->classes, label);
 }
 
 static xsm_status read_line(weight_file *f, const char *text, size_t length, xsm_error *err)
 {
     size_t end = length;
-    while (end > 0 && is_blank(text[end - 1])) {
+    while (end > 0 && xsmi_is_space(text[end - 1])) {
         end--;
     }
     size_t number = end;
-    while (number > 0 && !is_blank(text[number - 1])) {
+    while (number > 0 && !xsmi_is_space(text[number - 1])) {
         number--;
     }
     size_t label = number;
-    while (label > 0 && is_blank(text[label - 1])) {
+    while (label > 0 && xsmi_is_space(text[label - 1])) {
         label--;
     }
     float weight;
     const char *stop = text;
     size_t first = 0;
-    while (first < label && is_blank(text[first])) {
+    while (first < label && xsmi_is_space(text[first])) {
         first++;
     }
     if (label == 0 || xsmi_parse_float(text + number, &stop, &weight) != XSMI_NUMBER_OK || stop != text + end ||

@@ -39,11 +39,13 @@ static bool numbers_of(const xsmi_dictionary *d, int64_t *labels)
     return true;
 }
 
-/* Position of a label in rising labels, or UINT32_MAX. */
-static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
+uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label)
 {
+    if (!labels) {
+        return label >= 0 && label < (int64_t)classes ? (uint32_t)label : XSM_CLASS_UNSEEN;
+    }
     uint32_t low = 0;
-    uint32_t high = count;
+    uint32_t high = classes;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
         if (labels[middle] < label) {
@@ -52,7 +54,7 @@ static uint32_t search(const int64_t *labels, uint32_t count, int64_t label)
             high = middle;
         }
     }
-    return low < count && labels[low] == label ? low : UINT32_MAX;
+    return low < classes && labels[low] == label ? low : XSM_CLASS_UNSEEN;
 }
 
 static int word_before(const void *state, uint32_t a, uint32_t b)
@@ -92,11 +94,7 @@ static void match(const xsmi_reader *r, uint32_t *class_of)
         } else {
             label = xsmi_dictionary_label(d, i);
         }
-        uint32_t k = !number                                                  ? UINT32_MAX
-                     : map->labels                                            ? search(map->labels, map->classes, label)
-                     : label >= 0 && (uint64_t)label < (uint64_t)map->classes ? (uint32_t)label
-                                                                              : UINT32_MAX;
-        class_of[i] = k; /* UINT32_MAX is XSM_CLASS_UNSEEN */
+        class_of[i] = number ? xsmi_class_of_number(map->labels, map->classes, label) : XSM_CLASS_UNSEEN;
     }
 }
 
@@ -131,7 +129,7 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
         } else {
             label = xsmi_dictionary_label(&r->dictionary, i);
         }
-        class_of[i] = search(labels, classes, label);
+        class_of[i] = xsmi_class_of_number(labels, classes, label);
     }
     return xsmi_dataset_set_classes(d, classes, labels, NULL, err);
 }
@@ -217,10 +215,7 @@ static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t
         return status;
     }
     for (uint32_t k = 0; k < d->classes; k++) {
-        int64_t label = d->map.labels ? d->map.labels[k] : (int64_t)k;
-        class_of[k] = map->labels                                   ? search(map->labels, map->classes, label)
-                      : label >= 0 && label < (int64_t)map->classes ? (uint32_t)label
-                                                                    : XSM_CLASS_UNSEEN;
+        class_of[k] = xsmi_class_of_number(map->labels, map->classes, d->map.labels ? d->map.labels[k] : (int64_t)k);
     }
     return XSM_OK;
 }

@@ -1,6 +1,6 @@
 /* Weights of rows from a file with one number a line: line i + 1 is the weight of row i. */
 #include "read/format.h"
-#include "base/activity.h"
+#include "data/text.h"
 #include "read/number.h"
 #include "read/source.h"
 
@@ -10,7 +10,7 @@ static xsm_status parse_weight(const xsmi_lines *l, const char *text, size_t len
 {
     const char *end = text;
     const int parsed = xsmi_parse_short_float(text, &end, weight);
-    while (parsed == XSMI_NUMBER_OK && end < text + length && (*end == ' ' || *end == '\t')) {
+    while (parsed == XSMI_NUMBER_OK && end < text + length && xsmi_is_space(*end)) {
         end++;
     }
     return parsed == XSMI_NUMBER_OK && end == text + length && *weight >= 0
