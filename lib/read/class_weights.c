@@ -1,7 +1,6 @@
 /* Weights of labels by their classes: made from how often these occur, or read from a file with a label and its weight
  * a line. */
 #include "base/entry.h"
-#include "base/order.h"
 #include "data/dictionary.h"
 #include "data/text.h"
 #include "math/propensity.h"
@@ -47,8 +46,9 @@ typedef struct weight_file {
 
 static xsm_status fail_line(const weight_file *f, const char *text, size_t length, const char *what, xsm_error *err)
 {
-    return xsmi_fail_at(err, XSM_ERROR_FORMAT, f->lines.line, 1, "%s, line %llu, column 1: '%.*s' %s",
-                        f->lines.source->name, (unsigned long long)f->lines.line, (int)XSMI_MIN(length, 40u), text,
+    char quote[XSMI_QUOTE_SIZE];
+    return xsmi_fail_at(err, XSM_ERROR_FORMAT, f->lines.line, 1, "%s, line %llu, column 1: %s %s",
+                        f->lines.source->name, (unsigned long long)f->lines.line, xsmi_quote(quote, text, length),
                         what);
 }
 

@@ -8,6 +8,7 @@
 
 static xsm_status parse_weight(const xsmi_lines *l, const char *text, size_t length, float *weight, xsm_error *err)
 {
+    char quote[XSMI_QUOTE_SIZE];
     const char *end = text;
     const int parsed = xsmi_parse_short_float(text, &end, weight);
     while (parsed == XSMI_NUMBER_OK && end < text + length && xsmi_is_space(*end)) {
@@ -16,8 +17,8 @@ static xsm_status parse_weight(const xsmi_lines *l, const char *text, size_t len
     return parsed == XSMI_NUMBER_OK && end == text + length && *weight >= 0
                ? XSM_OK
                : xsmi_fail_at(err, XSM_ERROR_FORMAT, l->line, 1,
-                              "%s, line %llu, column 1: '%.*s' is no weight; a finite number of 0 or more is accepted",
-                              l->source->name, (unsigned long long)l->line, (int)(length < 40 ? length : 40), text);
+                              "%s, line %llu, column 1: %s is no weight; a finite number of 0 or more is accepted",
+                              l->source->name, (unsigned long long)l->line, xsmi_quote(quote, text, length));
 }
 
 static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, float *weights, xsm_error *err)

@@ -707,10 +707,11 @@ static void weights_beside(void **state)
         const char *text;
         xsm_status status;
         const char *message;
-    } wrong[] = {{"1\n2\n3\n", XSM_ERROR_SHAPE, "only 3 lines"}, {"1\n2\n3\n4\n5\n", XSM_ERROR_SHAPE, "more than 4"},
-                 {"1\n2\n\n4\n", XSM_ERROR_FORMAT, "line 3"},    {"1\n-2\n3\n4\n", XSM_ERROR_FORMAT, "'-2'"},
-                 {"1\nnan\n3\n4\n", XSM_ERROR_FORMAT, "line 2"}, {"1 1\n2\n3\n4\n", XSM_ERROR_FORMAT, "line 1"},
-                 {"1\n2\n3\n1e99\n", XSM_ERROR_FORMAT, "line 4"}};
+    } wrong[] = {
+        {"1\n2\n3\n", XSM_ERROR_SHAPE, "only 3 lines"},  {"1\n2\n3\n4\n5\n", XSM_ERROR_SHAPE, "more than 4"},
+        {"1\n2\n\n4\n", XSM_ERROR_FORMAT, "line 3"},     {"1\n-2\n3\n4\n", XSM_ERROR_FORMAT, "'-2'"},
+        {"1\nnan\n3\n4\n", XSM_ERROR_FORMAT, "line 2"},  {"1 1\n2\n3\n4\n", XSM_ERROR_FORMAT, "line 1"},
+        {"1\n2\n3\n1e99\n", XSM_ERROR_FORMAT, "line 4"}, {"1\n\1\377\n3\n4\n", XSM_ERROR_FORMAT, "'\\x01\\xFF'"}};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         xsm_dataset *none = NULL;
         read.weights_path = test_file("weights", wrong[i].text, strlen(wrong[i].text));
