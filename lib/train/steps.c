@@ -1,8 +1,7 @@
 /*
  * Steps in blocks. The steps of a block share no class and no row. Therefore all of them can be scored, then all their
  * coefficients computed in one call of the estimator, then all their rows of weights changed. The cost of a call is
- * shared, and estimators can work on several steps at once. Meanwhile the memory for the next block's steps is
- * prefetched.
+ * shared, and estimators can work on several steps at once. Meanwhile the memory for later steps is prefetched.
  */
 #include "train/steps.h"
 
