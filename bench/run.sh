@@ -16,9 +16,6 @@ need_packages $build_packages >&2 || fail "the packages above are needed"
 need_packages "libopenblas0-pthread:/usr/lib/$(${CC:-cc} -dumpmachine)/openblas-pthread/libopenblas.so.0" >&2 ||
     say "Going on without OpenBLAS." >&2
 
-build=$root/build-bench
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_bench
 
 exec "$build/bench/bench" "$@"

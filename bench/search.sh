@@ -23,10 +23,7 @@ done
 
 # shellcheck disable=SC2086,SC2154
 need_packages $build_packages >&2 || fail "the packages above are needed"
-build=$root/build-bench
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=true >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+build_bench
 
 [ "$cost" = no ] || "$build/bench/bench_search" "$largest" || exit 1
 

@@ -123,3 +123,12 @@ build_tree() {
     fi
     quietly ninja -C "$build_directory"
 }
+
+# build_bench: builds the programs of bench/ and the command for release in $build, which all measurements share.
+build_bench() {
+    build=$root/build-bench
+    say "Building in $build ..." >&2
+    build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false >&2 ||
+        fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+    [ -x "$build/examples/xsoftmax" ] || fail "$build was configured without the command: remove that folder and run this again"
+}

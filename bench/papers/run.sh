@@ -15,10 +15,7 @@ root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck disable=SC2086,SC2154
 need_packages $build_packages gnuplot-nox:gnuplot >&2 || fail "the packages above are needed"
 
-build=$root/build-bench
+build_bench
 folder=$build/papers
-say "Building in $build ..." >&2
-build_tree "$build" -Dbuildtype=release -Dbench=true -Dtests=false -Dexamples=false -Dtools=false >&2 ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
 
 sh "$root/bench/papers/figures.sh" "$build/bench/papers/papers" "$folder" "$@"
