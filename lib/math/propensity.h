@@ -6,11 +6,24 @@
 #ifndef XSMI_PROPENSITY_H
 #define XSMI_PROPENSITY_H
 
+#include "base/base.h"
+
 #include <math.h>
 
 /* A and B where nobody says. */
 #define XSMI_PROPENSITY_A 0.55
 #define XSMI_PROPENSITY_B 1.5
+
+/* Puts the defaults in place of XSM_DEFAULT, and refuses numbers out of range. */
+static inline xsm_status xsmi_propensity_options(double *a, double *b, xsm_error *err)
+{
+    *a = *a == XSM_DEFAULT ? XSMI_PROPENSITY_A : *a;
+    *b = *b == XSM_DEFAULT ? XSMI_PROPENSITY_B : *b;
+    return *a >= 0 && *a <= 10 && *b >= 0 && *b <= 1e9
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_RANGE,
+                           "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", *a, *b);
+}
 
 static inline double xsmi_inverse_propensity(double count, double rows, double a, double b)
 {

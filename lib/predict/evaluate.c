@@ -177,13 +177,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m->top, ranked ? 1 : 0,
                          XSM_TOP_MAX);
     }
-    o->propensity_a = o->propensity_a == XSM_DEFAULT ? XSMI_PROPENSITY_A : o->propensity_a;
-    o->propensity_b = o->propensity_b == XSM_DEFAULT ? XSMI_PROPENSITY_B : o->propensity_b;
-    if (!(o->propensity_a >= 0 && o->propensity_a <= 10) || !(o->propensity_b >= 0 && o->propensity_b <= 1e9)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,
-                         o->propensity_b);
-    }
+    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }

@@ -155,13 +155,7 @@ static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights
 {
     XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_class_weights), given, "xsm_class_weights", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_weights, o, reserved, err));
-    o->propensity_a = o->propensity_a == XSM_DEFAULT ? XSMI_PROPENSITY_A : o->propensity_a;
-    o->propensity_b = o->propensity_b == XSM_DEFAULT ? XSMI_PROPENSITY_B : o->propensity_b;
-    if (!(o->propensity_a >= 0 && o->propensity_a <= 10) || !(o->propensity_b >= 0 && o->propensity_b <= 1e9)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "propensity_a is %g and propensity_b is %g; accepted is 0 to 10 and 0 to 1e9", o->propensity_a,
-                         o->propensity_b);
-    }
+    XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
     if (o->method < XSM_CLASS_WEIGHTS_BALANCED || o->method > XSM_CLASS_WEIGHTS_GIVEN) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_class_weights.method is %d; an XSM_CLASS_WEIGHTS_* value (1 to %d) is "
