@@ -246,7 +246,6 @@ static bool tries_fit(const xsmi_chooser *c)
 static const line portfolio[] = {
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}}},
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}}},
-    {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "8"}, {"leaf", "50"}}},
     {XSMI_LABEL_TREE, ONE, tries_ranking_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}, {"link", "sigmoid"}}},
     {XSMI_LABEL_TREE,
      ONE,
