@@ -29,8 +29,15 @@ need_packages "libclang-rt-dev:$runtime/libclang_rt.fuzzer-$(uname -m).a" || fai
 build=$root/build-fuzz
 say "Building in $build ..."
 export CC=clang CXX=clang++
-build_tree "$build" -Dbuildtype=debugoptimized -Dfuzzers=true -Dexamples=false -Dwerror=true ||
-    fail "the build failed; its last lines are above. Again by hand: ninja -C $build"
+[ -f "$build/build.ninja" ] ||
+    quietly meson setup "$build" "$root" -Dbuildtype=debugoptimized -Doptimization=1 -Dfuzzers=true -Dexamples=false -Dwerror=true ||
+    build_failed "$build"
+programs=
+for target in "$@"; do
+    programs="$programs tests/fuzz/fuzz_$target"
+done
+# shellcheck disable=SC2086
+quietly ninja -C "$build" examples/xsoftmax $programs || build_failed "$build"
 
 # Files that targets write are in memory where there is such a place, and go when this ends.
 parent=$build
