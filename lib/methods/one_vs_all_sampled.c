@@ -52,14 +52,19 @@ static int32_t exact(const void *state)
     return s->negatives == s->classes - 1;
 }
 
-/* Lists have the labels in rising order; their weights are in the example's. */
-static double weight_of(const xsm_example *example, const float *weights, uint32_t class)
+/* Writes the weights of an example's labels to the first entries of its coefficients, in the order of its list, which
+ * is that of the classes. O(P log P). */
+static void place_weights(const xsm_example *example, const float *weights, const uint32_t *classes, float *g)
 {
-    uint64_t j = 0;
-    while (example->labels[j] != class) {
-        j++;
+    for (uint64_t j = 0; j < example->label_count; j++) {
+        uint64_t place = 0;
+        for (uint64_t left = example->label_count; left > 1;) {
+            const uint64_t half = left / 2;
+            place += classes[place + half] <= example->labels[j] ? half : 0;
+            left -= half;
+        }
+        g[place] = weights[j];
     }
-    return (double)weights[j];
 }
 
 static void gradient(void *state, const xsm_score_block *block)
@@ -75,9 +80,11 @@ static void gradient(void *state, const xsm_score_block *block)
         const float *weights = xsmi_label_weights(block, i);
         uint32_t own = (uint32_t)block->examples[i].label_count, length = block->lengths[i];
         double weight = length > own ? (double)(s->classes - own) / (length - own) : 0, loss = 0;
+        if (weights) {
+            place_weights(&block->examples[i], weights, block->classes + i * block->width, g);
+        }
         for (uint32_t j = 0; j < own; j++) {
-            const double times =
-                weights ? weight_of(&block->examples[i], weights, block->classes[i * block->width + j]) : 1;
+            const double times = weights ? (double)g[j] : 1;
             loss += times * xsmi_softplus(-(double)z[j]);
             g[j] = (float)(times * -xsmi_sigmoid(-(double)z[j]));
         }

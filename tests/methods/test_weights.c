@@ -687,6 +687,42 @@ static void labels_weigh(void **state)
     assert_true(tried >= 5);
 }
 
+/* The order of a row's labels changes no bit where classes are drawn: lists have the labels in rising order, and each
+ * keeps its weight. */
+static void labels_weigh_in_any_order(void **state)
+{
+    (void)state;
+    for (uint32_t most = 2; most <= CLASSES - 2; most++) {
+        test_rig r = test_rig_new("one-vs-all-sampled", "negatives=2", ROWS, FEATURES, CLASSES, most, true, true, 0.7);
+        const uint64_t total = r.offsets[ROWS];
+        float *weights = calloc(2 * total, sizeof *weights), *moved = weights + total;
+        uint32_t *labels = calloc(total, sizeof *labels);
+        for (uint64_t row = 0; row < ROWS; row++) {
+            const uint64_t first = r.offsets[row], count = r.offsets[row + 1] - first;
+            for (uint64_t j = 0; j < count; j++) { /* the second half first */
+                const uint64_t to = first + (j + count / 2) % count;
+                weights[first + j] = 0.25f * (float)(1 + r.labels[first + j]);
+                labels[to] = r.labels[first + j];
+                moved[to] = weights[first + j];
+            }
+        }
+        xsm_dataset *given = r.data, *other = test_relabel(&r.p, true, CLASSES, r.offsets, labels);
+        for (uint64_t row = 0; row < ROWS; row++) {
+            r.data = given;
+            const labelled a = take_labelled(&r, row, weights), plain = take_labelled(&r, row, NULL);
+            r.data = other;
+            const labelled b = take_labelled(&r, row, moved);
+            assert_memory_equal(&a, &b, sizeof a);
+            assert_true(a.loss != plain.loss);
+        }
+        r.data = given;
+        xsm_dataset_free(other);
+        free(labels);
+        free(weights);
+        test_rig_free(&r);
+    }
+}
+
 /* Against the formulas, in double. */
 static void labels_weigh_by_formula(void **state)
 {
@@ -946,6 +982,7 @@ int main(void)
         cmocka_unit_test(trainers_weigh),
         cmocka_unit_test(fits_are_equal),
         cmocka_unit_test(labels_weigh),
+        cmocka_unit_test(labels_weigh_in_any_order),
         cmocka_unit_test(labels_weigh_by_formula),
         cmocka_unit_test(single_labels_weigh_rows),
         cmocka_unit_test(classes_weigh),
