@@ -57,8 +57,7 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
             XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[0]), err));
         }
         XSMI_TRY(xsmi_output_char(o, '\n', err));
-        xsmi_dataset_passed(d, i, 1);
-        xsmi_output_rows(o, i + 1);
+        xsmi_output_passed(o, i);
     }
     return XSM_OK;
 }

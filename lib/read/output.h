@@ -25,10 +25,11 @@ static inline xsm_status xsmi_output_char(xsmi_output *o, char c, xsm_error *err
 {
     return xsmi_output_bytes(o, &c, 1, err);
 }
-/* So many rows are written. */
-static inline void xsmi_output_rows(const xsmi_output *o, uint64_t rows)
+/* A row is written, and those before it. */
+static inline void xsmi_output_passed(const xsmi_output *o, uint64_t row)
 {
-    xsmi_reach(o->activity, rows);
+    xsmi_dataset_passed(o->d, row, 1);
+    xsmi_reach(o->activity, row + 1);
 }
 /* Hands the buffer to the file. */
 xsm_status xsmi_output_flush(xsmi_output *o, xsm_error *err);

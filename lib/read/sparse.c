@@ -334,7 +334,7 @@ static xsm_status write_xc(xsmi_output *o, xsm_error *err)
     XSMI_TRY(write_header(o, err));
     for (uint64_t i = 0; i < o->d->rows; i++) {
         XSMI_TRY(write_row(o, i, 0, err));
-        xsmi_dataset_passed(o->d, i, 1);
+        xsmi_output_passed(o, i);
     }
     return XSM_OK;
 }
@@ -351,8 +351,7 @@ static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
                              (unsigned long long)i);
         }
         XSMI_TRY(write_row(o, i, base, err));
-        xsmi_dataset_passed(d, i, 1);
-        xsmi_output_rows(o, i + 1);
+        xsmi_output_passed(o, i);
     }
     return XSM_OK;
 }

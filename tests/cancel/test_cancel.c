@@ -321,6 +321,65 @@ static void datasets(void **state)
     }
 }
 
+typedef struct told {
+    uint64_t least, most, total, calls;
+} told;
+
+static int32_t hear(void *user, const xsm_activity *activity)
+{
+    told *t = user;
+    if (strcmp(activity->phase, "writing") == 0) {
+        t->least = t->calls++ == 0 ? activity->done : t->least;
+        assert_true(activity->done >= t->most && activity->done <= activity->total);
+        t->most = activity->done;
+        t->total = activity->total;
+    }
+    return 0;
+}
+
+/* Every format tells how much of a file is written: more than one buffer's worth. */
+static void writing_is_told(void **state)
+{
+    things *t = *state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { WIDE = 400 };
+    float *values = calloc((size_t)ROWS * WIDE, sizeof *values);
+    for (size_t i = 0; i < (size_t)ROWS * WIDE; i++) {
+        values[i] = 1.5f;
+    }
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.labels = t->dense.labels;
+    labels.classes = CLASSES;
+    for (int32_t format = XSM_FORMAT_XC; format <= XSM_FORMAT_CACHE; format++) {
+        if (format == XSM_FORMAT_TEXT) { /* is read alone */
+            continue;
+        }
+        told heard = {0};
+        xsm_context *ctx = NULL;
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.progress = hear;
+        options.progress_user = &heard;
+        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        xsmi_set_pace(ctx, 0);
+        xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+        rows.values = values;
+        rows.rows = ROWS;
+        rows.features = rows.stride = WIDE;
+        rows.labels = &labels;
+        xsm_dataset *d = NULL;
+        assert_ok(xsm_dataset_from_dense(ctx, &rows, &d, &err), err);
+        xsm_write_options o = XSM_WRITE_OPTIONS_INIT;
+        const char *path = test_path("told"), *labels_path = test_path("told.labels");
+        o.format = format;
+        o.labels_path = format == XSM_FORMAT_NPY ? labels_path : NULL;
+        assert_ok(xsm_dataset_write(d, path, &o, &err), err);
+        assert_true(heard.calls >= 3 && heard.least < heard.total / 2 && heard.most > heard.total / 2);
+        xsm_dataset_free(d);
+        xsm_context_free(ctx);
+    }
+    free(values);
+}
+
 static xsm_status read_corpus(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
@@ -1186,13 +1245,13 @@ static void trainer_steps(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations), cmocka_unit_test(indexes),       cmocka_unit_test(datasets),
-        cmocka_unit_test(corpora),     cmocka_unit_test(models),        cmocka_unit_test(preparations),
-        cmocka_unit_test(trainings),   cmocka_unit_test(choices),       cmocka_unit_test(words),
-        cmocka_unit_test(changes),     cmocka_unit_test(suites),        cmocka_unit_test(word_files),
-        cmocka_unit_test(gradients),   cmocka_unit_test(scorings),      cmocka_unit_test(draws),
-        cmocka_unit_test(large_steps), cmocka_unit_test(steps),         cmocka_unit_test(stored),
-        cmocka_unit_test(joints),      cmocka_unit_test(trainer_steps),
+        cmocka_unit_test(evaluations),     cmocka_unit_test(indexes),     cmocka_unit_test(datasets),
+        cmocka_unit_test(corpora),         cmocka_unit_test(models),      cmocka_unit_test(preparations),
+        cmocka_unit_test(trainings),       cmocka_unit_test(choices),     cmocka_unit_test(words),
+        cmocka_unit_test(writing_is_told), cmocka_unit_test(changes),     cmocka_unit_test(suites),
+        cmocka_unit_test(word_files),      cmocka_unit_test(gradients),   cmocka_unit_test(scorings),
+        cmocka_unit_test(draws),           cmocka_unit_test(large_steps), cmocka_unit_test(steps),
+        cmocka_unit_test(stored),          cmocka_unit_test(joints),      cmocka_unit_test(trainer_steps),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
