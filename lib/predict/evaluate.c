@@ -13,11 +13,10 @@
 #include "base/order.h"
 #include "math/propensity.h"
 #include "predict/label_scores.h"
+#include "predict/rounds.h"
 
 #include <math.h>
 
-/* Sums of measures that are kept before they are joined, so that a large k needs no memory for each job: 64 MiB. */
-#define ROUND_NUMBERS ((size_t)1 << 23)
 /* Where seconds are limited: the rows of the first sample; how many times larger the next one is at most; and the share
  * of the time left that it is expected to take. */
 enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
@@ -208,7 +207,7 @@ static xsm_status prepare(xsmi_evaluate_job *job, const xsm_evaluate_options *o,
     job->most = XSMI_MAX(job->rows, kept->rows);
     job->jobs = (size_t)((job->rows + XSMI_EVALUATE_ROWS - 1) / XSMI_EVALUATE_ROWS);
     const size_t sums = XSMI_MEASURES * (size_t)job->top, threads = xsmi_context_threads(ctx);
-    job->round = XSMI_MIN(job->jobs, XSMI_MAX(ROUND_NUMBERS / sums, threads));
+    job->round = XSMI_MIN(job->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / sums, threads));
     job->weight_count = model->map.counts && (m->psp || m->psndcg) ? (size_t)model->classes + 1 : 0;
     job->scratch_each = xsmi_evaluate_scratch_bytes(job);
     job->partials = xsmi_allocate(ctx, job->round, sizeof *job->partials);

@@ -13,6 +13,7 @@
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "model/tiles.h"
+#include "predict/rounds.h"
 
 #include <xsoftmax/metrics.h>
 
@@ -171,8 +172,12 @@ static xsm_status list_row(list *l, const known_rows *k, const xsm_dataset *data
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
+/* What a job adds up, each row as often as its weight says: the labels that the model has, the others, 1/rank, rank,
+ * and from HITS on, by k, the labels whose rank, rounded up, is k + 1. */
+enum { RANKED, UNSEEN, RECIPROCAL, RANK, HITS };
+
+/* What is counted: each row once. */
 typedef struct partial {
-    double reciprocal, sum;
     uint64_t ranked, unseen;
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
@@ -182,13 +187,13 @@ typedef struct ranks_job {
     const xsm_model *model;
     const xsm_dataset *data;
     const known_rows *known;
-    partial *partials; /* [jobs] */
+    partial *partials;  /* [jobs] */
+    xsmi_rounds rounds; /* HITS + top numbers */
     unsigned char *scratch;
     size_t scratch_each;
     list *lists;           /* [threads] */
     bool *short_of_memory; /* [jobs] */
     uint32_t top;
-    uint64_t *hits; /* [threads][top] labels whose rank, rounded up, is k + 1 */
 } ranks_job;
 
 typedef struct pass {
@@ -244,9 +249,9 @@ static void read_tile(void *state, const xsmi_tile *tile)
     }
 }
 
-/* Adds the ranks of a row's labels: 1 plus the number of higher classes, plus half of those with the same score,
- * without the classes that are known to be right. */
-static void add_ranks(const ranks_job *job, const list *l, size_t row, partial *p, uint64_t *hits)
+/* Adds the ranks of a row's labels, so many times: 1 plus the number of higher classes, plus half of those with the
+ * same score, without the classes that are known to be right. */
+static void add_ranks(const ranks_job *job, const list *l, size_t row, double times, partial *p, double *numbers)
 {
     const size_t first = l->starts[row], end = l->starts[row + 1];
     for (size_t i = first; i < end; i++) {
@@ -261,10 +266,11 @@ static void add_ranks(const ranks_job *job, const list *l, size_t row, partial *
         }
         double rank = 1 + (double)above + (double)level / 2;
         p->ranked++;
-        p->sum += rank;
-        p->reciprocal += 1 / rank;
+        numbers[RANKED] += times;
+        numbers[RANK] += times * rank;
+        numbers[RECIPROCAL] += times / rank;
         if (rank <= job->top) {
-            hits[(size_t)ceil(rank) - 1]++;
+            numbers[HITS + (size_t)ceil(rank) - 1] += times;
         }
     }
 }
@@ -276,6 +282,8 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     list *l = &job->lists[thread];
     l->context = job->context;
     l->classes = job->model->classes;
+    double *numbers = job->rounds.numbers + index * job->rounds.each;
+    index += job->rounds.first;
     partial *result = &job->partials[index];
     const uint64_t first = (uint64_t)index * JOB_ROWS;
     pass p = {.list = l, .finite = true};
@@ -295,7 +303,10 @@ static void run_rows(void *state, size_t index, uint32_t thread)
             return;
         }
         for (size_t j = 0; j < labels; j++) {
-            result->unseen += of[j] >= job->model->classes;
+            if (of[j] >= job->model->classes) {
+                result->unseen++;
+                numbers[UNSEEN] += xsmi_dataset_weight(data, first + i);
+            }
         }
         features[i] = xsmi_dataset_features(data, first + i);
         counts[i / XSMI_LANES]++;
@@ -319,14 +330,13 @@ static void run_rows(void *state, size_t index, uint32_t thread)
         return;
     }
     for (size_t i = 0; i < p.rows; i++) {
-        add_ranks(job, l, i, result, job->hits + (size_t)thread * job->top);
+        add_ranks(job, l, i, xsmi_dataset_weight(data, first + i), result, numbers);
     }
     xsmi_advance(job->context, p.rows);
 }
 
 static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_error *err)
 {
-    double reciprocal = 0, sum = 0;
     for (size_t i = 0; i < jobs; i++) {
         const partial *p = &job->partials[i];
         if (job->short_of_memory[i]) {
@@ -339,28 +349,30 @@ static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_erro
         }
         r->labels += p->ranked + p->unseen;
         r->unseen_labels += p->unseen;
-        reciprocal += p->reciprocal;
-        sum += p->sum;
     }
     if (r->labels == 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "none of the %llu rows has a label to rank",
                          (unsigned long long)job->data->rows);
     }
-    const uint64_t known = r->labels - r->unseen_labels;
-    r->reciprocal_rank = reciprocal / (double)r->labels;
-    r->mean_rank = known ? sum / (double)known : (double)NAN;
+    const double *sums = job->rounds.sums, weight = sums[RANKED] + sums[UNSEEN];
+    if (!(weight > 0 && weight < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_DATA,
+                         "the weights of the rows of the %llu labels add up to %g; a sum above 0 is accepted",
+                         (unsigned long long)r->labels, weight);
+    }
+    r->reciprocal_rank = sums[RECIPROCAL] / weight;
+    r->mean_rank = sums[RANKED] > 0 ? sums[RANK] / sums[RANKED] : (double)NAN;
     return XSM_OK;
 }
 
-/* Shares of the labels, in counts that threads made: whole numbers, whose sum does not depend on the threads. */
-static void write_hits(const ranks_job *job, size_t threads, const xsm_ranks *r)
+/* Shares of the labels. */
+static void write_hits(const ranks_job *job, const xsm_ranks *r)
 {
-    uint64_t hits = 0;
+    const double *sums = job->rounds.sums;
+    double hits = 0;
     for (uint32_t k = 0; k < job->top; k++) {
-        for (size_t t = 0; t < threads; t++) {
-            hits += job->hits[t * job->top + k];
-        }
-        r->hits[k] = (double)hits / (double)r->labels;
+        hits += sums[HITS + k];
+        r->hits[k] = hits / (sums[RANKED] + sums[UNSEEN]);
     }
 }
 
@@ -408,10 +420,10 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
     job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
-    const size_t hits_each = job.top * sizeof *job.hits;
-    job.hits = xsmi_allocate_zero(ctx, threads, hits_each);
-    xsm_status status = XSM_OK;
-    if (!job.partials || !job.short_of_memory || !job.lists || !job.scratch || !job.hits) {
+    job.rounds.jobs = jobs;
+    job.rounds.each = HITS + (size_t)job.top;
+    xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
+    if (status == XSM_OK && (!job.partials || !job.short_of_memory || !job.lists || !job.scratch)) {
         status = xsmi_fail_memory(err, threads * job.scratch_each, "an evaluation");
     }
     xsmi_activity activity;
@@ -420,7 +432,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
         status = start_known(ctx, &o, &known, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_run(ctx, run_rows, &job, jobs, err);
+        status = xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
     }
     status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
@@ -430,7 +442,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
         status = xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err);
     }
     if (status == XSM_OK) {
-        write_hits(&job, threads, &r);
+        write_hits(&job, &r);
     }
     for (size_t t = 0; job.lists && t < threads; t++) {
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
@@ -440,6 +452,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     xsmi_release(ctx, job.short_of_memory, jobs, sizeof *job.short_of_memory);
     xsmi_release(ctx, job.lists, threads, sizeof *job.lists);
     xsmi_release(ctx, job.scratch, threads, job.scratch_each);
-    xsmi_release(ctx, job.hits, threads, hits_each);
+    xsmi_rounds_end(ctx, &job.rounds);
     return status;
 }

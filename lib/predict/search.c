@@ -4,6 +4,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "predict/rounds.h"
 
 #include <math.h>
 
@@ -13,9 +14,11 @@
 typedef struct pair {
     xsm_predictor *full, *searching;
     uint32_t *want, *have; /* [JOB_ROWS][top] */
-    uint64_t *hits;        /* [top] of the k best classes, the number among the k best found */
-    uint64_t *found;       /* [top] labels among the k best found */
 } pair;
+
+/* What a job adds up, each row as often as its weight says: the rows, those with a label, and from MEASURES on by k, of
+ * the k best classes the number among the k best found, then the labels among the k best found. */
+enum { ROWS, LABELLED, MEASURES };
 
 typedef struct search_job {
     xsm_context *context;
@@ -24,32 +27,40 @@ typedef struct search_job {
     const xsm_dataset *dataset;
     uint32_t top;         /* of the predictors */
     pair *pairs;          /* [threads] */
+    xsmi_rounds rounds;   /* MEASURES + 2 * top numbers */
     uint64_t *labelled;   /* [jobs] */
     uint64_t *probed;     /* [jobs] */
     xsm_error *errors;    /* [jobs], filled if statuses are not XSM_OK */
     xsm_status *statuses; /* [jobs] */
 } search_job;
 
-static void compare_row(const search_job *job, size_t index, const pair *p, uint64_t row, size_t i)
+/* Adds row i of a job; returns whether it has a label. */
+static bool compare_row(const search_job *job, double *numbers, const pair *p, uint64_t row, size_t i)
 {
     const uint32_t *want = p->want + i * job->top, *have = p->have + i * job->top;
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
     uint64_t both = 0, right = 0;
-    job->labelled[index] += count > 0;
+    const double times = xsmi_dataset_weight(job->dataset, row);
+    double *hits = numbers + MEASURES, *found = hits + job->top;
+    numbers[ROWS] += times;
+    numbers[LABELLED] += count > 0 ? times : 0;
     for (uint32_t k = 0; k < job->top; k++) {
         /* The number that the k-th of each list adds to the previous ones. */
         both += xsmi_contains(have, k, want[k]) + xsmi_contains(want, k, have[k]) + (want[k] == have[k]);
         right += xsmi_contains(labels, count, have[k]);
-        p->hits[k] += both;
-        p->found[k] += right;
+        hits[k] += times * (double)both;
+        found[k] += times * (double)right;
     }
+    return count > 0;
 }
 
 static void run_rows(void *state, size_t index, uint32_t thread)
 {
     const search_job *job = state;
     const pair *p = &job->pairs[thread];
+    double *numbers = job->rounds.numbers + index * job->rounds.each;
+    index += job->rounds.first;
     uint64_t first = (uint64_t)index * JOB_ROWS, left = job->dataset->rows - first;
     xsm_batch batch = xsm_batch_range(job->dataset, first, XSMI_MIN(left, JOB_ROWS));
     xsm_error *err = &job->errors[index];
@@ -65,7 +76,7 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     job->statuses[index] = status;
     job->probed[index] = p->searching->probed - before;
     for (size_t i = 0; status == XSM_OK && i < batch.count; i++) {
-        compare_row(job, index, p, first + i, i);
+        job->labelled[index] += compare_row(job, numbers, p, first + i, i);
     }
     xsmi_advance(job->context, (size_t)batch.count);
 }
@@ -83,24 +94,24 @@ static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m
     }
     m->rows = job->dataset->rows;
     m->probed = (double)probed / (double)m->rows;
-    return XSM_OK;
+    const double weight = job->rounds.sums[ROWS];
+    return weight > 0 && weight < INFINITY
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA, "the weights of the %llu rows add up to %g; a sum above 0 is accepted",
+                           (unsigned long long)m->rows, weight);
 }
 
 /* Means for each k. A model with fewer than k classes has all of them among the k best. */
-static void write_means(const search_job *job, size_t threads, const xsm_search_metrics *m)
+static void write_means(const search_job *job, const xsm_search_metrics *m)
 {
+    const double *sums = job->rounds.sums, *hits = sums + MEASURES, *found = hits + job->top;
     for (uint32_t k = 0; k < m->top; k++) {
         const uint32_t last = XSMI_MIN(k, job->top - 1);
-        uint64_t hits = 0, found = 0;
-        for (size_t t = 0; t < threads; t++) {
-            hits += job->pairs[t].hits[last];
-            found += job->pairs[t].found[last];
-        }
         if (m->recall) {
-            m->recall[k] = (double)hits / ((double)m->rows * (last + 1));
+            m->recall[k] = hits[last] / (sums[ROWS] * (last + 1));
         }
         if (m->precision) {
-            m->precision[k] = m->labelled ? (double)found / ((double)m->labelled * (k + 1)) : (double)NAN;
+            m->precision[k] = sums[LABELLED] > 0 ? found[last] / (sums[LABELLED] * (k + 1)) : (double)NAN;
         }
     }
 }
@@ -114,11 +125,7 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
     XSMI_TRY(xsm_predictor_new(job->model, job->options, &p->searching, err));
     p->want = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->want);
     p->have = xsmi_allocate(job->context, (uint64_t)JOB_ROWS * job->top, sizeof *p->have);
-    p->hits = xsmi_allocate_zero(job->context, job->top, sizeof *p->hits);
-    p->found = xsmi_allocate_zero(job->context, job->top, sizeof *p->found);
-    return p->want && p->have && p->hits && p->found
-               ? XSM_OK
-               : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
+    return p->want && p->have ? XSM_OK : xsmi_fail_memory(err, JOB_ROWS * (size_t)job->top * 8, "an evaluation");
 }
 
 /* Allocates and runs a job of which context, model, options, dataset and top are set. `m` is what was read of `out`. */
@@ -132,8 +139,10 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     job.probed = xsmi_allocate(ctx, jobs, sizeof *job.probed);
     job.errors = xsmi_allocate(ctx, jobs, sizeof *job.errors);
     job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
-    xsm_status status = XSM_OK;
-    if (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses) {
+    job.rounds.jobs = jobs;
+    job.rounds.each = MEASURES + 2 * (size_t)top;
+    xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
+    if (status == XSM_OK && (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses)) {
         status = xsmi_fail_memory(err, jobs * sizeof *job.errors, "an evaluation");
     }
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
@@ -141,23 +150,22 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     }
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job.dataset->rows);
-    status = status == XSM_OK ? xsmi_run(ctx, run_rows, &job, jobs, err) : status;
+    status = status == XSM_OK ? xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err) : status;
     status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
     if (status == XSM_OK) {
         status = xsmi_options_write(m, sizeof *m, XSMI_FIRST(xsm_search_metrics), out, "xsm_search_metrics", err);
     }
     if (status == XSM_OK) {
-        write_means(&job, threads, m);
+        write_means(&job, m);
     }
     for (size_t i = 0; job.pairs && i < threads; i++) {
         xsm_predictor_free(job.pairs[i].full);
         xsm_predictor_free(job.pairs[i].searching);
         xsmi_release(ctx, job.pairs[i].want, JOB_ROWS * (size_t)top, sizeof(uint32_t));
         xsmi_release(ctx, job.pairs[i].have, JOB_ROWS * (size_t)top, sizeof(uint32_t));
-        xsmi_release(ctx, job.pairs[i].hits, top, sizeof(uint64_t));
-        xsmi_release(ctx, job.pairs[i].found, top, sizeof(uint64_t));
     }
+    xsmi_rounds_end(ctx, &job.rounds);
     xsmi_release(ctx, job.pairs, threads, sizeof *job.pairs);
     xsmi_release(ctx, job.labelled, jobs, sizeof *job.labelled);
     xsmi_release(ctx, job.probed, jobs, sizeof *job.probed);

@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/trainer.h>
@@ -396,6 +397,52 @@ static void recall_is_counted_right(void **state)
     test_problem_free(&p);
 }
 
+/* A weight is so many copies of the row, to the bit, with any number of threads. */
+static void searches_are_weighted(void **state)
+{
+    (void)state;
+    enum { ALL = CLASSES + 2 };
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = near_classes(CLASSES, false);
+    xsm_model *m = trained(&p, "tree");
+    static uint64_t copies[3 * ROWS];
+    static float weights[ROWS];
+    uint64_t count = 0, seed = 4;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        weights[i] = (float)(test_next(&seed) % 4);
+        for (float n = 0; n < weights[i]; n++) {
+            copies[count++] = i;
+        }
+    }
+    static double values[6][ALL];
+    xsm_search_metrics plain = {.size = sizeof plain, .top = ALL, .recall = values[0], .precision = values[1]};
+    xsm_search_metrics wanted = {.size = sizeof wanted, .top = ALL, .recall = values[2], .precision = values[3]};
+    xsm_search_metrics found = {.size = sizeof found, .top = ALL, .recall = values[4], .precision = values[5]};
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    o.tree_alone = 1;
+    xsm_dataset *all = NULL;
+    assert_ok(xsm_dataset_select(p.data, copies, count, &all, &err), err);
+    assert_ok(xsm_evaluate_search(NULL, m, all, &o, &wanted, &err), err);
+    assert_ok(xsm_evaluate_search(NULL, m, p.data, &o, &plain, &err), err);
+    xsm_dataset_weights w = {sizeof w, weights, NULL};
+    assert_ok(xsm_dataset_set_weights(p.data, &w, &err), err);
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        xsm_context *ctx = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);
+        memset(values[4], 0, 2 * sizeof values[4]);
+        assert_ok(xsm_evaluate_search(ctx, m, p.data, &o, &found, &err), err);
+        assert_memory_equal(values[4], values[2], 2 * sizeof values[2]);
+        assert_true(found.recall[1] != plain.recall[1] && found.precision[1] != plain.precision[1]);
+        assert_true(found.rows == ROWS && found.labelled == ROWS && found.probed == plain.probed);
+        xsm_context_free(ctx);
+    }
+    memset(weights, 0, sizeof weights);
+    assert_ok(xsm_dataset_set_weights(p.data, &w, &err), err);
+    assert_fails(xsm_evaluate_search(NULL, m, p.data, &o, &found, &err), XSM_ERROR_DATA, err);
+    xsm_dataset_free(all);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 /* Rows with several labels and with none. */
 static void searches_are_evaluated_on_any_labels(void **state)
 {
@@ -570,11 +617,17 @@ static void every_allocation_is_checked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(beams_keep_the_likeliest),         cmocka_unit_test(beams_as_wide_as_the_classes_are_exact),
-        cmocka_unit_test(beams_score_as_the_model_does),    cmocka_unit_test(the_tree_predicts_alone),
-        cmocka_unit_test(nothing_is_allocated_in_a_search), cmocka_unit_test(what_cannot_be_searched_is_refused),
-        cmocka_unit_test(recall_is_counted_right),          cmocka_unit_test(searches_are_evaluated_on_any_labels),
-        cmocka_unit_test(indexes_see_corrections_by_class), cmocka_unit_test(every_allocation_is_checked),
+        cmocka_unit_test(beams_keep_the_likeliest),
+        cmocka_unit_test(beams_as_wide_as_the_classes_are_exact),
+        cmocka_unit_test(beams_score_as_the_model_does),
+        cmocka_unit_test(the_tree_predicts_alone),
+        cmocka_unit_test(nothing_is_allocated_in_a_search),
+        cmocka_unit_test(what_cannot_be_searched_is_refused),
+        cmocka_unit_test(recall_is_counted_right),
+        cmocka_unit_test(searches_are_weighted),
+        cmocka_unit_test(searches_are_evaluated_on_any_labels),
+        cmocka_unit_test(indexes_see_corrections_by_class),
+        cmocka_unit_test(every_allocation_is_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/metrics.h>
 
 #include <math.h>
@@ -204,6 +205,84 @@ static void classes_with_equal_scores_share_their_ranks(void **state)
     end(&f);
 }
 
+/* The ranks of rows with weights and of so many copies of each are the same, to the bit where `dyadic`: else the sum of
+ * 1/rank is rounded in another order. Any number of threads gives the same bits. */
+static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows, bool dyadic)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_dataset *known[2] = {f->known[0], f->known[1]};
+    const xsm_ranks_options o = {sizeof o, known, 2};
+    uint64_t copies[3 * ROWS], count = 0;
+    float weights[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        weights[i] = (float)((i / 3) % 4);
+        for (float n = 0; n < weights[i]; n++) {
+            copies[count++] = i;
+        }
+    }
+    xsm_dataset *all = NULL;
+    assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
+    double plain_hits[HITS], wanted_hits[HITS], hits[HITS];
+    xsm_ranks plain = {.size = sizeof plain, .top = HITS, .hits = plain_hits};
+    xsm_ranks wanted = {.size = sizeof wanted, .top = HITS, .hits = wanted_hits};
+    assert_ok(xsm_evaluate_ranks(NULL, m, rows, &o, &plain, &err), err);
+    assert_ok(xsm_evaluate_ranks(NULL, m, all, &o, &wanted, &err), err);
+    xsm_dataset_weights w = {sizeof w, weights, NULL};
+    assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+    double first = 0;
+    for (uint32_t threads = 1; threads < 5; threads += 3) {
+        xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+        xsm_ranks got = {.size = sizeof got, .top = HITS, .hits = hits};
+        assert_ok(xsm_evaluate_ranks(ctx, m, rows, &o, &got, &err), err);
+        assert_true(got.labels == plain.labels && got.unseen_labels == plain.unseen_labels);
+        assert_true(got.mean_rank == wanted.mean_rank && got.mean_rank != plain.mean_rank);
+        assert_memory_equal(hits, wanted_hits, sizeof hits);
+        assert_true(dyadic ? got.reciprocal_rank == wanted.reciprocal_rank
+                           : fabs(got.reciprocal_rank - wanted.reciprocal_rank) < 1e-12);
+        first = threads == 1 ? got.reciprocal_rank : first;
+        assert_true(got.reciprocal_rank == first);
+        xsm_context_free(ctx);
+    }
+    memset(weights, 0, sizeof weights);
+    assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
+    assert_fails(xsm_evaluate_ranks(NULL, m, rows, &o, &plain, &err), XSM_ERROR_DATA, err);
+    xsm_dataset_free(all);
+}
+
+static void weights_are_copies(void **state)
+{
+    (void)state;
+    for (int sparse = 0; sparse < 2; sparse++) {
+        fixture f = start(sparse);
+        xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 1, 9);
+        check_copies(&f, m, f.rows, false);
+        xsm_model_free(m);
+        end(&f);
+    }
+    /* Ranks of 1, 2 and 4 alone, whose reciprocals add up without rounding: class k has the rank k + 1. */
+    fixture f = start(false);
+    xsm_model *m = test_model(NULL, &f.problem, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    static const uint32_t classes[] = {0, 1, 3, XSM_CLASS_UNSEEN};
+    uint64_t offsets[ROWS + 1] = {0};
+    uint32_t labels[ROWS];
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        m->bias[k] = -(float)k;
+    }
+    for (uint32_t i = 0; i < ROWS; i++) {
+        labels[i] = classes[i % 4];
+        offsets[i + 1] = i + 1;
+    }
+    xsm_dataset_free(f.known[0]);
+    xsm_dataset_free(f.known[1]);
+    f.known[0] = test_relabel(&f.problem, false, CLASSES, offsets, labels); /* they know nothing more */
+    f.known[1] = test_relabel(&f.problem, false, CLASSES, offsets, labels);
+    xsm_dataset *rows = test_relabel(&f.problem, false, CLASSES, offsets, labels);
+    check_copies(&f, m, rows, true);
+    xsm_dataset_free(rows);
+    xsm_model_free(m);
+    end(&f);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     (void)state;
@@ -271,6 +350,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranks_are_counted_over_what_is_not_known_to_be_right),
         cmocka_unit_test(classes_with_equal_scores_share_their_ranks),
+        cmocka_unit_test(weights_are_copies),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(every_allocation_may_fail),
     };

@@ -1,0 +1,38 @@
+/* Sums in the order of the rows: see rounds.h. */
+#include "predict/rounds.h"
+
+#include "base/order.h"
+
+#include <string.h>
+
+xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err)
+{
+    r->first = 0;
+    r->round = XSMI_MIN(r->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / r->each, xsmi_context_threads(ctx)));
+    r->sums = xsmi_allocate_zero(ctx, r->each, sizeof *r->sums);
+    size_t bytes;
+    r->numbers = xsmi_multiply(r->each, sizeof *r->numbers, &bytes) ? xsmi_allocate(ctx, r->round, bytes) : NULL;
+    return r->sums && r->numbers ? XSM_OK
+                                 : xsmi_fail_memory(err, r->round * r->each * sizeof *r->numbers, "an evaluation");
+}
+
+void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r)
+{
+    xsmi_release(ctx, r->sums, r->each, sizeof *r->sums);
+    xsmi_release(ctx, r->numbers, r->round, r->each * sizeof *r->numbers);
+}
+
+xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err)
+{
+    for (r->first = 0; r->first < r->jobs; r->first += r->round) {
+        const size_t count = XSMI_MIN(r->round, r->jobs - r->first);
+        memset(r->numbers, 0, count * r->each * sizeof *r->numbers);
+        XSMI_TRY(xsmi_run(ctx, job, state, count, err));
+        for (size_t i = 0; i < count; i++) {
+            for (size_t j = 0; j < r->each; j++) {
+                r->sums[j] += r->numbers[i * r->each + j];
+            }
+        }
+    }
+    return XSM_OK;
+}

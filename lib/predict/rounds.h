@@ -1,0 +1,28 @@
+/*
+ * Sums over the rows of an evaluation whose bits do not depend on the threads: each job adds the numbers of its rows,
+ * and these are added in the order of the jobs, after rounds of some jobs each.
+ */
+#ifndef XSMI_ROUNDS_H
+#define XSMI_ROUNDS_H
+
+#include "base/base.h"
+
+/* Numbers that are kept before they are added, so that many of a job need no memory for each job: 64 MiB. */
+#define XSMI_ROUND_NUMBERS ((size_t)1 << 23)
+
+typedef struct xsmi_rounds {
+    size_t jobs;     /* all; set by the caller */
+    size_t each;     /* numbers of a job; likewise */
+    size_t round;    /* the most jobs in a round */
+    size_t first;    /* first job of the present round */
+    double *numbers; /* [round][each] zero when a round begins */
+    double *sums;    /* [each] of all rounds so far */
+} xsmi_rounds;
+
+/* Allocates; releases what xsmi_rounds_start() allocated, even where it failed. */
+xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
+void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
+/* Runs all jobs. The job's index is that within the round: it is job r->first + index. */
+xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err);
+
+#endif
