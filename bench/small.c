@@ -5,6 +5,10 @@
  *
  *     bench_small [--classes K] [--features D] [--calls N] [--mapped]
  *
+ *     bench_small [--calls N] --data FILE --models MODEL...
+ *
+ * times instead single rows of FILE, all of them in N rounds, by each model, the first of which is that of float32.
+ *
  * Ratios are medians of those within a round, in which every type has a turn. One thread. With --mapped the models are
  * mapped from files in /tmp; a mapped file is in pages of 4 KiB.
  */
@@ -19,7 +23,7 @@
 
 #include <xsoftmax/ext/weights.h>
 
-enum { TYPES = 3, TOP = 5, ROWS = 1024, BATCH = 256, MOST_CALLS = 1000 };
+enum { TYPES = 3, TOP = 5, ROWS = 1024, BATCH = 256, MOST_CALLS = 1000, MOST_MODELS = 8 };
 
 static const int32_t types[TYPES] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
 static const char *const names[TYPES] = {"float32", "bfloat16", "int8"};
@@ -115,8 +119,50 @@ static void measure(contest *c, uint32_t together, uint32_t calls, bool read)
     }
 }
 
+/* Microseconds a row of each model, and how many times as fast as the first: medians over the rounds. */
+static int measure_models(const char *data, char **paths, int count, uint32_t rounds)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = bench_context(1);
+    xsm_dataset *rows = NULL;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    static xsm_model *model[MOST_MODELS];
+    static xsm_predictor *predictor[MOST_MODELS];
+    static double seconds[MOST_MODELS][MOST_CALLS];
+    bench_check(xsm_dataset_read(ctx, data, NULL, &rows, &err), &err);
+    bench_check(xsm_dataset_get_info(rows, &info, &err), &err);
+    for (int m = 0; m < count; m++) {
+        bench_check(xsm_model_load(ctx, paths[m], NULL, &model[m], &err), &err);
+        bench_check(xsm_predictor_new(model[m], NULL, &predictor[m], &err), &err);
+    }
+    for (uint32_t r = 0; r < rounds + 1; r++) { /* the first round does not count */
+        for (int m = 0; m < count; m++) {
+            const double start = peak_clock();
+            for (uint64_t i = 0; i < info.rows; i++) {
+                uint32_t classes[TOP];
+                xsm_batch batch = xsm_batch_range(rows, i, 1);
+                xsm_prediction prediction = XSM_PREDICTION_INIT;
+                prediction.batch = &batch;
+                prediction.classes = classes;
+                bench_check(xsm_predictor_run(predictor[m], &prediction, &err), &err);
+            }
+            seconds[m][r ? r - 1 : 0] = peak_clock() - start;
+        }
+    }
+    for (int m = 0; m < count; m++) {
+        printf("%-40s %10.2f us a row %10.2f x the first\n", paths[m],
+               1e6 * median(seconds[m], NULL, rounds) / (double)info.rows, median(seconds[0], seconds[m], rounds));
+        xsm_predictor_free(predictor[m]);
+        xsm_model_free(model[m]);
+    }
+    xsm_dataset_free(rows);
+    xsm_context_free(ctx);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
+    const char *data = NULL;
     uint32_t classes = 217240, features = 512, calls = 60;
     bool map = false;
     for (int i = 1; i < argc; i++) {
@@ -131,8 +177,13 @@ int main(int argc, char **argv)
             i++;
         } else if (strcmp(argv[i], "--mapped") == 0) {
             map = true;
+        } else if (strcmp(argv[i], "--data") == 0 && i + 1 < argc) {
+            data = argv[++i];
+        } else if (strcmp(argv[i], "--models") == 0 && data && argc - i - 1 >= 1 && argc - i - 1 <= MOST_MODELS) {
+            return measure_models(data, argv + i + 1, argc - i - 1, calls);
         } else {
-            fprintf(stderr, "bench_small: there are --classes K, --features D, --calls N and --mapped\n");
+            fprintf(stderr, "bench_small: there are --classes K, --features D, --calls N and --mapped; or --calls N, "
+                            "--data FILE and --models with at most 8 models\n");
             return 2;
         }
     }

@@ -78,17 +78,17 @@ char *cli_model_shape(const xsm_model *model)
     const xsm_model_info about = cli_model_info(model);
     const uint32_t classes = about.classes, features = about.features, hidden = about.hidden;
     const char *bias = about.geometry == XSM_GEOMETRY_EUCLIDEAN ? " by distance" : about.bias ? " with bias" : "";
+    const char *type = about.dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16, " : about.dtype == XSM_DTYPE_INT8 ? "int8, " : "";
     if (about.layout == XSM_LAYOUT_SPARSE_ROWS) {
         char *kind = about.trees == 0   ? cli_format("linear")
                      : about.trees == 1 ? cli_format("label tree")
                                         : cli_format("%u label trees", about.trees);
-        char *shape = cli_format("%s, %s classes x %s features%s, %s weights (%s)", kind, cli_grouped(classes, &a),
-                                 cli_grouped(features, &b), bias, cli_grouped(about.weights, &c),
+        char *shape = cli_format("%s, %s classes x %s features%s, %s weights (%s%s)", kind, cli_grouped(classes, &a),
+                                 cli_grouped(features, &b), bias, cli_grouped(about.weights, &c), type,
                                  cli_bytes((double)about.bytes, &d));
         free(kind);
         return shape;
     }
-    const char *type = about.dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16, " : about.dtype == XSM_DTYPE_INT8 ? "int8, " : "";
     const double each = about.dtype == XSM_DTYPE_BFLOAT16 ? 2 : about.dtype == XSM_DTYPE_INT8 ? 1 : 4;
     if (!hidden) {
         return cli_format("linear, %s classes x %s features%s (%s%s)", cli_grouped(classes, &a),

@@ -338,16 +338,28 @@ void xsmi_reduction_start(xsmi_reduction *r);
 /* Floats in a cache line. */
 #define XSMI_LINE 16
 
+/* Bytes of a number of an XSM_DTYPE_* value. */
+static inline size_t xsmi_number_bytes(int32_t dtype)
+{
+    return dtype == XSM_DTYPE_INT8 ? sizeof(int8_t) : dtype == XSM_DTYPE_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
+}
+
+/* A number with those upper bits. */
+static inline float xsmi_of_bfloat16(uint16_t upper)
+{
+    const uint32_t bits = (uint32_t)upper << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+
 /* One number, widened. */
 static inline float xsmi_narrow_number(const xsmi_narrow *w, size_t at)
 {
     if (w->dtype == XSM_DTYPE_INT8) {
         return (float)((const int8_t *)w->data)[at];
     }
-    const uint32_t bits = (uint32_t)((const uint16_t *)w->data)[at] << 16;
-    float number;
-    memcpy(&number, &bits, sizeof number);
-    return number;
+    return xsmi_of_bfloat16(((const uint16_t *)w->data)[at]);
 }
 
 /* The position of the first number of row i < XSMI_QUAD_ROWS in a block of quads. */

@@ -191,8 +191,8 @@ static const xsmi_tensor *find(const xsmi_fit_checkpoint *c, int which, uint64_t
 
 static bool finite_weights(const xsmi_sparse *s)
 {
-    return s->bias && xsmi_floats_finite(s->values, (size_t)xsmi_sparse_entries(s)) &&
-           xsmi_floats_finite(s->bias, s->rows);
+    return s->bias && xsmi_sparse_dtype(s) == XSM_DTYPE_FLOAT32 &&
+           xsmi_floats_finite(s->values, (size_t)xsmi_sparse_entries(s)) && xsmi_floats_finite(s->bias, s->rows);
 }
 
 /* A finished tree, with weights of its own in place of the file's. */

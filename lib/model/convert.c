@@ -8,24 +8,15 @@
 #include "base/order.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <xsoftmax/ext/weights.h>
 
 /* Floats that are converted between two looks whether to go on, more if a row is longer. */
 #define FLOATS_TOGETHER ((size_t)1 << 18)
-/* The largest absolute value of an int8 weight: the range is symmetric. */
-#define MOST_INT8 127
 
 /* -- one row ------------------------------------------------------------------------------------------------------- */
-
-/* To nearest, ties to even: the largest floats become infinite. */
-static uint16_t to_bfloat16(float number)
-{
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
 
 /* Where a converted row goes. */
 typedef struct target {
@@ -40,7 +31,7 @@ static bool put_row(const target *to, size_t row, const float *from, size_t n, s
 {
     float most = 0;
     for (size_t i = 0; i < n; i++) {
-        if (!isfinite(from[i]) || (to->dtype == XSM_DTYPE_BFLOAT16 && (to_bfloat16(from[i]) & 0x7f80) == 0x7f80)) {
+        if (!xsmi_finite_in(to->dtype, from[i])) {
             *bad = i;
             return false;
         }
@@ -51,15 +42,13 @@ static bool put_row(const target *to, size_t row, const float *from, size_t n, s
     } else if (to->dtype == XSM_DTYPE_BFLOAT16) {
         uint16_t *numbers = (uint16_t *)to->data + row * to->stride;
         for (size_t i = 0; i < n; i++) {
-            numbers[i] = to_bfloat16(from[i]);
+            numbers[i] = xsmi_to_bfloat16(from[i]);
         }
     } else {
         int8_t *numbers = (int8_t *)to->data + row * to->stride;
-        const float factor = most / MOST_INT8;
+        const float factor = xsmi_int8_factor(most);
         for (size_t i = 0; i < n; i++) {
-            /* A factor that is subnormal, or rounded to zero, may be too small for the largest weight. */
-            const double whole = factor > 0 ? rint((double)from[i] / (double)factor) : 0;
-            numbers[i] = (int8_t)XSMI_CLAMP(whole, -MOST_INT8, MOST_INT8);
+            numbers[i] = xsmi_to_int8(from[i], factor);
         }
         to->factors[row] = (double)factor;
     }
@@ -227,6 +216,60 @@ static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xs
     return status;
 }
 
+/* -- sparse weights ------------------------------------------------------------------------------------------------ */
+
+static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char *what, xsmi_sparse **out,
+                                 xsm_error *err)
+{
+    xsmi_sparse_bad bad;
+    XSMI_TRY(xsmi_sparse_convert(s, dtype, &bad, out, err));
+    return bad.found ? xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of %s %u and feature %u is not finite in %s",
+                                 what, bad.row, bad.feature, xsmi_narrow_name(dtype))
+                     : XSM_OK;
+}
+
+static xsm_status convert_linear(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    xsmi_sparse *weights;
+    XSMI_TRY(convert_sparse(m->sparse, dtype, "class", &weights, err));
+    const xsm_status status = xsmi_model_of_sparse(m->context, weights, out, err);
+    xsmi_sparse_release(weights);
+    return status;
+}
+
+static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    const xsmi_label_trees *from = m->trees;
+    xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
+    xsm_status status = XSM_OK;
+    for (uint32_t t = 0; status == XSM_OK && t < from->count; t++) {
+        char what[48];
+        snprintf(what, sizeof what, "tree %u, row", t);
+        trees[t].tree = from->tree[t].tree; /* it is kept by the model */
+        status = convert_sparse(from->tree[t].weights, dtype, what, &trees[t].weights, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_model_of_label_trees(m->context, from->link, trees, from->count, out, err);
+    }
+    for (uint32_t t = 0; t < from->count; t++) {
+        xsmi_sparse_release(trees[t].weights);
+    }
+    return status;
+}
+
+static xsm_status convert_rows(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    xsm_model *to = NULL;
+    XSMI_TRY(m->trees ? convert_trees(m, dtype, &to, err) : convert_linear(m, dtype, &to, err));
+    const xsm_status status = xsmi_model_copy_rest(m, to, err);
+    if (status == XSM_OK) {
+        *out = to;
+    } else {
+        xsm_model_free(to);
+    }
+    return status;
+}
+
 xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -241,13 +284,15 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
                          "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32, _BFLOAT16 and _INT8 are accepted",
                          o.dtype);
     }
-    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
-        XSMI_TRY(xsmi_model_need_dense(m, "a conversion", err));
-    }
     if (m->features < 1) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no weights to convert");
     }
     xsmi_activity activity;
+    if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
+        uint64_t bytes;
+        xsmi_begin(&activity, m->context, "converting", "weights", xsmi_model_stored(m, &bytes));
+        return xsmi_end(&activity, convert_rows(m, o.dtype, out, err), err);
+    }
     xsmi_begin(&activity, m->context, "converting", "classes", m->classes);
     return xsmi_end(&activity, convert(m, o.dtype, out, err), err);
 }

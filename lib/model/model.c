@@ -133,11 +133,11 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
 
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err)
 {
-    if (m->narrow.data) {
+    if (xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 && !m->trees) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%s needs float32 weights, and those of the model are %s; xsm_model_convert() makes a model "
                          "of float32 of it",
-                         what, xsmi_narrow_name(m->narrow.dtype));
+                         what, xsmi_narrow_name(xsmi_model_dtype(m)));
     }
     if (!m->sparse && !m->trees) {
         return XSM_OK;
@@ -358,7 +358,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
             "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
             "a new model");
     }
-    if (m->trees || m->narrow.data) {
+    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
     if (m->layer && m->layer->tied) {

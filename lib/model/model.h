@@ -141,7 +141,9 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 /* The type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
-    return m->narrow.data ? m->narrow.dtype : XSM_DTYPE_FLOAT32;
+    return m->sparse  ? xsmi_sparse_dtype(m->sparse)
+           : m->trees ? xsmi_sparse_dtype(m->trees->tree[0].weights)
+                      : m->narrow.dtype;
 }
 /* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
  * (model_save.c) */

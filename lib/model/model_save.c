@@ -249,7 +249,8 @@ static void list_contents(const xsm_model *m, contents *c)
         xsmi_vocabulary_tensor(m->map.vocabulary, &c->tensors[c->count++]);
     }
     for (size_t i = 0; i < c->count && m->layout == XSM_LAYOUT_SPARSE_ROWS; i++) {
-        if (c->tensors[i].dtype == XSMI_DTYPE_F32 && c->tensors[i].data) { /* the first are the largest: the values */
+        /* The first are the largest: the values. */
+        if (c->tensors[i].dtype == xsmi_narrow_tensor_type(xsmi_model_dtype(m)) && c->tensors[i].data) {
             c->weight = i;
             break;
         }

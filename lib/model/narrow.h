@@ -6,19 +6,45 @@
 #ifndef XSMI_MODEL_NARROW_H
 #define XSMI_MODEL_NARROW_H
 
+#include "base/order.h"
 #include "base/safetensors.h"
 #include "model/model.h"
 
-/* Of an XSM_DTYPE_* value of weights: its name (NULL: no weights have it), and the bytes of a number. */
+#include <math.h>
+#include <string.h>
+
+/* Of an XSM_DTYPE_* value of weights: its name (NULL: no weights have it). */
 const char *xsmi_narrow_name(int32_t dtype);
-static inline size_t xsmi_number_bytes(int32_t dtype)
-{
-    return dtype == XSM_DTYPE_INT8 ? sizeof(int8_t) : dtype == XSM_DTYPE_BFLOAT16 ? sizeof(uint16_t) : sizeof(float);
-}
 /* Bytes of the factors of so many rows in a file. */
 static inline uint64_t xsmi_factor_bytes(int32_t dtype, uint32_t rows)
 {
     return dtype == XSM_DTYPE_INT8 ? (uint64_t)rows * sizeof(float) : 0;
+}
+
+/* To nearest, ties to even: the largest floats become infinite. */
+static inline uint16_t xsmi_to_bfloat16(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+/* Whether a number is finite in a type. */
+static inline bool xsmi_finite_in(int32_t dtype, float number)
+{
+    return isfinite(number) && (dtype != XSM_DTYPE_BFLOAT16 || (xsmi_to_bfloat16(number) & 0x7f80) != 0x7f80);
+}
+/* The factor of a row of int8 by its largest absolute weight, and a weight in multiples of it: the range is symmetric.
+ */
+#define XSMI_MOST_INT8 127
+static inline float xsmi_int8_factor(float most)
+{
+    return most / XSMI_MOST_INT8;
+}
+static inline int8_t xsmi_to_int8(float number, float factor)
+{
+    /* A factor that is subnormal, or rounded to zero, may be too small for the largest weight. */
+    const double whole = factor > 0 ? rint((double)number / (double)factor) : 0;
+    return (int8_t)XSMI_CLAMP(whole, -XSMI_MOST_INT8, XSMI_MOST_INT8);
 }
 
 /* Releases numbers of so many bytes (0: they are mapped). */

@@ -78,7 +78,7 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     v.weight = m->weight;
-    v.data = m->sparse ? m->sparse->values : m->narrow.data ? m->narrow.data : m->weight;
+    v.data = m->sparse ? xsmi_sparse_numbers(m->sparse) : m->narrow.data ? m->narrow.data : m->weight;
     v.nonzeros = xsmi_model_stored(m, &v.bytes);
     if (!sparse) {
         v.bytes = stored_bytes(xsmi_model_dtype(m), class_major ? m->classes : m->features, m->stride,

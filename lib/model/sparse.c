@@ -6,6 +6,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 
+#include <float.h>
 #include <string.h>
 
 /* Columns that a block is to have. */
@@ -43,7 +44,8 @@ void xsmi_sparse_release(xsmi_sparse *s)
             release_array(s, s->columns, end.column, sizeof *s->columns);
             release_array(s, s->row8, end.entry, sizeof *s->row8);
             release_array(s, s->row16, end.entry, sizeof *s->row16);
-            release_array(s, s->values, end.entry, sizeof *s->values);
+            release_array(s, xsmi_sparse_numbers(s), end.entry, xsmi_number_bytes(xsmi_sparse_dtype(s)));
+            release_array(s, s->factors, s->rows, sizeof *s->factors);
             release_array(s, s->bias, s->rows, sizeof *s->bias);
             release_array(s, s->places, (uint64_t)s->chunks + 1, sizeof *s->places);
         }
@@ -57,8 +59,8 @@ uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
     const xsmi_sparse_place end = s->places[s->chunks];
     return ((uint64_t)s->chunks + 1) * sizeof *s->places + end.block * sizeof *s->blocks +
            end.column * sizeof *s->columns +
-           end.entry * (sizeof *s->values + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
-           (s->bias ? (uint64_t)s->rows * sizeof *s->bias : 0);
+           end.entry * (xsmi_number_bytes(xsmi_sparse_dtype(s)) + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
+           (s->bias ? (uint64_t)s->rows * sizeof *s->bias : 0) + (s->factors ? s->rows * sizeof *s->factors : 0);
 }
 
 /* -- building ------------------------------------------------------------------------------------------------------ */
@@ -379,8 +381,13 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
     s->row8 = a->row8;
     s->row16 = a->row16;
     s->values = a->values;
+    s->narrow = a->narrow;
+    s->factors = a->factors;
     s->bias = a->bias;
     bool sound = places_sound(s, a);
+    for (uint32_t r = 0; sound && a->factors && r < a->rows; r++) {
+        sound = a->factors[r] >= 0 && a->factors[r] <= FLT_MAX;
+    }
     for (uint32_t c = 0; sound && c < s->chunks; c++) {
         sound = chunk_sound(s, c);
     }

@@ -8,7 +8,8 @@
  *
  * To find a feature in a chunk, its number is cut into a block, its upper bits, and its lower bits. A table says where
  * the columns of each block begin; a block has some eight columns, which are looked through. A weight takes 5 bytes, or
- * 6 where a chunk has more than 256 rows, a column 4, and a block 8.
+ * 6 where a chunk has more than 256 rows, a column 4, and a block 8. In fewer bits (narrow.h) a weight takes 2 bytes
+ * less as bfloat16, and 3 less as int8, with a factor for each row.
  *
  * Sparse weights never change once made and are reference-counted. They may lie in a mapped file.
  */
@@ -17,6 +18,7 @@
 
 #include "base/counted.h"
 #include "data/dataset.h"
+#include "kernels/kernels.h"
 
 /* Most rows of a chunk. */
 #define XSMI_CHUNK_ROWS 65535
@@ -49,7 +51,9 @@ typedef struct xsmi_sparse {
     const xsmi_sparse_column *columns; /* features rise within a chunk */
     const uint8_t *row8;               /* [entries] row within the chunk, rising within a column; NULL: see row16 */
     const uint16_t *row16;             /* the same; NULL where no chunk has more than 256 rows */
-    const float *values;               /* [entries] */
+    const float *values;               /* [entries], or NULL: in fewer bits, `narrow` */
+    xsmi_narrow narrow;                /* one row of [entries] numbers; of float32 without `data` */
+    const float *factors;              /* [rows] of int8, or NULL */
     const float *bias;                 /* [rows] or NULL */
     bool owned;                        /* the arrays; false when they are in a file's mapping */
 } xsmi_sparse;
@@ -77,6 +81,24 @@ static inline uint64_t xsmi_sparse_entries(const xsmi_sparse *s)
 /* Bytes of all arrays. */
 uint64_t xsmi_sparse_bytes(const xsmi_sparse *s);
 
+/* The type of the weights, an XSM_DTYPE_* value. */
+static inline int32_t xsmi_sparse_dtype(const xsmi_sparse *s)
+{
+    return s->narrow.dtype;
+}
+
+/* The stored numbers of that type. */
+static inline const void *xsmi_sparse_numbers(const xsmi_sparse *s)
+{
+    return s->narrow.dtype == XSM_DTYPE_FLOAT32 ? s->values : s->narrow.data;
+}
+
+/* Number i, as a float: exactly, and without the factor of its row. */
+static inline float xsmi_sparse_number(const xsmi_sparse *s, uint64_t i)
+{
+    return s->narrow.dtype == XSM_DTYPE_FLOAT32 ? s->values[i] : xsmi_narrow_number(&s->narrow, (size_t)i);
+}
+
 /* -- making -------------------------------------------------------------------------------------------------------- */
 
 /* The weights of one chunk, for a builder. */
@@ -101,8 +123,17 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
 /* What was added so far, at least one chunk: valid until the next one is. The rows are in row16. */
 xsmi_sparse xsmi_sparse_builder_view(const xsmi_sparse_builder *b);
-/* Copies weights into an empty builder of as many features: as if their chunks had been added. */
+/* Copies weights of float32 into an empty builder of as many features: as if their chunks had been added. */
 xsm_status xsmi_sparse_builder_load(xsmi_sparse_builder *b, const xsmi_sparse *s, xsm_error *err);
+
+/* The same weights in another type, with arrays of their own. Where a weight is not finite in the type, *out is NULL
+ * and *bad says which. Advances the context's activity by entries. O(entries). (sparse_convert.c) */
+typedef struct xsmi_sparse_bad {
+    bool found;
+    uint32_t row, feature;
+} xsmi_sparse_bad;
+xsm_status xsmi_sparse_convert(const xsmi_sparse *s, int32_t dtype, xsmi_sparse_bad *bad, xsmi_sparse **out,
+                               xsm_error *err);
 
 /* Weights over arrays that others keep, such as a file's mapping, after checks of all but the values; the arrays have
  * the lengths that their places say. Sets *out to NULL where they are no sparse weights. O(entries). */
@@ -116,7 +147,9 @@ typedef struct xsmi_sparse_arrays {
     size_t column_count;
     const uint8_t *row8; /* one of these two is NULL */
     const uint16_t *row16;
-    const float *values;
+    const float *values; /* or NULL, and these two: */
+    xsmi_narrow narrow;
+    const float *factors; /* of int8: finite, 0 and more, or these are no sparse weights */
     size_t entries;
     const float *bias;
 } xsmi_sparse_arrays;
@@ -124,12 +157,13 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-/* Scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, then the bias. The bits are
- * the same on any processor and for a dense and a sparse row of the same numbers. */
+/* Scores of all rows of a chunk, z[rows of the chunk]: sums in the order of the features, of int8 times the row's
+ * factor, then the bias. The bits are the same on any processor and for a dense and a sparse row of the same
+ * numbers. */
 void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_features *x, float *z);
 /* The score of one row, with the same bits. */
 float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features *x);
-/* Writes the weights that are stored to weight[row * row_step + feature * feature_step], in parallel. */
+/* Writes weights of float32 to weight[row * row_step + feature * feature_step], in parallel. */
 xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step,
                               xsm_error *err);
 /* The chunk of a row. O(log chunks) */

@@ -1,6 +1,7 @@
 /* Sparse weights and label trees in a model's file. */
 #include "model/sparse_file.h"
 
+#include "model/narrow.h"
 #include "base/option.h"
 #include "base/order.h"
 
@@ -8,8 +9,9 @@
 #include <string.h>
 
 /* The tensors of sparse weights: their names, and the most that a tree has. */
-static const char *const names[] = {"indptr", "values", "bias", "blocks", XSMI_TREE_TENSOR, "columns", "indices"};
-enum { INDPTR, VALUES, BIAS, BLOCKS, NODES, COLUMNS, INDICES, NAMES };
+static const char *const names[] = {"indptr", "values",         "values_scale", "bias",
+                                    "blocks", XSMI_TREE_TENSOR, "columns",      "indices"};
+enum { INDPTR, VALUES, FACTORS, BIAS, BLOCKS, NODES, COLUMNS, INDICES, NAMES };
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
@@ -36,10 +38,16 @@ static void add(xsmi_sparse_tensors *l, int tree, int which, xsmi_dtype dtype, u
 static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, const xsmi_class_tree *t, size_t bytes)
 {
     const xsmi_sparse_place *end = &s->places[s->chunks];
+    const int32_t dtype = xsmi_sparse_dtype(s);
+    if (bytes == xsmi_number_bytes(dtype)) { /* before others: tensors of whole numbers follow those of weights */
+        add(l, tree, VALUES, xsmi_narrow_tensor_type(dtype), end->entry, 1, xsmi_sparse_numbers(s));
+    }
     if (bytes == 8) {
         add(l, tree, INDPTR, XSMI_DTYPE_U64, (uint64_t)s->chunks + 1, 4, s->places);
     } else if (bytes == 4) {
-        add(l, tree, VALUES, XSMI_DTYPE_F32, end->entry, 1, s->values);
+        if (s->factors) {
+            add(l, tree, FACTORS, XSMI_DTYPE_F32, s->rows, 1, s->factors);
+        }
         if (s->bias) {
             add(l, tree, BIAS, XSMI_DTYPE_F32, s->rows, 1, s->bias);
         }
@@ -127,7 +135,7 @@ typedef struct source {
 
 static const xsmi_tensor *find(const source *s, int tree, int which)
 {
-    char name[24];
+    char name[32];
     if (tree < 0) {
         return xsmi_container_tensor(s->file, names[which]);
     }
@@ -143,7 +151,9 @@ static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
     }
     return xsmi_fail(err, XSM_ERROR_FORMAT,
                      "%s: the tensors 'indptr', 'values', 'blocks', 'columns' and 'indices'%s must hold sparse weights "
-                     "over %u features: chunks of rows, with rising features in each and rising rows for each feature",
+                     "over %u features: chunks of rows, with rising features in each and rising rows for each "
+                     "feature; values of F32, BF16, or I8 with a tensor 'values_scale' of a factor for each row, 0 and "
+                     "more",
                      s->name, which, s->features);
 }
 
@@ -153,15 +163,31 @@ static bool is_list(const xsmi_tensor *t, xsmi_dtype dtype, uint64_t columns)
     return t && t->dtype == dtype && (columns > 1 ? t->rank == 2 && t->shape[1] == columns : t->rank == 1);
 }
 
+/* Whether a tensor has weights of a known type; factors are with int8, and there alone. */
+static bool has_numbers(const xsmi_tensor *values, const xsmi_tensor *factors)
+{
+    return is_list(values, XSMI_DTYPE_I8, 1)
+               ? factors != NULL
+               : !factors && (is_list(values, XSMI_DTYPE_F32, 1) || is_list(values, XSMI_DTYPE_BF16, 1));
+}
+
+/* Those of fewer bits than float32. */
+static xsmi_narrow numbers_of(const xsmi_tensor *values)
+{
+    return values->dtype == XSMI_DTYPE_F32    ? (xsmi_narrow){XSM_DTYPE_FLOAT32, NULL, 0}
+           : values->dtype == XSMI_DTYPE_BF16 ? (xsmi_narrow){XSM_DTYPE_BFLOAT16, values->data, 0}
+                                              : (xsmi_narrow){XSM_DTYPE_INT8, values->data, 0};
+}
+
 /* Sparse weights over the file; `rows` 0 = as many as they have. */
 static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sparse **out, xsm_error *err)
 {
     const xsmi_tensor *indptr = find(s, tree, INDPTR), *values = find(s, tree, VALUES), *blocks = find(s, tree, BLOCKS);
     const xsmi_tensor *columns = find(s, tree, COLUMNS), *indices = find(s, tree, INDICES);
-    const xsmi_tensor *bias = tree < 0 ? NULL : find(s, tree, BIAS);
+    const xsmi_tensor *bias = tree < 0 ? NULL : find(s, tree, BIAS), *factors = find(s, tree, FACTORS);
     *out = NULL;
     const bool bytes = is_list(indices, XSMI_DTYPE_U8, 1);
-    if (is_list(indptr, XSMI_DTYPE_U64, 4) && indptr->shape[0] >= 2 && is_list(values, XSMI_DTYPE_F32, 1) &&
+    if (is_list(indptr, XSMI_DTYPE_U64, 4) && indptr->shape[0] >= 2 && has_numbers(values, factors) &&
         is_list(blocks, XSMI_DTYPE_U32, 2) && is_list(columns, XSMI_DTYPE_U16, 2) &&
         (bytes || is_list(indices, XSMI_DTYPE_U16, 1)) && indices->shape[0] == values->shape[0]) {
         const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)indptr->data;
@@ -176,11 +202,14 @@ static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sp
             .column_count = (size_t)columns->shape[0],
             .row8 = bytes ? indices->data : NULL,
             .row16 = bytes ? NULL : (const uint16_t *)(const void *)indices->data,
-            .values = (const float *)(const void *)values->data,
+            .values = values->dtype == XSMI_DTYPE_F32 ? (const float *)(const void *)values->data : NULL,
+            .narrow = numbers_of(values),
+            .factors = factors ? (const float *)(const void *)factors->data : NULL,
             .entries = (size_t)values->shape[0],
             .bias = bias ? (const float *)(const void *)bias->data : NULL,
         };
-        if (!bias || xsmi_tensor_is(bias, XSMI_DTYPE_F32, 1, a.rows, 0)) {
+        if ((!bias || xsmi_tensor_is(bias, XSMI_DTYPE_F32, 1, a.rows, 0)) &&
+            (!factors || xsmi_tensor_is(factors, XSMI_DTYPE_F32, 1, a.rows, 0))) {
             XSMI_TRY(xsmi_sparse_over(s->context, &a, out, err));
         }
     }

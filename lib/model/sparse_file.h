@@ -1,7 +1,8 @@
 /*
  * Sparse weights in a model's file. Of a linear model: `indptr` U64 [chunks+1, 4], where each chunk's entries, columns,
- * blocks and rows begin, with 2^32 times its shift added to the row; `values` F32 [entries]; `blocks` U32 [blocks, 2];
- * `columns` U16 [columns, 2]; `indices` U8 or U16 [entries] (sparse.h). Of tree t of a label tree model the names begin
+ * blocks and rows begin, with 2^32 times its shift added to the row; `values` F32 [entries], or BF16, or I8 with
+ * `values_scale` F32 [rows], after the others of larger elements; `blocks` U32 [blocks, 2]; `columns` U16 [columns, 2];
+ * `indices` U8 or U16 [entries] (sparse.h). Of tree t of a label tree model the names begin
  * with "tree<t>.", and there are `bias` F32 [nodes-1], if there is one, and `nodes` U32 [nodes] (class_tree.h).
  */
 #ifndef XSMI_SPARSE_FILE_H
@@ -14,7 +15,7 @@
 typedef struct xsmi_sparse_tensors {
     xsm_context *context;
     xsmi_tensor *tensors; /* [capacity] */
-    char (*names)[24];    /* [capacity] */
+    char (*names)[32];    /* [capacity] */
     size_t count, capacity;
 } xsmi_sparse_tensors;
 

@@ -27,7 +27,8 @@ xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_
     const uint32_t features = trees[0].weights->features, classes = trees[0].tree->classes;
     for (uint32_t t = 0; t < count; t++) {
         if (count > XSMI_LABEL_TREES || !xsmi_label_tree_fits(&trees[t]) || trees[t].weights->features != features ||
-            trees[t].tree->classes != classes) {
+            trees[t].tree->classes != classes ||
+            xsmi_sparse_dtype(trees[t].weights) != xsmi_sparse_dtype(trees[0].weights)) {
             return xsmi_fail(err, XSM_ERROR_SHAPE, "tree %u of %u does not fit its weights, or the first tree", t,
                              count);
         }

@@ -1,6 +1,7 @@
 /*
- * Scores of sparse weights. Every score is a sum in float, in the order of the features, of a product each: so it has
- * the same bits by chunks and by single rows, and on any processor.
+ * Scores of sparse weights. Every score is a sum in float, in the order of the features, of a product each, of int8
+ * times the row's factor: so it has the same bits by chunks and by single rows, and on any processor. Weights in fewer
+ * bits are widened, exactly, where they are read.
  */
 #include "model/sparse.h"
 
@@ -26,26 +27,43 @@ static inline found find_column(const xsmi_sparse_column *columns, const xsmi_sp
     return c < end && columns[c].low == low ? (found){entry, columns[c].count} : (found){0, 0};
 }
 
-/* z[row of entry i] += x * value of entry i. The rows of a column are distinct. */
-static inline void add_entries(const xsmi_sparse *s, uint64_t first, uint32_t count, float x, float *z)
+/* z[row of entry] += value * its number, for the entries of some features, which are counted from `first` on. The rows
+ * of a column are distinct. */
+#define ADD(name, row_type, rows_of, number_type, number)                                                              \
+    static void name(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n, float *z)   \
+    {                                                                                                                  \
+        const row_type *rows = s->rows_of;                                                                             \
+        const number_type *numbers = xsmi_sparse_numbers(s);                                                           \
+        for (size_t f = 0; f < n; f++) {                                                                               \
+            const float value = values[f];                                                                             \
+            for (uint64_t i = first + at[f].entry, end = i + at[f].count; i < end; i++) {                              \
+                z[rows[i]] += value * number(numbers[i]);                                                              \
+            }                                                                                                          \
+        }                                                                                                              \
+    }
+ADD(add_float32_8, uint8_t, row8, float, (float))
+ADD(add_float32_16, uint16_t, row16, float, (float))
+ADD(add_bfloat16_8, uint8_t, row8, uint16_t, xsmi_of_bfloat16)
+ADD(add_bfloat16_16, uint16_t, row16, uint16_t, xsmi_of_bfloat16)
+ADD(add_int8_8, uint8_t, row8, int8_t, (float))
+ADD(add_int8_16, uint16_t, row16, int8_t, (float))
+
+static inline void add_entries(const xsmi_sparse *s, uint64_t first, const found *at, const float *values, size_t n,
+                               float *z)
 {
-    const float *values = s->values + first;
-    if (s->row8) {
-        const uint8_t *rows = s->row8 + first;
-        for (uint32_t i = 0; i < count; i++) {
-            z[rows[i]] += x * values[i];
-        }
+    if (s->narrow.dtype == XSM_DTYPE_FLOAT32) {
+        (s->row8 ? add_float32_8 : add_float32_16)(s, first, at, values, n, z);
+    } else if (s->narrow.dtype == XSM_DTYPE_BFLOAT16) {
+        (s->row8 ? add_bfloat16_8 : add_bfloat16_16)(s, first, at, values, n, z);
     } else {
-        const uint16_t *rows = s->row16 + first;
-        for (uint32_t i = 0; i < count; i++) {
-            z[rows[i]] += x * values[i];
-        }
+        (s->row8 ? add_int8_8 : add_int8_16)(s, first, at, values, n, z);
     }
 }
 
 static inline void prefetch_entries(const xsmi_sparse *s, uint64_t first)
 {
-    __builtin_prefetch(s->values + first, 0, 3);
+    const char *numbers = xsmi_sparse_numbers(s);
+    __builtin_prefetch(numbers + first * xsmi_number_bytes(s->narrow.dtype), 0, 3);
     __builtin_prefetch(s->row8 ? (const void *)(s->row8 + first) : (const void *)(s->row16 + first), 0, 3);
 }
 
@@ -68,9 +86,7 @@ static void add_sparse(const xsmi_sparse *s, const xsmi_sparse_place *at, const 
             at_feature[i] = find_column(columns, blocks + (index[i] >> at->shift), index[i] & mask);
             prefetch_entries(s, at->entry + at_feature[i].entry);
         }
-        for (size_t i = 0; i < count; i++) {
-            add_entries(s, at->entry + at_feature[i].entry, at_feature[i].count, x->values[first + i], z);
-        }
+        add_entries(s, at->entry, at_feature, x->values + first, count, z);
     }
 }
 
@@ -86,7 +102,7 @@ static void add_dense(const xsmi_sparse *s, uint32_t chunk, const xsmi_features 
         for (uint32_t c = block[b].column; c < block[b + 1].column; c++) {
             const float value = x->values[(b << at->shift) + columns[c].low];
             if (value != 0) { /* as a sparse row would have it */
-                add_entries(s, entry, columns[c].count, value, z);
+                add_entries(s, entry, &(found){0, columns[c].count}, &value, 1, z);
             }
             entry += columns[c].count;
         }
@@ -102,6 +118,9 @@ void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_feature
         add_sparse(s, at, x, z);
     } else {
         add_dense(s, chunk, x, z);
+    }
+    for (uint32_t r = 0; s->factors && r < rows; r++) {
+        z[r] *= s->factors[at->row + r];
     }
     for (uint32_t r = 0; s->bias && r < rows; r++) {
         z[r] += s->bias[at->row + r];
@@ -122,7 +141,7 @@ uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
     return low;
 }
 
-/* The weight of a row in a column; false if it has none. */
+/* The number of a row in a column; false if it has none. */
 static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t row, float *value)
 {
     uint64_t low = first, end = first + count;
@@ -134,7 +153,7 @@ static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint3
     if (low >= end || (s->row8 ? s->row8[low] : s->row16[low]) != row) {
         return false;
     }
-    *value = s->values[low];
+    *value = xsmi_sparse_number(s, low);
     return true;
 }
 
@@ -157,6 +176,7 @@ float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features 
             z += x->values[i] * value;
         }
     }
+    z = s->factors ? z * s->factors[row] : z;
     return s->bias ? z + s->bias[row] : z;
 }
 

@@ -562,8 +562,15 @@ done
 run 0 convert-model d0 q0 --type int8 --json
 expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
     "$(sed 's/.*"weight_bytes_before":\([0-9]*\).*/\1/' stdout)"
-run 1 convert-model s1 q0 --type int8
-says stderr 'a conversion needs dense weights'
+for type in bfloat16 int8; do
+    run 0 convert-model s1 q0 --type $type --test test.txt
+    says stdout "weights    $type, "
+    run 0 info q0
+    says stdout " weights ($type, "
+    run 0 predict --model q0 --data test.txt --top 1
+    run 1 prune q0 s2 --keep 1
+    says stderr "$type"
+done
 rm -f q0
 run 1 predict --model s1 --data test.txt --index exact
 says stderr 'an index needs dense weights'

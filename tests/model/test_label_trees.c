@@ -603,6 +603,90 @@ static void evaluation_says_what_it_can(void **state)
     end_rows(r);
 }
 
+/* -- in fewer bits ------------------------------------------------------------------------------------------------- */
+
+static xsm_model *convert(const xsm_model *m, int32_t dtype)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+    xsm_model *converted = NULL;
+    o.dtype = dtype;
+    assert_ok(xsm_model_convert(m, &o, &converted, &err), err);
+    return converted;
+}
+
+static float *all_scores(const xsm_model *m, const rows *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    float *scores = calloc(ROWS * CLASSES, sizeof *scores);
+    xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
+    assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, scores, CLASSES, &err), err);
+    return scores;
+}
+
+/* Of the softmax, as its scores change by 2 eps a level at most where those of its nodes change by eps: eps here is the
+ * rounding of as many weights as a row has features, each of 2 at most. */
+static void trees_in_fewer_bits_score_nearly_alike(void **state)
+{
+    (void)state;
+    static const double rounding[] = {0x1p-8, 1.0 / 254};
+    static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+    static plan p;
+    double depth[CLASSES] = {0}; /* in the deeper of two trees */
+    for (uint32_t tree = 0; tree < 2; tree++) {
+        make_plan(tree, &p);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double steps = 0;
+            for (uint32_t v = p.leaf[k]; v != 0; v = p.parent[v]) {
+                steps++;
+            }
+            depth[k] = steps > depth[k] ? steps : depth[k];
+        }
+    }
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+        for (size_t t = 0; t < 2; t++) {
+            static predicted narrow, wide;
+            test_memory *memory;
+            xsm_context *ctx = test_memory_context(&memory, 1);
+            xsm_model *m = make_model(ctx, link, 2), *small = convert(m, types[t]);
+            xsm_model *back = convert(small, XSM_DTYPE_FLOAT32);
+            rows *r = make_rows(ctx, true);
+            float *was = all_scores(m, r), *now = all_scores(small, r), *widened = all_scores(back, r);
+            uint32_t differ = 0;
+            for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+                assert_true(t ? fabs((double)(now[i] - widened[i])) <= 1e-4 * (1 + fabs((double)now[i]))
+                              : now[i] == widened[i]);
+                differ += now[i] != was[i];
+            }
+            assert_true(differ > ROWS * CLASSES / 2);
+            for (uint32_t i = 0; link == XSMI_LINK_SOFTMAX && i < ROWS; i++) {
+                double size = 0;
+                for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
+                    size += fabs((double)r->values[e]) * 2 * rounding[t];
+                }
+                for (uint32_t k = 0; k < CLASSES; k++) {
+                    const double moved = fabs((double)(now[i * CLASSES + k] - was[i * CLASSES + k]));
+                    assert_true(moved <= 2 * depth[k] * size + 1e-4);
+                }
+            }
+            predict(small, r, CLASSES - 1, TOP, &wide); /* a beam that keeps every node has the scores' bits */
+            predict(small, r, 8, TOP, &narrow);
+            for (uint32_t i = 0; i < ROWS * TOP; i++) {
+                assert_true(wide.scores[i] == now[i / TOP * CLASSES + wide.classes[i]]);
+                assert_true(narrow.scores[i] <= wide.scores[i]);
+            }
+            free(was);
+            free(now);
+            free(widened);
+            end_rows(r);
+            xsm_model_free(back);
+            xsm_model_free(small);
+            xsm_model_free(m);
+            test_memory_end(memory, ctx);
+        }
+    }
+}
+
 /* -- files --------------------------------------------------------------------------------------------------------- */
 
 static void files_hold_trees(void **state)
@@ -778,6 +862,7 @@ int main(void)
         cmocka_unit_test(a_narrow_beam_keeps_the_best_nodes),
         cmocka_unit_test(a_beam_finds_as_many_classes_as_wanted),
         cmocka_unit_test(evaluation_says_what_it_can),
+        cmocka_unit_test(trees_in_fewer_bits_score_nearly_alike),
         cmocka_unit_test(files_hold_trees),
         cmocka_unit_test(damage_is_found_or_harmless),
         cmocka_unit_test(other_shapes_are_no_trees),

@@ -661,7 +661,7 @@ static void bad_arguments_are_refused(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
     xsm_model_options with_bias = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *out = NULL, *pruned = NULL;
+    xsm_model *m = make_linear(NULL, XSM_LAYOUT_CLASS_MAJOR, true), *out = NULL;
     assert_fails(xsm_model_convert(NULL, &o, &out, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_convert(m, &o, NULL, &err), XSM_ERROR_ARGUMENT, err);
     static const int32_t no[] = {-1, XSM_DTYPE_FLOAT64, XSM_DTYPE_UINT8, 99};
@@ -669,11 +669,9 @@ static void bad_arguments_are_refused(void **state)
         o.dtype = no[i];
         assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_RANGE, err);
     }
-    assert_ok(xsm_model_prune(m, NULL, &pruned, &err), err);
     for (size_t t = 0; t < 2; t++) {
         static const float worst[] = {NAN, INFINITY, -INFINITY, 0x1.ffp+127f};
         o.dtype = types[t];
-        assert_fails(xsm_model_convert(pruned, &o, &out, &err), XSM_ERROR_UNSUPPORTED, err);
         for (size_t i = 0; i < (t ? 3 : 4); i++) { /* the last is finite, and not in bfloat16 */
             m->weight[5 * m->stride + 3] = worst[i];
             assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
@@ -682,7 +680,6 @@ static void bad_arguments_are_refused(void **state)
         }
         m->weight[5 * m->stride + 3] = 0;
     }
-    xsm_model_free(pruned);
     xsm_model_free(m);
     with_bias.bias = 1;
     assert_ok(xsm_model_new_linear(NULL, 0, 3, &with_bias, &m, &err), err);

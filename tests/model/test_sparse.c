@@ -316,17 +316,149 @@ static void chunks_of_any_size_give_the_same_scores(void **state)
     xsm_context_free(ctx);
 }
 
-/* -- files --------------------------------------------------------------------------------------------------------- */
+/* -- in fewer bits ------------------------------------------------------------------------------------------------- */
 
-static void files_are_mapped_and_saved_alike(void **state)
+static const int32_t types[] = {XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+
+static xsm_model *convert(const xsm_model *m, int32_t dtype)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+    xsm_model *converted = NULL;
+    o.dtype = dtype;
+    assert_ok(xsm_model_convert(m, &o, &converted, &err), err);
+    return converted;
+}
+
+/* The nearest multiple of a power of two that leaves eight bits, or of the row's largest weight by 127. */
+static double rounded(double w, double most, int32_t dtype)
+{
+    if (w == 0) {
+        return 0;
+    }
+    int exponent;
+    (void)frexp(w, &exponent);
+    const double step = dtype == XSM_DTYPE_INT8 ? (double)((float)most / 127) : ldexp(1, exponent - 8);
+    return rint(w / step) * step;
+}
+
+static double largest_of(uint32_t k)
+{
+    double most = 0;
+    for (uint32_t j = 0; j < FEATURES; j++) {
+        most = fabs((double)weight_of(k, j)) > most ? fabs((double)weight_of(k, j)) : most;
+    }
+    return most;
+}
+
+static void weights_in_fewer_bits_are_rounded(void **state)
 {
     (void)state;
+    static const uint32_t bytes_less[] = {2, 3};
+    for (size_t t = 0; t < 2; t++) {
+        xsm_error err = XSM_ERROR_INIT;
+        test_memory *memory;
+        xsm_context *ctx = test_memory_context(&memory, 1 + (uint32_t)t);
+        rows *r = make_rows(ctx, FEATURES);
+        xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
+        xsm_model *small = convert(m, types[t]), *again = convert(small, types[t]);
+        assert_string_equal(xsm_model_get_metadata(small, "maker"), "test");
+        xsm_model_info info = XSM_MODEL_INFO_INIT, was = XSM_MODEL_INFO_INIT;
+        assert_ok(xsm_model_get_info(small, &info, &err), err);
+        assert_ok(xsm_model_get_info(m, &was, &err), err);
+        assert_true(info.dtype == types[t] && info.layout == XSM_LAYOUT_SPARSE_ROWS && info.weights == was.weights);
+        assert_int_equal(info.bytes, was.bytes - bytes_less[t] * was.weights + (t ? CLASSES * sizeof(float) : 0));
+        xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT, w = XSM_PARAMETERS_VIEW_INIT;
+        assert_ok(xsm_model_view(small, &v, &err), err);
+        assert_ok(xsm_model_view(again, &w, &err), err);
+        assert_true(!v.weight && !v.class_scales && v.dtype == types[t] && v.nonzeros == was.weights);
+        assert_memory_equal(v.data, w.data, v.nonzeros * (2 - t)); /* not rounded again */
+        float *range = calloc(ROWS * CLASSES, sizeof *range), *other = calloc(ROWS * CLASSES, sizeof *other);
+        uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+        xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS), full = xsm_batch_range(r->full, 0, ROWS);
+        assert_ok(xsm_model_score_range(small, &batch, 0, CLASSES, range, CLASSES, &err), err);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            const double most = largest_of(k);
+            for (uint32_t i = 0; i < ROWS; i++) {
+                double z = bias_of(k);
+                for (uint64_t e = r->offsets[i]; e < r->offsets[i + 1]; e++) {
+                    const double weight = weight_of(k, r->index[e]);
+                    z += fabs(weight) >= BELOW ? rounded(weight, most, types[t]) * r->values[e] : 0;
+                }
+                assert_true(fabs((double)range[i * CLASSES + k] - z) < 1e-5);
+                classes[i * CLASSES + k] = k;
+            }
+        }
+        assert_ok(xsm_model_score_range(small, &full, 0, CLASSES, other, CLASSES, &err), err);
+        assert_memory_equal(other, range, ROWS * CLASSES * sizeof *range);
+        assert_ok(xsm_model_scores(small, &batch, classes, CLASSES, other, &err), err);
+        assert_memory_equal(other, range, ROWS * CLASSES * sizeof *range);
+        assert_ok(xsm_model_score_range(again, &batch, 0, CLASSES, other, CLASSES, &err), err);
+        assert_memory_equal(other, range, ROWS * CLASSES * sizeof *range);
+        xsm_model *back = convert(small, XSM_DTYPE_FLOAT32); /* exact, but for the product with the factor */
+        assert_ok(xsm_model_score_range(back, &batch, 0, CLASSES, other, CLASSES, &err), err);
+        for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+            assert_true(t ? fabs((double)(other[i] - range[i])) < 1e-5 : other[i] == range[i]);
+        }
+        assert_ok(xsm_model_set_layout(back, XSM_LAYOUT_CLASS_MAJOR, &err), err);
+        xsm_model_free(back);
+        free(classes);
+        free(other);
+        free(range);
+        xsm_model_free(again);
+        xsm_model_free(small);
+        xsm_model_free(m);
+        xsm_model_free(dense);
+        end_rows(r);
+        test_memory_end(memory, ctx);
+    }
+}
+
+static void weights_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        float weight;
+        int32_t dtype;
+        const char *name;
+    } cases[] = {{NAN, XSM_DTYPE_INT8, "int8"},
+                 {INFINITY, XSM_DTYPE_FLOAT32, "float32"},
+                 {0x1.ffp+127f, XSM_DTYPE_BFLOAT16, "bfloat16"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+        xsm_parameters p = XSM_PARAMETERS_INIT;
+        xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *out = NULL;
+        assert_ok(xsm_model_parameters(dense, &p, &err), err);
+        p.weight[777 * p.class_step + 333 * p.feature_step] = 2; /* kept by pruning, and found by its value */
+        xsm_model *m = prune(dense, 1.5, 0);
+        assert_int_equal(xsmi_sparse_entries(m->sparse), 1);
+        ((float *)(uintptr_t)m->sparse->values)[0] = cases[i].weight;
+        o.dtype = cases[i].dtype;
+        assert_fails(xsm_model_convert(m, &o, &out, &err), XSM_ERROR_DIVERGED, err);
+        assert_non_null(strstr(err.message, "class 777 and feature 333"));
+        assert_non_null(strstr(err.message, cases[i].name));
+        assert_null(out);
+        xsm_model_free(m);
+        xsm_model_free(dense);
+    }
+}
+
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+static void expect_mapped(int32_t dtype)
+{
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     rows *r = make_rows(ctx, FEATURES);
     xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0), *loaded = NULL;
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
+    if (dtype != XSM_DTYPE_FLOAT32) {
+        xsm_model *small = convert(m, dtype);
+        xsm_model_free(m);
+        m = small;
+    }
     assert_ok(xsm_model_save(m, first, &err), err);
     assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
     assert_ok(xsm_model_save(loaded, second, &err), err);
@@ -339,8 +471,9 @@ static void files_are_mapped_and_saved_alike(void **state)
     assert_ok(xsm_model_view(loaded, &v, &err), err);
     const unsigned char *values = v.data;
     assert_true(values > loaded->mapping.data &&
-                values + 4 * v.nonzeros <= loaded->mapping.data + loaded->mapping.size);
-    assert_true((uintptr_t)values % 64 == 0);
+                values + xsmi_number_bytes(dtype) * v.nonzeros <= loaded->mapping.data + loaded->mapping.size);
+    assert_int_equal(v.dtype, dtype);
+    assert_true((uintptr_t)values % (dtype == XSM_DTYPE_FLOAT32 ? 64 : xsmi_number_bytes(dtype)) == 0);
     float *a = calloc(ROWS * CLASSES, sizeof *a), *b = calloc(ROWS * CLASSES, sizeof *b);
     xsm_batch batch = xsm_batch_range(r->sparse, 0, ROWS);
     assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, a, CLASSES, &err), err);
@@ -359,15 +492,24 @@ static void files_are_mapped_and_saved_alike(void **state)
     test_memory_end(memory, ctx);
 }
 
-/* Every byte of the numbers that say where weights are is changed; what is still accepted must be usable. Values may be
- * any numbers. */
-static void damage_is_found_or_harmless(void **state)
+static void files_are_mapped_and_saved_alike(void **state)
 {
     (void)state;
+    expect_mapped(XSM_DTYPE_FLOAT32);
+    expect_mapped(XSM_DTYPE_BFLOAT16);
+    expect_mapped(XSM_DTYPE_INT8);
+}
+
+/* Every byte of the numbers that say where weights are is changed, or every few; what is still accepted must be usable.
+ * Values may be any numbers. */
+static void damage(int32_t dtype, size_t step)
+{
     xsm_error err = XSM_ERROR_INIT;
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
-    xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, 40), *m = prune(dense, 0.9, 0);
+    xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, 40), *pruned = prune(dense, 0.9, 0);
+    xsm_model *m = convert(pruned, dtype);
+    xsm_model_free(pruned);
     const char *path = test_path("damaged");
     size_t size;
     tried t = {0, 0};
@@ -377,7 +519,7 @@ static void damage_is_found_or_harmless(void **state)
     unsigned char *bytes = test_read(path, &size);
     rows *r = make_rows(ctx, 40);
     const size_t before = test_memory_blocks(memory);
-    for (size_t i = 0; i < size; i++) {
+    for (size_t i = 0; i < size; i += step) {
         for (uint32_t change = 1; change < 256; change = change * 5 + 2) {
             bytes[i] ^= (unsigned char)change;
             try_bytes(ctx, bytes, size, r, 40, &t);
@@ -385,10 +527,73 @@ static void damage_is_found_or_harmless(void **state)
             assert_int_equal(test_memory_blocks(memory), before);
         }
     }
-    assert_true(t.refused > 1000 && t.accepted > 1000);
+    assert_true(t.refused > 1000 / step && t.accepted > 1000 / step);
     free(bytes);
     end_rows(r);
     test_memory_end(memory, ctx);
+}
+
+static void damage_is_found_or_harmless(void **state)
+{
+    (void)state;
+    damage(XSM_DTYPE_FLOAT32, 1);
+    damage(XSM_DTYPE_BFLOAT16, 7);
+    damage(XSM_DTYPE_INT8, 7);
+}
+
+static void write_bytes(const char *path, const unsigned char *bytes, size_t size)
+{
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(bytes, 1, size, f), size);
+    assert_int_equal(fclose(f), 0);
+}
+
+/* The first place of a text in a file's header. */
+static unsigned char *find_text(unsigned char *bytes, size_t size, const char *text)
+{
+    for (size_t i = 0; i + strlen(text) <= size; i++) {
+        if (memcmp(bytes + i, text, strlen(text)) == 0) {
+            return bytes + i;
+        }
+    }
+    fail();
+    return NULL;
+}
+
+static void factors_must_fit_the_weights(void **state)
+{
+    (void)state;
+    static const char *const changes[][2] = {
+        {"values_scale", "values_scal3"}, /* int8 without factors */
+        {"\"I8\"", "\"U8\""},             /* no type of weights */
+    };
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *dense = make_dense(NULL, XSM_LAYOUT_CLASS_MAJOR, FEATURES), *m = prune(dense, BELOW, 0);
+    xsm_model *small = convert(m, XSM_DTYPE_INT8), *loaded = NULL;
+    xsm_load_options unchecked = XSM_LOAD_OPTIONS_INIT;
+    char *path = strdup(test_path("factors"));
+    unchecked.skip_verify = 1;
+    for (int i = 0; i < 4; i++) {
+        if (i >= 2) { /* the first factor */
+            ((float *)(uintptr_t)small->sparse->factors)[0] = i == 2 ? -1.0f : INFINITY;
+        }
+        assert_ok(xsm_model_save(small, path, &err), err);
+        if (i < 2) {
+            size_t size;
+            unsigned char *bytes = test_read(path, &size);
+            memcpy(find_text(bytes, size, changes[i][0]), changes[i][1], strlen(changes[i][1]));
+            write_bytes(path, bytes, size);
+            free(bytes);
+        }
+        assert_fails(xsm_model_load(NULL, path, &unchecked, &loaded, &err), XSM_ERROR_FORMAT, err);
+        assert_true(i == 0 || strstr(err.message, "values_scale"));
+        assert_null(loaded);
+    }
+    free(path);
+    xsm_model_free(small);
+    xsm_model_free(m);
+    xsm_model_free(dense);
 }
 
 /* -- what cannot be done ------------------------------------------------------------------------------------------- */
@@ -422,6 +627,17 @@ static void what_needs_dense_weights_is_refused(void **state)
     assert_ok(xsm_model_parameters(m, &p, &err), err);
     assert_null(p.weight);
     assert_true(p.bias && p.bias[3] == bias_of(3));
+    for (size_t t = 0; t < 2; t++) {
+        xsm_model *small = convert(m, types[t]);
+        assert_fails(xsm_estimator_bind(e, small, r->sparse, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_fails(xsm_index_build_model(x, small, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_fails(xsm_model_prune(small, NULL, &other, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_fails(xsm_model_set_layout(small, XSM_LAYOUT_CLASS_MAJOR, &err), XSM_ERROR_UNSUPPORTED, err);
+        assert_non_null(strstr(err.message, t ? "int8" : "bfloat16"));
+        assert_ok(xsm_model_parameters(small, &p, &err), err);
+        assert_true(!p.weight && p.dtype == types[t]);
+        xsm_model_free(small);
+    }
     xsm_prune_options wrong = XSM_PRUNE_OPTIONS_INIT;
     wrong.below = -1;
     assert_fails(xsm_model_prune(dense, &wrong, &other, &err), XSM_ERROR_RANGE, err);
@@ -442,8 +658,10 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
 {
     const char *path = state;
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    xsm_model *dense = NULL, *m = NULL, *loaded = NULL;
+    xsm_model *dense = NULL, *m = NULL, *loaded = NULL, *small = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
+    xsm_convert_options to = XSM_CONVERT_OPTIONS_INIT;
+    to.dtype = XSM_DTYPE_INT8;
     o.bias = 1;
     xsm_status status = xsm_model_new_linear(ctx, 30, 20, &o, &dense, err);
     status = status == XSM_OK ? xsm_model_parameters(dense, &p, err) : status;
@@ -454,7 +672,9 @@ static xsm_status prune_save_load(void *state, xsm_context *ctx, xsm_error *err)
     status = status == XSM_OK ? xsm_model_prune(dense, &prune, &m, err) : status;
     status = status == XSM_OK ? xsm_model_save(m, path, err) : status;
     status = status == XSM_OK ? xsm_model_load(ctx, path, NULL, &loaded, err) : status;
+    status = status == XSM_OK ? xsm_model_convert(loaded, &to, &small, err) : status;
     status = status == XSM_OK ? xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, err) : status;
+    xsm_model_free(small);
     xsm_model_free(loaded);
     xsm_model_free(m);
     xsm_model_free(dense);
@@ -477,8 +697,11 @@ int main(void)
         cmocka_unit_test(the_largest_of_each_class_are_kept),
         cmocka_unit_test(layouts_change_back),
         cmocka_unit_test(chunks_of_any_size_give_the_same_scores),
+        cmocka_unit_test(weights_in_fewer_bits_are_rounded),
+        cmocka_unit_test(weights_that_do_not_fit_are_refused),
         cmocka_unit_test(files_are_mapped_and_saved_alike),
         cmocka_unit_test(damage_is_found_or_harmless),
+        cmocka_unit_test(factors_must_fit_the_weights),
         cmocka_unit_test(what_needs_dense_weights_is_refused),
         cmocka_unit_test(missing_memory_leaves_nothing),
     };
