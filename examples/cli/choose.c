@@ -91,7 +91,6 @@ int cli_choose(cli_run *r)
     options.keep_pairs = r->pairs >= 0;
     options.seconds = r->time_budget;
     options.measure = r->measure;
-    options.reproducible = r->reproducible;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with

@@ -242,8 +242,6 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"measure", CLI_CHOICE, &r.measure, "NAME",
          "judge by log-loss (calibrated), precision or ndcg (auto: ndcg with several labels a row)",
          cli_choose_measures, 0, 0, 0, 0},
-        {"reproducible", CLI_SWITCH, &r.reproducible, NULL,
-         "let no choice depend on the clock: the same rows and flags give the same model", NULL, 0, 0, 0, 0},
         {"time-budget", CLI_REAL, &r.time_budget, "SECONDS", "choose and train within so many seconds", NULL, 0, 1e9, 1,
          0},
         {NULL, CLI_HEADING, NULL, NULL, "Results", NULL, 0, 0, 0, 0},

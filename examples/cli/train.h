@@ -65,7 +65,6 @@ typedef struct cli_run {
     int bias;                     /* -1 until the flags are read */
     int order, json;
     const char *calibrate; /* rows to calibrate the trained model by, or NULL */
-    int reproducible;      /* the choice does not depend on the clock */
     int measure;           /* an XSM_MEASURE_* value */
     int score;             /* an XSM_GEOMETRY_* value, -1 = not given */
     int dry;               /* --dry-run */

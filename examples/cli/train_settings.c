@@ -236,9 +236,6 @@ int cli_train_prepare(cli_run *r)
     if (r->method < 0 && !r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
     }
-    if (r->reproducible && (!r->choose || r->time_budget > 0)) {
-        return cli_misuse("--reproducible is about the choice of an estimator, without --time-budget; all else is");
-    }
     if (r->measure && !r->choose) {
         return cli_misuse("--measure says what is best when it is chosen; it needs a choice, which --estimator NAME "
                           "without --time-budget leaves out");

@@ -27,6 +27,8 @@
 /* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
 #define TREE_COST 130.0
 #define LEAF_COST 2.0
+/* The same in judging a row by one, whatever its classes. */
+#define TREE_SCORE_COST 6000.0
 /* How much longer a label tree takes that learns from the mistakes of a beam, too. */
 #define BEAM_TIMES 5.0
 /* The most labels of a leaf by default, and of a tree without inner nodes. */
@@ -70,10 +72,12 @@ static double cost(const xsmi_chooser *c, const xsmi_candidate *candidate)
     return e->exact ? EXACT_COST * k * features : sampled * (double)e->width * features;
 }
 
-double xsmi_candidates_judging(const xsmi_chooser *c)
+double xsmi_candidates_judging(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
-    const uint32_t hidden = c->stepped->hidden;
-    return (double)c->train->classes * (hidden ? hidden * SCORE_COST : (c->survey.nonzeros + OVERHEAD) * EXACT_COST);
+    const uint32_t hidden = candidate->hidden;
+    const double features = c->survey.nonzeros + OVERHEAD, classes = (double)c->train->classes;
+    return candidate->tree ? candidate->tree->trees * features * TREE_SCORE_COST
+                           : classes * (hidden ? hidden * SCORE_COST : features * EXACT_COST);
 }
 
 xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err)

@@ -5,9 +5,9 @@
  * that apply are tried on a part of the trials' rows. The best of each kind of model goes on to all of these, the best
  * kind first, unless another kind is so far ahead that it cannot catch up. For each of those the settings are tried,
  * the most important first: a learning rate and an L2 penalty (ridge), changed in steps while the result improves
- * (search.c; one after the other, as in a coordinate descent). The size of trials depends on counts of work only; how
- * many there are, on the clock: trials end when they have taken as long as the run that they choose will take. With a
- * time budget, a pilot run measures the work per second.
+ * (search.c; one after the other, as in a coordinate descent). The size of trials and their number depend on counts of
+ * work only: trials end when they have had as much as the run that they choose will have. So nothing depends on the
+ * clock, unless there is a time budget: then a pilot run measures the work per second, and the clock ends the trials.
  */
 #include "auto/choose.h"
 
@@ -28,7 +28,7 @@ enum { EPOCHS_MORE = 2 };
 #define BEHIND 2.0
 /* The share of a candidate's run by the end of its first trial. */
 #define FIRST_SHARE 0.5
-/* Several trees are tried where their run will take at most so many seconds. */
+/* Several trees are tried where the work of their run is that of at most so many seconds. */
 #define FOREST_SECONDS 20.0
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
@@ -131,9 +131,8 @@ static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
 static double trial_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
     const double rows = (double)xsmi_choose_rows(c)->rows;
-    return candidate->trial_seconds > 0 && !c->options.reproducible
-               ? rows * candidate->trial_seconds
-               : xsmi_choose_seconds(c, candidate, rows, (double)candidate->passes);
+    return candidate->trial_seconds > 0 ? rows * candidate->trial_seconds
+                                        : xsmi_choose_seconds(c, candidate, rows, (double)candidate->passes);
 }
 
 /* Whether no other trial of the current candidate is worth its time: the choice would take longer than the run. A
@@ -141,7 +140,7 @@ static double trial_seconds(const xsmi_chooser *c, const xsmi_candidate *candida
 static bool enough(const xsmi_chooser *c)
 {
     const xsmi_candidate *candidate = c->best.candidate;
-    const double end = xsmi_seconds() - c->runner.began + trial_seconds(c, candidate);
+    const double end = xsmi_choose_elapsed(c) + trial_seconds(c, candidate);
     const bool first = c->best.trial == UINT64_MAX && end <= FIRST_SHARE * xsmi_choose_run_seconds(c, candidate);
     return !first && end > xsmi_choose_limit(c);
 }
@@ -546,9 +545,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, keep_pairs, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, transform, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, embedding, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, reproducible, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_choose_options, o, label_tree, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_choose_options, o, reserved, err));
     o->transform = o->transform && c->train->sparse;
     XSMI_TRY(
         xsmi_options_read(&c->run, sizeof c->run, XSMI_FIRST(xsm_trainer_options), o->run, "xsm_trainer_options", err));

@@ -99,14 +99,16 @@ typedef struct xsmi_chooser {
     xsmi_judge judge;           /* of all candidates */
     xsmi_measured judged;       /* the last trial */
     double work, work_seconds;  /* of training in trials so far */
+    double elapsed;             /* the seconds that the work of the trials so far takes at a usual speed */
+    double trials_seconds;      /* the same by the clock */
     bool cut_short, cut_epochs; /* the deadline ended the search; the budget made the run shorter */
     xsm_choice *result;
 } xsmi_chooser;
 
 /* Lists the candidates, each measured: unsuitable data fails early. */
 xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err);
-/* The work of judging a row by the model of the first candidate that is no label tree. */
-double xsmi_candidates_judging(const xsmi_chooser *c);
+/* The work of judging a row by a candidate's model. */
+double xsmi_candidates_judging(const xsmi_chooser *c, const xsmi_candidate *candidate);
 /* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
  * costs more than clearing memory. */
 xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err);
@@ -123,15 +125,17 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
 xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
 /* Runs a candidate on a few rows to measure the speed. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, xsm_error *err);
-/* The seconds that training a candidate on so many rows, so many times, will take: by the speed of its trials, before
- * any by its work and the speed of all trials. */
+/* The seconds since the choice began: by the clock with a time budget, else by the work of the trials, so that nothing
+ * depends on the clock. */
+double xsmi_choose_elapsed(const xsmi_chooser *c);
+/* The seconds that training a candidate on so many rows, so many times, will take: by its work, with a time budget also
+ * by the speed of its trials, before any by the speed of all trials. */
 double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes);
 /* The seconds that the run will take at most. */
 double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate);
 /* The best trial so far in this round, of the current candidate or of those before it. */
 const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c);
-/* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any, and where nothing
- * depends on the clock. */
+/* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any. */
 double xsmi_choose_limit(const xsmi_chooser *c);
 /* The training rows of the present round, and the held-back rows by which it is judged. */
 const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c);

@@ -35,10 +35,14 @@ enum { FIT_ITERATIONS = 60 };
 #define FIT_TOLERANCE 1e-4
 /* Rows of the pilot run, which measures the speed for a time budget. */
 enum { PILOT_ROWS = 512 };
-/* Multiplications a second, before any were measured. */
+/* Multiplications a second of a usual machine, and in training label trees and embedding models: by these work is said
+ * in seconds, which decide how many trials there are. The real speed does not count, so that the choice is the same on
+ * any machine; with a time budget, until one is measured. */
 #define SPEED 8e9
-/* Seconds that a choice may take although the run takes less: where rates are searched, and for a label tree, which has
- * none. */
+#define SPEED_TREE 5e9
+#define SPEED_VECTORS 2e10
+/* Seconds that a choice may take although the run takes less, in work: where rates are searched, and for a label tree,
+ * which has none. */
 #define FREE_SECONDS 5.0
 #define FREE_SECONDS_TREE 1.0
 
@@ -52,10 +56,16 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs)
     return c->options.keep_schedule ? c->run.factor : pow(FALL, 1 / (double)epochs);
 }
 
-/* The seconds that are left if the best candidate so far stays the best; NaN if no such end is known. */
+double xsmi_choose_elapsed(const xsmi_chooser *c)
+{
+    return c->options.seconds > 0 ? xsmi_seconds() - c->runner.began : c->elapsed;
+}
+
+/* The seconds by the clock that are left if the best candidate so far stays the best; NaN if no such end is known. */
 static double seconds_left(const xsmi_chooser *c)
 {
-    const double limit = xsmi_choose_limit(c);
+    const double pace = c->options.seconds > 0 ? 1 : c->trials_seconds / c->elapsed;
+    const double limit = pace * xsmi_choose_limit(c);
     return isnan(limit) ? limit : fmax(fmin(c->runner.began + limit, c->runner.deadline) - xsmi_seconds(), 0);
 }
 
@@ -132,6 +142,13 @@ static xsm_status train(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_a
     return xsmi_auto_run(t, err);
 }
 
+/* The work of judging the rows that a trial held back, after each epoch, or of lbfgs at its end. */
+static double judging_work(const xsmi_chooser *c, const xsmi_candidate *candidate, const xsmi_auto_trial *t)
+{
+    const double times = candidate->full ? 1 : (double)t->outcome.epochs;
+    return t->held_back ? times * (double)t->held_back->rows * xsmi_candidates_judging(c, candidate) : 0;
+}
+
 static void end(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_trial *t)
 {
     if (!candidate->tree) {
@@ -140,6 +157,25 @@ static void end(xsmi_chooser *c, const xsmi_candidate *candidate, xsmi_auto_tria
     xsm_optimizer_free(t->setting.optimizer);
     c->work += (double)t->outcome.examples * candidate->work;
     c->work_seconds += t->outcome.seconds;
+}
+
+static double speed_of(const xsmi_candidate *candidate)
+{
+    static const double speeds[] = {
+        [XSMI_KIND_TREE] = SPEED_TREE, [XSMI_KIND_LINEAR] = SPEED, [XSMI_KIND_EMBEDDING] = SPEED_VECTORS};
+    return speeds[candidate->kind];
+}
+
+/* Notes what a trial has taken. */
+static void account(xsmi_chooser *c, xsmi_candidate *candidate, const xsmi_auto_trial *t, double seconds)
+{
+    const bool timed = c->options.seconds > 0 && t->outcome.examples > 0;
+    const double own = candidate->work / speed_of(candidate);
+    const double counted = (double)t->outcome.examples * own + judging_work(c, candidate, t) / SPEED;
+    candidate->trial_seconds = (timed ? seconds : counted) / (double)t->rows->rows;
+    candidate->row_seconds = timed ? t->outcome.seconds / (double)t->outcome.examples : own;
+    c->elapsed += counted;
+    c->trials_seconds = xsmi_seconds() - c->runner.began;
 }
 
 /* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
@@ -160,8 +196,7 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     out->precision = t.outcome.held_back.precision;
     c->judged = t.outcome.held_back;
     out->seconds = xsmi_seconds() - began;
-    candidate->trial_seconds = out->seconds / (double)t.rows->rows;
-    candidate->row_seconds = t.outcome.examples > 0 ? t.outcome.seconds / (double)t.outcome.examples : 0;
+    account(c, candidate, &t, out->seconds);
     c->cut_short |= t.outcome.late;
     return XSM_OK;
 }
@@ -247,16 +282,16 @@ const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c)
                                                     : p->held_back[p->transform];
 }
 
-/* Multiplications a second. */
+/* Multiplications a second, with a time budget. */
 static double speed(const xsmi_chooser *c)
 {
-    return c->work_seconds > 0 && !c->options.reproducible ? c->work / c->work_seconds : SPEED;
+    return c->work_seconds > 0 ? c->work / c->work_seconds : SPEED;
 }
 
 double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes)
 {
-    const bool measured = candidate->row_seconds > 0 && !c->options.reproducible;
-    return rows * passes * (measured ? candidate->row_seconds : candidate->work / speed(c));
+    const double usual = c->options.seconds > 0 ? speed(c) : speed_of(candidate);
+    return rows * passes * (candidate->row_seconds > 0 ? candidate->row_seconds : candidate->work / usual);
 }
 
 double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate)
@@ -272,7 +307,7 @@ const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c)
 double xsmi_choose_limit(const xsmi_chooser *c)
 {
     const xsmi_best *b = xsmi_choose_leader(c);
-    if (c->options.reproducible || b->trial == UINT64_MAX) {
+    if (b->trial == UINT64_MAX) {
         return (double)NAN;
     }
     return fmax(xsmi_choose_run_seconds(c, b->candidate), b->candidate->tree ? FREE_SECONDS_TREE : FREE_SECONDS);
@@ -379,7 +414,7 @@ static void allow_rows(const xsmi_chooser *c, double *held_back, double *rows)
         allowed = fmin(allowed, (c->runner.deadline - xsmi_seconds()) * speed(c));
     }
     const double each = allowed * most / trials / (double)first->passes; /* work of an epoch of the longest trial */
-    *held_back = fmin(*held_back, JUDGING * each / xsmi_candidates_judging(c));
+    *held_back = fmin(*held_back, JUDGING * each / xsmi_candidates_judging(c, first));
     *rows = fmin((1 - JUDGING) * each / most, n);
 }
 

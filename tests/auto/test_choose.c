@@ -47,12 +47,21 @@ static test_problem make_problem(uint64_t rows, uint32_t features, uint32_t clas
     return p;
 }
 
+/* The library's clock, on a machine where every look at it takes `delay` seconds. */
+static double delay, delayed;
+double __real_xsmi_seconds(void);
+double __wrap_xsmi_seconds(void);
+double __wrap_xsmi_seconds(void)
+{
+    delayed += delay;
+    return __real_xsmi_seconds() + delayed;
+}
+
 static xsm_choice *choose(xsm_context *ctx, const xsm_dataset *data, const xsm_choose_options *options)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_choice *c = NULL;
     xsm_choose_options o = options ? *options : (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
-    o.reproducible = o.seconds == 0; /* tests do not depend on the speed of the machine */
     assert_ok(xsm_choose(ctx, data, &o, &c, &err), err);
     return c;
 }
@@ -167,25 +176,45 @@ static void same_on_any_threads(void **state)
     test_problem_free(&p);
 }
 
-/* The clock ends a choice early, and takes nothing else from it: its trials are the first ones of the whole choice. */
-static void ended_by_the_clock(void **state)
+static void assert_same_choice(const xsm_choice *a, const xsm_choice *b)
 {
-    (void)state;
-    xsm_error err = XSM_ERROR_INIT;
-    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
-    xsm_choice *whole = choose(NULL, p.data, NULL), *some = NULL;
-    assert_ok(xsm_choose(NULL, p.data, NULL, &some, &err), err);
-    assert_true(info_of(some).trials >= 1 && info_of(some).trials <= info_of(whole).trials);
-    for (uint64_t i = 0; i < info_of(some).trials && info_of(some).trials < info_of(whole).trials; i++) {
-        const xsm_choice_trial a = trial_of(some, i), b = trial_of(whole, i);
-        if (strcmp(a.optimizer, b.optimizer) != 0 || a.ridge != b.ridge || a.eta != b.eta) {
-            break; /* a later search was left out */
-        }
-        assert_true(a.loss == b.loss);
+    const xsm_choice_info x = info_of(a), y = info_of(b);
+    assert_string_equal(x.method, y.method);
+    assert_true(x.eta == y.eta && x.epochs == y.epochs && x.ridge == y.ridge && x.factor == y.factor);
+    assert_true(x.loss == y.loss && x.pairs == y.pairs && x.batch == y.batch && x.hidden == y.hidden);
+    assert_true(x.transform == y.transform && x.gave_up == y.gave_up && x.trial_rows == y.trial_rows);
+    assert_int_equal(x.label_tree ? x.label_tree->trees : 0, y.label_tree ? y.label_tree->trees : 0);
+    assert_int_equal(x.trials, y.trials);
+    for (uint64_t i = 0; i < x.trials; i++) {
+        const xsm_choice_trial t = trial_of(a, i), u = trial_of(b, i);
+        assert_string_equal(t.estimator, u.estimator);
+        assert_true(t.loss == u.loss && t.eta == u.eta && t.ridge == u.ridge && t.epochs == u.epochs);
+        assert_true(t.rows == u.rows && t.hidden == u.hidden && t.transform == u.transform);
     }
-    xsm_choice_free(some);
-    xsm_choice_free(whole);
-    test_problem_free(&p);
+}
+
+/* Chooses on a machine where every look at the clock takes so many seconds. */
+static xsm_choice *choose_at(double seconds, uint32_t threads, const xsm_dataset *data, double budget)
+{
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_context *ctx = test_context(threads, TEST_BUILT_IN, 0);
+    o.transform = o.embedding = o.label_tree = 1;
+    o.seconds = budget;
+    delay = seconds;
+    xsm_choice *c = choose(ctx, data, &o);
+    delay = 0;
+    xsm_context_free(ctx);
+    return c;
+}
+
+/* A slow machine chooses as a fast one does, on another number of threads. */
+static void assert_same_at_any_speed(const xsm_dataset *data)
+{
+    xsm_choice *fast = choose_at(0, 1, data, 0), *slow = choose_at(120, 2, data, 0);
+    assert_true(info_of(fast).trials >= 3);
+    assert_same_choice(fast, slow);
+    xsm_choice_free(fast);
+    xsm_choice_free(slow);
 }
 
 /* What the caller gives stays, and an estimator of the caller's is handed back with its options, not bound. */
@@ -677,6 +706,24 @@ static xsm_dataset *make_lookalikes(uint64_t each)
     return data;
 }
 
+/* Nothing depends on the clock, which with a budget ends the trials of a slow machine early. */
+static void same_at_any_speed(void **state)
+{
+    (void)state;
+    test_problem p = make_problem(ROWS, FEATURES, CLASSES);
+    xsm_dataset *many = make_lookalikes(1), *several = make_lookalikes(2);
+    assert_same_at_any_speed(p.data);
+    assert_same_at_any_speed(many);
+    assert_same_at_any_speed(several);
+    xsm_choice *fast = choose_at(0, 2, p.data, 1000), *slow = choose_at(120, 2, p.data, 1000);
+    assert_true(info_of(slow).trials < info_of(fast).trials && info_of(slow).gave_up);
+    xsm_choice_free(fast);
+    xsm_choice_free(slow);
+    xsm_dataset_free(many);
+    xsm_dataset_free(several);
+    test_problem_free(&p);
+}
+
 /* The share of rows of `test` whose best class is wrong, for the label tree that was chosen. */
 static double tree_error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_dataset *test)
 {
@@ -901,15 +948,15 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_by_default),    cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(ended_by_the_clock), cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(several_labels),     cmocka_unit_test(exact_adagrad),
-        cmocka_unit_test(many_classes),       cmocka_unit_test(many_classes_embedded),
-        cmocka_unit_test(counted_pairs),      cmocka_unit_test(wide_vectors),
-        cmocka_unit_test(transforms),         cmocka_unit_test(budgets),
-        cmocka_unit_test(few_rows),           cmocka_unit_test(refuses),
-        cmocka_unit_test(every_allocation),   cmocka_unit_test(label_trees),
-        cmocka_unit_test(no_label_trees),     cmocka_unit_test(cancelled_trees),
+        cmocka_unit_test(good_by_default),   cmocka_unit_test(same_on_any_threads),
+        cmocka_unit_test(same_at_any_speed), cmocka_unit_test(what_is_given_stays),
+        cmocka_unit_test(several_labels),    cmocka_unit_test(exact_adagrad),
+        cmocka_unit_test(many_classes),      cmocka_unit_test(many_classes_embedded),
+        cmocka_unit_test(counted_pairs),     cmocka_unit_test(wide_vectors),
+        cmocka_unit_test(transforms),        cmocka_unit_test(budgets),
+        cmocka_unit_test(few_rows),          cmocka_unit_test(refuses),
+        cmocka_unit_test(every_allocation),  cmocka_unit_test(label_trees),
+        cmocka_unit_test(no_label_trees),    cmocka_unit_test(cancelled_trees),
         cmocka_unit_test(tells_time_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

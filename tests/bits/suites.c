@@ -64,7 +64,6 @@ static xsm_status choose(const bits_machine *machine, const void *what, uint64_t
     options.transform = 1;
     options.embedding = 1;
     options.label_tree = 1;
-    options.reproducible = 1;
     xsm_status status = xsm_choose(machine->context, rows, &options, &choice, &err);
     xsm_choice_free(choice);
     return told(status, &err);

@@ -488,13 +488,10 @@ run 0 train --data train.txt --test test.txt --measure precision --json
 expect 'the measure' grep -q '"measure":"precision"' stdout
 run 0 train --data train.txt --test test.txt --labels all --measure log-loss
 run 2 train --data train.txt --measure error
-run 0 train --data train.txt --reproducible --model c2
-run 0 train --data train.txt --reproducible --model c3
+run 0 train --data train.txt --threads 1 --model c2
+run 0 train --data train.txt --threads 2 --model c3
 expect 'the same model' cmp -s c2 c3
 rm -f c2 c3
-run 2 train --data train.txt --estimator softmax --reproducible
-run 2 train --data train.txt --time-budget 1 --reproducible
-says stderr '--reproducible'
 run 2 train --data train.txt --estimator softmax --measure ndcg
 says stderr '--measure'
 run 2 calibrate --model m0 --data test.txt --output m0

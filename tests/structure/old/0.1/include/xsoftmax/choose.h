@@ -59,12 +59,12 @@
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
- * large, and 0.45 times for embedding models. The clock decides how many trials there are. By the speed of the trials
- * so far, none begins that would make the choice last longer than the run that it chooses, or than five seconds if that
- * run is shorter (one second for a label tree, which has no rate). The first trial of a slower method may take half of
- * that method's run. Three trees are tried if their run takes at most 20 seconds. So a slower machine may choose other
- * settings; xsm_choose_options::reproducible prevents that, and the choice is then the same on any machine. The number
- * of threads changes nothing else.
+ * large, and 0.45 times for embedding models. They also decide how many trials there are, in seconds of a usual
+ * machine: none begins that would make the choice longer than the run that it chooses, or than five seconds if that run
+ * is shorter (one second for a label tree, which has no rate). The first trial of a slower method may take half of that
+ * method's run. Three trees are tried if their run takes at most 20 seconds. So nothing depends on the clock: the same
+ * rows, options and seed give the same choice on any machine and any number of threads, to the last bit. Only with
+ * xsm_choose_options::seconds the clock decides, too.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -81,7 +81,7 @@ typedef struct xsm_choose_progress {
     double ridge;          /**< L2 penalty mu of the trial. */
     double seconds;        /**< Seconds since xsm_choose() began. */
     double left;           /**< Seconds that the choice may still take at most, by what is known so far; NaN before a
-                                trial on as many rows has ended, and if the choice is `reproducible`. */
+                                trial on as many rows has ended. */
 } xsm_choose_progress;
 
 /** Called with the progress several times a second; during the trial of a label tree only at its beginning and end,
@@ -120,18 +120,14 @@ typedef struct xsm_choose_options {
     int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
                             to make a model with xsm_choice_info::hidden. 0 = linear models only. */
     int32_t measure;   /**< An XSM_MEASURE_* value. */
-    int32_t reproducible; /**< 1 = nothing depends on the clock (unless `seconds` is set): the same rows, options and
-                               seed give the same choice on any machine. 0 = trials end when they have taken as long
-                               as the run that they choose, or some seconds: a slower machine makes fewer trials. */
-    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
-                               must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
-    uint32_t reserved;    /**< Zero. */
+    int32_t label_tree; /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
+                             must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
 #define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0                   \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0                         \
     }
 
 /** What a time budget made shorter, in xsm_choice_info::gave_up. */
