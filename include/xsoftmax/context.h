@@ -106,6 +106,9 @@ enum {
     XSM_CPU_DISABLE_NEON = 4    /**< aarch64. */
 };
 
+/** A group of processes; see ext/comm.h. */
+typedef struct xsm_comm xsm_comm;
+
 /** Settings of a context. Start with #XSM_CONTEXT_OPTIONS_INIT; zero or NULL means the default. */
 typedef struct xsm_context_options {
     size_t size;                    /**< sizeof(xsm_context_options). */
@@ -122,12 +125,14 @@ typedef struct xsm_context_options {
                                      the allocator, runner, log and progress of these options any more, so what their
                                      `user` pointers point to can go. Default: none. */
     void *release_user;         /**< Argument of release(). */
+    const xsm_comm *comm;       /**< The processes among which classes are divided (ext/comm.h). Copied. Default: this
+                                     process alone. */
 } xsm_context_options;
 
 /** Starting value of an #xsm_context_options. */
 #define XSM_CONTEXT_OPTIONS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(xsm_context_options), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                              \
+        sizeof(xsm_context_options), NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL, NULL                        \
     }
 
 /** A context; opaque. */
@@ -156,8 +161,9 @@ extern "C" {
  *  @param options  settings, or NULL for the defaults
  *  @param[out] out the context, the caller's to release with xsm_context_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads or unknown `cpu_disable` bits; #XSM_ERROR_ARGUMENT for an
- *          incomplete allocator or runner; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads, unknown `cpu_disable` bits or a
+ *          rank that is none; #XSM_ERROR_ARGUMENT for an
+ *          incomplete allocator, runner or communicator; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
  *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
 /** Releases the caller's reference to a context; NULL is allowed. The allocator, the runner and the callbacks stay

@@ -83,6 +83,8 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
         return xsmi_fail(err, XSM_ERROR_RANGE, "cpu_disable has bits 0x%x that name no instruction set",
                          o.cpu_disable & ~all_sets);
     }
+    xsmi_group group;
+    XSMI_TRY(xsmi_group_read(o.comm, &group, err));
     xsm_context *ctx;
     XSMI_CALL_HOST(ctx = allocator.allocate(allocator.user, sizeof *ctx, XSMI_ALIGNMENT));
     if (!ctx) {
@@ -111,6 +113,7 @@ xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out
     ctx->release = o.release;
     ctx->release_user = o.release_user;
     ctx->runner = runner;
+    ctx->group = group;
     /* No processor has AVX-512 without AVX2, so that disabling AVX2 disables AVX-512 too. */
     uint32_t without = o.cpu_disable & XSM_CPU_DISABLE_AVX2 ? o.cpu_disable | XSM_CPU_DISABLE_AVX512 : o.cpu_disable;
     ctx->kernels = xsmi_kernels_select(without);

@@ -4,6 +4,7 @@
 
 #include "base/activity.h"
 #include "base/base.h"
+#include "base/comm.h"
 #include "base/counted.h"
 #include "base/pool.h"
 
@@ -19,6 +20,7 @@ struct xsm_context {
     void *progress_user;
     double pace;              /* seconds from one call of progress() to the next */
     pthread_key_t key;        /* each thread's activity; only with progress() */
+    xsmi_group group;         /* of processes */
     xsm_release_hook release; /* called when all else of the context is gone */
     void *release_user;
     xsmi_activity shield; /* what a thread's activity is while nothing may stop it */

@@ -15,8 +15,9 @@
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_map vocabulary
 #define XSMI_LAST_xsm_class_weights propensity_b
+#define XSMI_LAST_xsm_comm broadcast
 #define XSMI_LAST_xsm_context_info reserved
-#define XSMI_LAST_xsm_context_options release_user
+#define XSMI_LAST_xsm_context_options comm
 #define XSMI_LAST_xsm_convert_options reserved
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct

@@ -14,6 +14,7 @@
 #include <xsoftmax.h>
 #include <xsoftmax/choose.h>
 #include <xsoftmax/ext/bindings.h>
+#include <xsoftmax/ext/comm.h>
 #include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/encoder.h>

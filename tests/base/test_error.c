@@ -45,6 +45,7 @@ static void test_statuses(void **state)
         {XSM_ERROR_DATA, 25, "XSM_ERROR_DATA"},
         {XSM_ERROR_RUNNER, 26, "XSM_ERROR_RUNNER"},
         {XSM_ERROR_ABI, 27, "XSM_ERROR_ABI"},
+        {XSM_ERROR_COMM, 28, "XSM_ERROR_COMM"},
         {XSM_ERROR_INTERNAL, 99, "XSM_ERROR_INTERNAL"},
     };
     (void)state;

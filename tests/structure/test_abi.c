@@ -16,6 +16,7 @@
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/encoder.h>
 #include <xsoftmax/ext/estimator.h>
+#include <xsoftmax/ext/comm.h>
 #include <xsoftmax/ext/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>

@@ -1,0 +1,140 @@
+/* The group of processes of a context. */
+#include "base/comm.h"
+
+#include "base/context.h"
+#include "base/entry.h"
+
+#include <string.h>
+
+xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err)
+{
+    xsm_comm c = XSM_COMM_INIT;
+    XSMI_TRY(xsmi_options_read(&c, sizeof c, XSMI_FIRST(xsm_comm), given, "xsm_comm", err));
+    if (c.ranks < 1 || c.ranks > XSM_RANKS_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.ranks is %u; accepted is 1 to %d", c.ranks, XSM_RANKS_MAX);
+    }
+    if (c.rank >= c.ranks) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_comm.rank is %u; accepted is 0 to %u, one less than its ranks",
+                         c.rank, c.ranks - 1);
+    }
+    const char *missing = !c.max_f32 ? "max_f32" : !c.allgatherv ? "allgatherv" : !c.broadcast ? "broadcast" : NULL;
+    if (c.ranks > 1 && missing) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a communicator of %u ranks needs %s()", c.ranks, missing);
+    }
+    *group = (xsmi_group){.comm = c};
+    return XSM_OK;
+}
+
+uint32_t xsmi_ranks(const xsm_context *ctx)
+{
+    return ctx->group.comm.ranks;
+}
+
+uint32_t xsmi_rank(const xsm_context *ctx)
+{
+    return ctx->group.comm.rank;
+}
+
+xsmi_sent xsmi_sent_by(const xsm_context *ctx)
+{
+    return ctx->group.sent;
+}
+
+xsm_status xsmi_need_alone(const xsm_context *ctx, const char *what, xsm_error *err)
+{
+    return !ctx || ctx->group.comm.ranks == 1
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s cannot be divided among processes, and the context has a communicator of %u ranks; a "
+                           "context without one is accepted",
+                           what, ctx->group.comm.ranks);
+}
+
+/* The end of a collective call that sent so many bytes. */
+static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64_t bytes, xsm_error *err)
+{
+    if (result != 0) {
+        g->failed = true;
+        return xsmi_fail(err, XSM_ERROR_COMM, "rank %u: %s() of the host's communicator returned %d", g->comm.rank,
+                         name, result);
+    }
+    g->sent.calls++;
+    g->sent.bytes += bytes;
+    return XSM_OK;
+}
+
+static xsm_status check_usable(const xsmi_group *g, xsm_error *err)
+{
+    return g->failed ? xsmi_fail(err, XSM_ERROR_COMM,
+                                 "rank %u: the host's communicator failed in an earlier call, and is not used any more",
+                                 g->comm.rank)
+                     : XSM_OK;
+}
+
+xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_error *err)
+{
+    xsmi_group *g = &ctx->group;
+    XSMI_TRY(check_usable(g, err));
+    int32_t result;
+    XSMI_CALL_HOST(result = g->comm.max_f32(g->comm.user, values, count));
+    return called(g, result, "max_f32", (uint64_t)count * sizeof *values, err);
+}
+
+xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, const size_t *sizes, xsm_error *err)
+{
+    xsmi_group *g = &ctx->group;
+    XSMI_TRY(check_usable(g, err));
+    int32_t result;
+    XSMI_CALL_HOST(result = g->comm.allgatherv(g->comm.user, mine, all, sizes));
+    return called(g, result, "allgatherv", sizes[g->comm.rank], err);
+}
+
+xsm_status xsmi_exchange_copy(xsm_context *ctx, void *data, size_t bytes, uint32_t root, xsm_error *err)
+{
+    xsmi_group *g = &ctx->group;
+    XSMI_TRY(check_usable(g, err));
+    int32_t result;
+    XSMI_CALL_HOST(result = g->comm.broadcast(g->comm.user, data, bytes, root));
+    return called(g, result, "broadcast", root == g->comm.rank ? bytes : 0, err);
+}
+
+/* What a rank says of its failure. */
+typedef struct report {
+    uint64_t line, column;
+    xsm_status status;
+    char message[sizeof(((xsm_error *)0)->message)];
+} report;
+
+static void fill_report(report *r, xsm_status status, const xsm_error *err)
+{
+    const bool full = err && err->size >= offsetof(xsm_error, message) + sizeof err->message && err->message[0];
+    const char *text = full ? err->message : xsm_status_name(status);
+    memset(r, 0, sizeof *r);
+    r->status = status;
+    if (full) {
+        r->line = err->line;
+        r->column = err->column;
+    }
+    if (text) {
+        memcpy(r->message, text, strnlen(text, sizeof r->message - 1));
+    }
+}
+
+xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
+    float failed = status == XSM_OK ? 0 : (float)(ranks - rank); /* the largest is that of the first rank */
+    XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
+    if (failed == 0) {
+        return XSM_OK;
+    }
+    const uint32_t first = ranks - (uint32_t)failed;
+    report r;
+    if (first == rank) {
+        fill_report(&r, status, err);
+    } else {
+        memset(&r, 0, sizeof r);
+    }
+    XSMI_TRY(xsmi_exchange_copy(ctx, &r, sizeof r, first, err));
+    return xsmi_fail_at(err, r.status, r.line, r.column, "rank %u: %s", first, r.message);
+}

@@ -1,0 +1,45 @@
+/*
+ * The group of processes of a context: the host's collective calls (ext/comm.h), with a status.
+ *
+ * Every rank makes the same calls in the same order. A rank whose part of a call has failed still takes part in the
+ * next xsmi_agree(), which ends the call on all ranks; nothing is exchanged after an agreement that failed.
+ */
+#ifndef XSMI_COMM_H
+#define XSMI_COMM_H
+
+#include "base/base.h"
+
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/ext/comm.h>
+
+/* What this rank has sent. */
+typedef struct xsmi_sent {
+    uint64_t calls, bytes;
+} xsmi_sent;
+
+typedef struct xsmi_group {
+    xsm_comm comm; /* ranks = 1 without one */
+    xsmi_sent sent;
+    bool failed; /* a function of the host's has */
+} xsmi_group;
+
+/* Reads a host's table; NULL = this process alone. */
+xsm_status xsmi_group_read(const xsm_comm *given, xsmi_group *group, xsm_error *err);
+
+uint32_t xsmi_ranks(const xsm_context *ctx);
+uint32_t xsmi_rank(const xsm_context *ctx);
+xsmi_sent xsmi_sent_by(const xsm_context *ctx);
+/* Refuses a context with more than one rank; ctx may be NULL. The message begins with `what`. */
+xsm_status xsmi_need_alone(const xsm_context *ctx, const char *what, xsm_error *err);
+
+/* Whether all ranks are well: XSM_OK if `status` is on each of them; otherwise, on all, the status and the message of
+ * the first rank where it is not. 4 bytes, and on a failure an error. */
+xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
+/* The largest values of all ranks. */
+xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_error *err);
+/* The blocks of all ranks one after another; rank r's has sizes[r] bytes. */
+xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, const size_t *sizes, xsm_error *err);
+/* Rank `root`'s data on all ranks. */
+xsm_status xsmi_exchange_copy(xsm_context *ctx, void *data, size_t bytes, uint32_t root, xsm_error *err);
+
+#endif

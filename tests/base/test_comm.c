@@ -1,0 +1,187 @@
+/* Groups of processes: the host's table, agreement on errors, counted bytes. */
+#include "support.h"
+
+#include <string.h>
+
+#include "base/base.h"
+#include "base/comm.h"
+#include "comm.h"
+
+static int32_t no_max(void *user, float *values, size_t count)
+{
+    (void)user;
+    (void)values;
+    (void)count;
+    return 1;
+}
+
+static int32_t no_gather(void *user, const void *mine, void *all, const size_t *sizes)
+{
+    (void)user;
+    (void)mine;
+    (void)all;
+    (void)sizes;
+    return 1;
+}
+
+static int32_t no_broadcast(void *user, void *data, size_t bytes, uint32_t root)
+{
+    (void)user;
+    (void)data;
+    (void)bytes;
+    (void)root;
+    return 1;
+}
+
+static void test_table(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_comm comm = XSM_COMM_INIT;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_context *ctx = NULL;
+    options.comm = &comm;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err); /* one rank needs no functions */
+    assert_int_equal(xsmi_ranks(ctx), 1);
+    assert_ok(xsmi_need_alone(ctx, "anything", &err), err);
+    xsm_context_free(ctx);
+
+    comm = (xsm_comm){sizeof comm, NULL, 1, 2, no_max, no_gather, no_broadcast};
+    comm.ranks = 0;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    comm.ranks = XSM_RANKS_MAX + 1;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    comm.ranks = 1;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "rank is 1"));
+    comm.ranks = 2;
+    comm.max_f32 = NULL;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "max_f32()"));
+    comm.max_f32 = no_max;
+    comm.allgatherv = NULL;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    comm.allgatherv = no_gather;
+    comm.broadcast = NULL;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_ARGUMENT, err);
+    comm.broadcast = no_broadcast;
+    comm.size = sizeof comm - 1;
+    assert_fails(xsm_context_new(&options, &ctx, &err), XSM_ERROR_STRUCT_OLD, err);
+    comm.size = sizeof comm;
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    assert_int_equal(xsmi_ranks(ctx), 2);
+    assert_int_equal(xsmi_rank(ctx), 1);
+    assert_fails(xsmi_need_alone(ctx, "anything", &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "anything cannot be divided"));
+    assert_non_null(strstr(err.message, "2 ranks"));
+
+    /* A function that failed is not called again. */
+    float value = 0;
+    assert_fails(xsmi_exchange_max(ctx, &value, 1, &err), XSM_ERROR_COMM, err);
+    assert_non_null(strstr(err.message, "rank 1: max_f32()"));
+    assert_fails(xsmi_exchange_copy(ctx, &value, 1, 0, &err), XSM_ERROR_COMM, err);
+    assert_non_null(strstr(err.message, "earlier"));
+    assert_fails(xsmi_agree(ctx, XSM_OK, &err), XSM_ERROR_COMM, err);
+    assert_int_equal(xsmi_sent_by(ctx).calls, 0);
+    xsm_context_free(ctx);
+}
+
+/* Exchanges of each kind, and their bytes. */
+static xsm_status exchange(test_rank *r)
+{
+    xsm_context *ctx = r->context;
+    float values[2] = {(float)r->rank, -(float)r->rank};
+    XSMI_TRY(xsmi_exchange_max(ctx, values, 2, &r->err));
+    size_t sizes[TEST_RANKS];
+    for (uint32_t k = 0; k < r->ranks; k++) {
+        sizes[k] = k;
+    }
+    unsigned char mine[TEST_RANKS], all[TEST_RANKS * TEST_RANKS];
+    memset(mine, 'a' + (int)r->rank, sizeof mine);
+    XSMI_TRY(xsmi_exchange_blocks(ctx, mine, all, sizes, &r->err));
+    uint64_t number = r->rank + 7;
+    XSMI_TRY(xsmi_exchange_copy(ctx, &number, sizeof number, 1, &r->err));
+    XSMI_TRY(xsmi_agree(ctx, XSM_OK, &r->err));
+    const xsmi_sent sent = xsmi_sent_by(ctx);
+    return values[0] == (float)(r->ranks - 1) && values[1] == 0 && memcmp(all, "bcc", 3) == 0 && number == 8 &&
+                   sent.calls == 4 && sent.bytes == 8 + r->rank + (r->rank == 1 ? 8 : 0) + 4
+               ? XSM_OK
+               : XSM_ERROR_INTERNAL;
+}
+
+static void test_exchanges(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    for (uint32_t count = 3; count <= TEST_RANKS; count++) {
+        test_run_ranks(count, 1, 0, exchange, NULL, ranks);
+        for (uint32_t r = 0; r < count; r++) {
+            assert_ok(ranks[r].status, ranks[r].err);
+        }
+    }
+}
+
+/* Ranks 2 and 1 fail, each in its own way. */
+static xsm_status fail_some(test_rank *r)
+{
+    xsm_status status = r->rank == 0   ? XSM_OK
+                        : r->rank == 1 ? xsmi_fail_at(&r->err, XSM_ERROR_FORMAT, 3, 4, "this is it")
+                                       : xsmi_fail_memory(&r->err, 5, "much");
+    return xsmi_agree(r->context, status, &r->err);
+}
+
+/* A failure without a message. */
+static xsm_status fail_mutely(test_rank *r)
+{
+    return xsmi_agree(r->context, r->rank == 2 ? XSM_ERROR_IO : XSM_OK, r->rank == 2 ? NULL : &r->err);
+}
+
+static void test_agreement(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    test_run_ranks(3, 1, 0, fail_some, NULL, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_FORMAT, ranks[r].err);
+        assert_string_equal(ranks[r].err.message, "rank 1: this is it");
+        assert_int_equal(ranks[r].err.line, 3);
+        assert_int_equal(ranks[r].err.column, 4);
+    }
+    test_run_ranks(3, 1, 0, fail_mutely, NULL, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_int_equal(ranks[r].status, XSM_ERROR_IO);
+    }
+    assert_string_equal(ranks[0].err.message, "rank 2: XSM_ERROR_IO");
+}
+
+/* Rank 1 leaves before the others have met it. */
+static xsm_status leave(test_rank *r)
+{
+    return r->rank == 1 ? XSM_OK : xsmi_agree(r->context, XSM_OK, &r->err);
+}
+
+static void test_lost(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    test_run_ranks(3, 1, 0, leave, NULL, ranks);
+    assert_fails(ranks[0].status, XSM_ERROR_COMM, ranks[0].err);
+    assert_fails(ranks[2].status, XSM_ERROR_COMM, ranks[2].err);
+    for (uint64_t at = 1; at <= 4; at++) { /* each of the calls of exchange() */
+        test_run_ranks(3, 1, at, exchange, NULL, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_COMM, ranks[r].err);
+        }
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_exchanges),
+        cmocka_unit_test(test_agreement),
+        cmocka_unit_test(test_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,171 @@
+/* Ranks that are threads: the last one to come to a collective call does it for all. */
+#include "comm.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum operation { MAX_F32, ALLGATHERV, BROADCAST } operation;
+
+/* What a rank came with. */
+typedef struct visit {
+    operation what;
+    const void *mine;
+    void *data;
+    const size_t *sizes;
+    size_t count;
+    uint32_t root;
+} visit;
+
+typedef struct group {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t ranks, here, left;
+    uint64_t done, fail_at; /* collective calls */
+    bool broken;
+    visit visits[TEST_RANKS];
+} group;
+
+typedef struct member {
+    group *of;
+    uint32_t rank, threads;
+    test_rank_body body;
+    test_rank *result;
+} member;
+
+static bool agree(const group *g)
+{
+    for (uint32_t r = 1; r < g->ranks; r++) {
+        const visit *a = &g->visits[0], *b = &g->visits[r];
+        if (a->what != b->what || a->count != b->count || a->root != b->root ||
+            (a->sizes && memcmp(a->sizes, b->sizes, g->ranks * sizeof *a->sizes) != 0)) {
+            return false; /* the ranks make different calls */
+        }
+    }
+    return true;
+}
+
+static void take_max(group *g)
+{
+    for (size_t i = 0; i < g->visits[0].count; i++) {
+        float most = ((const float *)g->visits[0].data)[i];
+        for (uint32_t r = 1; r < g->ranks; r++) {
+            const float value = ((const float *)g->visits[r].data)[i];
+            most = value > most ? value : most;
+        }
+        for (uint32_t r = 0; r < g->ranks; r++) {
+            ((float *)g->visits[r].data)[i] = most;
+        }
+    }
+}
+
+static void gather(group *g)
+{
+    for (uint32_t to = 0; to < g->ranks; to++) {
+        unsigned char *out = g->visits[to].data;
+        for (uint32_t r = 0; r < g->ranks; r++) {
+            memcpy(out, g->visits[r].mine, g->visits[r].sizes[r]);
+            out += g->visits[r].sizes[r];
+        }
+    }
+}
+
+static void broadcast(group *g)
+{
+    const visit *root = &g->visits[g->visits[0].root];
+    for (uint32_t r = 0; r < g->ranks; r++) {
+        if (&g->visits[r] != root) {
+            memcpy(g->visits[r].data, root->data, root->count);
+        }
+    }
+}
+
+static int32_t meet(member *m, const visit *v)
+{
+    group *g = m->of;
+    pthread_mutex_lock(&g->lock);
+    g->visits[m->rank] = *v;
+    g->broken |= g->left > 0;
+    if (!g->broken && ++g->here == g->ranks) {
+        g->here = 0;
+        g->done++;
+        g->broken = !agree(g) || g->done == g->fail_at;
+        if (!g->broken) {
+            (v->what == MAX_F32 ? take_max : v->what == ALLGATHERV ? gather : broadcast)(g);
+        }
+        pthread_cond_broadcast(&g->changed);
+    } else {
+        for (const uint64_t before = g->done; !g->broken && g->done == before;) {
+            pthread_cond_wait(&g->changed, &g->lock);
+        }
+    }
+    const bool broken = g->broken;
+    pthread_cond_broadcast(&g->changed);
+    pthread_mutex_unlock(&g->lock);
+    return broken ? -1 : 0;
+}
+
+static int32_t max_f32(void *user, float *values, size_t count)
+{
+    return meet(user, &(visit){.what = MAX_F32, .data = values, .count = count});
+}
+
+static int32_t allgatherv(void *user, const void *mine, void *all, const size_t *sizes)
+{
+    return meet(user, &(visit){.what = ALLGATHERV, .mine = mine, .data = all, .sizes = sizes});
+}
+
+static int32_t broadcast_from(void *user, void *data, size_t bytes, uint32_t root)
+{
+    return meet(user, &(visit){.what = BROADCAST, .data = data, .count = bytes, .root = root});
+}
+
+static void *run_rank(void *state)
+{
+    member *m = state;
+    test_rank *r = m->result;
+    xsm_comm comm = XSM_COMM_INIT;
+    comm.user = m;
+    comm.rank = m->rank;
+    comm.ranks = m->of->ranks;
+    comm.max_f32 = max_f32;
+    comm.allgatherv = allgatherv;
+    comm.broadcast = broadcast_from;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.threads = m->threads;
+    options.comm = comm.ranks > 1 ? &comm : NULL;
+    r->status = xsm_context_new(&options, &r->context, &r->err);
+    if (r->status == XSM_OK) {
+        r->status = m->body(r);
+        xsm_context_free(r->context);
+    }
+    pthread_mutex_lock(&m->of->lock);
+    m->of->left++;
+    m->of->broken |= m->of->here > 0;
+    pthread_cond_broadcast(&m->of->changed);
+    pthread_mutex_unlock(&m->of->lock);
+    return NULL;
+}
+
+void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_rank_body body, void *user,
+                    test_rank *ranks)
+{
+    group g = {.ranks = count, .fail_at = fail_at};
+    member members[TEST_RANKS];
+    pthread_t ids[TEST_RANKS];
+    pthread_mutex_init(&g.lock, NULL);
+    pthread_cond_init(&g.changed, NULL);
+    for (uint32_t r = 0; r < count; r++) {
+        ranks[r] = (test_rank){.rank = r, .ranks = count, .user = user, .err = XSM_ERROR_INIT};
+        members[r] = (member){&g, r, threads, body, &ranks[r]};
+        if (pthread_create(&ids[r], NULL, run_rank, &members[r]) != 0) {
+            abort();
+        }
+    }
+    for (uint32_t r = 0; r < count; r++) {
+        pthread_join(ids[r], NULL);
+    }
+    pthread_cond_destroy(&g.changed);
+    pthread_mutex_destroy(&g.lock);
+}

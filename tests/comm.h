@@ -1,0 +1,27 @@
+/* Groups of ranks that are threads, each with a context of its own. */
+#ifndef TEST_COMM_H
+#define TEST_COMM_H
+
+#define XSM_EXPERIMENTAL
+#include <xsoftmax/ext/comm.h>
+
+#define TEST_RANKS 8
+
+/* One rank of a group. Its body must not use cmocka's asserts, which work on the main thread alone. */
+typedef struct test_rank {
+    uint32_t rank, ranks;
+    xsm_context *context;
+    void *user;
+    xsm_status status; /* what the body returned */
+    xsm_error err;
+} test_rank;
+
+typedef xsm_status (*test_rank_body)(test_rank *rank);
+
+/* Runs the body on so many ranks (1 to TEST_RANKS; 1: without a communicator), each with a context of `threads`
+ * threads, and fills ranks[0..count). A rank that leaves while others wait for it makes their calls fail, and so does
+ * the group's collective call number `fail_at` (from 1; 0 = none). */
+void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_rank_body body, void *user,
+                    test_rank *ranks);
+
+#endif
