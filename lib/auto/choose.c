@@ -12,6 +12,7 @@
 #include "auto/choose.h"
 
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -576,6 +577,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
     }
+    XSMI_TRY(xsmi_need_alone(context, "the choice of how to train", err));
     xsmi_chooser c = {
         .train = train, .options = XSM_CHOOSE_OPTIONS_INIT, .run = XSM_TRAINER_OPTIONS_INIT, .runner = {.user = &c}};
     c.runner.purpose = "the choice of how to train";

@@ -1,5 +1,6 @@
 /* The public fit of label trees: options, one tree after another, the model. */
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/storage.h"
@@ -406,6 +407,7 @@ xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, co
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
     }
+    XSMI_TRY(xsmi_need_alone(context, "the fit of a label tree", err));
     tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
     XSMI_TRY(read_options(given, &o, err));

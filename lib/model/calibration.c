@@ -5,6 +5,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "kernels/arithmetic.h"
+#include "model/divided.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -111,6 +112,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_calibration: the model is NULL");
     }
+    XSMI_TRY(xsmi_model_need_whole(m, "a calibration", err));
     xsm_calibration given = XSM_CALIBRATION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));

@@ -1,5 +1,6 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "model/score.h"
 
@@ -45,6 +46,7 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     if (hidden < 1 || hidden > XSM_HIDDEN_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "hidden vectors of %u; accepted are 1 to %u", hidden, XSM_HIDDEN_MAX);
     }
+    XSMI_TRY(xsmi_need_alone(context, "a model with a first layer", err));
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     XSMI_TRY(read_options(options, hidden, &o, err));
     if (o.tied && features != classes) {

@@ -40,7 +40,7 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.classes = m->classes;
     known.features = xsmi_model_input(m);
     known.input_features = xsmi_model_input_features(m);
-    known.bias = m->bias != NULL;
+    known.bias = xsmi_model_has_bias(m);
     known.layout = m->layout;
     known.geometry = m->score;
     known.correction = xsmi_model_correction_name(m);

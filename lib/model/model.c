@@ -7,6 +7,7 @@
 #include "model/model.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "model/divided.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 
@@ -77,34 +78,16 @@ xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_
     return XSM_OK;
 }
 
-xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_t classes,
-                                const xsm_model_options *options, xsm_model **out, xsm_error *err)
+xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_t classes, const xsm_model_options *o,
+                                xsm_model **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_new_linear: out is NULL");
-    }
-    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_model_options), options, "xsm_model_options", err));
-    if (features > XSM_FEATURES_MAX || (features == 0 && o.bias == 0)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u features; accepted are 1 to %u, or 0 with a bias", features,
-                         XSM_FEATURES_MAX);
-    }
-    if (classes < 1 || classes > XSM_CLASSES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes; accepted are 1 to %u", classes, XSM_CLASSES_MAX);
-    }
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_model_options, &o, bias, err));
-    if (o.layout != XSM_LAYOUT_CLASS_MAJOR && o.layout != XSM_LAYOUT_FEATURE_MAJOR) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_model_options.layout is %d, which is no XSM_LAYOUT_* value",
-                         o.layout);
-    }
     xsm_model *m;
     XSMI_TRY(xsmi_model_new_empty(context, features, classes, &m, err));
     xsm_status status = XSM_OK;
     size_t stride = 0;
     size_t count = 0;
-    m->layout = o.layout;
-    if (!matrix_size(m, o.layout, &stride, &count)) {
+    m->layout = o->layout;
+    if (!matrix_size(m, o->layout, &stride, &count)) {
         status = fail_too_large(m, err);
     } else {
         m->stride = stride;
@@ -116,7 +99,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
             status = xsmi_fail_memory(err, count * sizeof *m->weight, "the weights");
         }
     }
-    if (status == XSM_OK && o.bias) {
+    if (status == XSM_OK && o->bias) {
         m->bias = xsmi_allocate_zero(m->context, classes, sizeof *m->bias);
         m->bias_owned = m->bias != NULL;
         if (!m->bias) {
@@ -133,6 +116,7 @@ xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features, uint32_
 
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_whole(m, what, err));
     if (xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 && !m->trees) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "%s needs float32 weights, and those of the model are %s; xsm_model_convert() makes a model "
@@ -147,9 +131,7 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
                               : "those of the model are sparse; xsm_model_set_layout() makes them dense");
 }
 
-/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. The lender of bytes in its
- * place is told by the caller. */
-static void release_weights(xsm_model *m)
+void xsmi_model_release_weights(xsm_model *m)
 {
     if (m->weight_count > 0) {
         xsmi_release(m->context, m->weight, m->weight_count, sizeof *m->weight);
@@ -225,7 +207,8 @@ void xsm_model_free(xsm_model *m)
     xsmi_lender lender = m->lender;
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
-    release_weights(m);
+    xsmi_model_release_weights(m);
+    xsm_model_free(m->part.own);
     xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
@@ -327,7 +310,7 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
         xsmi_release(m->context, bias, m->classes, sizeof *bias);
         return status;
     }
-    release_weights(m);
+    xsmi_model_release_weights(m);
     m->weight = weight;
     m->weight_count = count;
     m->stride = stride;
@@ -358,7 +341,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
             "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
             "a new model");
     }
-    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
+    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 || m->part.own) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
     if (m->layer && m->layer->tied) {

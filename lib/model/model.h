@@ -50,6 +50,12 @@ typedef struct xsmi_model_map {
     xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
 } xsmi_model_map;
 
+/* The classes of this process, of a model that is divided among several (divided.h). */
+typedef struct xsmi_part {
+    xsm_model *own;      /* NULL: the model is not divided */
+    uint32_t first, end; /* class c of `own` is class first + c */
+} xsmi_part;
+
 struct xsm_model {
     xsmi_holders holders; /* first: it stays where it is when a model grows */
     uint64_t shape;       /* raised when K, D or the geometry change; it stays, too */
@@ -85,6 +91,9 @@ struct xsm_model {
     xsmi_sparse *sparse;
     xsmi_label_trees *trees;
 
+    /* Or the classes are divided among processes: `weight` and `bias` are then NULL. */
+    xsmi_part part;
+
     /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
      * weights belong to. */
     xsmi_correction *correction;
@@ -99,7 +108,17 @@ struct xsm_model {
 
 XSMI_COUNTED(model)
 
-/* Refuses a model whose weights are sparse, or in fewer bits than float32; the message begins with `what`. */
+/* xsm_model_new_linear() in this process alone, whatever its context, for options that were checked. */
+xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_t classes, const xsm_model_options *o,
+                                xsm_model **out, xsm_error *err);
+/* Whether there are biases. */
+static inline bool xsmi_model_has_bias(const xsm_model *m)
+{
+    return m->part.own ? m->part.own->bias != NULL : m->bias != NULL;
+}
+
+/* Refuses a model whose weights are sparse, in fewer bits than float32, or divided among processes; the message begins
+ * with `what`. */
 xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error *err);
 /* Copies a mapped model to memory of its own. Refuses what xsmi_model_need_dense() refuses. Call it before changing
  * weights. */
@@ -146,7 +165,7 @@ static inline int32_t xsmi_model_dtype(const xsm_model *m)
                       : m->narrow.dtype;
 }
 /* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
- * (model_save.c) */
+ * (rows.c) */
 void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out);
 /* Copies all but the weights to a model of the same shape. (prune.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
@@ -206,6 +225,9 @@ static inline bool xsmi_model_is_plain(const xsm_model *m)
 /* A class-major model without weights, for a loader to fill. xsm_model_free() accepts it at any stage. */
 xsm_status xsmi_model_new_empty(xsm_context *context, uint32_t features, uint32_t classes, xsm_model **out,
                                 xsm_error *err);
+/* Releases weights and bias, or their mapping, unless tensors of the host are in it, too. The caller tells the lender
+ * of bytes in its place. */
+void xsmi_model_release_weights(xsm_model *m);
 
 /* A linear model without bias over sparse weights, one row a class; and one of label trees, whose parts fit each other
  * and which have the same features and classes. They take references. (sparse_model.c) */

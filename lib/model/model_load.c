@@ -2,6 +2,7 @@
  * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place.
  */
 #include "model/model.h"
+#include "model/divided.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 #include "model/sparse_file.h"
@@ -439,14 +440,22 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     const xsm_storage *lent = place->storage && place->storage->bytes && !o.copy ? place->storage : NULL;
     const xsmi_open_how how = {.believe = o.skip_verify, .copy = o.copy};
+    xsm_model *m = NULL;
     xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
     if (status == XSM_OK) {
-        status = xsmi_model_from_container(ctx, container, place->name, out, err);
+        status = xsmi_model_from_container(ctx, container, place->name, &m, err);
         xsmi_container_close(container);
     }
+    if (xsmi_ranks(ctx) > 1) {
+        status = status == XSM_OK ? xsmi_model_divide(m, err) : status;
+        status = xsmi_agree(ctx, status, err);
+    }
     status = xsmi_end(&activity, status, err);
-    if (status == XSM_OK && lent) {
-        (*out)->lender = (xsmi_lender){lent->release, lent->release_user};
+    if (status == XSM_OK) {
+        m->lender = lent ? (xsmi_lender){lent->release, lent->release_user} : m->lender;
+        *out = m;
+    } else {
+        xsm_model_free(m);
     }
     xsm_context_free(ctx);
     return status;

@@ -26,6 +26,7 @@
  * used in place.
  */
 #include "model/model.h"
+#include "model/divided.h"
 #include "model/model_file.h"
 #include "model/narrow.h"
 #include "model/sparse_file.h"
@@ -53,32 +54,27 @@ static xsm_status fail_diverged(const float *rows, size_t first, size_t features
                      first + position / features, position % features);
 }
 
-void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out)
+/* The weights of some classes, of any rank if the model is divided. *ended becomes true where every rank fails, and
+ * none waits for another. */
+static xsm_status get_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *rows, bool *ended,
+                           xsm_error *err)
 {
-    size_t d = m->features;
-    if (m->narrow.data) {
-        m->kernels->widen(&m->narrow, first * m->stride, count * m->stride, out);
-    } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
-        for (size_t j = 0; j < d; j++) {
-            const float *weight = m->weight + j * m->stride + first;
-            for (size_t k = 0; k < count; k++) {
-                out[k * d + j] = weight[k];
-            }
-        }
+    const bool divided = xsmi_model_is_divided(m);
+    xsm_status status = XSM_OK;
+    if (divided) {
+        status = xsmi_divided_rows(m, first, count, raw, rows, err);
     } else {
-        for (size_t k = 0; k < count; k++) {
-            memcpy(out + k * d, m->weight + (first + k) * m->stride, d * sizeof *out);
-        }
+        xsmi_model_copy_rows(m, first, count, raw, rows);
     }
-    for (size_t k = 0; !raw && k < count; k++) {
-        float scale = (float)(m->alpha * (m->row_scale ? m->row_scale[first + k] : 1.0));
-        if (scale != 1.0f) {
-            m->kernels->scale(out + k * d, d, scale);
-        }
+    if (status == XSM_OK && !xsmi_floats_finite(rows, count * m->features)) {
+        status = fail_diverged(rows, first, m->features, err);
     }
+    *ended |= divided && status != XSM_OK;
+    return status;
 }
 
-static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_writer *w, xsm_error *err)
+/* Writes the weights; w NULL: takes part in the exchange of those of a divided model, which another rank writes. */
+static xsm_status write_weights(const xsm_model *m, bool raw, bool *ended, xsmi_container_writer *w, xsm_error *err)
 {
     size_t d = m->features;
     size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
@@ -90,24 +86,44 @@ static xsm_status write_weights(const xsm_model *m, bool raw, xsmi_container_wri
         return xsmi_fail_memory(err, together * d * sizeof *rows, "copies of weights");
     }
     xsm_status status = XSM_OK;
-    for (size_t first = 0; first < m->classes && status == XSM_OK; first += together) {
-        size_t count = XSMI_MIN(m->classes - first, together);
-        xsmi_model_copy_rows(m, first, count, raw, rows);
-        status = xsmi_floats_finite(rows, count * d) ? xsmi_container_write(w, rows, count * d * sizeof *rows, err)
-                                                     : fail_diverged(rows, first, d, err);
+    for (size_t first = 0, count; first < m->classes && status == XSM_OK; first += count) {
+        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
+        count = XSMI_MIN(end - first, together);
+        status = get_rows(m, first, count, raw, rows, ended, err);
+        status = status == XSM_OK && w ? xsmi_container_write(w, rows, count * d * sizeof *rows, err) : status;
     }
     xsmi_release(m->context, rows, together * d, sizeof *rows);
     return status;
 }
 
-static xsm_status write_bias(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+static xsm_status check_biases(const float *bias, size_t first, size_t count, xsm_error *err)
 {
-    for (size_t k = 0; k < m->classes; k++) {
-        if (!xsmi_floats_finite(m->bias + k, 1)) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the bias of class %zu is not finite; nothing is saved", k);
+    for (size_t k = 0; k < count; k++) {
+        if (!xsmi_floats_finite(bias + k, 1)) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the bias of class %zu is not finite; nothing is saved",
+                             first + k);
         }
     }
-    return xsmi_container_write(w, m->bias, m->classes * sizeof *m->bias, err);
+    return XSM_OK;
+}
+
+/* As write_weights(). */
+static xsm_status write_bias(const xsm_model *m, bool *ended, xsmi_container_writer *w, xsm_error *err)
+{
+    if (!xsmi_model_is_divided(m)) {
+        XSMI_TRY(check_biases(m->bias, 0, m->classes, err));
+        return xsmi_container_write(w, m->bias, m->classes * sizeof *m->bias, err);
+    }
+    float some[XSMI_ROW_TILE];
+    for (size_t first = 0, count; first < m->classes; first += count) {
+        count = XSMI_MIN(xsmi_divided_end(m, first) - first, XSMI_ROW_TILE);
+        xsm_status status = xsmi_divided_biases(m, first, count, some, err);
+        status = status == XSM_OK ? check_biases(some, first, count, err) : status;
+        *ended |= status != XSM_OK;
+        status = status == XSM_OK && w ? xsmi_container_write(w, some, count * sizeof *some, err) : status;
+        XSMI_TRY(status);
+    }
+    return XSM_OK;
 }
 
 static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
@@ -144,6 +160,7 @@ typedef struct contents {
     uint32_t idf_count;
     const xsmi_model_extras *extras; /* NULL: the model alone */
     xsmi_sparse_tensors sparse;      /* of a model whose weights are sparse */
+    bool *ended;                     /* get_rows() */
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
@@ -209,7 +226,7 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->narrow.dtype == XSM_DTYPE_INT8) {
         add_tensor(c, XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, 1, m->classes, 0);
     }
-    if (m->bias) {
+    if (xsmi_model_has_bias(m)) {
         add_tensor(c, "bias", XSMI_DTYPE_F32, 1, m->classes, 0);
     }
     if (m->layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
@@ -337,13 +354,13 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     XSMI_TRY(write_extras(c, 8, w, err));
     const bool narrow = m->narrow.data != NULL, own_layer = m->layer && !m->layer->tied;
     if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
-        XSMI_TRY(write_weights(m, c->extras != NULL, w, err));
+        XSMI_TRY(write_weights(m, c->extras != NULL, c->ended, w, err));
     }
     if (m->narrow.dtype == XSM_DTYPE_INT8) {
         XSMI_TRY(xsmi_narrow_write_factors(m->row_scale, m->classes, w, err));
     }
-    if (m->bias) {
-        XSMI_TRY(write_bias(m, w, err));
+    if (xsmi_model_has_bias(m)) {
+        XSMI_TRY(write_bias(m, c->ended, w, err));
     }
     if (own_layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
         XSMI_TRY(xsmi_narrow_write_factors(m->layer->row_scale, m->layer->features, w, err));
@@ -442,7 +459,8 @@ static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, conten
     return status;
 }
 
-static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
+static xsm_status write_file(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, bool *ended,
+                             xsm_error *err)
 {
     if (m->correction && !m->correction->kind->save) {
         return xsmi_fail(
@@ -452,7 +470,7 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
             "accepted",
             place->name, m->correction->kind->described);
     }
-    contents c = {.model = m, .extras = extras};
+    contents c = {.model = m, .extras = extras, .ended = ended};
     XSMI_TRY(xsmi_sparse_list(m, &c.sparse, err));
     c.capacity = MODEL_TENSORS + (extras ? extras->tensor_count : 0) + c.sparse.count + m->host.count;
     c.tensors = xsmi_allocate(m->context, c.capacity, sizeof *c.tensors);
@@ -469,6 +487,31 @@ static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_m
     status = xsmi_container_fill(w, write_contents, &c, err);
     xsmi_sparse_list_free(&c.sparse);
     return xsmi_end(&activity, status, err);
+}
+
+/* Rank 0 writes the file, and gets the weights of the others. */
+static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, xsm_error *err)
+{
+    bool ended = false;
+    xsm_status status;
+    if (xsmi_rank(m->context) == 0) {
+        status = write_file(m, place, NULL, &ended, err);
+    } else {
+        status = write_weights(m, false, &ended, NULL, err);
+        status = status == XSM_OK && xsmi_model_has_bias(m) ? write_bias(m, &ended, NULL, err) : status;
+    }
+    return ended ? status : xsmi_agree(m->context, status, err);
+}
+
+static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
+{
+    if (!xsmi_model_is_divided(m)) {
+        bool ended = false;
+        return write_file(m, place, extras, &ended, err);
+    }
+    XSMI_TRY(extras ? xsmi_model_need_whole(m, "a checkpoint", err) : XSM_OK);
+    return place->storage ? xsmi_model_need_whole(m, "saving to a storage of the host's", err)
+                          : save_divided(m, place, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)

@@ -1,5 +1,6 @@
 /* The weights themselves, for hosts: to write, where scales are multiplied in, or to read as they are stored. */
 #include "model/model.h"
+#include "model/divided.h"
 #include "model/narrow.h"
 #include "base/entry.h"
 
@@ -75,6 +76,7 @@ xsm_status xsm_model_view(const xsm_model *m, xsm_parameters_view *view, xsm_err
     if (!m || !view) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_view: %s is NULL", m ? "view" : "model");
     }
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_view()", err));
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, sparse = m->layout == XSM_LAYOUT_SPARSE_ROWS;
     xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
     v.weight = m->weight;

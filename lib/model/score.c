@@ -4,6 +4,7 @@
  * The score of a chosen class is one dot product: it has the same bits whatever other classes are scored.
  */
 #include "model/score.h"
+#include "model/divided.h"
 #include "model/tiles.h"
 #include "math/omega.h"
 #include "base/activity.h"
@@ -136,6 +137,7 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
     }
     xsm_batch batch;
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_scores()", err));
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (count == 0) {
         return XSM_OK;
@@ -288,6 +290,7 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
     }
     xsm_batch batch;
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_score_range()", err));
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
     if (first > m->classes || count > m->classes - first) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,

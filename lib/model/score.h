@@ -6,6 +6,7 @@
 #define XSMI_SCORE_H
 
 #include "data/batch.h"
+#include "math/log_sum.h"
 #include "model/filter.h"
 #include "model/model.h"
 #include "model/tile.h"
@@ -113,6 +114,8 @@ typedef struct xsmi_score_all {
     const xsmi_row_filter *filters; /* [n] which classes the top lists may have; NULL = all. The sums are of all. */
     /* results */
     double *log_sum_exp; /* [n] */
+    xsmi_log_sum *runs;  /* [n][run_count] the sum of each class run, before they are joined; NULL = not wanted */
+    size_t run_count;    /* of the model, where they are wanted */
     float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or a class that the model lacks */
     float *top_score;    /* [n][top] falling; of equal scores the smaller class first */
     uint32_t *top_class; /* [n][top]; XSMI_NO_CLASS past the K-th, or the last that is left */

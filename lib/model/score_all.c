@@ -188,12 +188,16 @@ static void reduce_scaled(score_all_state *s, const xsmi_tile *tile)
     }
 }
 
-/* Adds the runs of some rows to their totals, and starts the next ones. */
-static void end_runs(score_all_state *s, size_t position, size_t rows)
+/* Adds the runs of some rows, which the class belongs to, to their totals, and starts the next ones. */
+static void end_runs(score_all_state *s, size_t position, size_t rows, uint32_t class)
 {
     const int32_t method = s->model->calibration.method;
+    const xsmi_score_all *block = &s->blocks[position / XSMI_LANES];
     for (size_t i = position; i < position + rows; i++) {
         const xsmi_log_sum run = {s->max[i], s->sum[i]};
+        if (block->runs) {
+            block->runs[i % XSMI_LANES * block->run_count + class / XSMI_RUN_CLASSES] = run;
+        }
         if (method == XSM_CALIBRATION_NONE) {
             xsmi_log_sum_join(&s->total[i], &run);
         } else if (method == XSM_CALIBRATION_TEMPERATURE) {
@@ -220,7 +224,8 @@ static void reduce_tile(void *state, const xsmi_tile *tile)
         reduce_scaled(s, tile);
     }
     if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
-        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1);
+        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->blocks[tile->block].rows : 1,
+                 tile->first);
     }
 }
 
@@ -250,7 +255,9 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
 {
     for (size_t b = 0; b < count; b++) {
         xsmi_score_all *block = &s->blocks[b];
-        end_runs(s, b * XSMI_LANES, block->rows);
+        if (s->model->classes % XSMI_RUN_CLASSES != 0) {
+            end_runs(s, b * XSMI_LANES, block->rows, s->model->classes);
+        }
         for (size_t row = 0; row < block->rows; row++) {
             size_t position = b * XSMI_LANES + row;
             const bool each = s->model->calibration.method == XSM_CALIBRATION_LABELS;
@@ -316,6 +323,7 @@ void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void 
         b->filters = rows->filters ? rows->filters + i : NULL;
         b->target = rows->target ? rows->target + i : NULL;
         b->log_sum_exp += i;
+        b->runs = rows->runs ? rows->runs + i * rows->run_count : NULL;
         b->target_score += i;
         b->top_score += i * rows->top;
         b->top_class += i * rows->top;

@@ -60,7 +60,7 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
     if (!accumulator->bias_name || !accumulator->layer_name) {
         return xsmi_fail_memory(err, strlen(name), "the names of an optimizer's numbers");
     }
-    XSMI_TRY(xsm_model_new_linear(o->context, m->features, m->classes, &shape, &accumulator->output, err));
+    XSMI_TRY(xsmi_model_new_local(o->context, m->features, m->classes, &shape, &accumulator->output, err));
     fill(accumulator->output->weight, accumulator->output->weight_count, initial);
     if (accumulator->output->bias) {
         fill(accumulator->output->bias, m->classes, initial);

@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "math/propensity.h"
+#include "model/divided.h"
 #include "predict/label_scores.h"
 #include "predict/rounds.h"
 
@@ -180,6 +181,9 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }
+    if (o->seconds > 0) {
+        XSMI_TRY(xsmi_model_need_whole(model, "an evaluation that a clock ends", err));
+    }
     if (xsmi_model_input(model) != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
@@ -240,7 +244,13 @@ static xsm_status run_rounds(xsmi_evaluate_job *job, total *sum, xsm_error *err)
     xsm_status status = XSM_OK;
     for (; job->first < job->jobs && status == XSM_OK; job->first += job->round) {
         const size_t count = XSMI_MIN(job->round, job->jobs - job->first);
-        status = xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
+        if (xsmi_model_is_divided(job->model)) {
+            for (size_t i = 0; i < count && status == XSM_OK; i++) {
+                status = xsmi_evaluate_rows_divided(job, i, err);
+            }
+        } else {
+            status = xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
+        }
         if (status == XSM_OK) {
             add_round(job, count, sum);
         }
@@ -269,6 +279,9 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     const double since = xsmi_seconds();
     job->first = 0;
     xsm_status status = prepare(job, o, m, kept, &sum, err);
+    if (xsmi_model_is_divided(job->model)) {
+        status = xsmi_agree(job->model->context, status, err);
+    }
     status = status == XSM_OK ? run_rounds(job, &sum, err) : status;
     const double now = xsmi_seconds();
     *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);

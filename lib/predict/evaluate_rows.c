@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "predict/label_scores.h"
 #include "predict/sample.h"
 
@@ -27,6 +28,7 @@ typedef struct scratch {
     double *best;            /* [top] the largest weights of a row's labels, falling */
     float *code;             /* for the model's correction */
     float *hidden;           /* for the model's first layer */
+    float *label_scores;     /* of a divided model: those of every row with several labels, one row after another */
     void *model;             /* of the model */
     xsmi_label_scores trees; /* where label trees are searched */
 } scratch;
@@ -40,7 +42,11 @@ static scratch divide(const xsmi_evaluate_job *job, xsmi_arena *arena)
     p.best = xsmi_arena_take(arena, job->top, sizeof *p.best);
     p.code = xsmi_arena_take(arena, xsmi_model_chosen_scratch(job->model), sizeof *p.code);
     p.hidden = xsmi_arena_take(arena, job->model->layer ? job->model->features : 0, sizeof *p.hidden);
+    p.label_scores = NULL;
     p.model = NULL;
+    if (xsmi_model_is_divided(job->model)) {
+        return p;
+    }
     if (job->model->trees) {
         const uint32_t top = XSMI_MIN(job->top, job->model->classes);
         xsmi_label_scores_divide(job->model, XSMI_MAX(job->beam, top), arena, &p.trees);
@@ -125,7 +131,7 @@ static double loss_of(const xsmi_calibration *c, double log_sum_exp, double targ
 }
 
 /* Adds row i of a job of the round, which was scored. */
-static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const scratch *here)
+static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratch *here)
 {
     xsmi_evaluated *p = &job->partials[index];
     const xsm_model *m = job->model;
@@ -159,12 +165,15 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
                 continue;
             }
             float score = here->rows->target_scores[i];
-            if (count > 1) {
+            if (count > 1 && here->label_scores) {
+                score = here->label_scores[j];
+            } else if (count > 1) {
                 xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
             }
             target += score;
             known++;
         }
+        here->label_scores += count > 1 && here->label_scores ? count : 0;
         loss = known > 0 ? loss_of(&m->calibration, log_sum_exp, target, (double)known) : 0;
     }
     if (!isfinite(log_sum_exp) || !isfinite(loss)) {
@@ -190,20 +199,50 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, const 
     }
 }
 
-/* Scores all classes of a job's rows. */
-static void score_rows(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
+/* What is computed of all classes for a job's rows. */
+static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, const scratch *here)
 {
     const job_rows *r = here->rows;
-    const xsmi_score_all wanted = {.rows = rows,
-                                   .features = r->features,
-                                   .sparse = job->dataset->sparse,
-                                   .target = r->targets,
-                                   .top = job->top,
-                                   .log_sum_exp = here->rows->log_sum_exp,
-                                   .target_score = here->rows->target_scores,
-                                   .top_score = here->top_score,
-                                   .top_class = here->top_class};
-    xsmi_model_score_rows(job->model, &wanted, here->model, job->context);
+    return (xsmi_score_all){.rows = rows,
+                            .features = r->features,
+                            .sparse = job->dataset->sparse,
+                            .target = r->targets,
+                            .top = job->top,
+                            .log_sum_exp = here->rows->log_sum_exp,
+                            .target_score = here->rows->target_scores,
+                            .top_score = here->top_score,
+                            .top_class = here->top_class};
+}
+
+/* The scores of the labels of a job's rows that have several, of a divided model. */
+static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float **scores, size_t *total,
+                               xsm_error *err)
+{
+    const xsm_model *m = job->model;
+    *total = 0;
+    *scores = NULL;
+    for (size_t i = 0; i < rows; i++) {
+        size_t count;
+        (void)xsmi_dataset_labels(job->dataset, row_of(job, first + i), &count);
+        *total += count > 1 ? count : 0;
+    }
+    if (*total == 0) {
+        return XSM_OK;
+    }
+    *scores = xsmi_allocate(job->context, *total, sizeof **scores);
+    xsm_status status = *scores ? XSM_OK : xsmi_fail_memory(err, *total * sizeof **scores, "the scores of labels");
+    for (size_t i = 0, at = 0; *scores && i < rows; i++) {
+        size_t count;
+        const uint64_t row = row_of(job, first + i);
+        const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
+        if (count > 1) {
+            const xsmi_features x = xsmi_dataset_features(job->dataset, row);
+            xsmi_divided_score_classes(m, &x, labels, count, *scores + at);
+            at += count;
+        }
+    }
+    XSMI_TRY(xsmi_agree(m->context, status, err));
+    return xsmi_exchange_max(m->context, *scores, *total, err);
 }
 
 /* Searches the best classes of a job's rows in label trees. */
@@ -232,14 +271,9 @@ static void search_rows(const xsmi_evaluate_job *job, size_t rows, uint64_t firs
     }
 }
 
-void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
+/* Lists a job's rows, and their targets where they have one label. */
+static void list_rows(const xsmi_evaluate_job *job, uint64_t first, size_t rows, job_rows *r)
 {
-    const xsmi_evaluate_job *job = state;
-    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
-    const scratch here = divide(job, &arena);
-    job_rows *r = here.rows;
-    uint64_t first = (uint64_t)(job->first + index) * XSMI_EVALUATE_ROWS;
-    size_t rows = (size_t)XSMI_MIN(job->rows - first, XSMI_EVALUATE_ROWS);
     for (size_t i = 0; i < XSMI_EVALUATE_ROWS; i++) {
         r->targets[i] = XSMI_NO_CLASS;
         if (i < rows) {
@@ -252,25 +286,68 @@ void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
             }
         }
     }
-    if (job->model->trees) {
-        search_rows(job, rows, first, &here);
-    } else {
-        score_rows(job, rows, &here);
-    }
-    if (xsmi_is_cancelled(job->context)) {
-        return;
-    }
+}
+
+/* Adds up what the scores of a job's rows say. */
+static void add_rows(const xsmi_evaluate_job *job, size_t index, uint64_t first, size_t rows, scratch *here)
+{
     memset(&job->partials[index], 0, sizeof job->partials[index]);
     if (job->ranked) {
         memset(job->measures + index * XSMI_MEASURES * job->top, 0, XSMI_MEASURES * job->top * sizeof *job->measures);
     }
     job->partials[index].failed = UINT64_MAX;
     for (size_t i = 0; i < rows; i++) {
-        add_row(job, index, i, &here);
+        add_row(job, index, i, here);
     }
     const uint64_t from = row_of(job, first);
     xsmi_dataset_passed(job->dataset, from, row_of(job, first + rows - 1) + 1 - from);
     xsmi_advance(job->context, rows);
+}
+
+/* The first row of a job of the round, and the number of its rows. */
+static size_t rows_of(const xsmi_evaluate_job *job, size_t index, uint64_t *first)
+{
+    *first = (uint64_t)(job->first + index) * XSMI_EVALUATE_ROWS;
+    return (size_t)XSMI_MIN(job->rows - *first, XSMI_EVALUATE_ROWS);
+}
+
+void xsmi_evaluate_rows_job(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_evaluate_job *job = state;
+    xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
+    scratch here = divide(job, &arena);
+    uint64_t first;
+    const size_t rows = rows_of(job, index, &first);
+    list_rows(job, first, rows, here.rows);
+    if (job->model->trees) {
+        search_rows(job, rows, first, &here);
+    } else {
+        const xsmi_score_all wanted = all_scores(job, rows, &here);
+        xsmi_model_score_rows(job->model, &wanted, here.model, job->context);
+    }
+    if (!xsmi_is_cancelled(job->context)) {
+        add_rows(job, index, first, rows, &here);
+    }
+}
+
+xsm_status xsmi_evaluate_rows_divided(const xsmi_evaluate_job *job, size_t index, xsm_error *err)
+{
+    xsmi_arena arena = {job->scratch, 0};
+    scratch here = divide(job, &arena);
+    uint64_t first;
+    const size_t rows = rows_of(job, index, &first);
+    list_rows(job, first, rows, here.rows);
+    const xsmi_score_all wanted = all_scores(job, rows, &here);
+    XSMI_TRY(xsmi_divided_score_rows(job->model, &wanted, job->context, err));
+    float *scores;
+    size_t total;
+    const xsm_status status = score_labels(job, first, rows, &scores, &total, err);
+    here.label_scores = scores;
+    if (status == XSM_OK) {
+        add_rows(job, index, first, rows, &here);
+    }
+    xsmi_release(job->context, scores, total, sizeof *scores);
+    return status;
 }
 
 size_t xsmi_evaluate_scratch_bytes(const xsmi_evaluate_job *job)

@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "predict/label_scores.h"
 
 #include <math.h>
@@ -40,6 +41,9 @@ static size_t hierarchy_scratch(const xsm_predictor *p)
 /* For rows of either kind, against all classes. */
 static size_t all_scratch(const xsm_predictor *p)
 {
+    if (xsmi_model_is_divided(p->model)) {
+        return 0; /* the exchange allocates its own */
+    }
     size_t sparse = xsmi_model_score_all_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
     size_t dense = xsmi_model_score_all_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
     return XSMI_MAX(sparse, dense);
@@ -113,6 +117,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
+    if (o.index || o.shortlist || o.beam) {
+        XSMI_TRY(xsmi_model_need_whole(model, "a search by an index, a shortlist or a beam", err));
+    }
     XSMI_TRY(check_index(model, o.index, err));
     XSMI_TRY(xsmi_shortlist_check(model, &o, err));
     uint32_t top = o.top ? o.top : 5;
@@ -190,8 +197,8 @@ xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *in
 }
 
 /* Scores one piece of a batch; the results are in the predictor. */
-static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows,
-                      const xsmi_row_filter *filters)
+static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, size_t rows,
+                            const xsmi_row_filter *filters, xsm_error *err)
 {
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(batch, first + i);
@@ -205,7 +212,11 @@ static void run_piece(xsm_predictor *p, const xsm_batch *batch, size_t first, si
                                    .target_score = p->target_score,
                                    .top_score = p->top_score,
                                    .top_class = p->top_class};
+    if (xsmi_model_is_divided(p->model)) {
+        return xsmi_divided_score_rows(p->model, &wanted, p->context, err);
+    }
     xsmi_model_score_rows(p->model, &wanted, p->scratch, p->context);
+    return xsmi_is_cancelled(p->context) ? xsmi_fail_cancelled(p->context, err) : XSM_OK;
 }
 
 /* A row of a model with a hierarchy, whose scores are already log-probabilities. */
@@ -258,12 +269,12 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
     for (size_t i = 1; i < rows && filters; i++) {
         (void)xsmi_filter_of(p, to, first + i, i);
     }
+    if (filters) {
+        XSMI_TRY(xsmi_model_need_whole(p->model, "a prediction with filters", err));
+    }
     const bool few = needs_few(p, to, filters, rows);
     if (!few) {
-        run_piece(p, batch, first, rows, filters);
-    }
-    if (xsmi_is_cancelled(p->context)) {
-        return xsmi_fail_cancelled(p->context, err);
+        XSMI_TRY(run_piece(p, batch, first, rows, filters, err));
     }
     for (size_t i = 0; i < rows; i++) {
         const xsmi_top list = {p->top_score + i * p->top, p->top_class + i * p->top, p->top};

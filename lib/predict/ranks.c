@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "model/tiles.h"
 #include "predict/rounds.h"
 
@@ -395,6 +396,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (!model || !ranks) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
     }
+    XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_ranks()", err));
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_ranks_options), options, "xsm_ranks_options", err));
     XSMI_TRY(check_data(model, dataset, "the data", err));

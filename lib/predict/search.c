@@ -4,6 +4,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "predict/rounds.h"
 
 #include <math.h>
@@ -184,6 +185,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          : !dataset ? "the data"
                                     : "metrics");
     }
+    XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_search()", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;

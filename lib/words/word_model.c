@@ -2,6 +2,7 @@
  * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -31,6 +32,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
     }
+    XSMI_TRY(xsmi_need_alone(context, "a model of word vectors", err));
     if (!(spread >= 0 && spread < 1e30)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
     }
@@ -288,6 +290,7 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
     }
+    XSMI_TRY(xsmi_need_alone(context, "a model of word vectors", err));
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     reading r = {.context = ctx, .source = {.fd = -1}};

@@ -1,0 +1,129 @@
+/* Divided models: how their parts are made, and how their weights are gathered. */
+#include "model/divided.h"
+
+#include "base/order.h"
+
+#include <string.h>
+
+/* -- making parts -------------------------------------------------------------------------------------------------- */
+
+static xsm_status set_part(xsm_model *m, xsmi_part *part, xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context), runs = xsmi_runs_of(m->classes);
+    if (runs < ranks) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%u classes cannot be divided among %u ranks: they are %u runs of %d, and each rank has at "
+                         "least one",
+                         m->classes, ranks, runs, XSMI_RUN_CLASSES);
+    }
+    part->first = xsmi_part_start(m->classes, ranks, rank);
+    part->end = xsmi_part_start(m->classes, ranks, rank + 1);
+    return XSM_OK;
+}
+
+static xsm_status new_part(xsm_model *m, const xsm_model_options *o, xsm_error *err)
+{
+    xsmi_part part = {.own = NULL};
+    if (o->layout != XSM_LAYOUT_CLASS_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a model that is divided among ranks is class-major: XSM_LAYOUT_CLASS_MAJOR is accepted");
+    }
+    XSMI_TRY(set_part(m, &part, err));
+    XSMI_TRY(xsmi_model_new_local(m->context, m->features, part.end - part.first, o, &part.own, err));
+    m->part = part;
+    return XSM_OK;
+}
+
+xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
+                                   xsm_model **out, xsm_error *err)
+{
+    xsm_model *m = NULL;
+    xsm_status status = xsmi_model_new_empty(ctx, features, classes, &m, err);
+    status = status == XSM_OK ? new_part(m, o, err) : status;
+    status = xsmi_agree(ctx, status, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    *out = m;
+    return XSM_OK;
+}
+
+/* Why a model cannot be divided; NULL: it can be. */
+static const char *undivided(const xsm_model *m)
+{
+    return m->trees                                        ? "a label tree"
+           : m->sparse                                     ? "sparse weights"
+           : m->narrow.data                                ? "weights in fewer bits than float32"
+           : m->layer                                      ? "a first layer"
+           : m->hierarchy                                  ? "a tree of classes"
+           : m->correction                                 ? "a correction of its scores"
+           : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
+           : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
+                                                           : NULL;
+}
+
+xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
+{
+    const char *what = undivided(m);
+    if (what) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "a model with %s cannot be divided among ranks yet; linear models with dense float32 weights "
+                         "are accepted",
+                         what);
+    }
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    o.bias = m->bias != NULL;
+    XSMI_TRY(new_part(m, &o, err));
+    xsm_model *own = m->part.own;
+    const size_t first = m->part.first;
+    for (size_t k = 0; k < own->classes; k++) {
+        memcpy(own->weight + k * own->stride, m->weight + (first + k) * m->stride, m->features * sizeof *own->weight);
+    }
+    if (m->bias) {
+        memcpy(own->bias, m->bias + first, own->classes * sizeof *own->bias);
+    }
+    own->untouched = false;
+    own->alpha = m->alpha;
+    if (m->row_scale) {
+        XSMI_TRY(xsmi_model_need_row_scale(own, err));
+        memcpy(own->row_scale, m->row_scale + first, own->classes * sizeof *own->row_scale);
+    }
+    xsmi_model_release_weights(m);
+    return XSM_OK;
+}
+
+/* -- weights of all ranks ------------------------------------------------------------------------------------------ */
+
+size_t xsmi_divided_end(const xsm_model *m, size_t class)
+{
+    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_part_of(m->classes, ranks, (uint32_t) class);
+    return xsmi_part_start(m->classes, ranks, rank + 1);
+}
+
+/* Whether this rank has a class; *root is the rank that has. */
+static bool has(const xsm_model *m, size_t class, uint32_t *root)
+{
+    *root = xsmi_part_of(m->classes, xsmi_ranks(m->context), (uint32_t) class);
+    return *root == xsmi_rank(m->context);
+}
+
+xsm_status xsmi_divided_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out, xsm_error *err)
+{
+    uint32_t root;
+    XSMI_TRY(xsmi_agree(m->context, XSM_OK, err));
+    if (has(m, first, &root)) {
+        xsmi_model_copy_rows(m->part.own, first - m->part.first, count, raw, out);
+    }
+    return xsmi_exchange_copy(m->context, out, count * m->features * sizeof *out, root, err);
+}
+
+xsm_status xsmi_divided_biases(const xsm_model *m, size_t first, size_t count, float *out, xsm_error *err)
+{
+    uint32_t root;
+    XSMI_TRY(xsmi_agree(m->context, XSM_OK, err));
+    if (has(m, first, &root)) {
+        memcpy(out, m->part.own->bias + (first - m->part.first), count * sizeof *out);
+    }
+    return xsmi_exchange_copy(m->context, out, count * sizeof *out, root, err);
+}

@@ -1,0 +1,56 @@
+/*
+ * Models whose classes are divided among the processes (ranks) of a context: base/comm.h.
+ *
+ * The class runs (XSMI_RUN_CLASSES) are divided into contiguous parts, one a rank. A divided model has no weights of
+ * its own; its part is a model of its own, whose class c is class first + c. Sums over all classes are joined by class
+ * runs, in rising order, so that results have the bits of one process. All ranks make the same calls.
+ */
+#ifndef XSMI_DIVIDED_H
+#define XSMI_DIVIDED_H
+
+#include "base/comm.h"
+#include "model/score.h"
+
+static inline bool xsmi_model_is_divided(const xsm_model *m)
+{
+    return m->part.own != NULL;
+}
+/* Refuses a divided model; the message begins with `what`. */
+xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
+
+/* -- which rank has which classes (part.c) ------------------------------------------------------------------------- */
+
+/* Class runs of so many classes. */
+uint32_t xsmi_runs_of(uint32_t classes);
+/* The first class of a rank; for the number of ranks the number of classes. */
+uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank);
+/* The rank that has a class. */
+uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
+
+/* -- models (divided.c) -------------------------------------------------------------------------------------------- */
+
+/* xsm_model_new_linear() in a context with several ranks, for options that were checked. */
+xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
+                                   xsm_model **out, xsm_error *err);
+/* Divides a model that every rank has loaded. This rank's part of it alone: the caller makes the ranks agree. */
+xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
+
+/* Weights of the classes first..first+count, of one rank, on every rank, as xsmi_model_copy_rows() has them; and
+ * biases. xsmi_divided_end() is the end of the part that has a class. */
+size_t xsmi_divided_end(const xsm_model *m, size_t class);
+xsm_status xsmi_divided_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out, xsm_error *err);
+xsm_status xsmi_divided_biases(const xsm_model *m, size_t first, size_t count, float *out, xsm_error *err);
+
+/* -- scores (divided_scores.c) ------------------------------------------------------------------------------------- */
+
+/* xsmi_model_score_rows() for any number of rows, on the context's threads, without filters: the results on every rank.
+ * A row takes 4 bytes for its target, 8 for each entry of its list and 12 for each class run of this rank.
+ */
+xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
+
+/* As xsmi_model_score_classes(), of this rank's classes; the scores of others are -INFINITY, and one of this rank's
+ * that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores. */
+void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                                float *scores);
+
+#endif

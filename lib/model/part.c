@@ -1,0 +1,32 @@
+/* Which rank has which classes of a divided model. */
+#include "model/divided.h"
+
+#include "base/order.h"
+
+xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return !xsmi_model_is_divided(m)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s needs all classes in one process, and those of the model are divided among %u ranks; "
+                           "save it, and load it in a context without a communicator",
+                           what, xsmi_ranks(m->context));
+}
+
+uint32_t xsmi_runs_of(uint32_t classes)
+{
+    return (uint32_t)(((uint64_t)classes + XSMI_RUN_CLASSES - 1) / XSMI_RUN_CLASSES);
+}
+
+uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank)
+{
+    const uint64_t first = (uint64_t)xsmi_runs_of(classes) * rank / ranks * XSMI_RUN_CLASSES;
+    return (uint32_t)XSMI_MIN(first, classes);
+}
+
+uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
+{
+    /* The last rank whose part begins at or before the class's run. */
+    const uint64_t run = class / XSMI_RUN_CLASSES;
+    return (uint32_t)(((run + 1) * ranks - 1) / xsmi_runs_of(classes));
+}

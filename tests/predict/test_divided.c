@@ -1,0 +1,432 @@
+/*
+ * Models whose classes are divided among ranks: what is saved, evaluated and predicted has the bits of one process, on
+ * any number of ranks and threads; a rank that fails ends the call on all; what cannot be divided refuses.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "base/comm.h"
+#include "comm.h"
+#include "model/divided.h"
+
+#include <xsoftmax/calibrate.h>
+#include <xsoftmax/choose.h>
+#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/ext/storage.h>
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/fit.h>
+#include <xsoftmax/index.h>
+#include <xsoftmax/label_tree.h>
+#include <xsoftmax/metrics.h>
+#include <xsoftmax/predict.h>
+#include <xsoftmax/trainer.h>
+#include <xsoftmax/tune.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Five class runs, the last of a few classes; rows of more than one job of an evaluation. */
+enum { ROWS = 260, FEATURES = 7, CLASSES = 4 * XSMI_RUN_CLASSES + 11, TOP = 40, LABELS = 2 * ROWS };
+
+/* -- parts --------------------------------------------------------------------------------------------------------- */
+
+static void test_parts(void **state)
+{
+    (void)state;
+    const uint32_t run = XSMI_RUN_CLASSES;
+    for (uint32_t classes = run; classes <= 9 * run; classes += run / 2) {
+        const uint32_t runs = (classes + run - 1) / run;
+        for (uint32_t ranks = 1; ranks <= runs; ranks++) {
+            assert_int_equal(xsmi_part_start(classes, ranks, 0), 0);
+            assert_int_equal(xsmi_part_start(classes, ranks, ranks), classes);
+            for (uint32_t r = 0; r < ranks; r++) {
+                const uint32_t first = xsmi_part_start(classes, ranks, r), end = xsmi_part_start(classes, ranks, r + 1);
+                assert_true(first < end && first % run == 0);
+                assert_int_equal(xsmi_part_of(classes, ranks, first), r);
+                assert_int_equal(xsmi_part_of(classes, ranks, end - 1), r);
+            }
+        }
+    }
+    assert_int_equal(xsmi_part_start(XSM_CLASSES_MAX, 3, 3), XSM_CLASSES_MAX);
+    assert_int_equal(xsmi_part_of(XSM_CLASSES_MAX, 3, XSM_CLASSES_MAX - 1), 2);
+}
+
+/* -- the bits of one process --------------------------------------------------------------------------------------- */
+
+/* What a rank computes. */
+typedef struct results {
+    double log_loss, error, calibration_error;
+    uint64_t rows, known_rows, unseen_labels;
+    double measures[4][TOP];
+    uint32_t classes[2][ROWS * TOP];
+    float scores[2][ROWS * TOP];
+    double probabilities[2][ROWS * TOP];
+    uint64_t sent; /* bytes */
+} results;
+
+typedef struct work {
+    const xsm_dataset *one, *several; /* rows with one label, and with up to three */
+    uint32_t rows;                    /* to evaluate and to predict */
+    char model[256], saved[256];
+    results *of; /* [ranks] */
+} work;
+
+static xsm_status evaluate(const xsm_model *m, const xsm_dataset *rows, uint32_t count, results *to, xsm_error *err)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    metrics.top = TOP;
+    metrics.precision = to->measures[0];
+    metrics.ndcg = to->measures[1];
+    metrics.psp = to->measures[2];
+    metrics.psndcg = to->measures[3];
+    xsm_evaluate_options options = XSM_EVALUATE_OPTIONS_INIT;
+    options.rows = count;
+    XSMI_TRY(xsm_evaluate(NULL, m, rows, &options, &metrics, err));
+    to->log_loss += metrics.log_loss;
+    to->error += metrics.error;
+    to->calibration_error += metrics.calibration_error;
+    to->rows += metrics.rows;
+    to->known_rows += metrics.known_rows;
+    to->unseen_labels += metrics.unseen_labels;
+    return XSM_OK;
+}
+
+static xsm_status predict(const xsm_model *m, const xsm_dataset *rows, uint32_t count, uint32_t top, size_t number,
+                          results *to, xsm_error *err)
+{
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = top;
+    xsm_predictor *p = NULL;
+    XSMI_TRY(xsm_predictor_new(m, &options, &p, err));
+    const xsm_batch batch = xsm_batch_range(rows, 0, count);
+    const xsm_status status =
+        test_predict(p, &batch, to->classes[number], to->scores[number], to->probabilities[number], err);
+    xsm_predictor_free(p);
+    return status;
+}
+
+static xsm_status use_model(test_rank *r, xsm_model *m)
+{
+    work *w = r->user;
+    results *to = &w->of[r->rank];
+    memset(to, 0, sizeof *to);
+    char path[300];
+    snprintf(path, sizeof path, "%s%s%u", w->saved, r->rank == 0 ? "" : "-", r->rank);
+    XSMI_TRY(evaluate(m, w->several, w->rows, to, &r->err));
+    XSMI_TRY(evaluate(m, w->one, w->rows, to, &r->err));
+    XSMI_TRY(predict(m, w->one, w->rows, 3, 0, to, &r->err));
+    XSMI_TRY(predict(m, w->several, w->rows, TOP, 1, to, &r->err));
+    to->sent = xsmi_sent_by(r->context).bytes;
+    return xsm_model_save(m, path, &r->err);
+}
+
+static xsm_status load_and_use(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    const xsm_status status = use_model(r, m);
+    xsm_model_free(m);
+    return status;
+}
+
+/* Labels of several kinds: none, one, some, one that the model lacks. */
+static xsm_dataset *several_labels(const test_problem *p, bool sparse)
+{
+    static uint64_t offsets[ROWS + 1];
+    static uint32_t labels[3 * ROWS];
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < ROWS; i++) {
+        offsets[i] = count;
+        for (uint32_t j = 0; j < i % 4; j++) {
+            labels[count++] = (i * 37 + j * (CLASSES / 3)) % CLASSES;
+        }
+    }
+    offsets[ROWS] = count;
+    for (uint32_t i = 0; i < ROWS; i++) { /* rising within a row */
+        for (uint64_t a = offsets[i]; a < offsets[i + 1]; a++) {
+            for (uint64_t b = a + 1; b < offsets[i + 1]; b++) {
+                if (labels[b] < labels[a]) {
+                    const uint32_t saved = labels[a];
+                    labels[a] = labels[b];
+                    labels[b] = saved;
+                }
+            }
+        }
+    }
+    return test_relabel(p, sparse, CLASSES, offsets, labels);
+}
+
+static void assert_same_file(const char *path, const char *expected)
+{
+    size_t size, wanted;
+    unsigned char *a = test_read(path, &size), *b = test_read(expected, &wanted);
+    assert_int_equal(size, wanted);
+    assert_memory_equal(a, b, size);
+    free(a);
+    free(b);
+}
+
+static void try_bits(bool sparse, bool bias)
+{
+    static results one, many[TEST_RANKS];
+    test_rank ranks[TEST_RANKS];
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    xsm_dataset *several = several_labels(&p, sparse);
+    xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_class_map(p.data, &map, &err), err);
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+    work w = {.one = p.data, .several = several, .rows = ROWS, .of = &one};
+    snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
+    snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
+    assert_ok(xsm_model_save(m, w.model, &err), err);
+    xsm_model_free(m);
+    test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
+    assert_ok(ranks[0].status, ranks[0].err);
+    char path[300];
+    snprintf(path, sizeof path, "%s0", w.saved);
+    assert_same_file(path, w.model);
+    assert_true(one.known_rows > ROWS);
+    w.of = many;
+    for (uint32_t count = 2; count <= 5; count++) {
+        remove(path);
+        test_run_ranks(count, 1 + count % 2, 0, load_and_use, &w, ranks);
+        uint64_t sent = 0;
+        for (uint32_t r = 0; r < count; r++) {
+            assert_ok(ranks[r].status, ranks[r].err);
+            sent += many[r].sent;
+            many[r].sent = 0;
+            assert_memory_equal(&many[r], &one, sizeof one);
+            char other[300];
+            snprintf(other, sizeof other, "%s-%u", w.saved, r);
+            assert_null(fopen(other, "rb")); /* rank 0 alone writes */
+        }
+        assert_same_file(path, w.model);
+        /* 12 bytes for each class run, 8 for each of the best on each rank, the target; then scores of labels, and
+         * agreements. */
+        const uint64_t runs = (CLASSES + XSMI_RUN_CLASSES - 1) / XSMI_RUN_CLASSES;
+        const uint64_t scored = ROWS * (4 * (12 * runs + 4 * count) + (3 * TOP + 3) * 8 * (uint64_t)count);
+        assert_in_range(sent, scored, scored + count * (3 * ROWS * 4 + 200));
+    }
+    remove(path);
+    xsm_dataset_free(several);
+    test_problem_free(&p);
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    try_bits(false, true);
+    try_bits(true, false);
+}
+
+/* -- failures ------------------------------------------------------------------------------------------------------ */
+
+/* A file that rank 1 alone cannot read. */
+static xsm_status load_elsewhere(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    const xsm_status status =
+        xsm_model_load(r->context, r->rank == 1 ? "/nowhere/at/all" : w->model, NULL, &m, &r->err);
+    return m ? XSM_ERROR_INTERNAL : status;
+}
+
+/* A folder that rank 0 cannot write to: no other rank looks at it. The model is good afterwards. */
+static xsm_status save_nowhere(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    xsm_status status = xsm_model_save(m, "/nowhere/at/all", &r->err);
+    if (status == XSM_ERROR_IO && strncmp(r->err.message, "rank 0: /nowhere", 16) == 0) {
+        status = xsm_model_save(m, w->saved, &r->err);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+/* A weight of the last rank that is not finite. */
+static xsm_status save_diverged(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    if (r->rank == r->ranks - 1) {
+        m->part.own->weight[3] = (float)INFINITY;
+    }
+    xsm_status status = xsm_model_save(m, w->saved, &r->err);
+    if (status == XSM_ERROR_DIVERGED) { /* and rows have no finite scores */
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        status = xsm_evaluate(NULL, m, w->one, NULL, &metrics, &r->err);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    results of[3];
+    work w = {.one = p.data, .several = p.data, .rows = 5, .of = of};
+    snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
+    snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
+    assert_ok(xsm_model_save(m, w.model, &err), err);
+    xsm_model_free(m);
+
+    test_run_ranks(3, 1, 0, load_elsewhere, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_IO, ranks[r].err);
+        assert_memory_equal(ranks[r].err.message, "rank 1: /nowhere", 16);
+    }
+    test_run_ranks(3, 1, 0, save_nowhere, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+    }
+    assert_same_file(w.saved, w.model);
+    remove(w.saved);
+    test_run_ranks(3, 1, 0, save_diverged, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
+    }
+    assert_null(fopen(w.saved, "rb"));
+    /* The group fails at each of its calls in turn. */
+    uint64_t at = 1;
+    do {
+        test_run_ranks(3, 1, at++, load_and_use, &w, ranks);
+        for (uint32_t r = 1; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[0].status);
+        }
+        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+    } while (ranks[0].status != XSM_OK);
+    assert_true(at > 20);
+    test_problem_free(&p);
+}
+
+/* -- what cannot be divided ---------------------------------------------------------------------------------------- */
+
+/* Each refusal is with XSM_ERROR_UNSUPPORTED, and names the ranks. */
+#define REFUSES(call)                                                                                                  \
+    do {                                                                                                               \
+        if ((call) != XSM_ERROR_UNSUPPORTED || !strstr(r->err.message, "2 ranks")) {                                   \
+            r->err.status = XSM_ERROR_INTERNAL;                                                                        \
+            snprintf(r->err.message, sizeof r->err.message, "not refused: %s", #call);                                 \
+            return XSM_ERROR_INTERNAL;                                                                                 \
+        }                                                                                                              \
+    } while (0)
+
+static xsm_status refuse_all(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_error *err = &r->err;
+    const xsm_batch batch = xsm_batch_range(w->one, 0, 2);
+    float scores[2] = {0};
+    const uint32_t classes[2] = {0, 1};
+    REFUSES(xsm_model_scores(m, &batch, classes, 1, scores, err));
+    REFUSES(xsm_model_score_range(m, &batch, 0, 1, scores, 1, err));
+    xsm_parameters parameters = XSM_PARAMETERS_INIT;
+    REFUSES(xsm_model_parameters(m, &parameters, err));
+    xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
+    REFUSES(xsm_model_view(m, &view, err));
+    xsm_model *other = NULL;
+    REFUSES(xsm_model_convert(m, NULL, &other, err));
+    REFUSES(xsm_model_prune(m, NULL, &other, err));
+    REFUSES(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, err));
+    REFUSES(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, err));
+    REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, err));
+    xsm_ranks found = XSM_RANKS_INIT;
+    REFUSES(xsm_evaluate_ranks(NULL, m, w->one, NULL, &found, err));
+    xsm_evaluate_options timed = XSM_EVALUATE_OPTIONS_INIT;
+    timed.seconds = 1;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    REFUSES(xsm_evaluate(NULL, m, w->one, &timed, &metrics, err));
+    xsm_index *index = NULL;
+    XSMI_TRY(xsm_index_new(r->context, "spherical", &index, err));
+    xsm_status status = xsm_index_build_model(index, m, err);
+    xsm_index_free(index);
+    REFUSES(status);
+    xsm_predictor_options beam = XSM_PREDICTOR_OPTIONS_INIT;
+    beam.beam = 10;
+    xsm_predictor *p = NULL;
+    REFUSES(xsm_predictor_new(m, &beam, &p, err));
+    XSMI_TRY(xsm_predictor_new(m, NULL, &p, err));
+    uint32_t best[2 * 5];
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    to.batch = &batch;
+    to.classes = best;
+    to.exclude_known = 1;
+    status = xsm_predictor_run(p, &to, err);
+    xsm_predictor_free(p);
+    REFUSES(status);
+    REFUSES(xsm_model_new_embedding(r->context, 5, 3, CLASSES, NULL, &other, err));
+    REFUSES(xsm_fit_label_tree(r->context, w->one, NULL, &other, NULL, err));
+    xsm_choice *choice = NULL;
+    REFUSES(xsm_choose(r->context, w->one, NULL, &choice, err));
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    XSMI_TRY(xsm_estimator_new(r->context, "softmax", &e, err));
+    XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
+    xsm_tuning *tuning = NULL;
+    xsm_trainer *trainer = NULL;
+    REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, err));
+    REFUSES(xsm_estimator_bind(e, m, w->one, err));
+    REFUSES(xsm_optimizer_bind(o, m, err));
+    REFUSES(xsm_trainer_new(r->context, m, w->one, e, o, NULL, &trainer, err));
+    if (test_has_lbfgs()) {
+        REFUSES(xsm_fit_full_batch(r->context, m, w->one, e, NULL, NULL, err));
+    }
+    xsm_estimator_free(e);
+    xsm_optimizer_free(o);
+    return XSM_OK;
+}
+
+static xsm_status refuse(test_rank *r)
+{
+    xsm_model *m = NULL;
+    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
+    options.layout = XSM_LAYOUT_FEATURE_MAJOR;
+    if (xsm_model_new_linear(r->context, FEATURES, CLASSES, &options, &m, &r->err) != XSM_ERROR_UNSUPPORTED ||
+        xsm_model_new_linear(r->context, FEATURES, XSMI_RUN_CLASSES, NULL, &m, &r->err) != XSM_ERROR_RANGE) {
+        return XSM_ERROR_INTERNAL;
+    }
+    XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    xsm_status status = xsm_model_get_info(m, &info, &r->err);
+    status = status == XSM_OK && (info.classes != CLASSES || info.features != FEATURES || info.bias)
+                 ? XSM_ERROR_INTERNAL
+                 : status;
+    status = status == XSM_OK ? refuse_all(r, m) : status;
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    work w = {.one = p.data};
+    test_run_ranks(2, 1, 0, refuse, &w, ranks);
+    for (uint32_t r = 0; r < 2; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+    }
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
