@@ -124,8 +124,10 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
     const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
     float failed = status == XSM_OK ? 0 : (float)(ranks - rank); /* the largest is that of the first rank */
+    ctx->group.agreed = true;                                    /* also where the group itself fails */
     XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
     if (failed == 0) {
+        ctx->group.agreed = false;
         return XSM_OK;
     }
     const uint32_t first = ranks - (uint32_t)failed;
@@ -137,4 +139,14 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
     }
     XSMI_TRY(xsmi_exchange_copy(ctx, &r, sizeof r, first, err));
     return xsmi_fail_at(err, r.status, r.line, r.column, "rank %u: %s", first, r.message);
+}
+
+void xsmi_agree_begin(xsm_context *ctx)
+{
+    ctx->group.agreed = false;
+}
+
+xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err)
+{
+    return status != XSM_OK && (ctx->group.agreed || ctx->group.failed) ? status : xsmi_agree(ctx, status, err);
 }

@@ -21,6 +21,7 @@ typedef struct xsmi_group {
     xsm_comm comm; /* ranks = 1 without one */
     xsmi_sent sent;
     bool failed; /* a function of the host's has */
+    bool agreed; /* the last agreement was on a failure */
 } xsmi_group;
 
 /* Reads a host's table; NULL = this process alone. */
@@ -35,6 +36,10 @@ xsm_status xsmi_need_alone(const xsm_context *ctx, const char *what, xsm_error *
 /* Whether all ranks are well: XSM_OK if `status` is on each of them; otherwise, on all, the status and the message of
  * the first rank where it is not. 4 bytes, and on a failure an error. */
 xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
+/* For a call with several agreements: begin it, and pass a failure on: agrees on it, unless all ranks have done so
+ * already. */
+void xsmi_agree_begin(xsm_context *ctx);
+xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* The largest values of all ranks. */
 xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_error *err);
 /* The blocks of all ranks one after another; rank r's has sizes[r] bytes. */

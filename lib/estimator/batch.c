@@ -1,5 +1,5 @@
 /* A batch through an estimator: one by one on the context's threads, jointly, or searched. */
-#include "estimator/pass.h"
+#include "estimator/divided.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
@@ -34,8 +34,12 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
         xsmi_shared_coefficients(p, piece, outcome);
         return;
     }
-    xsmi_pass_list_examples(p, piece->first, piece->count);
-    outcome->finite = select_and_score(p, piece->first, piece->count);
+    if (xsmi_model_is_divided(p->estimator->model)) {
+        outcome->finite = xsmi_divided_finite(p->gradient, piece->first, piece->count);
+    } else {
+        xsmi_pass_list_examples(p, piece->first, piece->count);
+        outcome->finite = select_and_score(p, piece->first, piece->count);
+    }
     if (outcome->finite) {
         xsmi_estimator_coefficients(p->estimator, p->gradient, piece, outcome);
     }
@@ -100,6 +104,19 @@ static bool in_order(const xsmi_pass *p)
            (e->stream ? xsmi_stream_repeats(e, p->batch) : may_repeat(e->context, p->batch));
 }
 
+static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
+{
+    xsm_context *ctx = p->estimator->context;
+    if (chunks == 1 || !in_order(p)) {
+        return xsmi_run(ctx, run_chunk, p, chunks, err);
+    }
+    for (size_t i = 0; i < chunks; i++) {
+        XSMI_TRY(xsmi_go_on(ctx, err));
+        run_chunk(p, i, 0);
+    }
+    return XSM_OK;
+}
+
 /* Processes the examples in chunks, on the context's threads. */
 static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)
 {
@@ -121,14 +138,17 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     XSMI_TRY(score_all(&p, err));
     const size_t chunks = (size_t)((p.batch->count + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
-    if (chunks > 1 && in_order(&p)) {
-        for (size_t i = 0; i < chunks; i++) {
-            XSMI_TRY(xsmi_go_on(e->context, err));
-            run_chunk(&p, i, 0);
-        }
-    } else {
-        XSMI_TRY(xsmi_run(e->context, run_chunk, &p, chunks, err));
+    const bool divided = xsmi_model_is_divided(e->model);
+    XSMI_TRY(divided ? xsmi_divided_scores(&p, err) : XSM_OK);
+    xsmi_activity shield;
+    if (divided) {
+        xsmi_shield(&shield, e->context); /* the other ranks go on */
     }
+    const xsm_status status = run_chunks(&p, chunks, err);
+    if (divided) {
+        xsmi_unshield(&shield);
+    }
+    XSMI_TRY(status);
     for (size_t i = 0; i < chunks; i++) {
         xsmi_outcome_join(outcome, &g->work.outcomes[i]);
     }
@@ -168,8 +188,8 @@ typedef struct purpose {
     bool lists;
 } purpose;
 
-static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
-                           xsm_error *err)
+static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                              xsm_error *err)
 {
     if (!e || !given || !g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_estimator_gradient: %s is NULL",
@@ -205,6 +225,18 @@ static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta,
     g->examples = batch.count;
     e->position += batch.count;
     return XSM_OK;
+}
+
+static xsm_status gradient(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
+                           xsm_error *err)
+{
+    if (!e || !e->model || !xsmi_model_is_divided(e->model)) {
+        return gradient_of(e, given, eta, g, what, err);
+    }
+    xsm_context *ctx = e->model->context;
+    xsmi_agree_begin(ctx);
+    const xsm_status status = gradient_of(e, given, eta, g, what, err);
+    return status == XSM_OK ? status : xsmi_agree_once(ctx, status, err);
 }
 
 /* A call of the host's. */
@@ -246,6 +278,7 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
                          e->model->features);
     }
+    XSMI_TRY(e && e->model ? xsmi_model_need_whole(e->model, "the gradient of the rows", err) : XSM_OK);
     if (e && e->model && e->model->layer) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,

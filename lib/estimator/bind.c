@@ -1,5 +1,5 @@
 /* Binding an estimator to a model and rows: checks both and computes what steps need for every row. */
-#include "estimator/estimator.h"
+#include "estimator/divided.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
@@ -179,7 +179,7 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
         .class_counts = train->map.counts,
         .ridge = e->common.ridge,
         .seed = (uint64_t)e->common.seed,
-        .bias = model->bias != NULL,
+        .bias = xsmi_model_has_bias(model),
         .longest_row = longest,
         .most_labels = e->most_labels,
         .row_slots = e->row_slots,
@@ -246,6 +246,7 @@ static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xs
     }
     XSMI_TRY(bind_table(e, model, train, longest, err));
     XSMI_TRY(bind_classes(e, model, train, err));
+    XSMI_TRY(xsmi_divided_check(e, model, err));
     XSMI_TRY(check_correction(e, model, err));
     XSMI_TRY(bind_search(e, model, err));
     return check_distances(e, model, err);
@@ -260,7 +261,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                          : !model ? "the model"
                                   : "the data");
     }
-    XSMI_TRY(xsmi_model_need_dense(model, "training by an estimator", err));
+    XSMI_TRY(xsmi_model_is_divided(model) ? XSM_OK : xsmi_model_need_dense(model, "training by an estimator", err));
     XSMI_TRY(check_shape(model, train, labels_alone, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
@@ -279,7 +280,10 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->most_labels = of.most_labels;
     xsmi_activity activity;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
-    const xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
+    xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
+    if (xsmi_model_is_divided(model)) {
+        status = xsmi_agree(model->context, status, err);
+    }
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);
         xsmi_dataset_release(kept_train);

@@ -39,7 +39,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         .width = joint ? e->ops.joint_width(e->state, examples) : e->width,
         .model_classes = e->model->classes,
         .proximal = (e->ops.flags & XSM_ESTIMATOR_PROXIMAL) != 0 && !joint,
-        .linear = !e->exact && e->model->bias,
+        .linear = !e->exact && xsmi_model_has_bias(e->model),
         .draws = !e->exact && (e->sampling.sampler || e->ops.kind == XSM_ESTIMATOR_HIERARCHY),
         .scratch_each = e->ops.scratch ? e->ops.scratch(e->state) : 0,
         .threads = threads,
@@ -96,9 +96,9 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
         .lengths = lists ? g->lengths + first : NULL,
         .classes = lists ? g->classes + start : NULL,
         .scores = scores,
-        .linear = dense     ? NULL
-                  : m->bias ? g->work.linear + start
-                            : scores,
+        .linear = dense                    ? NULL
+                  : xsmi_model_has_bias(m) ? g->work.linear + start
+                                           : scores,
         .eta = piece->eta,
         .coefficients = (sifted ? g->work.sifted : g->coefficients) + start,
         .shrinks = g->proximal ? g->shrinks + start : NULL,

@@ -5,6 +5,7 @@
 #include "estimator/pass.h"
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static void run_scores(void *state, size_t index, uint32_t thread)
 
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_whole(e->model, "a batch of several rows that is taken as a whole", err));
     return e->model->layer
                ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                            "estimator '%s' takes a batch of several rows as a whole, for which they must not change; "

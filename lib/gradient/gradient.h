@@ -96,6 +96,9 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
 /* Reserves memory for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 
+/* Fills `out` with the entries of the classes first..end, numbered from first, of a listed gradient. (part.c) */
+xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err);
+
 /* Refuses learning rates that no step can use. */
 xsm_status xsmi_check_eta(double eta, xsm_error *err);
 

@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "optimizer/step.h"
 
 #include <string.h>
@@ -228,6 +229,12 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
 
 /* -- a step -------------------------------------------------------------------------------------------------------- */
 
+static xsm_status fail_classes(const xsm_gradient *g, const xsm_model *m, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient is of a model of %u classes, this one has %u",
+                     g->model_classes, m->classes);
+}
+
 /* The optimizer can take the gradient's step on the batch. */
 static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                              xsm_error *err)
@@ -238,8 +245,7 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
                          (unsigned long long)g->examples, (unsigned long long)batch->count);
     }
     if (g->model_classes != m->classes) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the gradient is of a model of %u classes, this one has %u",
-                         g->model_classes, m->classes);
+        return fail_classes(g, m, err);
     }
     if (!(g->largest * eta < XSMI_STEP_LIMIT)) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
@@ -356,8 +362,7 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
-                                xsm_error *err)
+static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, xsm_error *err)
 {
     xsm_model *m = o->model;
     xsmi_step s = {.optimizer = o, .batch = batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
@@ -381,6 +386,29 @@ xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const 
         xsmi_unshield(&shield);
     }
     return status;
+}
+
+/* The step of this rank's part of a divided model, once all ranks can take theirs: it is then not cancelled. */
+static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                             xsm_error *err)
+{
+    const xsm_model *whole = o->whole;
+    xsm_status status = g->model_classes == whole->classes
+                            ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
+                            : fail_classes(g, whole, err);
+    status = status == XSM_OK ? check_step(o, batch, o->part, eta, err) : status;
+    XSMI_TRY(xsmi_agree(whole->context, status, err));
+    xsmi_activity shield;
+    xsmi_shield(&shield, o->context);
+    status = apply(o, batch, o->part, eta, err);
+    xsmi_unshield(&shield);
+    return status;
+}
+
+xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                                xsm_error *err)
+{
+    return (o->whole ? apply_part : apply)(o, batch, g, eta, err);
 }
 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,

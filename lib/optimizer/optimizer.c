@@ -3,6 +3,7 @@
  */
 #include "base/entry.h"
 #include "base/option.h"
+#include "model/divided.h"
 #include "optimizer/step.h"
 
 #include <string.h>
@@ -124,7 +125,11 @@ static void unbind(xsm_optimizer *o)
     o->sums = NULL;
     o->sums_each = o->sums_capacity = 0;
     xsm_model_free(o->model);
+    xsm_model_free(o->whole);
+    xsm_gradient_free(o->part);
     o->model = NULL;
+    o->whole = NULL;
+    o->part = NULL;
     o->steps = 0;
 }
 
@@ -168,12 +173,9 @@ XSMI_OBJECT_OPTIONS(optimizer, closed, NULL)
 
 /* -- binding ------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
+/* Binds to a model, or to this rank's part of `whole`. */
+static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!o || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
-    }
     XSMI_TRY(xsmi_model_need_dense(model, "an optimizer", err));
     if (model->score != XSM_GEOMETRY_LINEAR && !o->linear) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
@@ -186,14 +188,38 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (model->score != XSM_GEOMETRY_LINEAR) {
         XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
     }
-    xsm_model *kept = xsmi_model_retain(model); /* before the earlier one, which may be the same, is given up */
+    xsm_model *kept = xsmi_model_retain(model),
+              *divided = whole ? xsmi_model_retain(whole)
+                               : NULL; /* before the earlier one, which may be the same, is given up */
     unbind(o);
     o->model = kept;
+    o->whole = divided;
     o->shape = model->shape;
     xsm_status status = o->ops.bind ? o->ops.bind(o->state, o->context, err) : XSM_OK;
     if (status == XSM_OK) {
         status = xsmi_accumulators_new(o, err);
     }
+    if (status == XSM_OK && whole) {
+        status = xsm_gradient_new(o->context, &o->part, err);
+    }
+    if (status != XSM_OK) {
+        unbind(o);
+    }
+    return status;
+}
+
+xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!o || !model) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
+    }
+    if (!xsmi_model_is_divided(model)) {
+        return bind(o, model, NULL, err);
+    }
+    xsmi_agree_begin(model->context);
+    xsm_status status = bind(o, model->part.own, model, err);
+    status = xsmi_agree_once(model->context, status, err);
     if (status != XSM_OK) {
         unbind(o);
     }

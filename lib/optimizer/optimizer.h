@@ -38,10 +38,12 @@ struct xsm_optimizer {
     xsm_context *context;
     xsm_optimizer_ops ops; /* a copy; members that the host's table lacks are NULL */
     void *state;
-    bool linear;      /* the step is weights - eta*sum */
-    xsm_model *model; /* a reference; NULL = not bound */
-    uint64_t shape;   /* of the model when it was bound */
-    uint64_t steps;   /* taken since then */
+    bool linear;        /* the step is weights - eta*sum */
+    xsm_model *model;   /* a reference; NULL = not bound. Of a divided model the part of this rank. */
+    xsm_model *whole;   /* the divided model, a reference, or NULL */
+    xsm_gradient *part; /* with it: of a step's gradient, the entries of this rank's classes */
+    uint64_t shape;     /* of the model when it was bound */
+    uint64_t steps;     /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
     uint64_t *sorted; /* entries of a batch by class, two halves for sorting */
     size_t sorted_capacity;
@@ -59,6 +61,12 @@ struct xsm_optimizer {
 };
 
 XSMI_COUNTED(optimizer)
+
+/* The model that the optimizer was bound to. */
+static inline const xsm_model *xsmi_optimizer_model(const xsm_optimizer *o)
+{
+    return o->whole ? o->whole : o->model;
+}
 
 /* One example's step on listed classes: w_k <- shrink_k (decay w_k - eta g_k x), b_k <- b_k - eta g_k, or a rule's. The
  * weight decay factor is part of `alpha`, the model's alpha after the step. Then rows of weights longer than `bound`

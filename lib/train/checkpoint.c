@@ -18,6 +18,7 @@
 #include "train/checkpoint_settings.h"
 
 #include "base/entry.h"
+#include "model/divided.h"
 #include "estimator/searcher.h"
 #include "model/model_file.h"
 
@@ -186,6 +187,7 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error
 
 static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_whole(t->model, "a checkpoint", err));
     XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {
         .context = t->context,
@@ -390,6 +392,7 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
 
 static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_whole(t->model, "a checkpoint", err));
     XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */

@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include "estimator/pass.h"
+#include "model/divided.h"
 #include "predict/evaluate.h"
 #include "train/window.h"
 
@@ -79,11 +80,10 @@ static double eta_at(xsm_trainer *t, uint64_t epoch, uint64_t rows_done)
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
-                           xsm_optimizer *optimizer, const xsm_trainer_options *options, xsm_trainer **out,
-                           xsm_error *err)
+static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                              xsm_estimator *estimator, xsm_optimizer *optimizer, const xsm_trainer_options *options,
+                              xsm_trainer **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
     if (!model || !train || !estimator || !optimizer || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_trainer_new: %s is NULL",
                          !model       ? "the model"
@@ -154,6 +154,26 @@ xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dat
     } else if (status == XSM_OK) {
         status = xsm_gradient_new(ctx, &t->gradient, err);
     }
+    if (status != XSM_OK) {
+        xsm_trainer_free(t);
+        return status;
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                           xsm_optimizer *optimizer, const xsm_trainer_options *options, xsm_trainer **out,
+                           xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !xsmi_model_is_divided(model)) {
+        return new_trainer(context, model, train, estimator, optimizer, options, out, err);
+    }
+    xsm_trainer *t = NULL;
+    xsmi_agree_begin(model->context);
+    xsm_status status = new_trainer(context, model, train, estimator, optimizer, options, out ? &t : NULL, err);
+    status = xsmi_agree_once(model->context, status, err);
     if (status != XSM_OK) {
         xsm_trainer_free(t);
         return status;
@@ -432,7 +452,7 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
     const xsm_estimator *e = t->estimator;
     if (e->model != t->model || e->train != t->train || e->labels_alone || e->shape != t->shape ||
         t->model->shape != t->shape || e->edits != t->edits || t->train->edits != t->edits ||
-        t->optimizer->model != t->model || t->optimizer->shape != t->shape) {
+        xsmi_optimizer_model(t->optimizer) != t->model || (!t->optimizer->whole && t->optimizer->shape != t->shape)) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the estimator, the optimizer, the model's classes, features or geometry, or the data are no "
                          "longer what the trainer was made with");
@@ -440,44 +460,57 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
+/* Starts an epoch, takes a step or a window of steps, or ends an epoch. */
+static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, xsm_error *err)
+{
+    xsmi_reach(activity, t->done.steps);
+    XSMI_TRY(xsmi_go_on(t->context, err));
+    XSMI_TRY(xsmi_trainer_check(t, err)); /* a callback may have bound or changed something */
+    if (t->report.pending) {
+        return end_epoch(t, stop, err);
+    }
+    double start = xsmi_seconds();
+    if (!t->sequence.ready) {
+        xsmi_trainer_order_rows(t);
+        t->done.seconds += xsmi_seconds() - start;
+        *stop = report(t, NULL, NULL);
+        if (*stop) {
+            return XSM_OK;
+        }
+        XSMI_TRY(xsmi_trainer_check(t, err));
+        start = xsmi_seconds();
+    }
+    xsm_status status = t->window ? advance_window(t, err) : advance_batch(t, err);
+    double end = xsmi_seconds();
+    t->done.seconds += end - start;
+    XSMI_TRY(status);
+    if (t->done.rows == t->rows) {
+        t->done.epoch++;
+        t->done.rows = 0;
+        t->sequence.ready = false;
+        t->report.pending = true;
+    } else if (end - t->report.last_call > t->report.interval) {
+        *stop = report(t, NULL, NULL);
+    }
+    return XSM_OK;
+}
+
 static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
+    const bool divided = xsmi_model_is_divided(t->model);
+    xsm_context *group = t->model->context;
     bool stop = false;
     while (t->report.pending || t->done.epoch < t->options.epochs) {
-        xsmi_reach(activity, t->done.steps);
-        XSMI_TRY(xsmi_go_on(t->context, err));
-        XSMI_TRY(xsmi_trainer_check(t, err)); /* a callback may have bound or changed something */
-        if (t->report.pending) {
-            XSMI_TRY(end_epoch(t, &stop, err));
-        } else {
-            double start = xsmi_seconds();
-            if (!t->sequence.ready) {
-                xsmi_trainer_order_rows(t);
-                t->done.seconds += xsmi_seconds() - start;
-                stop = report(t, NULL, NULL);
-                XSMI_TRY(stop ? XSM_OK : xsmi_trainer_check(t, err));
-                start = xsmi_seconds();
-            }
-            if (!stop) {
-                xsm_status status = t->window ? advance_window(t, err) : advance_batch(t, err);
-                double end = xsmi_seconds();
-                t->done.seconds += end - start;
-                XSMI_TRY(status);
-                if (t->done.rows == t->rows) {
-                    t->done.epoch++;
-                    t->done.rows = 0;
-                    t->sequence.ready = false;
-                    t->report.pending = true;
-                } else if (end - t->report.last_call > t->report.interval) {
-                    stop = report(t, NULL, NULL);
-                }
-            }
+        if (divided) {
+            xsmi_agree_begin(group);
         }
-        if (stop) {
-            return xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
-                             (unsigned long long)t->done.steps);
+        xsm_status status = advance(t, activity, &stop, err);
+        if (status == XSM_OK && stop) {
+            status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
+                               (unsigned long long)t->done.steps);
         }
+        XSMI_TRY(divided ? xsmi_agree_once(group, status, err) : status);
     }
     return XSM_OK;
 }

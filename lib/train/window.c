@@ -14,6 +14,7 @@
 #include "train/window.h"
 
 #include "base/order.h"
+#include "model/divided.h"
 #include "train/steps.h"
 
 #include <string.h>
@@ -70,7 +71,8 @@ struct xsmi_window {
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
     /* A search for a step depends on the steps before it. */
-    return !e->exact && !e->search.searcher && !m->layer && m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return !e->exact && !e->search.searcher && !m->layer && !xsmi_model_is_divided(m) &&
+           m->layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)

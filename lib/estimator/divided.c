@@ -1,0 +1,80 @@
+/*
+ * Estimators on a model whose classes are divided among ranks. Draws depend on seed and position alone, so that every
+ * rank lists the same classes; each scores those that it has, and the scores of all are exchanged before the table
+ * turns them into coefficients, on every rank. What an optimizer changes is its rank's.
+ */
+#include "estimator/divided.h"
+
+#include <math.h>
+
+xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
+{
+    const char *what = !xsmi_model_is_divided(m)                 ? NULL
+                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED   ? "searches classes"
+                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY  ? "has weights for the nodes of a tree"
+                       : e->exact                                ? "scores every class in each step"
+                       : e->correction                           ? "corrects the model's scores by its sampler"
+                       : e->sampling.sampler && e->common.shared ? "shares the draws of a batch"
+                       : e->row_bound > 0                        ? "bounds the length of rows"
+                       : e->labels_alone                         ? "is bound to labels alone"
+                                                                 : NULL;
+    return what ? xsmi_fail(
+                      err, XSM_ERROR_UNSUPPORTED,
+                      "estimator '%s' %s, and the classes of the model are divided among %u ranks; estimators that "
+                      "list some classes for each row are accepted, such as implicit, umax, ove and "
+                      "sampled-softmax",
+                      e->ops.name, what, xsmi_ranks(m->context))
+                : XSM_OK;
+}
+
+/* Lists the examples of a chunk and their classes, and scores those of this rank. */
+static void score_chunk(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const xsm_estimator *e = p->estimator;
+    const xsm_model *m = e->model;
+    xsm_gradient *g = p->gradient;
+    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
+    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
+    (void)thread;
+    xsmi_pass_list_examples(p, first, count);
+    xsmi_estimator_select(e, g, first, count);
+    for (uint64_t i = first; i < first + count; i++) {
+        const xsmi_features x = xsmi_gradient_features(e, g, i);
+        const uint32_t *classes = g->classes + i * g->width;
+        float *scores = g->work.scores + i * g->width;
+        xsmi_divided_score_classes(m, &x, classes, g->lengths[i], scores);
+        for (uint64_t j = g->lengths[i]; j < g->width; j++) {
+            scores[j] = -INFINITY;
+        }
+        for (uint64_t j = 0; m->part.own->bias && j < g->width; j++) {
+            const uint32_t k = j < g->lengths[i] ? classes[j] : XSMI_NO_CLASS;
+            const bool own = k >= m->part.first && k < m->part.end;
+            g->work.linear[i * g->width + j] =
+                own && isfinite(scores[j]) ? scores[j] - m->part.own->bias[k - m->part.first] : -INFINITY;
+        }
+    }
+}
+
+xsm_status xsmi_divided_scores(const xsmi_pass *p, xsm_error *err)
+{
+    xsm_gradient *g = p->gradient;
+    const xsm_model *m = p->estimator->model;
+    const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
+    const size_t count = (size_t)(p->batch->count * g->width);
+    const xsm_status status = xsmi_run(p->estimator->context, score_chunk, (void *)(uintptr_t)p, (size_t)chunks, err);
+    XSMI_TRY(xsmi_agree(m->context, status, err));
+    XSMI_TRY(xsmi_exchange_max(m->context, g->work.scores, count, err));
+    return m->part.own->bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;
+}
+
+bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count)
+{
+    bool finite = true;
+    for (uint64_t i = first; i < first + count; i++) {
+        for (uint32_t j = 0; j < g->lengths[i]; j++) {
+            finite &= fabsf(g->work.scores[i * g->width + j]) < (float)XSMI_STEP_LIMIT;
+        }
+    }
+    return finite;
+}

@@ -1,0 +1,385 @@
+/*
+ * Training of models whose classes are divided among ranks: the saved model and the losses are those of one process, to
+ * the bit, for every estimator that lists some classes, both optimizers, on any number of ranks; a rank that fails, or
+ * whose host stops, ends the run on all; other estimators refuse.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "base/context.h"
+#include "comm.h"
+#include "model/divided.h"
+
+#include <xsoftmax/trainer.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Three class runs, the last of a few classes. */
+enum { ROWS = 70, FEATURES = 6, CLASSES = 2 * XSMI_RUN_CLASSES + 5 };
+
+typedef struct settings {
+    const char *estimator, *options[3][2]; /* names and values */
+    const char *optimizer;
+    uint64_t batch;
+    bool bias, sparse;
+    double eta; /* 0 = 0.3 */
+} settings;
+
+static const settings plans[] = {
+    {"implicit", {{"negatives", "4"}, {"ridge", "0.1"}}, "sgd", 1, true, false, 0},
+    {"umax", {{"negatives", "3"}}, "sgd", 1, false, true, 0},
+    {"vanilla", {{"negatives", "3"}}, "sgd", 1, true, true, 1e-5},
+    {"raman", {{"negatives", "3"}}, "sgd", 1, false, false, 1e-5},
+    {"augment-reduce", {{"negatives", "3"}}, "adagrad", 5, true, false, 0},
+    {"ove", {{"negatives", "6"}, {"tight", "2"}}, "adagrad", 1, true, false, 0},
+    {"ove", {{"negatives", "6"}, {"ridge", "1"}}, "sgd", 8, false, true, 0},
+    {"ove-sampled", {{"negatives", "6"}}, "adagrad", 4, true, true, 0},
+    {"one-vs-all-sampled", {{"negatives", "9"}}, "adagrad", 1, true, true, 0},
+    {"sampled-softmax", {{"negatives", "9"}, {"sampler", "frequency"}}, "sgd", 70, true, false, 0},
+    {"sampled-softmax", {{"negatives", "9"}}, "adagrad", 3, false, true, 0},
+    {"nce", {{"negatives", "5"}}, "sgd", 1, true, false, 0},
+    {"importance", {{"negatives", "5"}}, "sgd", 7, true, false, 1e-3},
+    {"negative-sampling", {{"negatives", "5"}}, "sgd", 2, false, false, 0},
+};
+
+typedef struct work {
+    const settings *plan;
+    const xsm_dataset *rows;
+    char path[256];
+    uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
+    uint32_t stop_rank;
+    double loss[TEST_RANKS];
+    uint64_t steps[TEST_RANKS], sent[TEST_RANKS];
+} work;
+
+/* A rank's training. */
+typedef struct training {
+    work *of;
+    const test_rank *rank;
+    uint64_t calls;
+    xsm_model *model;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_trainer *trainer;
+} training;
+
+static int32_t on_progress(void *user, const xsm_progress *p)
+{
+    training *t = user;
+    t->of->steps[t->rank->rank] = p->step;
+    if (p->epoch_ended) {
+        t->of->loss[t->rank->rank] = p->loss;
+    }
+    return ++t->calls == t->of->stop_at && t->rank->rank == t->of->stop_rank;
+}
+
+static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
+{
+    const settings *plan = t->of->plan;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    shape.bias = plan->bias;
+    XSMI_TRY(xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
+    XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
+    for (size_t i = 0; i < 3 && plan->options[i][0]; i++) {
+        XSMI_TRY(xsm_estimator_set(t->estimator, plan->options[i][0], plan->options[i][1], err));
+    }
+    XSMI_TRY(xsm_optimizer_new(ctx, plan->optimizer, &t->optimizer, err));
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    options.epochs = 2;
+    options.batch = plan->batch;
+    options.eta = plan->eta > 0 ? plan->eta : 0.3;
+    options.progress = on_progress;
+    options.progress_user = t;
+    return xsm_trainer_new(ctx, t->model, t->of->rows, t->estimator, t->optimizer, &options, &t->trainer, err);
+}
+
+static void end(training *t)
+{
+    xsm_trainer_free(t->trainer);
+    xsm_optimizer_free(t->optimizer);
+    xsm_estimator_free(t->estimator);
+    xsm_model_free(t->model);
+}
+
+static xsm_status train(test_rank *r)
+{
+    work *w = r->user;
+    training t = {.of = w, .rank = r};
+    xsm_status status = prepare(&t, r->context, &r->err);
+    status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
+    if (status == XSM_CANCELLED && strncmp(r->err.message, "rank 1: stopped", 15) == 0) {
+        status = xsm_trainer_run(t.trainer, &r->err); /* it goes on */
+    }
+    w->sent[r->rank] = xsmi_sent_by(r->context).bytes;
+    status = status == XSM_OK ? xsm_model_save(t.model, w->path, &r->err) : status;
+    end(&t);
+    return status;
+}
+
+/* Trains on so many ranks; the file's bytes are the caller's to free. */
+static unsigned char *run_on(work *w, uint32_t count, uint32_t threads, size_t *size)
+{
+    test_rank ranks[TEST_RANKS];
+    remove(w->path);
+    test_run_ranks(count, threads, 0, train, w, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+    }
+    return test_read(w->path, size);
+}
+
+static test_problem problem_of(const settings *plan)
+{
+    return test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
+}
+
+static void test_bits(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+        test_problem p = problem_of(&plans[i]);
+        work w = {.plan = &plans[i], .rows = p.data};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        size_t size, wanted;
+        unsigned char *one = run_on(&w, 1, 2, &wanted);
+        const double loss = w.loss[0];
+        for (uint32_t count = 2; count <= 3; count++) {
+            unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
+            assert_int_equal(size, wanted);
+            if (memcmp(many, one, size) != 0) {
+                fail_msg("%s with %s: another model on %u ranks", plans[i].estimator, plans[i].optimizer, count);
+            }
+            for (uint32_t r = 0; r < count; r++) {
+                assert_memory_equal(&w.loss[r], &loss, sizeof loss);
+            }
+            free(many);
+        }
+        free(one);
+        test_problem_free(&p);
+    }
+}
+
+/* 4 bytes for each entry of a row, twice with a bias, and three agreements a step. */
+static void test_sent(void **state)
+{
+    (void)state;
+    const settings *plan = &plans[6];
+    test_problem p = problem_of(plan);
+    work w = {.plan = plan, .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    size_t size;
+    free(run_on(&w, 3, 1, &size));
+    const uint64_t steps = 2 * ((ROWS + plan->batch - 1) / plan->batch), entries = 2 * ROWS * 7;
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_in_range(w.sent[r], 4 * (entries + 3 * steps), 4 * (entries + 3 * steps + 10));
+    }
+    test_problem_free(&p);
+}
+
+/* A callback on rank 1 stops all ranks, after the same step, and all can go on. */
+static void test_stopped(void **state)
+{
+    (void)state;
+    const settings *plan = &plans[0];
+    test_problem p = problem_of(plan);
+    work w = {.plan = plan, .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    size_t size, wanted;
+    unsigned char *one = run_on(&w, 1, 1, &wanted);
+    w.stop_rank = 1;
+    for (w.stop_at = 1; w.stop_at <= 3; w.stop_at++) { /* the beginning of an epoch, its end, the next beginning */
+        unsigned char *many = run_on(&w, 3, 1, &size);
+        assert_int_equal(size, wanted);
+        assert_memory_equal(many, one, size);
+        free(many);
+    }
+    free(one);
+    test_problem_free(&p);
+}
+
+/* The group fails at each of its calls in turn: every rank returns, and with the same status. */
+static void test_lost(void **state)
+{
+    (void)state;
+    settings few = plans[6];
+    few.batch = ROWS;
+    test_problem p = problem_of(&few);
+    work w = {.plan = &few, .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    test_rank ranks[TEST_RANKS];
+    uint64_t at = 1;
+    do {
+        test_run_ranks(3, 1, at++, train, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[0].status);
+        }
+        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+    } while (ranks[0].status != XSM_OK);
+    assert_true(at > 12);
+    test_problem_free(&p);
+}
+
+/* -- a rank without memory ----------------------------------------------------------------------------------------- */
+
+/* The rank's own objects are made with a context whose k-th allocation fails. */
+typedef struct limited {
+    work *of;
+    size_t k;
+    bool reached;
+} limited;
+
+typedef struct countdown {
+    size_t left;
+    bool reached;
+} countdown;
+
+static void *allocate(void *user, size_t size, size_t alignment)
+{
+    countdown *c = user;
+    if (c && c->left > 0 && --c->left == 0) {
+        c->reached = true;
+        return NULL;
+    }
+    void *memory = NULL;
+    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
+}
+
+static void release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+static xsm_status train_without(test_rank *r)
+{
+    limited *l = r->user;
+    countdown c = {r->rank == 1 ? l->k : 0, false};
+    const xsm_allocator allocator = {&c, allocate, release};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_comm comm = r->context->group.comm;
+    options.allocator = &allocator;
+    options.threads = 1;
+    options.comm = &comm;
+    xsm_context *ctx = NULL;
+    xsm_status status = xsm_context_new(&options, &ctx, &r->err);
+    if (status != XSM_OK) {
+        return xsmi_agree(r->context, status, &r->err);
+    }
+    training t = {.of = l->of, .rank = r};
+    status = prepare(&t, ctx, &r->err);
+    status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
+    end(&t);
+    xsm_context_free(ctx);
+    if (r->rank == 1) {
+        l->reached = c.reached;
+    }
+    return status;
+}
+
+static void test_memory_lost(void **state)
+{
+    (void)state;
+    settings few = plans[5];
+    few.batch = 35;
+    test_problem p = problem_of(&few);
+    work w = {.plan = &few, .rows = p.data};
+    limited l = {.of = &w, .reached = true};
+    test_rank ranks[TEST_RANKS];
+    size_t failures = 0;
+    for (l.k = 1; l.reached; l.k++) {
+        test_run_ranks(3, 1, 0, train_without, &l, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
+            assert_true(ranks[r].status == ranks[1].status || ranks[r].status == XSM_ERROR_COMM);
+        }
+        assert_true(ranks[1].status == XSM_OK || ranks[1].status == XSM_ERROR_MEMORY);
+        failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
+    }
+    assert_int_equal(ranks[0].status, XSM_OK);
+    assert_true(failures > 10);
+    test_problem_free(&p);
+}
+
+/* -- what is refused ----------------------------------------------------------------------------------------------- */
+
+static const settings refused[] = {
+    {"softmax", {{NULL}}, "sgd", 1, false, false, 0},
+    {"one-vs-all", {{NULL}}, "sgd", 1, false, false, 0},
+    {"margin", {{NULL}}, "sgd", 1, false, false, 0},
+    {"bouchard", {{NULL}}, "sgd", 1, false, false, 0},
+    {"ove", {{"negatives", "all"}}, "sgd", 1, false, false, 0},
+    {"hierarchical", {{NULL}}, "sgd", 1, false, false, 0},
+    {"mips", {{NULL}}, "sgd", 1, false, false, 0},
+    {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0},
+    {"sampled-softmax", {{"shared", "yes"}}, "sgd", 5, false, false, 0},
+    {"negative-sampling", {{"sampler", "frequency"}}, "sgd", 1, false, false, 0},
+    {"implicit", {{"negatives", "4"}}, "sgd", 2, false, false, 0},
+};
+
+static xsm_status refuse(test_rank *r)
+{
+    training t = {.of = r->user, .rank = r};
+    xsm_status status = prepare(&t, r->context, &r->err);
+    end(&t);
+    return status == XSM_ERROR_UNSUPPORTED && strstr(r->err.message, "2 ranks") ? XSM_OK : XSM_ERROR_INTERNAL;
+}
+
+/* A checkpoint, and the gradient of the rows, of a run that is accepted. */
+static xsm_status refuse_rest(test_rank *r)
+{
+    training t = {.of = r->user, .rank = r};
+    xsm_status status = prepare(&t, r->context, &r->err);
+    xsm_gradient *g = NULL;
+    status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
+    if (status == XSM_OK) {
+        float input[FEATURES];
+        const xsm_batch batch = xsm_batch_range(t.of->rows, 0, 1);
+        const xsm_status calls[] = {
+            xsm_trainer_checkpoint(t.trainer, "/tmp/no", &r->err),
+            xsm_trainer_resume(t.trainer, "/tmp/no", &r->err),
+            xsm_estimator_gradient_input(t.estimator, &batch, 1, g, input, FEATURES, &r->err),
+        };
+        for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+            status = calls[i] == XSM_ERROR_UNSUPPORTED ? status : XSM_ERROR_INTERNAL;
+        }
+    }
+    xsm_gradient_free(g);
+    end(&t);
+    return status;
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        test_problem p = problem_of(&refused[i]);
+        work w = {.plan = &refused[i], .rows = p.data};
+        test_run_ranks(2, 1, 0, refuse, &w, ranks);
+        for (uint32_t r = 0; r < 2; r++) {
+            if (ranks[r].status != XSM_OK) {
+                fail_msg("%s is not refused: %s", refused[i].estimator, ranks[r].err.message);
+            }
+        }
+        test_problem_free(&p);
+    }
+    test_problem p = problem_of(&plans[6]);
+    work w = {.plan = &plans[6], .rows = p.data};
+    test_run_ranks(2, 1, 0, refuse_rest, &w, ranks);
+    assert_int_equal(ranks[0].status, XSM_OK);
+    assert_int_equal(ranks[1].status, XSM_OK);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits), cmocka_unit_test(test_sent),        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_lost), cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
