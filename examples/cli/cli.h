@@ -100,7 +100,7 @@ typedef struct cli_data {
     int format;
     int index_base;
     int labels; /* XSM_LABELS_*, or -1 if not given */
-    const char *label_column;
+    const char *label_column, *weights_column;
     const char *label_prefix; /* for text, like the following; 0 and NULL are the library's defaults */
     uint64_t min_count, word_ngrams, min_chars, max_chars, buckets;
     int believe;                  /* do not check caches */
@@ -114,7 +114,7 @@ typedef struct cli_data {
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0        \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0  \
     }
 
 extern const char *const cli_format_words[];
@@ -148,6 +148,16 @@ extern const char *const cli_base_words[];
          &(data).label_column,                                                                                         \
          "NAME",                                                                                                       \
          "csv and tsv: name of the label column (label); npy: its number",                                             \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"weights-column",                                                                                             \
+         CLI_TEXT,                                                                                                     \
+         &(data).weights_column,                                                                                       \
+         "NAME",                                                                                                       \
+         "csv and tsv: name of the column of the rows' weights; npy: its number",                                      \
          NULL,                                                                                                         \
          0,                                                                                                            \
          0,                                                                                                            \

@@ -11,7 +11,8 @@ static const int32_t to_formats[] = {XSM_FORMAT_XC,  XSM_FORMAT_LIBSVM, XSM_FORM
                                      XSM_FORMAT_TSV, XSM_FORMAT_NPY,    XSM_FORMAT_CACHE};
 
 typedef struct conversion {
-    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *weights_to, *to_label_column;
+    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *weights_to, *to_label_column,
+        *to_weights_column;
     cli_data format;
     int to, to_base, drop, shuffle;
     double split;  /* 0 = all rows are written to one file */
@@ -58,6 +59,7 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     options.format = to_formats[c->to];
     options.index_base = c->to_base;
     options.label_column = c->to_label_column;
+    options.weights_column = c->to_weights_column;
     options.labels_path = c->labels_to;
     options.names_path = c->names_to;
     options.weights_path = c->weights_to;
@@ -118,6 +120,12 @@ static int check(conversion *c)
     if (c->to_label_column && to != XSM_FORMAT_CSV && to != XSM_FORMAT_TSV) {
         return cli_misuse("--to-label-column is of --to csv or tsv, not %s", to_words[c->to]);
     }
+    if (c->to_weights_column && to != XSM_FORMAT_CSV && to != XSM_FORMAT_TSV) {
+        return cli_misuse("--to-weights-column is of --to csv or tsv, not %s", to_words[c->to]);
+    }
+    if (c->to_weights_column && c->weights_to) {
+        return cli_misuse("--weights-to and --to-weights-column: the weights go to one of them");
+    }
     if (c->labels_to && to != XSM_FORMAT_NPY) {
         return cli_misuse("--labels-to is of --to npy, not %s", to_words[c->to]);
     }
@@ -163,6 +171,8 @@ int cli_convert(const cli_command *command, int argc, char **argv)
          0, 0, 0},
         {"to-label-column", CLI_TEXT, &c.to_label_column, "NAME", "csv and tsv: name of the label column (label)", NULL,
          0, 0, 0, 0},
+        {"to-weights-column", CLI_TEXT, &c.to_weights_column, "NAME",
+         "csv and tsv: name of a column for the weights of the rows", NULL, 0, 0, 0, 0},
         {"labels-to", CLI_TEXT, &c.labels_to, "FILE", "npy: file for the labels", NULL, 0, 0, 0, 0},
         {"names-to", CLI_TEXT, &c.names_to, "FILE", "xc, libsvm and npy: file for the names of classes", NULL, 0, 0, 0,
          0},

@@ -69,6 +69,7 @@ static int check_formats(const cli_data *data, unsigned formats, const char *fou
     } flags[] = {
         {"index-base", data->index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "libsvm"},
         {"label-column", data->label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
+        {"weights-column", data->weights_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
         {"label-weights", data->label_weights, IS(XC) | IS(LIBSVM) | IS(TEXT), "xc, libsvm and text"},
         {"labels-from", data->labels_from != NULL, IS(NPY), "npy"},
         {"test-labels-from", data->test_labels_from != NULL, IS(NPY), "npy"},
@@ -134,11 +135,15 @@ void cli_name_flags(xsm_error *err)
                  {"xsm_read_options.format", "--format"},
                  {"xsm_read_options.index_base", "--index-base"},
                  {"xsm_read_options.label_column", "--label-column"},
+                 {"xsm_read_options.weights_column", "--weights-column"},
+                 {"xsm_read_options.weights_path", "--weights"},
                  {"xsm_read_options.labels_path", "--labels-from"},
                  {"xsm_read_options.label_weights", "--label-weights"},
                  {"xsm_text_options.label_prefix", "--label-prefix"},
                  {"xsm_text_options.min_count", "--min-count"},
                  {"xsm_write_options.label_column", "--to-label-column"},
+                 {"xsm_write_options.weights_path or weights_column", "--weights-to or --to-weights-column"},
+                 {"xsm_write_options.weights_column", "--to-weights-column"},
                  {"xsm_write_options.labels_path", "--labels-to"},
                  {"xsm_write_options.weights_path", "--weights-to"},
                  {"xsm_write_options.names_path", "--names-to"}};
@@ -161,6 +166,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.index_base = data->index_base;
     options.labels = data->labels >= 0 ? data->labels : XSM_LABELS_ALL;
     options.label_column = data->label_column;
+    options.weights_column = data->weights_column;
     options.classes = classes;
     options.labels_path = data->labels_from;
     options.spool = data->spool;

@@ -259,6 +259,9 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->format.test_labels_from && !r->test) {
         code = cli_misuse("--test-labels-from needs --test FILE, whose rows' labels they are");
     }
+    if (code == CLI_GO_ON && r->format.test_weights && r->format.weights_column) {
+        code = cli_misuse("--test-weights: --weights-column names the column of the weights of the rows to test, too");
+    }
     if (code == CLI_GO_ON && r->format.test_weights && !r->test) {
         code = cli_misuse("--test-weights needs --test FILE, whose rows' weights they are");
     }

@@ -68,7 +68,7 @@
 #define XSMI_LAST_xsm_prune_options reserved
 #define XSMI_LAST_xsm_ranks hits
 #define XSMI_LAST_xsm_ranks_options known_count
-#define XSMI_LAST_xsm_read_options weights_path
+#define XSMI_LAST_xsm_read_options weights_column
 #define XSMI_LAST_xsm_row label_weights
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved
@@ -92,6 +92,6 @@
 #define XSMI_LAST_xsm_tune_progress seconds
 #define XSMI_LAST_xsm_tune_trial examples
 #define XSMI_LAST_xsm_tuning_info classes
-#define XSMI_LAST_xsm_write_options weights_path
+#define XSMI_LAST_xsm_write_options weights_column
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, all others features. Rows that are
- * read against a class map may lack the labels.
+ * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, perhaps one of weights, all others
+ * features. Rows that are read against a class map may lack the labels.
  *
  * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
  * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
@@ -52,8 +52,15 @@ static bool is_dense_header(const char *text, size_t length, char separator, con
     return false;
 }
 
-/* Whether a line without the label column is a header nevertheless: it has as many columns as a class map has features,
- * so that there are no labels, or names alone, so that reading it says what is missing. */
+/* Columns of weights. */
+static size_t weighted(const xsmi_reader *r)
+{
+    return r->options.weights_column != NULL;
+}
+
+/* Whether a line without the label column is a header nevertheless: it has a column for each feature of a class map,
+ * and one of weights where these are asked for, so that there are no labels, or names alone, so that reading it says
+ * what is missing. */
 static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
 {
     size_t fields = 0;
@@ -65,7 +72,8 @@ static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length
         names += end > at && !is_number(text + at, end - at);
         at = end + 1;
     }
-    return fields > 1 && (names == fields || (names > 0 && r->has_map && fields == xsmi_reader_features(r, &drops)));
+    return fields > 1 &&
+           (names == fields || (names > 0 && r->has_map && fields == xsmi_reader_features(r, &drops) + weighted(r)));
 }
 
 static xsmi_match match_header(const xsmi_reader *r, const xsmi_early_line *line, char separator)
@@ -194,9 +202,9 @@ static xsm_status next_field(record *c, field *f, xsm_error *err)
 #define NO_COLUMN SIZE_MAX
 
 typedef struct columns {
-    size_t count, label; /* the label's column, NO_COLUMN without labels */
-    bool names;          /* some name is not a number: the line is a header */
-    char found[200];     /* the names, for the message when the label column is not among them */
+    size_t count, label, weight; /* the columns of labels and weights, NO_COLUMN without */
+    bool names;                  /* some name is not a number: the line is a header */
+    char found[200];             /* the names, for the message when the label column is not among them */
     size_t found_length;
 } columns;
 
@@ -218,30 +226,50 @@ static void list_column(columns *k, const char *name, size_t length)
     }
 }
 
+/* Notes a column if its name is the wanted one. */
+static xsm_status note_column(const record *c, const field *f, const char *wanted, const char *what, size_t number,
+                              size_t *column, xsm_error *err)
+{
+    if (f->length != strlen(wanted) || memcmp(c->text + f->start, wanted, f->length) != 0) {
+        return XSM_OK;
+    }
+    if (*column != NO_COLUMN) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                "a second column '%s'; one column of %s is accepted", wanted, what);
+    }
+    *column = number;
+    return XSM_OK;
+}
+
 static xsm_status read_header(record *c, columns *k, xsm_error *err)
 {
-    const char *wanted = xsmi_reader_label_column(c->r);
-    size_t wanted_length = strlen(wanted);
-    bool have = false, drops;
-    k->label = NO_COLUMN;
+    const char *wanted = xsmi_reader_label_column(c->r), *weights = c->r->options.weights_column;
+    bool drops;
+    k->label = k->weight = NO_COLUMN;
     uint64_t first_line = c->line;
+    if (weights && strcmp(weights, wanted) == 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: the column '%s' is that of the labels; another is accepted as "
+                         "xsm_read_options.weights_column",
+                         c->r->source.name, weights);
+    }
     while (!c->done) {
         field f = {0};
         XSMI_TRY(next_field(c, &f, err));
         const char *name = c->text + f.start;
-        if (f.length == wanted_length && memcmp(name, wanted, wanted_length) == 0) {
-            if (have) {
-                return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f.line, f.column,
-                                        "a second column '%s'; one column of labels is accepted", wanted);
-            }
-            have = true;
-            k->label = k->count;
-        }
+        XSMI_TRY(note_column(c, &f, wanted, "labels", k->count, &k->label, err));
+        XSMI_TRY(weights ? note_column(c, &f, weights, "weights", k->count, &k->weight, err) : XSM_OK);
         k->names |= !is_number(name, f.length);
         list_column(k, name, f.length);
         k->count++;
     }
-    if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops)) {
+    const bool have = k->label != NO_COLUMN;
+    if (weights && k->weight == NO_COLUMN) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
+                                "no column '%s' (xsm_read_options.weights_column); the columns are %s", weights,
+                                k->found);
+    }
+    if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops) + weighted(c->r)) {
         return k->names ? XSM_OK
                         : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
                                            "numbers where the names of columns are expected: %s", k->found);
@@ -259,10 +287,12 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
                                 "xsm_read_options.label_column",
                                 wanted, c->separator == ',' ? "commas" : "tabs", k->found);
     }
-    if (k->count == 1) {
+    if (k->count == 1 + weighted(c->r)) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                "no column beside '%s'; at least one column of features is needed (separated by %s)",
-                                wanted, c->separator == ',' ? "commas" : "tabs");
+                                "no column beside '%s'%s%s%s; at least one column of features is needed (separated by "
+                                "%s)",
+                                wanted, weights ? " and '" : "", weights ? weights : "", weights ? "'" : "",
+                                c->separator == ',' ? "commas" : "tabs");
     }
     return XSM_OK;
 }
@@ -270,7 +300,7 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
 static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    size_t features = k->count - (k->label != NO_COLUMN);
+    size_t features = k->count - (k->label != NO_COLUMN) - (k->weight != NO_COLUMN);
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     if (features > XSM_FEATURES_MAX) {
@@ -327,6 +357,21 @@ static xsm_status read_value(const record *c, const field *f, float *value, xsm_
                             p == end ? "an empty field" : xsmi_quote(quote, p, (size_t)(end - p)));
 }
 
+static xsm_status read_weight(const record *c, const field *f, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    float value;
+    XSMI_TRY(read_value(c, f, &value, err));
+    if (!(value >= 0)) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                "%s is no weight; a finite number of 0 or more is accepted",
+                                xsmi_quote(quote, c->text + f->start, f->length));
+    }
+    r->weights[r->rows] = value;
+    return XSM_OK;
+}
+
 static xsm_status read_label(const record *c, const field *f, xsm_error *err)
 {
     if (f->length == 0) {
@@ -362,6 +407,10 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
         XSMI_TRY(next_field(c, &f, err));
         if (i == k->label) {
             XSMI_TRY(read_label(c, &f, err));
+            continue;
+        }
+        if (i == k->weight) {
+            XSMI_TRY(read_weight(c, &f, err));
             continue;
         }
         float value;
@@ -419,7 +468,7 @@ const xsmi_format xsmi_csv_format = {
     .id = XSM_FORMAT_CSV,
     .name = "CSV",
     .form = "CSV with a header line",
-    .accepts = XSMI_ACCEPTS_LABEL_COLUMN,
+    .accepts = XSMI_ACCEPTS_COLUMNS,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,
@@ -432,7 +481,7 @@ const xsmi_format xsmi_tsv_format = {
     .id = XSM_FORMAT_TSV,
     .name = "TSV",
     .form = "TSV with a header line",
-    .accepts = XSMI_ACCEPTS_LABEL_COLUMN,
+    .accepts = XSMI_ACCEPTS_COLUMNS,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,

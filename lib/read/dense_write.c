@@ -1,4 +1,4 @@
-/* Writing CSV and TSV: columns f0, f1, ... and, last, the label. */
+/* Writing CSV and TSV: columns f0, f1, ..., the weight where it has a column and, last, the label. */
 #include "read/dense.h"
 
 #include <string.h>
@@ -17,18 +17,31 @@ static xsm_status write_field(xsmi_output *o, const char *text, char separator, 
     return xsmi_output_char(o, '"', err);
 }
 
-/* Columns f0, f1, ...; the label column is the last, so its name must be no other. */
+/* The name of a column besides the features must be none of theirs. */
+static xsm_status check_name(const char *member, const char *name, xsm_error *err)
+{
+    return name[0] == 'f' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0'
+               ? xsmi_fail(err, XSM_ERROR_RANGE,
+                           "xsm_write_options.%s is '%.40s', which is how columns of features are called", member, name)
+               : XSM_OK;
+}
+
 static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
-    const char *label = o->options->label_column;
-    if (label[0] == 'f' && label[1] != '\0' && label[1 + strspn(label + 1, "0123456789")] == '\0') {
+    const char *label = o->options->label_column, *weights = o->options->weights_column;
+    XSMI_TRY(check_name("label_column", label, err));
+    XSMI_TRY(weights ? check_name("weights_column", weights, err) : XSM_OK);
+    if (weights && strcmp(weights, label) == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_write_options.label_column is '%.40s', which is how columns of features are called",
-                         label);
+                         "xsm_write_options.weights_column is '%.40s', which is that of the labels", weights);
     }
     for (uint32_t j = 0; j < o->d->features; j++) {
         XSMI_TRY(xsmi_output_char(o, 'f', err));
         XSMI_TRY(xsmi_output_integer(o, j, err));
+        XSMI_TRY(xsmi_output_char(o, separator, err));
+    }
+    if (weights) {
+        XSMI_TRY(write_field(o, weights, separator, err));
         XSMI_TRY(xsmi_output_char(o, separator, err));
     }
     XSMI_TRY(write_field(o, label, separator, err));
@@ -48,6 +61,10 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
             XSMI_TRY(xsmi_output_float(o, there ? f.values[next] : 0.0f, err));
             XSMI_TRY(xsmi_output_char(o, separator, err));
             next += there;
+        }
+        if (o->options->weights_column) {
+            XSMI_TRY(xsmi_output_float(o, d->weights[i], err));
+            XSMI_TRY(xsmi_output_char(o, separator, err));
         }
         size_t count;
         const uint32_t *labels = xsmi_dataset_labels(d, i, &count);

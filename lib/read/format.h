@@ -26,7 +26,7 @@ typedef struct xsmi_early_line {
 /* Options that only some formats have. */
 enum {
     XSMI_ACCEPTS_INDEX_BASE = 1,
-    XSMI_ACCEPTS_LABEL_COLUMN = 2,
+    XSMI_ACCEPTS_COLUMNS = 2,
     XSMI_ACCEPTS_TEXT = 4,
     XSMI_ACCEPTS_LABELS_PATH = 8,
     XSMI_ACCEPTS_SKIP_VERIFY = 16,

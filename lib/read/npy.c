@@ -1,6 +1,6 @@
 /*
  * NumPy's .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1 to 3: a matrix of
- * floats, and a vector of integers as labels.
+ * floats, one of whose columns may be labels and one weights, and a vector of integers as labels.
  */
 #include "data/text.h"
 #include "base/order.h"
@@ -198,10 +198,14 @@ static xsm_status add_label(xsmi_reader *r, const npy *n, const unsigned char *p
     return XSM_OK;
 }
 
-/* The column of the matrix that is the label, UINT64_MAX if there is none. */
-static xsm_status label_column(const xsmi_reader *r, const npy *n, uint64_t *column, xsm_error *err)
+/* Columns of the matrix that are no features, UINT64_MAX where there is none. */
+typedef struct special_columns {
+    uint64_t label, weight;
+} special_columns;
+
+/* The column that an option names by its number, UINT64_MAX without the option. */
+static xsm_status parse_column(const npy *n, const char *text, const char *what, uint64_t *column, xsm_error *err)
 {
-    const char *text = r->options.label_column;
     *column = UINT64_MAX;
     if (!text) {
         return XSM_OK;
@@ -215,19 +219,31 @@ static xsm_status label_column(const xsmi_reader *r, const npy *n, uint64_t *col
     }
     if (p == digits || *p != '\0' || (negative ? number < 1 || number > n->columns : number >= n->columns)) {
         char quote[XSMI_QUOTE_SIZE];
-        return xsmi_fail(
-            err, XSM_ERROR_RANGE,
-            "%s: the label column is %s; of a NumPy file it is a number from 0 to %llu, or from -1 down to "
-            "-%llu, counted from the end",
-            n->name, xsmi_quote(quote, text, strlen(text)), (unsigned long long)n->columns - 1,
-            (unsigned long long)n->columns);
-    }
-    if (r->options.labels_path) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "%s: labels are in the column %s or in a file of their own; one of them is accepted", n->name,
-                         text);
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "%s: the %s column is %s; of a NumPy file it is a number from 0 to %llu, or from -1 down to "
+                         "-%llu, counted from the end",
+                         n->name, what, xsmi_quote(quote, text, strlen(text)), (unsigned long long)n->columns - 1,
+                         (unsigned long long)n->columns);
     }
     *column = negative ? n->columns - number : number;
+    return XSM_OK;
+}
+
+static xsm_status find_columns(const xsmi_reader *r, const npy *n, special_columns *k, xsm_error *err)
+{
+    XSMI_TRY(parse_column(n, r->options.label_column, "label", &k->label, err));
+    XSMI_TRY(parse_column(n, r->options.weights_column, "weights", &k->weight, err));
+    if (r->options.label_column && r->options.labels_path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: labels are in the column %s or in a file of their own; one of them is accepted", n->name,
+                         r->options.label_column);
+    }
+    if (k->weight != UINT64_MAX && k->weight == k->label) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: the column %s is that of the labels; another is accepted as "
+                         "xsm_read_options.weights_column",
+                         n->name, r->options.weights_column);
+    }
     return XSM_OK;
 }
 
@@ -248,12 +264,13 @@ static xsm_status set_features(xsmi_reader *r, const npy *n, uint64_t features, 
     return XSM_OK;
 }
 
-static xsm_status add_row(xsmi_reader *r, const npy *n, const unsigned char *bytes, uint64_t column, xsm_error *err)
+static xsm_status add_row(xsmi_reader *r, const npy *n, const unsigned char *bytes, const special_columns *k,
+                          xsm_error *err)
 {
     float *row = r->entries.values + r->entries.count;
     uint32_t next = 0;
     for (uint64_t j = 0; j < n->columns; j++, bytes += n->size) {
-        if (j == column) {
+        if (j == k->label) {
             XSMI_TRY(add_label(r, n, bytes, r->rows, err));
             continue;
         }
@@ -262,7 +279,13 @@ static xsm_status add_row(xsmi_reader *r, const npy *n, const unsigned char *byt
             return FAIL(n, err, "row %llu, column %llu (both from 0): expected a finite number within float32",
                         (unsigned long long)r->rows, (unsigned long long)j);
         }
-        if (next < r->features) {
+        if (j == k->weight) {
+            if (value < 0) {
+                return FAIL(n, err, "row %llu, column %llu (both from 0): %g is no weight; 0 or more is accepted",
+                            (unsigned long long)r->rows, (unsigned long long)j, (double)value);
+            }
+            r->weights[r->rows] = value;
+        } else if (next < r->features) {
             row[next++] = value;
         } else {
             r->dropped += value != 0;
@@ -279,7 +302,7 @@ static xsm_status cut_short(const npy *n, uint64_t row, xsm_error *err)
                 (unsigned long long)n->rows);
 }
 
-static xsm_status read_matrix(xsmi_reader *r, const npy *n, uint64_t column, xsmi_source *labels, const npy *l,
+static xsm_status read_matrix(xsmi_reader *r, const npy *n, const special_columns *k, xsmi_source *labels, const npy *l,
                               xsm_error *err)
 {
     size_t bytes = (size_t)n->columns * n->size;
@@ -291,7 +314,7 @@ static xsm_status read_matrix(xsmi_reader *r, const npy *n, uint64_t column, xsm
         status = read_fully(&r->source, row, bytes, &got, err);
         status = status == XSM_OK && got < bytes ? cut_short(n, i, err) : status;
         status = status == XSM_OK ? xsmi_reader_reserve(r, r->stride, 1, err) : status;
-        status = status == XSM_OK ? add_row(r, n, row, column, err) : status;
+        status = status == XSM_OK ? add_row(r, n, row, k, err) : status;
         if (status == XSM_OK && labels) {
             status = read_fully(labels, label, l->size, &got, err);
             status = status == XSM_OK && got < l->size ? cut_short(l, i, err) : status;
@@ -309,7 +332,7 @@ static xsm_status read_npy(xsmi_reader *r, xsm_error *err)
 {
     npy n = {.name = r->source.name};
     npy l = {.name = NULL};
-    uint64_t column;
+    special_columns k;
     XSMI_TRY(read_header(&r->source, &n, err));
     if (n.kind != 'f' || (n.size != 4 && n.size != 8) || n.rank != 2) {
         return FAIL(&n, err, "%u dimensions of '%c%u'; a matrix of '<f4' or '<f8' is read", n.rank, n.kind, n.size);
@@ -318,10 +341,10 @@ static xsm_status read_npy(xsmi_reader *r, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu columns are more than this process can address", n.name,
                          (unsigned long long)n.columns);
     }
-    XSMI_TRY(label_column(r, &n, &column, err));
-    XSMI_TRY(set_features(r, &n, n.columns - (column != UINT64_MAX), err));
+    XSMI_TRY(find_columns(r, &n, &k, err));
+    XSMI_TRY(set_features(r, &n, n.columns - (k.label != UINT64_MAX) - (k.weight != UINT64_MAX), err));
     if (!r->options.labels_path) {
-        return read_matrix(r, &n, column, NULL, NULL, err);
+        return read_matrix(r, &n, &k, NULL, NULL, err);
     }
     xsmi_source source;
     xsm_status status = xsmi_source_open_file(&source, r->context, r->options.labels_path, err);
@@ -333,7 +356,7 @@ static xsm_status read_npy(xsmi_reader *r, xsm_error *err)
             status = FAIL(&l, err, "labels of the shape (%llu, %llu); (%llu,) is needed, a label for each row",
                           (unsigned long long)l.rows, (unsigned long long)l.columns, (unsigned long long)n.rows);
         }
-        status = status == XSM_OK ? read_matrix(r, &n, column, &source, &l, err) : status;
+        status = status == XSM_OK ? read_matrix(r, &n, &k, &source, &l, err) : status;
         status = status == XSM_OK ? check_end(&source, &l, err) : status;
     }
     xsmi_source_close(&source);
@@ -411,7 +434,7 @@ static bool begins(const unsigned char *start, size_t size)
 const xsmi_format xsmi_npy_format = {
     .id = XSM_FORMAT_NPY,
     .name = "NPY",
-    .accepts = XSMI_ACCEPTS_LABEL_COLUMN | XSMI_ACCEPTS_LABELS_PATH,
+    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_LABELS_PATH,
     .single = true,
     .begins = begins,
     .read = read_npy,

@@ -83,7 +83,8 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
         const char *option;
     } options[] = {
         {o->index_base != XSM_INDEX_BASE_AUTO, XSMI_ACCEPTS_INDEX_BASE, "index_base"},
-        {o->label_column != NULL, XSMI_ACCEPTS_LABEL_COLUMN, "label_column"},
+        {o->label_column != NULL, XSMI_ACCEPTS_COLUMNS, "label_column"},
+        {o->weights_column != NULL, XSMI_ACCEPTS_COLUMNS, "weights_column"},
         {text_set, XSMI_ACCEPTS_TEXT, "text"},
         {o->labels_path != NULL, XSMI_ACCEPTS_LABELS_PATH, "labels_path"},
         {o->label_weights != 0, XSMI_ACCEPTS_LABEL_WEIGHTS, "label_weights"},
@@ -125,6 +126,11 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
     }
+    if (r->options.weights_column && r->options.weights_path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "weights of rows are in a column (xsm_read_options.weights_column) or in a file of their own "
+                         "(xsm_read_options.weights_path); one of them is accepted");
+    }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
@@ -148,6 +154,9 @@ static void shrink(xsmi_reader *r)
     xsmi_shrink(ctx, &r->label.numbers, &r->label.capacity, r->label.count, sizeof *r->label.numbers);
     if (r->label.weights) {
         xsmi_shrink(ctx, &r->label.weights, &r->label.weight_capacity, r->label.count, sizeof *r->label.weights);
+    }
+    if (r->weights) {
+        xsmi_shrink(ctx, &r->weights, &r->weight_capacity, (size_t)r->rows, sizeof *r->weights);
     }
     xsmi_shrink(ctx, &r->label.offsets, &r->label.offset_capacity, (size_t)r->rows + 1, sizeof *r->label.offsets);
     if (r->sparse) {
@@ -207,6 +216,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->capacity.labels = r->label.capacity;
     d->label_weights = r->label.weights;
     d->capacity.label_weights = r->label.weight_capacity;
+    d->weights = r->weights;
+    d->capacity.weights = r->weight_capacity;
     d->label_offsets = r->label.offsets;
     d->capacity.label_offsets = r->label.offset_capacity;
     d->counted.dropped_features = r->dropped;
@@ -217,6 +228,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     r->entries.offsets = NULL;
     r->label.numbers = NULL;
     r->label.weights = NULL;
+    r->weights = NULL;
     r->label.offsets = NULL;
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_labels(d);
@@ -224,8 +236,16 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status check_labels_path(const xsmi_reader *r, const char *name, xsm_error *err)
+/* Refuses options without which labels or weights would be lost. */
+static xsm_status check_lost(const xsmi_reader *r, const char *name, xsm_error *err)
 {
+    if (r->options.weights_column && !(r->format->accepts & XSMI_ACCEPTS_COLUMNS)) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "%s: a column of weights (%.40s, xsm_read_options.weights_column) goes with CSV, TSV and NumPy "
+            "files alone",
+            name, r->options.weights_column);
+    }
     return !r->options.labels_path || (r->format->accepts & XSMI_ACCEPTS_LABELS_PATH)
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -243,7 +263,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (!r->format) {
         XSMI_TRY(xsmi_detect(r, err));
     }
-    XSMI_TRY(check_labels_path(r, r->source.name, err));
+    XSMI_TRY(check_lost(r, r->source.name, err));
     r->sparse = r->format->sparse;
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
@@ -278,6 +298,7 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->entries.offsets, r->entries.offset_capacity, sizeof *r->entries.offsets);
     xsmi_release(ctx, r->label.numbers, r->label.capacity, sizeof *r->label.numbers);
     xsmi_release(ctx, r->label.weights, r->label.weight_capacity, sizeof *r->label.weights);
+    xsmi_release(ctx, r->weights, r->weight_capacity, sizeof *r->weights);
     xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
     xsmi_vocabulary_release(r->vocabulary);
     xsm_context_free(ctx);
@@ -330,7 +351,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
 static xsm_status map_file(xsmi_reader *r, const char *path, xsm_dataset **out, xsm_error *err)
 {
     xsm_dataset *d;
-    XSMI_TRY(check_labels_path(r, path, err));
+    XSMI_TRY(check_lost(r, path, err));
     XSMI_TRY(r->format->map(r->context, path, r->options.skip_verify != 0, &d, err));
     xsm_status status = adapt(r, path, d, err);
     if (status != XSM_OK) {

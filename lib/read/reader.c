@@ -93,6 +93,9 @@ xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm
         XSMI_TRY(
             XSMI_GROW(r->context, r->label.weights, r->label.weight_capacity, label_total, "weights of labels", err));
     }
+    if (r->options.weights_column && row_total > r->weight_capacity) {
+        XSMI_TRY(XSMI_GROW(r->context, r->weights, r->weight_capacity, row_total, "weights of rows", err));
+    }
     return GROW(r, LABEL_OFFSETS, r->label.offsets, r->label.offset_capacity, r->rows, row_total, "rows", err);
 }
 

@@ -60,6 +60,8 @@ typedef struct xsmi_reader {
     size_t stride;     /* dense */
     xsmi_reader_entries entries;
     xsmi_reader_labels label;
+    float *weights; /* [rows] with xsm_read_options.weights_column, in memory */
+    size_t weight_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */

@@ -107,6 +107,15 @@ static xsm_status check_options(const xsmi_format *f, const xsm_write_options *o
     if (o->label_column && !(f->write && f->named)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.label_column is for XSM_FORMAT_CSV and TSV alone");
     }
+    if (o->weights_column && !(f->write && f->named)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_write_options.weights_column is for XSM_FORMAT_CSV and TSV alone");
+    }
+    if (o->weights_column && o->weights_path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "weights of rows go to a column (xsm_write_options.weights_column) or to a file of their own "
+                         "(xsm_write_options.weights_path); one of them is accepted");
+    }
     if (o->labels_path && !f->write_labels) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.labels_path is for XSM_FORMAT_NPY alone");
     }
@@ -162,10 +171,11 @@ static xsm_status check_rows(const xsm_dataset *d, const xsmi_format *f, const x
     if (d->label_weights) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "labels have weights; only a cache can hold them");
     }
-    if (d->weights && !o->weights_path) {
+    if (d->weights && !o->weights_path && !o->weights_column) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the rows have weights, and this format has no place for them; set "
-                         "xsm_write_options.weights_path, or write a cache");
+                         "xsm_write_options.weights_path%s, or write a cache",
+                         f->named ? " or weights_column" : "");
     }
     if (f->write_labels && (d->counted.labels > 0) != (o->labels_path != NULL)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -215,6 +225,9 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     }
     if (o.weights_path && !d->weights) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.weights_path: the rows have no weights");
+    }
+    if (o.weights_column && !d->weights) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.weights_column: the rows have no weights");
     }
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "writing", format->save ? "bytes" : "rows", format->save ? 0 : d->rows);

@@ -270,6 +270,13 @@ done <<END
 1|labels go to a file of their own (--labels-to)|convert --data dense.csv --to npy --output out.model
 1|the classes have names, and this format has numbers; set --names-to,|convert --data train.txt --label-names names.txt --to xc --output out.model
 1|--names-to: the classes have no names|convert --data train.txt --to xc --output out.model --names-to y
+2|--to-weights-column is of --to csv or tsv, not npy|convert --data train.txt --to npy --output out.model --to-weights-column y
+2|--weights-to and --to-weights-column|convert --data train.txt --to csv --output out.model --to-weights-column y --weights-to z
+1|--to-weights-column: the rows have no weights|convert --data dense.csv --to csv --output out.model --to-weights-column y
+1|(--weights-column) or in a file of their own (--weights); one|convert --data dense.csv --weights-column y --weights z --to xc --output out.model
+1|dense.tsv, line 1, column 1: no column 'king' (--weights-column); the columns are|convert --data dense.tsv --label-column kind --weights-column king --to xc --output out.model
+1|train.txt: a column of weights (y, --weights-column) goes with|$good --weights-column y
+2|--test-weights: --weights-column names|$good --test test.txt --test-weights z --weights-column y
 2|--to-label-column is of --to csv or tsv, not npy|convert --data train.txt --to npy --output out.model --to-label-column y
 2|evaluate needs --model FILE|evaluate
 2|evaluate needs --data FILE|evaluate --model model
@@ -711,6 +718,10 @@ expect 'an evaluation with weights is that of copies' cmp weighted copied
 run 0 convert --data rows.xc --format xc --weights some --to cache --output weighted.cache
 run 0 convert --data weighted.cache --to csv --labels first --output weighted.csv --weights-to some.again
 expect 'weights in a cache and beside a table' cmp some some.again
+run 0 convert --data weighted.cache --to tsv --labels first --output weighted.tsv --to-weights-column w
+run 0 convert --data weighted.tsv --weights-column w --to csv --output again.csv --weights-to some.again
+expect 'weights in a column' cmp some some.again
+expect 'the other columns' cmp weighted.csv again.csv
 run 0 train --data weighted.cache --estimator softmax --eta 1 --epochs 1 --test rows.xc --format auto --test-weights some --model w
 # Weights of labels and classes: on a row's only label they are weights of the row, but for one-vs-all.
 sed 's/^\([0-9]*\)[0-9,]* /\1 /' rows.xc >single.xc

@@ -62,6 +62,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         text.buckets = 7;
         options.text = &text;
     }
+    if (options.format == XSM_FORMAT_CSV || options.format == XSM_FORMAT_TSV) {
+        options.weights_column = choice % 13 == 6 ? "w" : NULL;
+    } else if (options.format == XSM_FORMAT_NPY) {
+        options.weights_column = choice & 4 ? "0" : NULL;
+    }
     options.labels = (int32_t)(choice / 5 % 3);
     if (options.format == XSM_FORMAT_AUTO || options.format == XSM_FORMAT_LIBSVM) {
         options.index_base = (int32_t)(choice / 15 % 3);

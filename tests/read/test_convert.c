@@ -229,31 +229,40 @@ static void wrong_options(void **state)
         xsm_status status;
         const char *says;
     } bad[] = {
-        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
-        {0, {sizeof(xsm_write_options), 8, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 3, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "0 to 2"},
-        {4, {sizeof(xsm_write_options), XSM_FORMAT_TEXT, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_UNSUPPORTED, "words"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, "x", NULL, NULL}, XSM_ERROR_ARGUMENT, "labels_path"},
-        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, "x", NULL}, XSM_ERROR_ARGUMENT, "no names"},
-        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x", NULL}, XSM_ERROR_ARGUMENT, "in themselves"},
-        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
+        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
+        {0, {sizeof(xsm_write_options), 8, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 3, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "0 to 2"},
+        {4,
+         {sizeof(xsm_write_options), XSM_FORMAT_TEXT, 0, NULL, NULL, NULL, NULL, NULL},
+         XSM_ERROR_UNSUPPORTED,
+         "words"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, "x", NULL, NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "labels_path"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, "x", NULL, NULL}, XSM_ERROR_ARGUMENT, "no names"},
+        {3,
+         {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x", NULL, NULL},
+         XSM_ERROR_ARGUMENT,
+         "in themselves"},
+        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
+        {0,
+         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "a file of their own"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_XC, 1, NULL, NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_XC, 1, NULL, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "index_base is for"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_CACHE, 2, NULL, NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_CACHE, 2, NULL, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "index_base is for"},
         {0,
-         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, "y", NULL, NULL, NULL},
+         {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, "y", NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "label_column is for"},
-        {0, {8, XSM_FORMAT_XC, 0, NULL, NULL, NULL, NULL}, XSM_ERROR_STRUCT_OLD, ""},
+        {0, {8, XSM_FORMAT_XC, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_STRUCT_OLD, ""},
     };
     const char *path = test_path("never");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -279,7 +288,7 @@ static void wrong_options(void **state)
         assert_null(fopen(path, "rb"));
         xsm_dataset_free(d);
     }
-    xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL};
+    xsm_write_options cache = {sizeof cache, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL, NULL};
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = sample(0);
     assert_fails(xsm_dataset_write(NULL, path, &cache, &err), XSM_ERROR_ARGUMENT, err);
@@ -287,7 +296,8 @@ static void wrong_options(void **state)
     assert_fails(xsm_dataset_write(d, path, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_dataset_write(d, "/nowhere/at/all", &cache, &err), XSM_ERROR_IO, err);
     assert_fails(xsm_dataset_write(d, "/dev/full",
-                                   &(xsm_write_options){sizeof cache, XSM_FORMAT_CSV, 0, NULL, NULL, NULL, NULL}, &err),
+                                   &(xsm_write_options){sizeof cache, XSM_FORMAT_CSV, 0, NULL, NULL, NULL, NULL, NULL},
+                                   &err),
                  XSM_ERROR_IO, err);
     xsm_dataset_free(d);
 }
@@ -324,7 +334,7 @@ static const char *cached(int which)
 {
     static char path[512];
     xsm_error err = XSM_ERROR_INIT;
-    xsm_write_options write = {sizeof write, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL};
+    xsm_write_options write = {sizeof write, XSM_FORMAT_CACHE, 0, NULL, NULL, NULL, NULL, NULL};
     xsm_dataset *d = sample(which);
     snprintf(path, sizeof path, "%s", test_path("cache"));
     assert_ok(xsm_dataset_write(d, path, &write, &err), err);
@@ -725,6 +735,153 @@ static void weights_beside(void **state)
     assert_fails(xsm_dataset_read(NULL, test_file("rows.csv", TEXT(plain)), &read, &none, &err), XSM_ERROR_IO, err);
 }
 
+static void check_weights(const xsm_dataset *d, const double *given)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    assert_true(info.weighted && info.rows == 3 && info.features == 2 &&
+                info.total_weight == given[0] + given[1] + given[2]);
+    for (uint64_t i = 0; i < 3; i++) {
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_dataset_get_row(d, i, &row, &err), err);
+        assert_true(row.weight == given[i] && row.values[0] == (float)i && row.values[1] == 7 && row.label_count == 1);
+    }
+}
+
+/* Weights as a column of CSV, TSV and NumPy files: the same rows as with a file of weights, before and behind the
+ * labels, in memory and spooled, with a class map and without; written to a column, and read back. */
+static void weights_in_a_column(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const double given[] = {0.5, 0, 3};
+    static const char *const texts[] = {"a,w,b,label\n0,.5,7,x\n1, 0 ,7,y\n2,3e0,7,x\n",
+                                        "w\tlabel\ta\tb\n5e-1\tx\t0\t7\n-0\ty\t1\t7\n3\tx\t2\t7\n",
+                                        "a,b,label,\"w\"\n0,7,x,0.5\n1,7,y,0\n2,7,x,\"3\"\n"};
+    xsm_read_options read = XSM_READ_OPTIONS_INIT;
+    for (size_t i = 0; i < 3; i++) {
+        read.spool = i == 1 ? "/tmp" : NULL;
+        read.weights_column = "w";
+        read.classes = NULL;
+        xsm_dataset *d = from_text(texts[i], &read), *back = NULL;
+        check_weights(d, given);
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
+        for (int32_t format = XSM_FORMAT_CSV; format <= XSM_FORMAT_TSV; format++) {
+            xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+            const char *path = test_path("column");
+            write.format = format;
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_non_null(strstr(err.message, "weights_column"));
+            write.weights_column = "label";
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_RANGE, err);
+            write.weights_column = "f1";
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_RANGE, err);
+            write.weights_column = "say \"w\"";
+            write.weights_path = test_path("column-weights");
+            assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
+            write.weights_path = NULL;
+            assert_ok(xsm_dataset_write(d, path, &write, &err), err);
+            read.weights_column = write.weights_column;
+            read.classes = format == XSM_FORMAT_TSV ? &map : NULL;
+            assert_ok(xsm_dataset_read(NULL, path, &read, &back, &err), err);
+            check_weights(back, given);
+            xsm_dataset_free(back);
+        }
+        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+        write.format = XSM_FORMAT_XC;
+        write.weights_column = "w";
+        assert_fails(xsm_dataset_write(d, test_path("column"), &write, &err), XSM_ERROR_ARGUMENT, err);
+        /* Against the class map without labels. */
+        read.weights_column = "1";
+        read.classes = &map;
+        xsm_dataset *bare = from_text("a,1,3\n0,.5,7\n", &read);
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_dataset_get_row(bare, 0, &row, &err), err);
+        assert_true(row.weight == 0.5 && row.values[1] == 7 && row.label_count == 0);
+        xsm_dataset_free(bare);
+        xsm_dataset_free(d);
+    }
+    read = (xsm_read_options)XSM_READ_OPTIONS_INIT;
+    /* The columns of a matrix: features 0, weights 1, labels 3. */
+    static const char *const columns[][2] = {{"1", "3"}, {"-3", "-1"}};
+    read.label_column = "c";
+    xsm_dataset *all = from_text("a,w,b,l,c\n0,.5,7,4,\n1,0,7,5,\n2,3,7,4,\n", &read);
+    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+    write.format = XSM_FORMAT_NPY;
+    const char *path = test_path("column.npy");
+    assert_ok(xsm_dataset_write(all, path, &write, &err), err);
+    for (size_t i = 0; i < 2; i++) {
+        xsm_dataset *d = NULL;
+        read.weights_column = columns[i][0];
+        read.label_column = columns[i][1];
+        assert_ok(xsm_dataset_read(NULL, path, &read, &d, &err), err);
+        check_weights(d, given);
+        xsm_dataset_free(d);
+    }
+    xsm_dataset_free(all);
+    static const struct {
+        const char *labels, *weights;
+        xsm_status status;
+        const char *message;
+    } numbers[] = {{"3", "4", XSM_ERROR_RANGE, "the weights column is '4'"},
+                   {"3", "w", XSM_ERROR_RANGE, "from 0 to 3"},
+                   {"3", "-1", XSM_ERROR_ARGUMENT, "the column -1 is that of the labels"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        xsm_dataset *none = NULL;
+        read.label_column = numbers[i].labels;
+        read.weights_column = numbers[i].weights;
+        assert_fails(xsm_dataset_read(NULL, path, &read, &none, &err), numbers[i].status, err);
+        assert_non_null(strstr(err.message, numbers[i].message));
+        assert_null(none);
+    }
+    read.label_column = NULL;
+    read.weights_column = "-1";
+    all = from_text("a,w,b,label\n0,.5,7,\n1,0,-7,\n", NULL);
+    assert_ok(xsm_dataset_write(all, path, &write, &err), err);
+    xsm_dataset_free(all);
+    xsm_dataset *none = NULL;
+    assert_fails(xsm_dataset_read(NULL, path, &read, &none, &err), XSM_ERROR_FORMAT, err);
+    assert_non_null(strstr(err.message, "row 1, column 2 (both from 0): -7 is no weight"));
+    static const struct {
+        const char *text;
+        xsm_status status;
+        const char *message;
+    } wrong[] = {{"a,label\n1,x\n", XSM_ERROR_FORMAT, "line 1, column 1: no column 'w'"},
+                 {"a,w,label,w\n1,1,x,1\n", XSM_ERROR_FORMAT, "line 1, column 11: a second column 'w'"},
+                 {"w,label\n1,x\n", XSM_ERROR_FORMAT, "no column beside 'label' and 'w'"},
+                 {"a,w,label\n1,1,x\n1,-2,x\n", XSM_ERROR_FORMAT, "line 3, column 3: '-2' is no weight"},
+                 {"a,w,label\n1,,x\n", XSM_ERROR_FORMAT, "line 2, column 3: expected a number, found an empty field"},
+                 {"a,w,label\n1,1e99,x\n", XSM_ERROR_FORMAT, "line 2, column 3"},
+                 {"a,w,label\n1,nan,x\n", XSM_ERROR_FORMAT, "line 2, column 3: expected a finite number"},
+                 {"a,w,label\n1,2 z,x\n", XSM_ERROR_FORMAT, "line 2, column 5"},
+                 {"1 1:2\n", XSM_ERROR_ARGUMENT, "weights_column"}};
+    read.weights_column = "w";
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_fails(
+            xsm_dataset_read(NULL, test_file("rows", wrong[i].text, strlen(wrong[i].text)), &read, &none, &err),
+            wrong[i].status, err);
+        if (!strstr(err.message, wrong[i].message)) {
+            fail_msg("'%s' lacks '%s'", err.message, wrong[i].message);
+        }
+        assert_null(none);
+    }
+    read.weights_column = "label";
+    assert_fails(xsm_dataset_read(NULL, test_file("rows", TEXT("a,label\n1,x\n")), &read, &none, &err),
+                 XSM_ERROR_ARGUMENT, err);
+    read.weights_path = "weights"; /* both */
+    assert_fails(xsm_dataset_read(NULL, "rows", &read, &none, &err), XSM_ERROR_ARGUMENT, err);
+    read.weights_path = NULL;
+    read.format = XSM_FORMAT_XC;
+    assert_fails(xsm_dataset_read(NULL, "rows", &read, &none, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_dataset *plain = from_text("a,label\n1,x\n", NULL);
+    write.format = XSM_FORMAT_CSV;
+    write.weights_column = "w";
+    assert_fails(xsm_dataset_write(plain, test_path("column"), &write, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_dataset_free(plain);
+}
+
 /* Labels with weights in three formats, and in a cache. */
 static void labels_with_weights(void **state)
 {
@@ -844,8 +1001,8 @@ static xsm_status write_and_read(void *state, xsm_context *ctx, xsm_error *err)
     snprintf(path, sizeof path, "%s", test_path("memory"));
     snprintf(labels, sizeof labels, "%s", test_path("memory.labels"));
     snprintf(folder, sizeof folder, "%s", test_path(""));
-    xsm_write_options write = {sizeof write, w->format, 0, NULL, w->format == XSM_FORMAT_NPY ? labels : NULL,
-                               NULL,         NULL};
+    xsm_write_options write = {sizeof write, w->format, 0,   NULL, w->format == XSM_FORMAT_NPY ? labels : NULL,
+                               NULL,         NULL,      NULL};
     xsm_read_options first = XSM_READ_OPTIONS_INIT;
     xsm_read_options second = XSM_READ_OPTIONS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -942,11 +1099,14 @@ static void orders_of_large_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back), cmocka_unit_test(names_aside),     cmocka_unit_test(wrong_options),
-        cmocka_unit_test(unseen_labels),  cmocka_unit_test(caches_adapt),    cmocka_unit_test(caches_match_names),
-        cmocka_unit_test(damaged_caches), cmocka_unit_test(wrong_caches),    cmocka_unit_test(wrong_arrays),
-        cmocka_unit_test(wrong_labels),   cmocka_unit_test(weights_beside),  cmocka_unit_test(labels_with_weights),
-        cmocka_unit_test(spooled),        cmocka_unit_test(memory_runs_out), cmocka_unit_test(orders_of_large_files),
+        cmocka_unit_test(there_and_back),      cmocka_unit_test(names_aside),
+        cmocka_unit_test(wrong_options),       cmocka_unit_test(unseen_labels),
+        cmocka_unit_test(caches_adapt),        cmocka_unit_test(caches_match_names),
+        cmocka_unit_test(damaged_caches),      cmocka_unit_test(wrong_caches),
+        cmocka_unit_test(wrong_arrays),        cmocka_unit_test(wrong_labels),
+        cmocka_unit_test(weights_beside),      cmocka_unit_test(weights_in_a_column),
+        cmocka_unit_test(labels_with_weights), cmocka_unit_test(spooled),
+        cmocka_unit_test(memory_runs_out),     cmocka_unit_test(orders_of_large_files),
     };
     int failures = cmocka_run_group_tests_name("convert", tests, NULL, NULL);
     test_files_end();

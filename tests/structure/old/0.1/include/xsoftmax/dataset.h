@@ -150,7 +150,8 @@ typedef struct xsm_class_map {
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. If `format` names a format, options of other formats are an
  *  error. With #XSM_FORMAT_AUTO, options of formats other than the detected one are ignored, except `labels_path`: it
- *  is an error for any file that is not NPY, because its labels would be lost. */
+ *  is an error for any file that is not NPY, because its labels would be lost, and `weights_column` for any that has no
+ *  columns. */
 typedef struct xsm_read_options {
     size_t size;        /**< sizeof(xsm_read_options). */
     int32_t format;     /**< An XSM_FORMAT_* value. */
@@ -172,34 +173,39 @@ typedef struct xsm_read_options {
     int32_t label_weights; /**< XC, LIBSVM and text: 1 = a label may be followed by its weight, finite and at least 0:
                                 `3:0.5,7 0:1` and `__label__x:0.5 words`; a line of numbers without labels then starts
                                 with a space. Labels without one have the weight 1. */
-    const char *weights_path; /**< File of the rows' weights, plain or gzip: a number a line, one for each row, finite
-                                   and at least 0. NULL = none, or those of a cache. */
+    const char *weights_path;   /**< File of the rows' weights, plain or gzip: a number a line, one for each row, finite
+                                     and at least 0. NULL = none, or those of a cache. */
+    const char *weights_column; /**< CSV and TSV: name of the column of the rows' weights, which are finite and at least
+                                     0. NPY: its number, as for `label_column`. The file must have it. NULL = none; not
+                                     with `weights_path`. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL                                 \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                           \
     }
 
 /** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */
 typedef struct xsm_write_options {
-    size_t size;              /**< sizeof(xsm_write_options). */
-    int32_t format;           /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */
-    int32_t index_base;       /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = 1. */
-    const char *label_column; /**< CSV and TSV: name of the label column, which is the last; NULL = "label". */
-    const char *labels_path;  /**< NPY: file to write the labels to, [N] int64. Required if there are labels. */
-    const char *names_path;   /**< XC, LIBSVM and NPY: file to write the names of classes to, for
-                                   xsm_dataset_read_names(); the labels are then class numbers. Required if classes have
-                                   names. The files must be different ones, by whatever paths. */
-    const char *weights_path; /**< All formats but CACHE: file to write the rows' weights to, a number a line. Required
-                                   if the rows have weights. */
+    size_t size;                /**< sizeof(xsm_write_options). */
+    int32_t format;             /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */
+    int32_t index_base;         /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = 1. */
+    const char *label_column;   /**< CSV and TSV: name of the label column, which is the last; NULL = "label". */
+    const char *labels_path;    /**< NPY: file to write the labels to, [N] int64. Required if there are labels. */
+    const char *names_path;     /**< XC, LIBSVM and NPY: file to write the names of classes to, for
+                                     xsm_dataset_read_names(); the labels are then class numbers. Required if classes have
+                                     names. The files must be different ones, by whatever paths. */
+    const char *weights_path;   /**< All formats but CACHE: file to write the rows' weights to, a number a line. This or
+                                     `weights_column` is required if the rows have weights. */
+    const char *weights_column; /**< CSV and TSV: name of the column of the rows' weights, before the labels; NULL =
+                                     none. */
 } xsm_write_options;
 
 /** Starting value of an #xsm_write_options. */
 #define XSM_WRITE_OPTIONS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL                                                        \
+        sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL                                                  \
     }
 
 /** A source of bytes other than a file. */

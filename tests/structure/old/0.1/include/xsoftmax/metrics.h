@@ -129,7 +129,7 @@ typedef struct xsm_ranks {
     uint64_t labels; /**< Labels of all rows, in the class map or not. */
     /** Labels that the model does not have: they count as misses, with a reciprocal rank of 0. */
     uint64_t unseen_labels;
-    double reciprocal_rank; /**< MRR: mean of 1/rank over all labels. */
+    double reciprocal_rank; /**< MRR: mean of 1/rank over all labels. The means are weighted by the rows' weights. */
     double mean_rank;       /**< Mean of the rank over the labels that the model has; NaN if there are none. */
     uint32_t top;           /**< Input: numbers in `hits`, at least 1. */
     uint32_t reserved;      /**< Zero. */
@@ -172,9 +172,9 @@ XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, co
  *  @param options settings, or NULL
  *  @param[in,out] ranks the result, see #xsm_ranks
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label; #XSM_ERROR_DIVERGED if a score is not finite;
- *          #XSM_ERROR_SHAPE if the rows do not match the model. Scores every class twice: O(N K (nnz + labels a
- *          row)). The result is bit-identical for any number of threads. */
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label, or those with one have no weight above 0;
+ *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_SHAPE if the rows do not match the model. Scores
+ *          every class twice: O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
 XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                       const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
 

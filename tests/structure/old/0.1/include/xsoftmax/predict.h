@@ -113,13 +113,13 @@ typedef struct xsm_search_metrics {
     size_t size;       /**< sizeof(xsm_search_metrics). */
     uint64_t rows;     /**< Rows evaluated. */
     uint64_t labelled; /**< Evaluated rows with a label. */
-    double probed;     /**< Mean over the rows of xsm_predictor_info::probed. */
-    uint32_t top;      /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
+    double probed; /**< Mean over the rows of xsm_predictor_info::probed, whatever their weights: what a row costs. */
+    uint32_t top;  /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t reserved; /**< Zero. */
-    double *recall; /**< [top], or NULL if not wanted. recall[k-1]: mean over the rows of (classes that are both among
-                         the k best of all classes and among the k best found) / min(k, K). */
-    double *precision; /**< [top] or NULL. precision[k-1]: mean over the rows with a label of (labels among the k best
-                            found) / k; NaN if there are none. */
+    double *recall;    /**< [top], or NULL if not wanted. recall[k-1]: weighted mean over the rows of (classes that are
+                            both among the k best of all classes and among the k best found) / min(k, K). */
+    double *precision; /**< [top] or NULL. precision[k-1]: weighted mean over the rows with a label of (labels among the
+                            k best found) / k; NaN if there are none. */
 } xsm_search_metrics;
 
 /** Starting value of an #xsm_search_metrics. */
@@ -188,7 +188,8 @@ XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_predict
  *  @param options options of the predictor to evaluate; `top` at least xsm_search_metrics::top, which is the default
  *  @param[in,out] metrics the result, see #xsm_search_metrics
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE.
+ *  @return #XSM_OK; the errors of xsm_predictor_new() and xsm_predictor_run(); #XSM_ERROR_SHAPE; #XSM_ERROR_RANGE;
+ *          #XSM_ERROR_DATA if no row has a weight above 0.
  *          Every class of every row is scored once, and O(top^2) classes of a row are compared. The result is the same
  *          for any number of threads. */
 XSM_API xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,

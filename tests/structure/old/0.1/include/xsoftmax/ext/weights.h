@@ -84,7 +84,7 @@ typedef struct xsm_parameters_view {
                               or NULL in a label tree. */
     const float *bias;   /**< [K], without factors, or NULL. */
     double scale;        /**< Factor of every weight. */
-    const double *class_scales; /**< [K] factor of the weights of each class, or NULL. */
+    const double *class_scales; /**< [K] factor of the weights of each class, or NULL, as of sparse weights. */
     size_t class_step;          /**< Numbers from one class to the next. */
     size_t feature_step;        /**< Numbers from one feature to the next. */
     uint32_t classes;           /**< K. */
@@ -146,15 +146,18 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *  weights from memory is what takes time, so that a half or a quarter of it is left. The weights cannot be changed:
  *  training, growing, pruning, distances, pairs and another layout return #XSM_ERROR_UNSUPPORTED.
  *
+ *  Of sparse weights and label trees the numbers are converted, with a factor of int8 for each class or node; they stay
+ *  sparse, and can do what others of float32 can, but for another layout.
+ *
  *  A host that keeps both models can score the best k of the small one again: xsm_model_scores() with the float32 model
  *  and the classes that a prediction found.
- *  @param model   a model with dense weights and features; it is unchanged
+ *  @param model   a model with features; it is unchanged
  *  @param options the type, or NULL: float32
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for sparse weights and a model without features; #XSM_ERROR_DIVERGED for a
- *          weight that is not finite, also after rounding; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), of an embedding
- *          model O((F + K) H) */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for a model without features; #XSM_ERROR_DIVERGED for a weight that is not
+ *          finite, also after rounding; #XSM_ERROR_RANGE; #XSM_ERROR_LIMIT. O(K D), of an embedding model O((F + K) H),
+ *          of sparse weights O(their number) */
 XSM_API xsm_status xsm_model_convert(const xsm_model *model, const xsm_convert_options *options, xsm_model **out,
                                      xsm_error *err);
 
