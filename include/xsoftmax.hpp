@@ -885,7 +885,7 @@ class buffer : public handle<xsm_buffer, xsm_buffer_free>
         return detail::make<How, buffer>(
             [&](xsm_buffer **out, xsm_error *err) { return xsm_buffer_new(in.get(), out, err); });
     }
-    /** Those of the last complete save, valid until the next one is complete. (ext/storage.h) */
+    /** Those of the last complete save, valid until the next one is complete, or the buffer is gone. (ext/storage.h) */
     span<const unsigned char> bytes() const noexcept
     {
         std::uint64_t count = 0;

@@ -1,47 +1,68 @@
 /* Buffers: storages in memory of a context. A save goes to memory of its own, which becomes the buffer's when it is
- * complete. */
-#include "base/base.h"
+ * complete. Bytes count who uses them: the buffer, and models that were loaded from its storage. */
+#include "base/buffer.h"
+
+#include "base/counted.h"
 #include "base/entry.h"
 
 #include <string.h>
 
-#include <xsoftmax/ext/storage.h>
+typedef struct block {
+    xsmi_holders holders;
+    xsm_context *context;
+    unsigned char *bytes; /* [count] */
+    size_t count;
+} block;
 
 struct xsm_buffer {
     xsm_context *context;
-    unsigned char *bytes; /* [count] of the last complete save, or NULL */
-    size_t count;
-    unsigned char *next; /* [next_count] of the save that runs, or NULL */
-    size_t next_count, position;
+    block *saved; /* by the last complete save, or NULL */
+    block *next;  /* of the save that runs, or NULL */
+    size_t position;
 };
 
-static void drop(xsm_context *ctx, unsigned char **bytes, size_t *count)
+/* Gives up a reference to a block, or NULL. */
+static void drop(void *user)
 {
-    xsmi_release(ctx, *bytes, *count, 1);
-    *bytes = NULL;
-    *count = 0;
+    block *b = user;
+    if (b && xsmi_holders_drop(&b->holders)) {
+        xsm_context *ctx = b->context;
+        xsmi_release(ctx, b->bytes, b->count, 1);
+        xsmi_release(ctx, b, 1, sizeof *b);
+        xsm_context_free(ctx);
+    }
+}
+
+/* NULL where memory is out. */
+static block *new_block(xsm_context *ctx, uint64_t bytes)
+{
+    block *b = bytes <= SIZE_MAX ? xsmi_allocate(ctx, 1, sizeof *b) : NULL;
+    unsigned char *room = b ? xsmi_allocate(ctx, (size_t)bytes, 1) : NULL;
+    if (!room) {
+        xsmi_release(ctx, b, 1, sizeof *b);
+        return NULL;
+    }
+    *b = (block){.context = xsmi_context_retain(ctx), .bytes = room, .count = (size_t)bytes};
+    xsmi_holders_start(&b->holders);
+    return b;
 }
 
 static int32_t begin_save(void *user, uint64_t bytes)
 {
     xsm_buffer *b = user;
-    drop(b->context, &b->next, &b->next_count);
+    drop(b->next);
     b->position = 0;
-    b->next = xsmi_allocate(b->context, bytes, 1);
-    if (!b->next) {
-        return XSM_ERROR_MEMORY;
-    }
-    b->next_count = (size_t)bytes;
-    return 0;
+    b->next = new_block(b->context, bytes);
+    return b->next ? 0 : XSM_ERROR_MEMORY;
 }
 
 static int64_t write_bytes(void *user, const void *data, size_t size)
 {
     xsm_buffer *b = user;
-    if (!b->next || size > b->next_count - b->position) {
+    if (!b->next || size > b->next->count - b->position) {
         return -1;
     }
-    memcpy(b->next + b->position, data, size);
+    memcpy(b->next->bytes + b->position, data, size);
     b->position += size;
     return (int64_t)size;
 }
@@ -50,7 +71,7 @@ static int32_t move_by(void *user, int64_t distance)
 {
     xsm_buffer *b = user;
     const int64_t position = (int64_t)b->position + distance;
-    if (position < 0 || position > (int64_t)b->next_count) {
+    if (!b->next || position < 0 || position > (int64_t)b->next->count) {
         return -1;
     }
     b->position = (size_t)position;
@@ -61,14 +82,12 @@ static int32_t end_save(void *user, int32_t complete)
 {
     xsm_buffer *b = user;
     if (complete) {
-        drop(b->context, &b->bytes, &b->count);
-        b->bytes = b->next;
-        b->count = b->next_count;
-        b->next = NULL;
-        b->next_count = 0;
+        drop(b->saved);
+        b->saved = b->next;
     } else {
-        drop(b->context, &b->next, &b->next_count);
+        drop(b->next);
     }
+    b->next = NULL;
     return 0;
 }
 
@@ -91,8 +110,8 @@ void xsm_buffer_free(xsm_buffer *b)
 {
     if (b) {
         xsm_context *ctx = b->context;
-        drop(ctx, &b->bytes, &b->count);
-        drop(ctx, &b->next, &b->next_count);
+        drop(b->saved);
+        drop(b->next);
         xsmi_release(ctx, b, 1, sizeof *b);
         xsm_context_free(ctx);
     }
@@ -100,10 +119,11 @@ void xsm_buffer_free(xsm_buffer *b)
 
 const void *xsm_buffer_bytes(const xsm_buffer *b, uint64_t *count)
 {
+    const block *saved = b ? b->saved : NULL;
     if (count) {
-        *count = b ? b->count : 0;
+        *count = saved ? saved->count : 0;
     }
-    return b ? b->bytes : NULL;
+    return saved ? saved->bytes : NULL;
 }
 
 xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error *err)
@@ -116,12 +136,47 @@ xsm_status xsm_buffer_get_storage(xsm_buffer *b, xsm_storage *storage, xsm_error
     XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err));
     known = (xsm_storage){.size = sizeof known,
                           .name = known.name,
-                          .bytes = b->bytes,
-                          .byte_count = b->count,
+                          .bytes = b->saved ? b->saved->bytes : NULL,
+                          .byte_count = b->saved ? b->saved->count : 0,
                           .user = b,
                           .begin = begin_save,
                           .write = write_bytes,
                           .seek = move_by,
                           .end = end_save};
     return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_storage), storage, "xsm_storage", err);
+}
+
+/* The buffer whose storage it is, or NULL. */
+static const xsm_buffer *buffer_of(const xsm_storage *storage)
+{
+    return storage->write == write_bytes ? storage->user : NULL;
+}
+
+xsm_status xsmi_buffer_check(const xsm_storage *storage, const char *function, const char *name, xsm_error *err)
+{
+    const xsm_buffer *b = buffer_of(storage);
+    if (!b || !storage->bytes) {
+        return XSM_OK;
+    }
+    if (!b->saved || storage->bytes != b->saved->bytes || storage->byte_count != b->saved->count) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "%s: %s: the storage does not read the bytes of the buffer's last save; after a save, "
+                         "xsm_buffer_get_storage() fills it again",
+                         function, name);
+    }
+    return storage->release ? xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                                        "%s: %s: the storage has release(), which is of bytes of the host; a buffer "
+                                        "keeps its own as long as they are used",
+                                        function, name)
+                            : XSM_OK;
+}
+
+xsmi_lender xsmi_buffer_lender(const xsm_storage *storage)
+{
+    const xsm_buffer *b = buffer_of(storage);
+    if (!b) {
+        return (xsmi_lender){storage->release, storage->release_user};
+    }
+    xsmi_holders_add(&b->saved->holders);
+    return (xsmi_lender){drop, b->saved};
 }

@@ -2,6 +2,7 @@
 #include "base/storage.h"
 
 #include "base/activity.h"
+#include "base/buffer.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -28,6 +29,7 @@ xsm_status xsmi_place_to_read(const xsm_storage *given, xsm_storage *known, cons
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s: the storage has %s; one of them is needed", function,
                          out->name, known->bytes ? "bytes and a source" : "neither bytes nor a source with read()");
     }
+    XSMI_TRY(xsmi_buffer_check(known, function, out->name, err));
     if (known->source) {
         XSMI_TRY(xsmi_place_check_unlent(out, err));
     }

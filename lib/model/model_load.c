@@ -7,6 +7,7 @@
 #include "model/narrow.h"
 #include "model/sparse_file.h"
 #include "base/activity.h"
+#include "base/buffer.h"
 #include "base/entry.h"
 #include "base/option.h"
 
@@ -452,7 +453,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     }
     status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
-        m->lender = lent ? (xsmi_lender){lent->release, lent->release_user} : m->lender;
+        m->lender = lent ? xsmi_buffer_lender(lent) : m->lender;
         *out = m;
     } else {
         xsm_model_free(m);

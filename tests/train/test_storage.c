@@ -377,6 +377,66 @@ static void count_release(void *user)
     ++*(int *)user;
 }
 
+/* A model over a buffer's bytes keeps them: it may be saved into the buffer, others too, and the buffer may go first.
+ */
+static void test_buffer_kept(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < CHECKPOINT; kind++) {
+        thing t = new_thing(kind, true);
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_load_options o = XSM_LOAD_OPTIONS_INIT;
+        xsm_buffer *buffer;
+        xsm_storage s = XSM_STORAGE_INIT;
+        xsm_model *first = NULL, *second = NULL, *none = NULL;
+        size_t size;
+        uint64_t count;
+        unsigned char *bytes = file_of(&t, &size);
+        test_hook h; /* whose memory is counted */
+        test_hook_start(&h, 1);
+        assert_ok(xsm_buffer_new(h.context, &buffer, &err), err);
+        assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
+        assert_ok(xsm_model_save_to(t.model, &s, &err), err);
+        assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
+        assert_ok(xsm_model_load_from(NULL, &s, NULL, &first, &err), err);
+        const void *before = xsm_buffer_bytes(buffer, NULL);
+        assert_ok(xsm_model_save_to(first, &s, &err), err);
+        assert_memory_equal(before, bytes, size); /* which the model keeps */
+        assert_memory_equal(xsm_buffer_bytes(buffer, &count), bytes, size);
+        /* The storage would read what was there before. */
+        assert_fails(xsm_model_load_from(NULL, &s, NULL, &none, &err), XSM_ERROR_STATE, err);
+        assert_non_null(strstr(err.message, "xsm_buffer_get_storage"));
+        assert_ok(xsm_buffer_get_storage(buffer, &s, &err), err);
+        assert_ok(xsm_model_load_from(NULL, &s, NULL, &second, &err), err);
+        s.release = count_release;
+        assert_fails(xsm_model_load_from(NULL, &s, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
+        assert_non_null(strstr(err.message, "release()"));
+        s.release = NULL;
+        o.copy = 1;
+        assert_ok(xsm_model_load_from(NULL, &s, &o, &none, &err), err);
+        xsm_model_free(none);
+        const void *last = xsm_buffer_bytes(buffer, NULL);
+        xsm_buffer_free(buffer);
+        assert_memory_equal(last, bytes, size);
+        /* They are as they were. */
+        for (int i = 0; i < 2; i++) {
+            size_t again;
+            const char *path = test_path("kept");
+            assert_ok(xsm_model_save(i ? second : first, path, &err), err);
+            unsigned char *saved = test_read(path, &again);
+            assert_int_equal(again, size);
+            assert_memory_equal(saved, bytes, size);
+            free(saved);
+        }
+        xsm_model_free(first);
+        xsm_model_free(second);
+        test_hook_end(&h);
+        free(bytes);
+        free_thing(&t);
+    }
+    test_files_end();
+}
+
 /* Who lends bytes is told once, as soon as none is needed, and not by a call that fails. */
 static void test_release(void **state)
 {
@@ -803,12 +863,13 @@ static void test_label_trees(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_same_bytes),    cmocka_unit_test(test_functions_left_out),
-        cmocka_unit_test(test_buffers),       cmocka_unit_test(test_in_place),
-        cmocka_unit_test(test_release),       cmocka_unit_test(test_failing_writes),
-        cmocka_unit_test(test_failing_reads), cmocka_unit_test(test_large_claims),
-        cmocka_unit_test(test_arguments),     cmocka_unit_test(test_without_memory),
-        cmocka_unit_test(test_cancelled),     cmocka_unit_test(test_label_trees),
+        cmocka_unit_test(test_same_bytes),     cmocka_unit_test(test_functions_left_out),
+        cmocka_unit_test(test_buffers),        cmocka_unit_test(test_buffer_kept),
+        cmocka_unit_test(test_in_place),       cmocka_unit_test(test_release),
+        cmocka_unit_test(test_failing_writes), cmocka_unit_test(test_failing_reads),
+        cmocka_unit_test(test_large_claims),   cmocka_unit_test(test_arguments),
+        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_label_trees),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,16 +79,21 @@ extern "C" {
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_buffer_new(xsm_context *context, xsm_buffer **out, xsm_error *err);
-/** Releases a buffer with its bytes, which must not be in use any more; NULL is allowed. */
+/** Releases a buffer; NULL is allowed. Its bytes go with it, or with the last model over them that was loaded from its
+ *  storage. Nothing else may use them any more. */
 XSM_API void xsm_buffer_free(xsm_buffer *buffer);
-/** The bytes of the last complete save, aligned to 64. They are the buffer's, until the next save into it is complete
- *  or it is freed. A save that fails leaves them as they are; while one runs, the memory for both is needed.
+/** The bytes of the last complete save, aligned to 64. The pointer is valid until the next save into the buffer is
+ *  complete or it is freed, also for a model that the host loads from a storage of its own over it. A save that fails
+ *  leaves them as they are; while one runs, the memory for both is needed.
  *  @param buffer the buffer
  *  @param[out] count number of bytes, 0 before the first save
  *  @return the bytes; NULL before the first save. O(1) */
 XSM_API const void *xsm_buffer_bytes(const xsm_buffer *buffer, uint64_t *count);
 /** Fills `storage` (start it with #XSM_STORAGE_INIT) so that it writes to the buffer, and reads the bytes that are in
- *  it now: fill it again after a save. `name` stays as it is. The buffer must outlive the storage.
+ *  it now: fill it again after a save, or reading is #XSM_ERROR_STATE. `name` stays as it is. The buffer must outlive
+ *  the calls with the storage, not the models that they load: a model over the bytes keeps them until it needs them no
+ *  longer, whatever is saved into the buffer, itself included, or if the buffer is freed. With a release() that the
+ *  host adds, reading is #XSM_ERROR_ARGUMENT.
  *  @return #XSM_OK, or what any function may return (@ref error). O(1) */
 XSM_API xsm_status xsm_buffer_get_storage(xsm_buffer *buffer, xsm_storage *storage, xsm_error *err);
 
