@@ -175,8 +175,26 @@ xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *fro
     return status;
 }
 
+/* Data that the host lends must not be the model's own: a tensor's copy, or in what it was loaded from. */
+static xsm_status check_lent(const xsmi_host_tensors *h, const xsmi_tensor *t, xsm_error *err)
+{
+    const uintptr_t begin = (uintptr_t)t->data;
+    for (size_t i = 0; i < h->count; i++) {
+        const xsmi_host_tensor *other = h->list[i];
+        const uintptr_t start = (uintptr_t)other->tensor.data;
+        if ((other->copy || other->mapped) && begin < start + other->tensor.size && start < begin + t->size) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "tensor '%s': xsm_tensor.data are the model's, of its tensor '%s'; they can be copied "
+                             "(XSM_COPY), not borrowed",
+                             t->name, plain_name(other));
+        }
+    }
+    return XSM_OK;
+}
+
 /* Checks what the host gives, and makes a file's tensor of it, whose name is without the prefix. */
-static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, xsmi_host_tensor *lent, xsm_error *err)
+static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, bool *borrow, xsmi_lender *lender,
+                              xsm_error *err)
 {
     xsm_tensor known = XSM_TENSOR_INIT;
     XSMI_TRY(xsmi_options_read(&known, sizeof known, XSMI_FIRST(xsm_tensor), given, "xsm_tensor", err));
@@ -223,8 +241,8 @@ static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, xsmi_ho
                          "tensor '%s': release() is of XSM_BORROW; a copy needs the data for the call only",
                          known.name);
     }
-    lent->ownership = known.ownership;
-    lent->lender = (xsmi_lender){known.release, known.release_user};
+    *borrow = known.ownership == XSM_BORROW;
+    *lender = (xsmi_lender){known.release, known.release_user};
     return XSM_OK;
 }
 
@@ -235,12 +253,15 @@ xsm_status xsm_model_set_tensor(xsm_model *m, const xsm_tensor *given, xsm_error
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_tensor: %s is NULL", m ? "the tensor" : "the model");
     }
     xsmi_tensor tensor;
-    xsmi_host_tensor *t = NULL, lent = {.ownership = XSM_COPY};
-    XSMI_TRY(read_tensor(given, &tensor, &lent, err));
-    XSMI_TRY(make(m->context, tensor.name, &tensor, lent.ownership == XSM_COPY, &t, err));
-    t->ownership = lent.ownership;
+    xsmi_lender lender = {NULL, NULL};
+    xsmi_host_tensor *t = NULL;
+    bool borrow = false;
+    XSMI_TRY(read_tensor(given, &tensor, &borrow, &lender, err));
+    XSMI_TRY(borrow ? check_lent(&m->host, &tensor, err) : XSM_OK);
+    /* What is given may be in the tensor that is replaced: all of it is copied before that is released. */
+    XSMI_TRY(make(m->context, tensor.name, &tensor, !borrow, &t, err));
     XSMI_TRY(put(m->context, &m->host, t, err));
-    t->lender = lent.lender; /* who is not told where this fails */
+    t->lender = lender; /* who is not told where this fails */
     return XSM_OK;
 }
 
@@ -269,7 +290,7 @@ xsm_status xsm_model_get_tensor(const xsm_model *m, const char *name, xsm_tensor
                              .dtype = xsmi_dtype_name(t->tensor.dtype),
                              .shape = t->tensor.shape,
                              .rank = t->tensor.rank,
-                             .ownership = t->ownership,
+                             .ownership = XSM_COPY, /* so that the view can be set in another model */
                              .data = t->tensor.data,
                              .bytes = t->tensor.size};
     return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_tensor), tensor, "xsm_tensor", err);

@@ -16,7 +16,6 @@ typedef struct xsmi_host_tensor {
     xsmi_tensor tensor; /* of a file: its name has the prefix */
     char *name;
     unsigned char *copy; /* of the data, or NULL where others have them */
-    int32_t ownership;
     xsmi_lender lender; /* of borrowed data */
     bool mapped;        /* the data are in the model's mapping */
 } xsmi_host_tensor;

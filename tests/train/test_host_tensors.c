@@ -262,6 +262,79 @@ static void test_release(void **state)
     test_files_end();
 }
 
+/* A view may be set in the model that it is of, and in another: it is copied, whoever had the data. */
+static void test_views_set(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(40, 9, 12, true, 5);
+    for (int lent = 0; lent < 2; lent++) {
+        xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3), *other, *loaded;
+        other = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        const uint64_t shape[] = {4};
+        int told = 0;
+        float *numbers = malloc(4 * sizeof *numbers);
+        assert_non_null(numbers);
+        for (int i = 0; i < 4; i++) {
+            numbers[i] = (float)i;
+        }
+        xsm_tensor t = XSM_TENSOR_INIT, view = XSM_TENSOR_INIT;
+        t.name = "n";
+        t.dtype = "F32";
+        t.shape = shape;
+        t.rank = 1;
+        t.data = numbers;
+        t.bytes = 16;
+        t.ownership = lent ? XSM_BORROW : XSM_COPY;
+        t.release = lent ? count_release : NULL;
+        t.release_user = &told;
+        assert_ok(xsm_model_set_tensor(m, &t, &err), err);
+        assert_ok(xsm_model_get_tensor(m, "n", &view, &err), err);
+        assert_true(view.ownership == XSM_COPY && !view.release && (view.data == numbers) == lent);
+        assert_ok(xsm_model_set_tensor(other, &view, &err), err);
+        assert_int_equal(told, 0);
+        assert_ok(xsm_model_set_tensor(m, &view, &err), err);
+        assert_int_equal(told, lent);
+        free(numbers);
+        /* A part of a tensor in its place. */
+        static const uint64_t part[] = {2};
+        assert_ok(xsm_model_get_tensor(m, "n", &view, &err), err);
+        view.data = (const float *)view.data + 1;
+        view.shape = part;
+        view.bytes = 8;
+        view.ownership = XSM_BORROW; /* of what is released then */
+        assert_fails(xsm_model_set_tensor(m, &view, &err), XSM_ERROR_ARGUMENT, err);
+        assert_non_null(strstr(err.message, "tensor 'n'"));
+        view.name = "borrowed";
+        assert_fails(xsm_model_set_tensor(m, &view, &err), XSM_ERROR_ARGUMENT, err);
+        view.name = "n";
+        view.ownership = XSM_COPY;
+        assert_ok(xsm_model_set_tensor(m, &view, &err), err);
+        assert_ok(xsm_model_get_tensor(m, "n", &view, &err), err);
+        assert_true(((const float *)view.data)[0] == 1 && ((const float *)view.data)[1] == 2);
+        xsm_model_free(m);
+        assert_int_equal(told, lent);
+        assert_ok(xsm_model_get_tensor(other, "n", &view, &err), err);
+        assert_true(((const float *)view.data)[3] == 3);
+        /* In a mapped file, too. */
+        const char *path = test_path("model");
+        assert_ok(xsm_model_save(other, path, &err), err);
+        xsm_model_free(other);
+        assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+        assert_ok(xsm_model_get_tensor(loaded, "n", &view, &err), err);
+        view.ownership = XSM_BORROW;
+        assert_fails(xsm_model_set_tensor(loaded, &view, &err), XSM_ERROR_ARGUMENT, err);
+        view.ownership = XSM_COPY;
+        assert_ok(xsm_model_set_tensor(loaded, &view, &err), err);
+        assert_ok(xsm_model_set_layout(loaded, XSM_LAYOUT_FEATURE_MAJOR, &err), err); /* which ends the mapping */
+        assert_ok(xsm_model_get_tensor(loaded, "n", &view, &err), err);
+        assert_true(((const float *)view.data)[3] == 3);
+        xsm_model_free(loaded);
+    }
+    test_problem_free(&p);
+    test_files_end();
+}
+
 static void test_set_and_remove(void **state)
 {
     (void)state;
@@ -281,7 +354,7 @@ static void test_set_and_remove(void **state)
     assert_ok(xsm_model_set_tensor(m, &t, &err), err);
     assert_ok(xsm_model_get_tensor(m, "one", &got, &err), err);
     assert_ptr_equal(got.data, numbers);
-    assert_int_equal(got.ownership, XSM_BORROW);
+    assert_int_equal(got.ownership, XSM_COPY);
     numbers[1] = 7; /* what is saved is what is there then */
     const char *path = test_path("model");
     assert_ok(xsm_model_save(m, path, &err), err);
@@ -493,9 +566,9 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay),     cmocka_unit_test(test_release),
-        cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_files),     cmocka_unit_test(test_views_stay),     cmocka_unit_test(test_release),
+        cmocka_unit_test(test_views_set), cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,18 +52,23 @@ typedef struct xsm_tensor {
 extern "C" {
 #endif
 
-/** Puts a tensor into a model, in place of one of the same name. Numbers are not looked at: they may be NaN.
+/** Puts a tensor into a model, in place of one of the same name. Numbers are not looked at: they may be NaN. What is
+ *  given may be a view of a tensor of this model or another (xsm_model_get_tensor()), also of the one that is replaced:
+ *  it is copied before that is released. To lend such data, set `ownership` to #XSM_BORROW: those of another model,
+ *  which must then live so long, or what the host has lent to this one.
  *  @param model  the model
  *  @param tensor the tensor; name, dtype and shape are copied
  *  @param err    what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for a name or `dtype` that is not accepted, and for `bytes` that are not those
- *          of dtype and shape; #XSM_ERROR_RANGE for `rank` and `ownership`. The model is unchanged on failure. O(bytes
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for a name or `dtype` that is not accepted, for `bytes` that are not those of
+ *          dtype and shape, and for #XSM_BORROW of `data` that are this model's own; #XSM_ERROR_RANGE for `rank` and
+ * `ownership`. The model is unchanged on failure. O(bytes
  *          + tensors) */
 XSM_API xsm_status xsm_model_set_tensor(xsm_model *model, const xsm_tensor *tensor, xsm_error *err);
 /** Fills `tensor` (start it with #XSM_TENSOR_INIT) with a view of the tensor of that name, valid until it is set again
- *  or removed, or the model's last reference is given up, whatever becomes of the weights. In a model that was loaded,
- *  `data` lie in the mapped file, or in the bytes of its storage; they begin at a multiple of the size of a number.
- *  O(log tensors).
+ *  or removed, or the model's last reference is given up, whatever becomes of the weights. Its `ownership` is #XSM_COPY
+ *  and it has no release(), also where the host has lent the data: the view can be set as it is. In a model that was
+ * loaded, `data` lie in the mapped file, or in the bytes of its storage; they begin at a multiple of the size of a
+ * number. O(log tensors).
  *  @return #XSM_OK; #XSM_ERROR_NAME if there is no such tensor */
 XSM_API xsm_status xsm_model_get_tensor(const xsm_model *model, const char *name, xsm_tensor *tensor, xsm_error *err);
 /** Name number `index` of the model's tensors in alphabetic order, valid as a view of the tensor is; NULL past the
