@@ -161,10 +161,9 @@ extern "C" {
  *  @param options  settings, or NULL for the defaults
  *  @param[out] out the context, the caller's to release with xsm_context_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads, unknown `cpu_disable` bits or a
- *          rank that is none; #XSM_ERROR_ARGUMENT for an
- *          incomplete allocator, runner or communicator; #XSM_ERROR_LIMIT if the process has no thread-specific data key left for
- *          `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
+ *  @return #XSM_OK; #XSM_ERROR_RANGE for too many threads, unknown `cpu_disable` bits or a rank that is none;
+ *          #XSM_ERROR_ARGUMENT for an incomplete allocator, runner or communicator; #XSM_ERROR_LIMIT if the process has
+ *          no thread-specific data key left for `progress` (PTHREAD_KEYS_MAX: 1024 with glibc, 128 with musl) */
 XSM_API xsm_status xsm_context_new(const xsm_context_options *options, xsm_context **out, xsm_error *err);
 /** Releases the caller's reference to a context; NULL is allowed. The allocator, the runner and the callbacks stay
  *  in use until the last object made with the context is released: xsm_context_options::release tells when. */
