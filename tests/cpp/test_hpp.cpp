@@ -549,6 +549,75 @@ void test_changes()
     error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::evaluate_ranks(context, embedding, sparse); });
 }
 
+// Filters and encoders: one row at a time.
+void test_requests()
+{
+    const auto context = xsoftmax::context::make(xsoftmax::context_options().threads(1));
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    auto weights = model.parameters();
+    for (std::uint32_t k = 0; k < CLASSES; k++) {
+        weights.weight[k * weights.class_step] = static_cast<float>(k); // class 5 is best
+    }
+    const std::vector<std::uint32_t> few = {1, 3};
+    const auto allowed = xsoftmax::filter::allow(context, CLASSES, few),
+               denied = xsoftmax::filter::deny(context, CLASSES, few);
+    CHECK(allowed.left() == 2 && denied.left() == CLASSES - 2);
+    CHECK(xsoftmax::filter::allow(context, CLASSES, {}).left() == 0);
+    CHECK(xsoftmax::filter::deny(context, CLASSES, {}).left() == CLASSES);
+    const std::array<std::uint64_t, 1> bits = {0x11};
+    CHECK(xsoftmax::filter::bitmap(context, CLASSES, bits).left() == 2);
+    CHECK(xsoftmax::filter::bitmap(context, 64, bits).left() == 2 && xsoftmax::filter().left() == 0);
+    error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::filter::bitmap(context, 65, bits); });
+    error_of(XSM_ERROR_RANGE, [&] { xsoftmax::filter::allow(context, 3, few); });
+    auto both = xsoftmax::init<xsm_filter_classes>();
+    both.classes = CLASSES;
+    both.allow = few.data();
+    both.allow_count = few.size();
+    both.deny = few.data();
+    both.deny_count = 1;
+    CHECK(xsoftmax::filter::make(context, both).left() == 1);
+
+    auto options = xsoftmax::init<xsm_encoder_options>();
+    options.format = XSM_FORMAT_LIBSVM;
+    error_of(XSM_ERROR_ARGUMENT, [&] { xsoftmax::encoder::make(model, options); });
+    options.index_base = XSM_INDEX_BASE_ONE;
+    auto encoder = xsoftmax::encoder::make(model, options);
+    const xsm_batch row = encoder.encode("7 1:2 3:-1");
+    CHECK(row.count == 1 && row.features == FEATURES);
+    std::array<float, CLASSES> scores{};
+    model.score_range(row, 0, CLASSES, scores);
+    CHECK(scores[5] == 10);
+    const std::array<std::uint32_t, 2> features = {0, 2};
+    const std::array<float, 2> values = {3, 1};
+    model.score_range(encoder.encode(features, values), 0, CLASSES, scores);
+    CHECK(scores[5] == 15);
+    error_of(XSM_ERROR_SHAPE, [&] { encoder.encode(features, {}); });
+    CHECK(error_of(XSM_ERROR_FORMAT, [&] { encoder.encode("1:x"); }).column() > 0);
+
+    auto predictor_options = xsoftmax::init<xsm_predictor_options>();
+    predictor_options.top = 2;
+    auto predictor = xsoftmax::predictor::make(model, predictor_options);
+    std::array<std::uint32_t, 2> best{};
+    std::array<float, 2> best_scores{};
+    encoder.predict(std::string("1:1"), predictor, best, best_scores);
+    CHECK(best[0] == 5 && best[1] == 4 && best_scores[0] == 5);
+    std::array<double, 2> probabilities{};
+    encoder.predict("1:1", predictor, best, {}, probabilities);
+    CHECK(probabilities[0] > probabilities[1] && probabilities[1] > 0);
+    auto limits = xsoftmax::init<xsm_prediction>();
+    limits.filter = allowed.get();
+    limits.has_least_score = 1;
+    limits.least_score = 2;
+    std::uint32_t length = 0;
+    encoder.predict(limits, "1:1", predictor, best, length, best_scores);
+    CHECK(length == 1 && best[0] == 3 && best_scores[0] == 3);
+    error_of(XSM_ERROR_SHAPE, [&] { encoder.predict("1:1", predictor, xsoftmax::span(best.data(), 1)); });
+    error_of(XSM_ERROR_SHAPE, [&] { encoder.predict("1:1", predictor, best, xsoftmax::span(best_scores.data(), 1)); });
+    auto other = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    auto stranger = xsoftmax::predictor::make(other, predictor_options);
+    error_of(XSM_ERROR_ARGUMENT, [&] { encoder.predict("1:1", stranger, best); });
+}
+
 void test_fit()
 {
 #ifndef TEST_NO_LBFGS
@@ -938,7 +1007,7 @@ void test_made_models()
     CHECK(small.view().dtype == XSM_DTYPE_BFLOAT16 && small.convert().dtype() == XSM_DTYPE_FLOAT32);
     small.score_range(xsoftmax::batch(ones, FEATURES), 0, CLASSES, scores);
     CHECK(scores[1] == 0.5f && scores[3] == -2);
-    error_of(XSM_ERROR_UNSUPPORTED, [&] { pruned.convert(into); });
+    CHECK(pruned.convert(into).dtype() == XSM_DTYPE_BFLOAT16);
 
     const auto result = model.calibrate(context, rows);
     CHECK(result.method == XSM_CALIBRATION_TEMPERATURE && result.log_loss <= result.log_loss_before);
@@ -1085,6 +1154,7 @@ int main()
     test_hook();
     test_memory();
     test_changes();
+    test_requests();
     test_fit();
     test_borrowing();
     test_made_by_c();

@@ -139,6 +139,19 @@ int main(int argc, char **argv)
     CHECK(labelled.set_classes<as_result>("tight-classes", classes));
     CHECK(labelled.bind_labels<as_result>(linear, rows));
     CHECK(!rows.read_names<as_result>("no such file"));
+    auto first_one = xsoftmax::init<xsm_encoder_options>();
+    CHECK(xsoftmax::encoder::make<as_result>(model, first_one).error().status == XSM_ERROR_ARGUMENT);
+    first_one.index_base = XSM_INDEX_BASE_ONE;
+    auto encoder = taken(xsoftmax::encoder::make<as_result>(model, first_one));
+    CHECK(taken(encoder.encode<as_result>("1:1")).count == 1);
+    CHECK(encoder.encode<as_result>("1:").error().status == XSM_ERROR_FORMAT);
+    auto of_rows = taken(xsoftmax::predictor::make<as_result>(model));
+    std::vector<std::uint32_t> ranked(of_rows.top());
+    CHECK(encoder.predict<as_result>("1:1", of_rows, ranked));
+    ranked.resize(ranked.size() + 1);
+    CHECK(encoder.predict<as_result>("1:1", of_rows, ranked).error().status == XSM_ERROR_SHAPE);
+    CHECK(taken(xsoftmax::filter::deny<as_result>(context, CLASSES, classes)).left() == 0);
+    CHECK(xsoftmax::filter::allow<as_result>(context, 1, classes).error().status == XSM_ERROR_RANGE);
     bool ended = false;
     auto source = [&](char *buffer, std::size_t size) {
         const std::size_t length = ended || size < 6 ? 0 : 6;

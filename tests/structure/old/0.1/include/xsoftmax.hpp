@@ -57,6 +57,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -67,6 +68,8 @@
 #include <xsoftmax.h>
 #include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/draw.h>
+#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/ext/filter.h>
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/search.h>
@@ -383,6 +386,8 @@ XSOFTMAX_INITIAL(xsm_trainer_options, XSM_TRAINER_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_predictor_options, XSM_PREDICTOR_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_predictor_info, XSM_PREDICTOR_INFO_INIT);
 XSOFTMAX_INITIAL(xsm_prediction, XSM_PREDICTION_INIT);
+XSOFTMAX_INITIAL(xsm_filter_classes, XSM_FILTER_CLASSES_INIT);
+XSOFTMAX_INITIAL(xsm_encoder_options, XSM_ENCODER_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_search_metrics, XSM_SEARCH_METRICS_INIT);
 XSOFTMAX_INITIAL(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_metrics, XSM_METRICS_INIT);
@@ -1941,6 +1946,87 @@ class trainer : public handle<xsm_trainer, xsm_trainer_free>
     std::unique_ptr<callback> progress_;
 };
 
+/** @cond */
+namespace detail
+{
+
+/** A prediction of so many rows with the arrays of a caller, whose sizes are checked. */
+inline xsm_status fill_prediction(xsm_error *err, const xsm_batch &rows, std::uint32_t top, xsm_prediction *prediction,
+                                  span<std::uint32_t> classes, span<std::uint32_t> lengths, span<float> scores,
+                                  span<double> probabilities)
+{
+    const char *why = "top() for each row";
+    if (check_batch_size(err, "classes", classes.size(), rows, top, why) ||
+        (!lengths.empty() && check_batch_size(err, "lengths", lengths.size(), rows, 1, "one a row")) ||
+        (!scores.empty() && check_batch_size(err, "scores", scores.size(), rows, top, why)) ||
+        (!probabilities.empty() && check_batch_size(err, "probabilities", probabilities.size(), rows, top, why))) {
+        return err->status;
+    }
+    prediction->lengths = lengths.empty() ? nullptr : lengths.data();
+    prediction->classes = classes.data();
+    prediction->scores = scores.empty() ? nullptr : scores.data();
+    prediction->probabilities = probabilities.empty() ? nullptr : probabilities.data();
+    return XSM_OK;
+}
+
+} // namespace detail
+/** @endcond */
+
+/** Which classes may be predicted: xsm_prediction::filter is its get(). Any number of threads may use one.
+ *  (ext/filter.h) */
+class filter : public handle<xsm_filter, xsm_filter_free>
+{
+  public:
+    using handle::handle;
+    /** The classes that every member allows. (ext/filter.h) */
+    template <class How = throwing> static outcome<How, filter> make(const context &in, const xsm_filter_classes &of)
+    {
+        return detail::make<How, filter>(
+            [&](xsm_filter **out, xsm_error *err) { return xsm_filter_new(in.get(), &of, out, err); });
+    }
+    /** Of so many classes only these; an empty list allows none. (ext/filter.h) */
+    template <class How = throwing>
+    static outcome<How, filter> allow(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
+    {
+        static constexpr std::uint32_t none = 0;
+        auto of = init<xsm_filter_classes>();
+        of.classes = classes;
+        of.allow = list.empty() ? &none : list.data();
+        of.allow_count = list.size();
+        return make<How>(in, of);
+    }
+    /** Of so many classes all but these. (ext/filter.h) */
+    template <class How = throwing>
+    static outcome<How, filter> deny(const context &in, std::uint32_t classes, span<const std::uint32_t> list)
+    {
+        auto of = init<xsm_filter_classes>();
+        of.classes = classes;
+        of.deny = list.empty() ? nullptr : list.data();
+        of.deny_count = list.size();
+        return make<How>(in, of);
+    }
+    /** Of so many classes those with a bit of 1, class k's in word k/64, bit k%64. (ext/filter.h) */
+    template <class How = throwing>
+    static outcome<How, filter> bitmap(const context &in, std::uint32_t classes, span<const std::uint64_t> words)
+    {
+        return detail::make<How, filter>([&](xsm_filter **out, xsm_error *err) -> xsm_status {
+            const std::size_t needed = classes / 64 + (classes % 64 != 0 ? 1U : 0U);
+            if (words.size() != needed) {
+                return detail::wrong_size(err, "words", words.size(), needed, "a bit for each class");
+            }
+            auto of = init<xsm_filter_classes>();
+            of.classes = classes;
+            of.bitmap = words.data();
+            return xsm_filter_new(in.get(), &of, out, err);
+        });
+    }
+    /** Number of classes that it leaves. (ext/filter.h) */
+    std::uint32_t left() const noexcept
+    {
+        return xsm_filter_left(get());
+    }
+};
+
 /** A predictor: the scratch memory of one thread. It keeps the model, and the index of the options. */
 class predictor : public handle<xsm_predictor, xsm_predictor_free>
 {
@@ -1986,21 +2072,81 @@ class predictor : public handle<xsm_predictor, xsm_predictor_free>
                            span<std::uint32_t> lengths, span<float> scores = {}, span<double> probabilities = {})
     {
         return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
-            const char *why = "top() for each row";
-            if (detail::check_batch_size(err, "classes", classes.size(), rows, top(), why) ||
-                (!lengths.empty() && detail::check_batch_size(err, "lengths", lengths.size(), rows, 1, "one a row")) ||
-                (!scores.empty() && detail::check_batch_size(err, "scores", scores.size(), rows, top(), why)) ||
-                (!probabilities.empty() &&
-                 detail::check_batch_size(err, "probabilities", probabilities.size(), rows, top(), why))) {
-                return err->status;
-            }
             auto prediction = limits;
             prediction.batch = &rows;
-            prediction.lengths = lengths.empty() ? nullptr : lengths.data();
-            prediction.classes = classes.data();
-            prediction.scores = scores.empty() ? nullptr : scores.data();
-            prediction.probabilities = probabilities.empty() ? nullptr : probabilities.data();
+            if (detail::fill_prediction(err, rows, top(), &prediction, classes, lengths, scores, probabilities)) {
+                return err->status;
+            }
             return xsm_predictor_run(get(), &prediction, err);
+        });
+    }
+};
+
+/** From the bytes of a row to what a model scores, one row at a time, by one thread. (ext/encoder.h) */
+class encoder : public handle<xsm_encoder, xsm_encoder_free>
+{
+  public:
+    using handle::handle;
+    /** An encoder for a model, which it keeps. (ext/encoder.h) */
+    template <class How = throwing>
+    static outcome<How, encoder> make(const model &of, const xsm_encoder_options &options = init<xsm_encoder_options>())
+    {
+        return detail::make<How, encoder>(
+            [&](xsm_encoder **out, xsm_error *err) { return xsm_encoder_new(of.get(), &options, out, err); });
+    }
+    /** A row of text, or of features as `f:v f:v`, valid until the next one is encoded. (ext/encoder.h) */
+    template <class How = throwing> outcome<How, xsm_batch> encode(std::string_view bytes)
+    {
+        return detail::fill<How>(init<xsm_batch>(), [&](xsm_batch *row, xsm_error *err) {
+            return xsm_encoder_encode(get(), bytes.data(), bytes.size(), row, err);
+        });
+    }
+    /** A row of features, strictly increasing, and their values, valid until the next one is encoded. (ext/encoder.h)
+     */
+    template <class How = throwing>
+    outcome<How, xsm_batch> encode(span<const std::uint32_t> features, span<const float> values)
+    {
+        return detail::fill<How>(init<xsm_batch>(), [&](xsm_batch *row, xsm_error *err) -> xsm_status {
+            if (values.size() != features.size()) {
+                return detail::wrong_size(err, "values", values.size(), features.size(), "one a feature");
+            }
+            return xsm_encoder_encode_pairs(get(), features.data(), values.data(), features.size(), row, err);
+        });
+    }
+    /** The best classes of a row by a predictor of the same model, [top]; scores and probabilities if their spans are
+     *  not empty. (ext/encoder.h) */
+    template <class How = throwing>
+    outcome<How, void> predict(std::string_view bytes, predictor &by, span<std::uint32_t> classes,
+                               span<float> scores = {}, span<double> probabilities = {})
+    {
+        return run<How>(init<xsm_prediction>(), bytes, by, classes, nullptr, scores, probabilities);
+    }
+    /** The same for the classes that the filters and thresholds of a prediction leave, whose batch and results are not
+     *  used; `length` becomes their number. (ext/encoder.h) */
+    template <class How = throwing>
+    outcome<How, void> predict(const xsm_prediction &limits, std::string_view bytes, predictor &by,
+                               span<std::uint32_t> classes, std::uint32_t &length, span<float> scores = {},
+                               span<double> probabilities = {})
+    {
+        return run<How>(limits, bytes, by, classes, &length, scores, probabilities);
+    }
+
+  private:
+    template <class How>
+    outcome<How, void> run(const xsm_prediction &limits, std::string_view bytes, predictor &by,
+                           span<std::uint32_t> classes, std::uint32_t *length, span<float> scores,
+                           span<double> probabilities)
+    {
+        return detail::invoke<How>([&](xsm_error *err) -> xsm_status {
+            auto prediction = limits;
+            auto row = init<xsm_batch>();
+            row.count = 1;
+            const span<std::uint32_t> lengths(length, length ? 1U : 0U);
+            if (detail::fill_prediction(err, row, by.top(), &prediction, classes, lengths, scores, probabilities)) {
+                return err->status;
+            }
+            prediction.batch = nullptr;
+            return xsm_encoder_predict(get(), bytes.data(), bytes.size(), by.get(), &prediction, err);
         });
     }
 };
