@@ -1,7 +1,7 @@
 /*
- * Prediction by float32, bfloat16 and int8 weights, in turn: one dense row a call, and 256. Of each type the median of
- * the calls' times, how many times as fast as float32, and the part of what the memory can stream: the time to read as
- * many bytes one after another, in huge pages, measured beside each call.
+ * Prediction by float32, bfloat16 and int8 weights, in turn: one dense row a call, and up to 256. Of each type the
+ * median of the calls' times, how many times as fast as float32, and the part of what the memory can stream: the time
+ * to read as many bytes one after another, in huge pages, measured beside each call.
  *
  *     bench_small [--classes K] [--features D] [--calls N] [--mapped]
  *
@@ -212,8 +212,9 @@ int main(int argc, char **argv)
            "same best");
     measure(&c, 1, calls, true);
     measure(&c, 4, (calls + 3) / 4, true);
-    measure(&c, 32, (calls + 7) / 8, false);
-    measure(&c, BATCH, (calls + 19) / 20, false);
+    for (uint32_t together = 8; together <= BATCH; together *= 2) {
+        measure(&c, together, (calls * 2 + together - 1) / together + 4, false);
+    }
     for (int t = 0; t < TYPES; t++) {
         ceilings_free(&c.reading[t]);
         xsm_predictor_free(c.predictor[t]);

@@ -138,6 +138,13 @@ typedef struct xsmi_narrow {
     size_t stride;    /* numbers from one row to the next */
 } xsmi_narrow;
 
+/* Numbers `at` to `end` of weights in fewer bits, which are widened to out[0..end-at) beside other work. */
+typedef struct xsmi_widening {
+    const xsmi_narrow *from;
+    size_t at, end;
+    float *out;
+} xsmi_widening;
+
 typedef struct xsmi_kernels {
     const char *name; /* "scalar", "avx2", "avx512", "neon" */
 
@@ -199,6 +206,10 @@ typedef struct xsmi_kernels {
      * block of examples takes half the time if a vector has that many lanes. */
     void (*score_lanes)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out);
+    /* The same, and `widen` for *next, in the shade of the arithmetic. */
+    void (*score_widening)(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                           float scale, const float *row_scale, const float *bias, float *out,
+                           const xsmi_widening *next);
     /* The same scores, to the bit, of examples x[0..n), 1 <= n <= XSMI_FEW, which need not be packed: only the first n
      * lanes of `out` are written. Runs about as fast as the weights can be read from memory. */
     void (*score_few)(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,

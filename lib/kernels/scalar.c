@@ -145,6 +145,16 @@ static void score_lanes(const float *w, size_t stride, size_t classes, const flo
     score_tile(w, stride, classes, packed, d, scale, row_scale, bias, out);
 }
 
+static void widen(const xsmi_narrow *w, size_t first, size_t n, float *out);
+
+static void score_widening(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                           float scale, const float *row_scale, const float *bias, float *out,
+                           const xsmi_widening *next)
+{
+    score_lanes(w, stride, classes, packed, n, d, scale, row_scale, bias, out);
+    widen(next->from, next->at, next->end - next->at, next->out);
+}
+
 static void score_few(const float *w, size_t stride, size_t classes, const float *const *x, size_t n, size_t d,
                       float scale, const float *row_scale, const float *bias, float *out)
 {
@@ -560,6 +570,7 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .pack = pack,
     .score_tile = score_tile,
     .score_lanes = score_lanes,
+    .score_widening = score_widening,
     .score_few = score_few,
     .widen = widen,
     .gather_narrow = gather_narrow,

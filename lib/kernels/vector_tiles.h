@@ -112,10 +112,34 @@ XSMI_INLINE void outer_product(const size_t classes, const size_t vectors, const
     }
 }
 
-/* `classes` x `vectors` x VW scores; both are constants wherever this is inlined. */
-XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const bool prefetch, const float *w,
+/* What is done beside the scores, between two lines of features: nothing, or prefetching the rows that follow, or
+ * widening numbers. */
+enum { BESIDE_NOTHING, BESIDE_PREFETCH, BESIDE_BFLOAT16, BESIDE_INT8 };
+
+/* Bytes that are widened at once; a line comes into the first-level cache so many bytes earlier. */
+#define WIDEN_BYTES 64
+#define WIDEN_AHEAD 2048
+
+/* Widens the next WIDEN_BYTES, at most `pieces` times; what is left at the end is less than that. */
+XSMI_INLINE void widen_beside(const bool int8, xsmi_widening *next, size_t pieces)
+{
+    const size_t size = int8 ? sizeof(int8_t) : sizeof(uint16_t), each = WIDEN_BYTES / size;
+    for (size_t k = 0; k < pieces && next->at + each <= next->end; k++) {
+        __builtin_prefetch((const void *)((uintptr_t)next->from->data + next->at * size + WIDEN_AHEAD), 0, 3);
+        XSMI_UNROLL
+        for (size_t i = 0; i < each; i += VW) {
+            v_store(next->out + i, load_narrow(int8, next->from->data, next->at + i));
+        }
+        next->out += each;
+        next->at += each;
+    }
+}
+
+/* `classes` x `vectors` x VW scores; these and `beside` are constants wherever this is inlined. Widens `each`
+ * times WIDEN_BYTES for each line of features. */
+XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const int beside, const float *w,
                              size_t stride, const float *packed, size_t d, float scale, const float *row_scale,
-                             const float *bias, float *out)
+                             const float *bias, float *out, xsmi_widening *widening, size_t each)
 {
     upcoming_lines next = {(const float *)((uintptr_t)w + classes * stride * sizeof(float)), stride, d, 0};
     vf acc[BLOCK_MOST][BLOCK_VECTORS];
@@ -127,8 +151,10 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
         }
     }
     for (size_t line = 0; line < d; line += LINE) {
-        if (prefetch) {
+        if (beside == BESIDE_PREFETCH) {
             fetch_lines(&next, classes);
+        } else if (beside != BESIDE_NOTHING) {
+            widen_beside(beside == BESIDE_INT8, widening, each);
         }
         size_t end = d - line < LINE ? d : line + LINE;
         for (size_t i = line; i < end; i++) {
@@ -151,15 +177,17 @@ XSMI_INLINE void score_block(const size_t classes, const size_t vectors, const b
 static __attribute__((noinline)) void score_four(const float *w, size_t stride, const float *packed, size_t d,
                                                  float scale, const float *row_scale, const float *bias, float *out)
 {
-    score_block(4, BLOCK_VECTORS, false, w, stride, packed, d, scale, row_scale, bias, out);
+    score_block(4, BLOCK_VECTORS, BESIDE_NOTHING, w, stride, packed, d, scale, row_scale, bias, out, NULL, 0);
 }
 
 /* Scores of all classes with `vectors` vectors of lanes. */
-XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const float *w, size_t stride, size_t classes,
+XSMI_INLINE void score_vectors(const size_t vectors, const int beside, const float *w, size_t stride, size_t classes,
                                const float *packed, size_t d, float scale, const float *row_scale, const float *bias,
-                               float *out)
+                               float *out, xsmi_widening *next)
 {
-    const size_t most = BLOCK_CLASSES(vectors);
+    const size_t most = BLOCK_CLASSES(vectors), lines = classes / most * ((d + LINE - 1) / LINE);
+    const size_t numbers = WIDEN_BYTES / (beside == BESIDE_INT8 ? sizeof(int8_t) : sizeof(uint16_t));
+    const size_t each = next && lines > 0 ? (next->end - next->at) / numbers / lines + 1 : 0;
     for (size_t c = 0, some; c < classes; c += some) {
         const float *scales = row_scale ? row_scale + c : NULL;
         const float *biases = bias ? bias + c : NULL;
@@ -167,35 +195,59 @@ XSMI_INLINE void score_vectors(const size_t vectors, const bool prefetch, const 
         float *scores = out + c * XSMI_LANES;
         if (classes - c >= most) {
             some = most;
-            score_block(most, vectors, prefetch, rows, stride, packed, d, scale, scales, biases, scores);
+            score_block(most, vectors, beside, rows, stride, packed, d, scale, scales, biases, scores, next, each);
         } else if (most > 4 && vectors == BLOCK_VECTORS && classes - c >= 4) {
             some = 4;
             score_four(rows, stride, packed, d, scale, scales, biases, scores);
         } else {
             some = 1;
-            score_block(1, vectors, false, rows, stride, packed, d, scale, scales, biases, scores);
+            score_block(1, vectors, BESIDE_NOTHING, rows, stride, packed, d, scale, scales, biases, scores, NULL, 0);
         }
     }
 }
 
+/* Scores of n > 0 lanes, by one call for each number of vectors, each with a block size of its own. */
+XSMI_INLINE void score_first_lanes(const int beside, const float *w, size_t stride, size_t classes, const float *packed,
+                                   size_t n, size_t d, float scale, const float *row_scale, const float *bias,
+                                   float *out, xsmi_widening *next)
+{
+    if (n > (BLOCK_VECTORS - 1) * VW) {
+        score_vectors(BLOCK_VECTORS, beside, w, stride, classes, packed, d, scale, row_scale, bias, out, next);
+    } else if (n > 2 * VW && BLOCK_VECTORS > 3) {
+        score_vectors(3, beside, w, stride, classes, packed, d, scale, row_scale, bias, out, next);
+    } else if (n > VW && BLOCK_VECTORS > 2) {
+        score_vectors(2, beside, w, stride, classes, packed, d, scale, row_scale, bias, out, next);
+    } else {
+        score_vectors(1, beside, w, stride, classes, packed, d, scale, row_scale, bias, out, next);
+    }
+}
+
+/* The first call does what is to be done beside the scores. */
 static void score_lanes(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
                         float scale, const float *row_scale, const float *bias, float *out)
 {
-    size_t lane = 0;
-    /* One call for each number of vectors, each with a block size of its own; the first call prefetches the next
-     * weights. */
-    for (; lane + (BLOCK_VECTORS - 1) * VW < n; lane += BLOCK_VECTORS * VW) {
-        score_vectors(BLOCK_VECTORS, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias,
-                      out + lane);
+    score_first_lanes(BESIDE_PREFETCH, w, stride, classes, packed, n, d, scale, row_scale, bias, out, NULL);
+    for (size_t lane = BLOCK_VECTORS * VW; lane < n; lane += BLOCK_VECTORS * VW) {
+        score_first_lanes(BESIDE_NOTHING, w, stride, classes, packed + lane, n - lane, d, scale, row_scale, bias,
+                          out + lane, NULL);
     }
-    const size_t left = lane < n ? (n - lane + VW - 1) / VW : 0;
-    if (left == 3 && BLOCK_VECTORS > 3) {
-        score_vectors(3, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
-    } else if (left == 2 && BLOCK_VECTORS > 2) {
-        score_vectors(2, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
-    } else if (left == 1) {
-        score_vectors(1, lane == 0, w, stride, classes, packed + lane, d, scale, row_scale, bias, out + lane);
+}
+
+static void score_widening(const float *w, size_t stride, size_t classes, const float *packed, size_t n, size_t d,
+                           float scale, const float *row_scale, const float *bias, float *out,
+                           const xsmi_widening *next)
+{
+    xsmi_widening left = *next;
+    if (next->from->dtype == XSM_DTYPE_INT8) {
+        score_first_lanes(BESIDE_INT8, w, stride, classes, packed, n, d, scale, row_scale, bias, out, &left);
+    } else {
+        score_first_lanes(BESIDE_BFLOAT16, w, stride, classes, packed, n, d, scale, row_scale, bias, out, &left);
     }
+    for (size_t lane = BLOCK_VECTORS * VW; lane < n; lane += BLOCK_VECTORS * VW) {
+        score_first_lanes(BESIDE_NOTHING, w, stride, classes, packed + lane, n - lane, d, scale, row_scale, bias,
+                          out + lane, NULL);
+    }
+    widen(left.from, left.at, left.end - left.at, left.out);
 }
 
 static void score_tile(const float *w, size_t stride, size_t classes, const float *packed, size_t d, float scale,
@@ -516,14 +568,14 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .name = set, .dot = dot, .axpby = axpby, .scale = scale, .gather_scores = gather_scores,                       \
         .scatter_update = scatter_update, .sparse_gather_scores = sparse_gather_scores,                                \
         .sparse_scatter_update = sparse_scatter_update, .column_sums = column_sums, .column_update = column_update,    \
-        .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_few = score_few,                    \
-        .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile, .pack_rows = pack_rows,        \
-        .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max, .row_scaled_max = row_scaled_max,  \
-        .row_sum_exp = row_sum_exp, .row_softmax = row_softmax, .log_branches = log_branches, .logistics = logistics,  \
-        .widen = widen, .gather_narrow = gather_narrow, .sparse_gather_narrow = xsmi_sparse_gather_narrow,             \
-        .narrow_column_sums = narrow_column_sums, .score_narrow = score_narrow, .adagrad = adagrad,                    \
-        .sparse_adagrad = sparse_adagrad, .solve = solve, .dual_pass = dual_pass,                                      \
-        .dual_logistic_pass = dual_logistic_pass, .philox = philox,                                                    \
+        .pack = pack, .score_tile = score_tile, .score_lanes = score_lanes, .score_widening = score_widening,          \
+        .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile,        \
+        .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max,            \
+        .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,                      \
+        .log_branches = log_branches, .logistics = logistics, .widen = widen, .gather_narrow = gather_narrow,          \
+        .sparse_gather_narrow = xsmi_sparse_gather_narrow, .narrow_column_sums = narrow_column_sums,                   \
+        .score_narrow = score_narrow, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad, .solve = solve,            \
+        .dual_pass = dual_pass, .dual_logistic_pass = dual_logistic_pass, .philox = philox,                            \
     }
 
 #endif

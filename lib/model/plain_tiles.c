@@ -34,6 +34,10 @@
 #define CACHE_BYTES ((size_t)1 << 20)
 /* The same for widened weights, which are written there besides. */
 #define WIDE_BYTES ((size_t)128 << 10)
+/* Rows up to which weights in fewer bits are widened in registers, for XSMI_FEW rows at a time: they come from memory
+ * once. Of bfloat16, 16 rows are as fast with the weights widened before. */
+#define FEW_INT8 16
+#define FEW_BFLOAT16 12
 /* Bytes of weights gathered at once. A piece of a tile is never narrower than GATHER_LEAST, and at most GATHER_FEATURES
  * features are gathered at once, so that scratch is bounded. */
 #define GATHER_BYTES ((size_t)256 << 10)
@@ -71,7 +75,10 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
         for (size_t b = 0; b < blocks; b++) {
             s->lanes[b] = xsmi_arena_take(arena, XSMI_CLASS_TILE * XSMI_LANES, sizeof **s->lanes);
         }
-        s->wide = xsmi_arena_take(arena, m->narrow.data ? (uint64_t)piece_classes(m) * d : 0, sizeof *s->wide);
+        for (size_t i = 0; i < 2; i++) {
+            s->wide[i] =
+                xsmi_arena_take(arena, m->narrow.data ? (uint64_t)piece_classes(m) * m->stride : 0, sizeof **s->wide);
+        }
     } else if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
         s->scores = xsmi_arena_take(arena, XSMI_ROW_TILE, sizeof *s->scores);
     } else {
@@ -110,15 +117,14 @@ static uint32_t piece_classes(const xsm_model *m)
     return piece;
 }
 
-/* Prefetches a part of the weights in fewer bits of `count` classes, at most those that there are. */
-XSMI_PREFETCHER void prefetch_part(const xsm_model *m, uint32_t first, uint32_t count, size_t part, size_t parts)
+/* Classes of the piece that begins at `first`: of a tile of which so many are left, or of the next; 0 after the last.
+ */
+static uint32_t following(const xsmi_tile_call *call, uint32_t first, uint32_t left, uint32_t piece)
 {
-    const size_t each = m->stride * xsmi_number_bytes(m->narrow.dtype);
-    const size_t size = XSMI_MIN(m->classes - first, count) * each, step = size / parts + 1;
-    const unsigned char *data = (const unsigned char *)m->narrow.data + first * each;
-    for (size_t at = part * step; at < size && at < (part + 1) * step; at += XSMI_ALIGNMENT) {
-        xsmi_prefetch_line((const float *)(const void *)(data + at));
+    if (left > 0) {
+        return XSMI_MIN(left, piece);
     }
+    return first < call->end ? XSMI_MIN(xsmi_tile_classes(first, call->end, XSMI_CLASS_TILE), piece) : 0;
 }
 
 static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
@@ -126,7 +132,8 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     const float *x[XSMI_LANES];
-    const bool few = rows->blocks == 1 && rows->counts[0] <= XSMI_FEW;
+    const size_t most_few = !m->narrow.data ? XSMI_FEW : m->narrow.dtype == XSM_DTYPE_INT8 ? FEW_INT8 : FEW_BFLOAT16;
+    const bool few = rows->blocks == 1 && rows->counts[0] <= most_few;
     for (size_t b = 0; b < rows->blocks; b++) {
         for (size_t l = 0; l < rows->counts[b]; l++) {
             x[l] = rows->features[b * XSMI_LANES + l].values;
@@ -142,33 +149,42 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
     const bool widened = m->narrow.data && !few;
+    float *wide = s->wide[0], *next_wide = s->wide[1];
+    if (widened) {
+        const uint32_t some = XSMI_MIN(xsmi_tile_classes(call->first, call->end, XSMI_CLASS_TILE), piece);
+        m->kernels->widen(&m->narrow, call->first * m->stride, some * m->stride, wide);
+    }
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_CLASS_TILE);
         set_scales(m, tile, count, s->scales);
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
-            if (widened) {
-                m->kernels->widen(&m->narrow, (tile + c) * m->stride, some * m->stride, s->wide);
-            }
+            const size_t next = widened ? following(call, tile + c + some, count - c - some, piece) : 0;
             for (size_t b = 0; b < rows->blocks; b++) {
                 if ((b == 0 || call->stores || m->features > LONG_ROW) && xsmi_poll(call->context)) {
                     return;
                 }
-                if (widened) {
-                    prefetch_part(m, tile + c + some, piece, b, rows->blocks);
-                }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
-                const float *weights = widened ? s->wide : m->weight + (tile + c) * m->stride;
+                const float *weights = widened ? wide : m->weight + (tile + c) * m->stride;
                 const float scale = m->row_scale ? 1.0f : (float)m->alpha;
                 const float *scales = m->row_scale ? s->scales + c : NULL;
                 const float *bias = m->bias ? m->bias + tile + c : NULL;
                 if (few && m->narrow.data) {
-                    m->kernels->score_narrow(&m->narrow, tile + c, some, x, rows->counts[b], m->features, scale, scales,
-                                             bias, out + c * XSMI_LANES);
+                    for (size_t r = 0; r < rows->counts[b]; r += XSMI_FEW) {
+                        const size_t n = XSMI_MIN(rows->counts[b] - r, XSMI_FEW);
+                        m->kernels->score_narrow(&m->narrow, tile + c, some, x + r, n, m->features, scale, scales, bias,
+                                                 out + c * XSMI_LANES + r);
+                    }
                 } else if (few) {
                     m->kernels->score_few(weights, m->stride, some, x, rows->counts[b], m->features, scale, scales,
                                           bias, out + c * XSMI_LANES);
+                } else if (widened) {
+                    const size_t from = (tile + c + some) * m->stride, all = next * m->stride;
+                    const size_t done = b * all / rows->blocks, until = (b + 1) * all / rows->blocks;
+                    const xsmi_widening ahead = {&m->narrow, from + done, from + until, next_wide + done};
+                    m->kernels->score_widening(weights, m->stride, some, s->packed[b], rows->counts[b], m->features,
+                                               scale, scales, bias, out + c * XSMI_LANES, &ahead);
                 } else {
                     m->kernels->score_lanes(weights, m->stride, some, s->packed[b], rows->counts[b], m->features, scale,
                                             scales, bias, out + c * XSMI_LANES);
@@ -178,6 +194,9 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
                     call->consume(call->state, &t);
                 }
             }
+            float *scored = wide;
+            wide = next_wide;
+            next_wide = scored;
         }
     }
 }

@@ -12,7 +12,7 @@ typedef struct xsmi_plain_scratch {
     /* packed */
     float *packed[XSMI_TILE_BLOCKS]; /* [features][XSMI_LANES] */
     float *lanes[XSMI_TILE_BLOCKS];  /* [XSMI_CLASS_TILE][XSMI_LANES] */
-    float *wide;                     /* [WIDE_CLASSES][features], of weights in fewer bits */
+    float *wide[2]; /* [piece of a tile][stride], of weights in fewer bits: those in use, and the next */
     /* row by row */
     float *scores;       /* [XSMI_ROW_TILE], for each row when weights are gathered; unused between calls */
     float *scales;       /* [XSMI_ROW_TILE] */

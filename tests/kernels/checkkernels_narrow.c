@@ -179,9 +179,59 @@ static void test_score_narrow(void **state)
     array_close(&got);
 }
 
+/* Scores are those of score_lanes, whatever is widened beside them, and that is what `widen` gives. */
+static void test_score_widening(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { most = 40000 };
+    narrow w;
+    array weights, packed, want, got, wide, widened;
+    narrow_open(&w, most);
+    array_open(&weights, XSMI_CLASS_TILE * 300);
+    array_open(&packed, 300 * XSMI_LANES);
+    array_open(&want, XSMI_CLASS_TILE * XSMI_LANES);
+    array_open(&got, XSMI_CLASS_TILE * XSMI_LANES);
+    array_open(&wide, most);
+    array_open(&widened, most);
+    for (size_t classes = 0; classes <= XSMI_CLASS_TILE; classes += classes < 30 ? 1 : 46) {
+        static const size_t dims[] = {0, 1, 15, 16, 33, 100, 257};
+        for (size_t s = 0; s < 2 * sizeof dims / sizeof *dims; s++) {
+            const size_t d = dims[s / 2], n = 1 + random_below(XSMI_LANES), stride = d + random_below(20);
+            const kind v = (kind)random_below(KINDS);
+            const size_t first = random_below(300), count = s % 3 == 0 ? random_below(200) : random_below(most - 300);
+            narrow_fill(&w, types[s % 2], 1, first + count, first + count, v);
+            array_fill(&weights, classes == 0 ? 0 : (classes - 1) * stride + d, 0, v);
+            array_fill(&packed, d * XSMI_LANES, 0, v);
+            array_fill(&want, classes * XSMI_LANES, 0, v);
+            array_copy(&got, &want);
+            array_fill(&wide, count, 0, v);
+            array_copy(&widened, &wide);
+            const xsmi_widening next = {&w.w, first, first + count, widened.at};
+            k->score_lanes(weights.at, stride, classes, packed.at, n, d, 0.5f, NULL, NULL, want.at);
+            k->score_widening(weights.at, stride, classes, packed.at, n, d, 0.5f, NULL, NULL, got.at, &next);
+            for (size_t c = 0; c < classes; c++) { /* of the other lanes nothing is said */
+                for (size_t l = n; l < XSMI_LANES; l++) {
+                    got.at[c * XSMI_LANES + l] = want.at[c * XSMI_LANES + l];
+                }
+            }
+            expect_arrays(&got, &want, "score_widening", classes * 1000 + d);
+            k->widen(&w.w, first, count, wide.at);
+            expect_arrays(&widened, &wide, "numbers of score_widening", count);
+        }
+    }
+    narrow_close(&w);
+    array_close(&weights);
+    array_close(&packed);
+    array_close(&want);
+    array_close(&got);
+    array_close(&wide);
+    array_close(&widened);
+}
+
 const named_test narrow_tests[] = {
     {"widen", test_widen},
     {"gather_narrow, narrow_column_sums", test_narrow_rows},
     {"score_narrow", test_score_narrow},
+    {"score_widening", test_score_widening},
     {NULL, NULL},
 };
