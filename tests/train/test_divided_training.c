@@ -161,6 +161,69 @@ static void test_bits(void **state)
     }
 }
 
+/* The host owns the loop. */
+static xsm_status loop(test_rank *r)
+{
+    work *w = r->user;
+    training t = {.of = w, .rank = r};
+    xsm_gradient *g = NULL;
+    xsm_status status = prepare(&t, r->context, &r->err);
+    status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
+    for (uint64_t i = 0; status == XSM_OK && i + 7 <= ROWS; i += 7) {
+        const xsm_batch batch = xsm_batch_range(w->rows, i, 7);
+        status = xsm_estimator_gradient(t.estimator, &batch, 0.5, g, &r->err);
+        status = status == XSM_OK ? xsm_optimizer_apply(t.optimizer, &batch, g, 0.5, &r->err) : status;
+    }
+    status = status == XSM_OK ? xsm_model_save(t.model, w->path, &r->err) : status;
+    xsm_gradient_free(g);
+    end(&t);
+    return status;
+}
+
+static void test_host_loop(void **state)
+{
+    (void)state;
+    test_problem p = problem_of(&plans[5]);
+    work w = {.plan = &plans[5], .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    test_rank ranks[TEST_RANKS];
+    unsigned char *files[2];
+    size_t sizes[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        remove(w.path);
+        test_run_ranks(1 + 2 * i, 1, 0, loop, &w, ranks);
+        for (uint32_t k = 0; k < 1 + 2 * i; k++) {
+            assert_ok(ranks[k].status, ranks[k].err);
+        }
+        files[i] = test_read(w.path, &sizes[i]);
+    }
+    assert_int_equal(sizes[1], sizes[0]);
+    assert_memory_equal(files[1], files[0], sizes[0]);
+    free(files[0]);
+    free(files[1]);
+    test_problem_free(&p);
+}
+
+/* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
+static void test_diverged(void **state)
+{
+    (void)state;
+    settings far = plans[2];
+    far.eta = 1e6;
+    test_problem p = problem_of(&far);
+    work w = {.plan = &far, .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    test_rank one, ranks[TEST_RANKS];
+    test_run_ranks(1, 1, 0, train, &w, &one);
+    assert_fails(one.status, XSM_ERROR_DIVERGED, one.err);
+    test_run_ranks(3, 1, 0, train, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
+        assert_non_null(strstr(ranks[r].err.message, one.err.message));
+    }
+    test_problem_free(&p);
+}
+
 /* 4 bytes for each entry of a row, twice with a bias, and three agreements a step. */
 static void test_sent(void **state)
 {
@@ -378,8 +441,9 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits), cmocka_unit_test(test_sent),        cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_lost), cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bits),        cmocka_unit_test(test_host_loop), cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_sent),        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
