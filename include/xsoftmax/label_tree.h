@@ -11,6 +11,7 @@
 #include <xsoftmax/dataset.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/option.h>
+#include <xsoftmax/storage.h>
 
 /** @defgroup label_tree Label trees
  *
@@ -42,9 +43,6 @@ enum {
     XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
                                      trained with #XSM_LABEL_TREE_SQUARED_HINGE. */
 };
-
-/** Where bytes are read or written in place of a file, see ext/storage.h. */
-typedef struct xsm_storage xsm_storage;
 
 /** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
  *  each member's name; @ref guide_label_trees says what to choose. A number outside its range is #XSM_ERROR_RANGE. */

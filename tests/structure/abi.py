@@ -26,8 +26,8 @@ from xml.etree import ElementTree
 
 # Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
 # version.h that numbers it.
-TIERS = [("bindings", r"xsoftmax/ext/bindings\.h"), ("ext", r"xsoftmax/ext/"), ("experimental", r"xsoftmax/(choose|tune)\.h"),
-         ("words", r"xsoftmax/words/"), ("core", r"")]
+TIERS = [("bindings", r"xsoftmax/ext/bindings\.h"), ("experimental", r"xsoftmax/(choose|tune|ext/comm)\.h"),
+         ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"), ("core", r"")]
 ORDER = ["core", "bindings", "ext", "experimental", "words"]
 NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
          "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
@@ -95,6 +95,7 @@ class Interface:
         self.lists = {}  # by macro: the kinds of the columns of each entry
         self.enums = []  # names of each
         self.guards = {}  # by header
+        self.places = {}  # the headers of structs and other types
         self.attributes = []  # of declarations, but XSM_API
         result = compiled(compiler, include, includes(include), "-E")
         if result.returncode != 0:
@@ -159,11 +160,13 @@ class Interface:
             name = re.search(r"struct (\w+)", text).group(1)
             members = split(text[text.index("{") + 1:text.rindex("}")], ";")
             self.structs[name] = [declarator(member) for member in members]
+            self.places[name] = header
         elif re.match(r"typedef struct \w+ \w+$", text):
             self.opaque.append(text.split()[-1])
         elif text.startswith("typedef "):
             name, kind = declarator(text[len("typedef "):])
             self.types[name] = kind
+            self.places[name] = header
         elif text:
             fail(f"{header}: cannot read '{text}'")
 
@@ -181,7 +184,19 @@ class Interface:
         return {name: next((macro for macro in macros if macros[macro] == name), None) for name in self.sized()}
 
     def tier(self, name):
-        return next(tier for tier, pattern in TIERS if re.search(pattern, self.functions[name][2]))
+        """Of a function, a struct or another type."""
+        header = self.functions[name][2] if name in self.functions else self.places[name]
+        return next(tier for tier, pattern in TIERS if re.search(pattern, header))
+
+    def unnumbered(self):
+        """What of the core and of bindings reaches a struct of another tier that carries no number to be refused by:
+        (name, struct). Who fills an experimental struct has said so, XSM_EXPERIMENTAL, and is built for one release."""
+        texts = {name: result + arguments for name, (result, arguments, header) in self.functions.items()}
+        texts.update({name: " ".join(kind for member, kind in members) for name, members in self.structs.items()})
+        texts.update(self.types)
+        return [(name, other) for name, text in texts.items() if self.tier(name) in ("core", "bindings")
+                for other in sorted(set(re.findall(r"\bxsm_\w+", text)) & set(self.structs))
+                if self.tier(other) not in ("core", "bindings", "experimental") and "abi" not in dict(self.structs[other])]
 
 
 def namespace(include):

@@ -23,6 +23,7 @@
 #include <xsoftmax/option.h>
 #include <xsoftmax/predict.h>
 #include <xsoftmax/sampler.h>
+#include <xsoftmax/storage.h>
 #include <xsoftmax/trainer.h>
 #include <xsoftmax/version.h>
 

@@ -1,0 +1,67 @@
+/**
+ * @file storage.h
+ * @brief Where bytes are read or written in place of a file.
+ */
+#ifndef XSOFTMAX_STORAGE_H
+#define XSOFTMAX_STORAGE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <xsoftmax/dataset.h>
+
+/** @defgroup storage Storages
+ *
+ * Bytes in memory, or functions of the host's that read and write, in place of a file: the bytes are those of the file,
+ * and they pass the same checks. Label trees have their checkpoints in storages by
+ * xsm_label_tree_options::checkpoint_storage and `resume_storage`; the functions of ext/storage.h save and load models,
+ * samplers and the checkpoints of training.
+ *  @{ */
+
+/** Where bytes are read or written in place of a file. Reading needs `bytes` or `source`, writing needs `write`. The
+ *  functions are called in the calling thread, one at a time. They must not throw, and not use the object that is
+ *  saved or loaded. A failure of theirs is #XSM_ERROR_IO. Start with #XSM_STORAGE_INIT. */
+typedef struct xsm_storage {
+    size_t size;              /**< sizeof(xsm_storage). */
+    const char *name;         /**< What messages call it in place of a path; NULL = "storage". */
+    const void *bytes;        /**< Reading: [byte_count] bytes, aligned to 8, in place of `source`; for weights that are
+                                   used in place 64 is best. They must not change as long as they are used: by a model
+                                   until its last reference is given up (objects that are made from a model keep
+                                   references; release() says when), by all else until the call returns. With
+                                   xsm_load_options::copy, a model needs them no longer than that. */
+    uint64_t byte_count;      /**< Number of `bytes`: those of one file and no more. */
+    const xsm_source *source; /**< Reading: what is read from front to back, exactly to the end of what was saved, so
+                                   that more can follow. The bytes are kept in memory of the context. */
+    void *user;               /**< Writing: first argument of the four functions that follow. */
+    /** Before the first write() of a save: it will write so many `bytes`. Returns 0, anything else on failure, which is
+     *  #XSM_ERROR_MEMORY if that is what it returns. NULL = nothing to do. */
+    int32_t (*begin)(void *user, uint64_t bytes);
+    /** Writes up to `size` > 0 bytes behind those before. Returns how many it has written, at least 1; anything else is
+     *  a failure. */
+    int64_t (*write)(void *user, const void *data, size_t size);
+    /** Moves the place where write() goes on by `distance` bytes: back by a negative number to bytes of this save, and
+     *  forward to their end again. Returns 0, anything else on failure. NULL: the storage is only written from front to
+     *  back, such as a socket. What is saved is then gone over twice, the first time for its checksum alone; if it has
+     *  changed in between, the save fails (#XSM_ERROR_STATE). */
+    int32_t (*seek)(void *user, int64_t distance);
+    /** After the last write() of a save, once for each begin() that was called or could have been: with `complete` = 1
+     *  all is written, and takes the place of what was saved before; a return value other than 0 is a failure. With 0
+     *  the save has failed or was cancelled: what it has written is to be dropped, and the return value is ignored.
+     *  NULL = nothing to do. */
+    int32_t (*end)(void *user, int32_t complete);
+    xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
+                                   after its last reference has been given up, or all that it uses of them has been
+                                   copied because a function had to change it. It must not use the model. NULL = the
+                                   caller knows. */
+    void *release_user;       /**< Argument of release(). */
+} xsm_storage;
+
+/** Starting value of an #xsm_storage. */
+#define XSM_STORAGE_INIT                                                                                               \
+    {                                                                                                                  \
+        sizeof(xsm_storage), NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL                             \
+    }
+
+/** @} */
+
+#endif
