@@ -236,6 +236,13 @@ static xsm_status read_tensor(const xsm_tensor *given, xsmi_tensor *out, bool *b
     if (out->size > 0 && !known.data) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "tensor '%s': xsm_tensor.data is NULL", known.name);
     }
+    const size_t number = xsmi_dtype_size(out->dtype);
+    if (out->size > 0 && known.ownership == XSM_BORROW && (uintptr_t)known.data % number != 0) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "tensor '%s': xsm_tensor.data begin %zu bytes behind a multiple of %zu; borrowed numbers of "
+                         "%zu bytes begin at one",
+                         known.name, (size_t)((uintptr_t)known.data % number), number, number);
+    }
     if (known.release && known.ownership != XSM_BORROW) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "tensor '%s': release() is of XSM_BORROW; a copy needs the data for the call only",

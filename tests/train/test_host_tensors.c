@@ -413,6 +413,20 @@ static void test_refused(void **state)
     good.bytes = sizeof numbers;
     memset(longest, 'x', sizeof longest);
     longest[XSM_TENSOR_NAME_MAX + 1] = '\0';
+    good.ownership = XSM_BORROW; /* copied data may begin anywhere */
+    good.shape = NULL;
+    good.rank = 0;
+    good.bytes = sizeof *numbers;
+    good.data = (const char *)numbers + 1;
+    assert_fails(xsm_model_set_tensor(m, &good, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "1 bytes behind a multiple of 4"));
+    good.ownership = XSM_COPY;
+    assert_ok(xsm_model_set_tensor(m, &good, &err), err);
+    assert_ok(xsm_model_remove_tensor(m, "good", &err), err);
+    good.shape = shape;
+    good.rank = 2;
+    good.bytes = sizeof numbers;
+    good.data = numbers;
 #define REFUSED(member, value, status, says)                                                                           \
     do {                                                                                                               \
         t = good;                                                                                                      \
