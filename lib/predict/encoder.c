@@ -153,6 +153,10 @@ xsm_status xsm_encoder_encode(xsm_encoder *e, const char *bytes, size_t length, 
 
 static xsm_status copy_pairs(xsm_encoder *e, const uint32_t *index, const float *values, uint64_t count, xsm_error *err)
 {
+    if (count > e->features) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu pairs; the model has %u features, each of which a row has once",
+                         (unsigned long long)count, e->features);
+    }
     for (uint64_t j = 0; j < count; j++) {
         if (index[j] >= e->features || (j > 0 && index[j] <= index[j - 1])) {
             return xsmi_fail(err, XSM_ERROR_RANGE,

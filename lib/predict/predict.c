@@ -305,6 +305,28 @@ static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error 
     return XSM_OK;
 }
 
+/* Outputs must not overlap: equal pointers are seen at once. */
+static xsm_status check_outputs(const xsm_prediction *to, xsm_error *err)
+{
+    const struct {
+        const char *name;
+        const void *at;
+    } outputs[] = {{"classes", to->classes},
+                   {"scores", to->scores},
+                   {"probabilities", to->probabilities},
+                   {"lengths", to->lengths}};
+    for (size_t i = 1; i < sizeof outputs / sizeof *outputs; i++) {
+        for (size_t j = 0; j < i && outputs[i].at; j++) {
+            if (outputs[i].at == outputs[j].at) {
+                return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                                 "xsm_prediction.%s and %s are the same memory; each output needs its own",
+                                 outputs[j].name, outputs[i].name);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -316,6 +338,7 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     if (!given.batch || !given.classes) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
     }
+    XSMI_TRY(check_outputs(&given, err));
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     given.batch = &batch;

@@ -379,6 +379,9 @@ static void pairs(void **state)
     assert_int_equal(given.offsets[1], 0);
     assert_ok(xsm_encoder_encode(encoder, NULL, 0, &given, &err), err);
     assert_int_equal(given.offsets[1], 0);
+    assert_fails(xsm_encoder_encode_pairs(encoder, index, values, (uint64_t)1 << 62, &kept, &err), XSM_ERROR_RANGE,
+                 err);
+    assert_non_null(strstr(err.message, "4611686018427387904 pairs")); /* which are not read */
     assert_fails(xsm_encoder_encode_pairs(encoder, crooked, values, 2, &kept, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_encoder_encode_pairs(encoder, large, values, 1, &kept, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_encoder_encode_pairs(encoder, index, bad, 2, &kept, &err), XSM_ERROR_RANGE, err);
@@ -431,6 +434,15 @@ static void mistakes(void **state)
     xsm_predictor_free(predictor);
     assert_ok(xsm_predictor_new(other, NULL, &predictor, &err), err);
     assert_ok(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), err);
+    /* Two outputs at one place. */
+    p.lengths = p.classes;
+    assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "classes and lengths"));
+    p.lengths = NULL;
+    p.scores = (float *)p.classes;
+    assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "classes and scores"));
+    p.scores = NULL;
     p.batch = &batch;
     assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
     xsm_predictor_free(predictor);

@@ -76,10 +76,10 @@ XSM_API xsm_status xsm_encoder_encode(xsm_encoder *encoder, const char *bytes, s
  *  @param encoder the encoder
  *  @param index   [count] features, from 0, strictly increasing and below xsm_model_info::input_features
  *  @param values  [count] their values, finite
- *  @param count   number of features, 0 or more
+ *  @param count   number of features, 0 to xsm_model_info::input_features; more are refused before they are read
  *  @param[out] batch as for xsm_encoder_encode()
  *  @param err     what went wrong, or NULL
- *  @return as xsm_encoder_encode(); #XSM_ERROR_RANGE for an index or a value. O(count). */
+ *  @return as xsm_encoder_encode(); #XSM_ERROR_RANGE for `count`, an index or a value. O(count). */
 XSM_API xsm_status xsm_encoder_encode_pairs(xsm_encoder *encoder, const uint32_t *index, const float *values,
                                             uint64_t count, xsm_batch *batch, xsm_error *err);
 /** Encodes a row and predicts its classes: xsm_encoder_encode() and xsm_predictor_run().
