@@ -44,15 +44,19 @@ typedef struct xsm_storage {
      *  back, such as a socket. What is saved is then gone over twice, the first time for its checksum alone; if it has
      *  changed in between, the save fails (#XSM_ERROR_STATE). */
     int32_t (*seek)(void *user, int64_t distance);
-    /** After the last write() of a save, once for each begin() that was called or could have been: with `complete` = 1
+    /** After the last write() of a save, once for each begin(), also for one that failed; where `begin` is NULL, once
+     *  for each save that came to its first write(). A save that fails before that calls neither. With `complete` = 1
      *  all is written, and takes the place of what was saved before; a return value other than 0 is a failure. With 0
      *  the save has failed or was cancelled: what it has written is to be dropped, and the return value is ignored.
      *  NULL = nothing to do. */
     int32_t (*end)(void *user, int32_t complete);
     xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
-                                   after its last reference has been given up, or all that it uses of them has been
-                                   copied because a function had to change it. It must not use the model. NULL = the
-                                   caller knows. */
+                                   after its last reference has been given up, or as soon as a function that changes
+                                   the weights has copied them. If tensors of the host (ext/tensors.h) are in the bytes
+                                   then, it is called with the model's last reference, even if they are removed before.
+                                   It must not use the model. NULL = the caller knows. Where the bytes are needed for
+                                   the call only (xsm_load_options::copy, a `source`, anything but a model),
+                                   release() is #XSM_ERROR_ARGUMENT. */
     void *release_user;       /**< Argument of release(). */
 } xsm_storage;
 
