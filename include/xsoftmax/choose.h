@@ -61,7 +61,7 @@
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
  * large, and 0.45 times for embedding models. They also decide how many trials there are, in seconds of a usual
  * machine: none begins that would make the choice longer than the run that it chooses, or than five seconds if that run
- * is shorter (one second for a label tree, which has no rate). The first trial of a slower method may take half of that
+ * is shorter (one second for a label tree, which has no rate). The first trial of a slower method may end within that
  * method's run. Three trees are tried if their run takes at most 20 seconds. So nothing depends on the clock: the same
  * rows, options and seed give the same choice on any machine and any number of threads, to the last bit. Only with
  * xsm_choose_options::seconds the clock decides, too.

@@ -27,8 +27,6 @@
 enum { EPOCHS_MORE = 2 };
 /* A kind of model that is so many standard errors behind another after the first round cannot catch up. */
 #define BEHIND 2.0
-/* The share of a candidate's run by the end of its first trial. */
-#define FIRST_SHARE 0.5
 /* Several trees are tried where the work of their run is that of at most so many seconds. */
 #define FOREST_SECONDS 20.0
 /* Iterations of a run with lbfgs at most. */
@@ -137,12 +135,12 @@ static double trial_seconds(const xsmi_chooser *c, const xsmi_candidate *candida
 }
 
 /* Whether no other trial of the current candidate is worth its time: the choice would take longer than the run. A
- * candidate that has had no trial in this round, and may turn out to be the best, may take a share of its own run. */
+ * candidate that has had no trial in this round, and may turn out to be the best, may take as long as its own run. */
 static bool enough(const xsmi_chooser *c)
 {
     const xsmi_candidate *candidate = c->best.candidate;
     const double end = xsmi_choose_elapsed(c) + trial_seconds(c, candidate);
-    const bool first = c->best.trial == UINT64_MAX && end <= FIRST_SHARE * xsmi_choose_run_seconds(c, candidate);
+    const bool first = c->best.trial == UINT64_MAX && end <= xsmi_choose_run_seconds(c, candidate);
     return !first && end > xsmi_choose_limit(c);
 }
 
