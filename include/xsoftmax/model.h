@@ -169,11 +169,11 @@ typedef struct xsm_parameters {
 
 /** What a model adds to the scores of its weights: xsm_model_info::correction. */
 enum {
-    XSM_CORRECTION_NONE = 0,    /**< Nothing. */
-    XSM_CORRECTION_CLASSES = 1, /**< One number for each class. */
-    XSM_CORRECTION_TREE = 2,    /**< log q of a tree over the classes. */
-    XSM_CORRECTION_SAMPLER = 3, /**< log q of a host's sampler that depends on the row; xsm_model_save() refuses such a
-                                     model. */
+    XSM_CORRECTION_NONE = 0,      /**< Nothing. */
+    XSM_CORRECTION_CLASSES = 1,   /**< One number for each class. */
+    XSM_CORRECTION_TREE = 2,      /**< log q of a tree over the classes. */
+    XSM_CORRECTION_SAMPLER = 3,   /**< log q of another sampler that depends on the row, a host's or `label-tree`;
+                                       xsm_model_save() refuses such a model. */
     XSM_CORRECTION_HIERARCHY = 4, /**< Rows of weights are those of the nodes of a tree. */
     XSM_CORRECTION_PAIRS = 5      /**< One number for each feature and class that occur together (ext/pairs.h). */
 };

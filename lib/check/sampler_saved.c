@@ -36,11 +36,14 @@ static xsm_status check_damage(const xsmi_sampler_trial *t, xsm_array_writer *w,
         for (int kind = 0; kind < 3; kind++) {
             xsm_sampler *s = NULL;
             xsm_array_reader reader = *whole;
+            if (kind == 1 && intact.shape[0] == 0) {
+                continue;
+            }
             if (kind == 0) { /* missing: replaced by the last */
                 w->tensors[i] = w->tensors[w->count - 1];
                 reader.count--;
             } else if (kind == 1) { /* shorter by one */
-                w->tensors[i].shape[0] -= intact.shape[0] > 0;
+                w->tensors[i].shape[0]--;
             } else {
                 w->tensors[i].dtype = intact.dtype == XSMI_DTYPE_F32 ? XSMI_DTYPE_U32 : XSMI_DTYPE_F32;
             }

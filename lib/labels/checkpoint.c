@@ -201,24 +201,9 @@ static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uin
 {
     uint32_t known = classes;
     XSMI_TRY(xsmi_sparse_read_tree(c->context, c->file, c->resume, features, (int)number, &known, out, err));
-    xsmi_sparse *of_file = out->weights;
-    out->weights = NULL;
-    xsm_status status = out->tree && known == classes && finite_weights(of_file)
-                            ? XSM_OK
-                            : xsmi_fit_checkpoint_fail(c, names[PLACE], err);
-    xsmi_sparse_builder *builder = NULL;
-    if (status == XSM_OK) {
-        status = xsmi_sparse_builder_new(c->context, features, true, &builder, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_sparse_builder_load(builder, of_file, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_sparse_builder_finish(builder, &out->weights, err);
-    }
-    xsmi_sparse_builder_free(builder);
-    xsmi_sparse_release(of_file);
-    return status;
+    return out->tree && known == classes && finite_weights(out->weights)
+               ? xsmi_sparse_own_tree(c->context, out, err)
+               : xsmi_fit_checkpoint_fail(c, names[PLACE], err);
 }
 
 xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *place, uint32_t features,

@@ -96,6 +96,7 @@ void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
 {
     xsmi_release(list->context, list->tensors, list->capacity, sizeof *list->tensors);
     xsmi_release(list->context, list->names, list->capacity, sizeof *list->names);
+    *list = (xsmi_sparse_tensors){.context = list->context};
 }
 
 void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_TREES_TEXT])
@@ -128,19 +129,28 @@ bool xsmi_sparse_in_file(const xsmi_container *file)
 
 typedef struct source {
     xsm_context *context;
-    const xsmi_container *file;
-    const char *name;
+    xsmi_tensor_list list;
     uint32_t features;
 } source;
+
+static const xsmi_tensor *find_in_file(const void *file, const char *name)
+{
+    return xsmi_container_tensor(file, name);
+}
+
+static source source_of(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features)
+{
+    return (source){ctx, {find_in_file, file, name}, features};
+}
 
 static const xsmi_tensor *find(const source *s, int tree, int which)
 {
     char name[32];
     if (tree < 0) {
-        return xsmi_container_tensor(s->file, names[which]);
+        return s->list.find(s->list.where, names[which]);
     }
     snprintf(name, sizeof name, "tree%d.%s", tree, names[which]);
-    return xsmi_container_tensor(s->file, name);
+    return s->list.find(s->list.where, name);
 }
 
 static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
@@ -154,7 +164,7 @@ static xsm_status bad_weights(const source *s, int tree, xsm_error *err)
                      "over %u features: chunks of rows, with rising features in each and rising rows for each "
                      "feature; values of F32, BF16, or I8 with a tensor 'values_scale' of a factor for each row, 0 and "
                      "more",
-                     s->name, which, s->features);
+                     s->list.name, which, s->features);
 }
 
 /* Whether the tensor is there, of that dtype and rank, rank 2 with so many columns. */
@@ -240,19 +250,41 @@ static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_l
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: tensor 'tree%d.nodes' must hold a tree in which each class is one leaf, the same in "
                          "every tree",
-                         s->name, tree);
+                         s->list.name, tree);
     }
     XSMI_TRY(read_weights(s, tree, out->tree->nodes - 1, &out->weights, err));
     return xsmi_label_tree_fits(out) ? XSM_OK : bad_weights(s, tree, err);
 }
 
-xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
-                                 int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
+xsm_status xsmi_sparse_find_tree(xsm_context *ctx, const xsmi_tensor_list *tensors, uint32_t features, int tree,
+                                 uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
 {
-    const source s = {ctx, file, name, features};
+    const source s = {ctx, *tensors, features};
     *out = (xsmi_label_tree){NULL, NULL};
     return find(&s, tree, NODES) ? read_tree(&s, tree, classes, out, err)
                                  : read_weights(&s, tree, 0, &out->weights, err);
+}
+
+xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
+                                 int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
+{
+    const source s = source_of(ctx, file, name, features);
+    return xsmi_sparse_find_tree(ctx, &s.list, features, tree, classes, out, err);
+}
+
+xsm_status xsmi_sparse_own_tree(xsm_context *ctx, xsmi_label_tree *tree, xsm_error *err)
+{
+    xsmi_sparse *others = tree->weights;
+    xsmi_sparse_builder *builder;
+    tree->weights = NULL;
+    xsm_status status = xsmi_sparse_builder_new(ctx, others->features, others->bias != NULL, &builder, err);
+    if (status == XSM_OK) {
+        status = xsmi_sparse_builder_load(builder, others, err);
+        status = status == XSM_OK ? xsmi_sparse_builder_finish(builder, &tree->weights, err) : status;
+        xsmi_sparse_builder_free(builder);
+    }
+    xsmi_sparse_release(others);
+    return status;
 }
 
 static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree *trees, int *count, int32_t *link,
@@ -271,7 +303,7 @@ static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree 
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the metadata '" XSMI_KEY_LABEL_TREES "' is '%.100s'; accepted is a number of trees, 1 to "
                          "%d, and log-sigmoid, squared-hinge or softmax",
-                         s->name, text, XSMI_LABEL_TREES);
+                         s->list.name, text, XSMI_LABEL_TREES);
     }
     for (int t = 0; t < wanted; t++) {
         *count = t + 1;
@@ -280,13 +312,13 @@ static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree 
     return XSM_OK;
 }
 
-static xsm_status read_features(source *s, xsm_error *err)
+static xsm_status read_features(source *s, const xsmi_container *file, xsm_error *err)
 {
-    const char *text = xsmi_container_metadata(s->file, XSMI_KEY_SPARSE_FEATURES);
+    const char *text = xsmi_container_metadata(file, XSMI_KEY_SPARSE_FEATURES);
     int64_t features = -1;
     if (!text || !xsmi_parse_int(text, &features) || features < 0 || features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: sparse weights need the metadata '" XSMI_KEY_SPARSE_FEATURES "', 0 to %u", s->name,
+                         "%s: sparse weights need the metadata '" XSMI_KEY_SPARSE_FEATURES "', 0 to %u", s->list.name,
                          XSM_FEATURES_MAX);
     }
     s->features = (uint32_t)features;
@@ -296,9 +328,9 @@ static xsm_status read_features(source *s, xsm_error *err)
 xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_model **out,
                                   xsm_error *err)
 {
-    source s = {ctx, file, name, 0};
+    source s = source_of(ctx, file, name, 0);
     const char *text = xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
-    XSMI_TRY(read_features(&s, err));
+    XSMI_TRY(read_features(&s, file, err));
     if (!text) {
         xsmi_sparse *weights;
         XSMI_TRY(read_weights(&s, -1, 0, &weights, err));

@@ -24,6 +24,7 @@ xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_e
 /* Those of linear weights, or NULL, and of `count` label trees, of which the last may have no tree yet. */
 xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
                                   uint32_t count, xsmi_sparse_tensors *list, xsm_error *err);
+/* Leaves an empty list. */
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list);
 /* Whether a tensor belongs to sparse weights. */
 bool xsmi_sparse_has_tensor(const char *name);
@@ -40,6 +41,17 @@ void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_T
  * classes are set from tree 0. On failure the caller releases what there is. */
 xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
                                  int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err);
+
+/* The same from tensors that find() knows by their names, at `where`: a container, or a list. */
+typedef struct xsmi_tensor_list {
+    const xsmi_tensor *(*find)(const void *where, const char *name);
+    const void *where;
+    const char *name; /* for messages */
+} xsmi_tensor_list;
+xsm_status xsmi_sparse_find_tree(xsm_context *ctx, const xsmi_tensor_list *tensors, uint32_t features, int tree,
+                                 uint32_t *classes, xsmi_label_tree *out, xsm_error *err);
+/* Gives a tree that was read weights of its own in place of those over others' memory. */
+xsm_status xsmi_sparse_own_tree(xsm_context *ctx, xsmi_label_tree *tree, xsm_error *err);
 
 /* A model whose weights are in the container's memory, with its features, its classes, and its sparse weights or
  * trees. */

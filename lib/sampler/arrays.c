@@ -1,4 +1,4 @@
-/* The arrays of a saved state: what a table's save() adds and its load() finds. */
+/* The arrays of a saved state: what a table's save() adds and its load() finds, and calls of these. */
 #include "sampler/arrays.h"
 #include "base/entry.h"
 
@@ -122,4 +122,41 @@ xsm_status xsm_array_read(const xsm_array_reader *r, const char *name, int32_t t
     memcpy(a.shape, t->shape, rank * sizeof *a.shape);
     a.data = t->data;
     return xsmi_options_write(&a, sizeof a, XSMI_FIRST(xsm_array), array, "xsm_array", err);
+}
+
+/* -- states -------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err)
+{
+    if (!s->ops.save) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
+    }
+    return s->ops.save(s->state, w, err);
+}
+
+xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
+                                xsm_error *err)
+{
+    if (!s->ops.load) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
+    }
+    xsm_sampler_problem problem = {
+        .size = sizeof problem,
+        .context = s->context,
+        .classes = classes,
+        .features = features,
+        .seed = (uint64_t)s->common.seed,
+    };
+    xsm_status status = s->ops.load(s->state, &problem, r, err);
+    if (status != XSM_OK) {
+        if (s->ops.unbind) {
+            s->ops.unbind(s->state);
+        }
+        return status;
+    }
+    s->bound = true;
+    s->classes = classes;
+    s->features = features;
+    s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
+    return XSM_OK;
 }

@@ -21,14 +21,6 @@
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsmi_sampler_arrays(const xsm_sampler *s, xsm_array_writer *w, xsm_error *err)
-{
-    if (!s->ops.save) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
-    }
-    return s->ops.save(s->state, w, err);
-}
-
 /* Named in messages about arrays that are in memory. */
 static xsm_array_reader reader_of(const xsm_sampler *s, const xsm_array_writer *w)
 {
@@ -154,33 +146,6 @@ xsm_status xsm_sampler_save_to(const xsm_sampler *s, const xsm_storage *storage,
 }
 
 /* -- loading ------------------------------------------------------------------------------------------------------- */
-
-xsm_status xsmi_sampler_restore(xsm_sampler *s, const xsm_array_reader *r, uint32_t classes, uint32_t features,
-                                xsm_error *err)
-{
-    if (!s->ops.load) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "sampler '%s': its table has no save() and load()", s->ops.name);
-    }
-    xsm_sampler_problem problem = {
-        .size = sizeof problem,
-        .context = s->context,
-        .classes = classes,
-        .features = features,
-        .seed = (uint64_t)s->common.seed,
-    };
-    xsm_status status = s->ops.load(s->state, &problem, r, err);
-    if (status != XSM_OK) {
-        if (s->ops.unbind) {
-            s->ops.unbind(s->state);
-        }
-        return status;
-    }
-    s->bound = true;
-    s->classes = classes;
-    s->features = features;
-    s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
-    return XSM_OK;
-}
 
 static xsm_status copy_options(const xsm_sampler *from, xsm_sampler *to, xsm_error *err)
 {

@@ -8,12 +8,13 @@
  * define them: so q is known exactly, whatever the search has missed. The classifiers of single classes are not used:
  * they know the labels of the training rows, of which one would draw little else.
  */
+#include "sampler/arrays.h"
 #include "sampler/sampler.h"
 
 #include "base/order.h"
 #include "base/top.h"
 #include "model/label_trees.h"
-#include "model/model.h"
+#include "model/sparse_file.h"
 
 #include <xsoftmax/label_tree.h>
 
@@ -27,8 +28,9 @@ typedef struct label_tree_state {
     double power, share;
     xsm_model *model; /* the label tree */
     const xsmi_class_tree *tree;
-    float *sums;            /* [nodes] running sums of the shares that a node's classes have of it */
-    xsm_sampler *frequency; /* bound */
+    xsmi_sparse_tensors tensors; /* its arrays in files */
+    float *sums;                 /* [nodes] running sums of the shares that a node's classes have of it */
+    xsm_sampler *frequency;      /* bound */
 } label_tree_state;
 
 static const xsm_option options[] = {
@@ -46,6 +48,9 @@ static void unbind(void *state)
     label_tree_state *s = state;
     if (s->sums) {
         xsmi_release(s->model->context, s->sums, s->tree->nodes, sizeof *s->sums);
+    }
+    if (s->tensors.tensors) {
+        xsmi_sparse_list_free(&s->tensors);
     }
     xsm_model_free(s->model);
     xsm_sampler_free(s->frequency);
@@ -75,6 +80,23 @@ static void divide_nodes(const label_tree_state *s, const uint64_t *counts)
     s->sums[0] = 0.0f;
 }
 
+/* What is made of the model's tree, but the shares. */
+static xsm_status take_tree(label_tree_state *s, xsm_error *err)
+{
+    xsm_context *ctx = s->model->context;
+    s->tree = s->model->trees->tree[0].tree;
+    if (s->tree->widest > CHILDREN_MOST || s->tree->nodes > INT32_MAX / 2) {
+        return xsmi_fail(
+            err, XSM_ERROR_LIMIT,
+            "sampler 'label-tree': the tree has %u nodes, and up to %u children of one; accepted are %d and "
+            "%d at most",
+            s->tree->nodes, s->tree->widest, INT32_MAX / 2, CHILDREN_MOST);
+    }
+    XSMI_TRY(xsmi_sparse_list(s->model, &s->tensors, err));
+    s->sums = xsmi_allocate(ctx, s->tree->nodes, sizeof *s->sums);
+    return s->sums ? XSM_OK : xsmi_fail_memory(err, s->tree->nodes * sizeof *s->sums, "the classes of a label tree");
+}
+
 static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_error *err)
 {
     label_tree_state *s = state;
@@ -87,18 +109,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     o.seed = problem->seed & UINT64_C(0xfffffffffffff);
     o.leaf = (uint32_t)s->leaf;
     XSMI_TRY(xsm_fit_label_tree(problem->context, problem->train, &o, &s->model, NULL, err));
-    s->tree = s->model->trees->tree[0].tree;
-    if (s->tree->widest > CHILDREN_MOST || s->tree->nodes > INT32_MAX / 2) {
-        return xsmi_fail(
-            err, XSM_ERROR_LIMIT,
-            "sampler 'label-tree': the tree has %u nodes, and up to %u children of one; accepted are %d and "
-            "%d at most",
-            s->tree->nodes, s->tree->widest, INT32_MAX / 2, CHILDREN_MOST);
-    }
-    s->sums = xsmi_allocate(problem->context, s->tree->nodes, sizeof *s->sums);
-    if (!s->sums) {
-        return xsmi_fail_memory(err, s->tree->nodes * sizeof *s->sums, "the classes of a label tree");
-    }
+    XSMI_TRY(take_tree(s, err));
     divide_nodes(s, problem->class_counts);
     XSMI_TRY(xsm_sampler_new_from(problem->context, &xsmi_frequency_ops, &s->frequency, err));
     return xsm_sampler_bind(s->frequency, problem->train, err);
@@ -267,6 +278,99 @@ static void draw(const void *state, const float *code, xsm_random *random, uint3
     }
 }
 
+/* -- files --------------------------------------------------------------------------------------------------------- */
+
+/* The arrays are those of a label tree model of one tree (model/sparse_file.h), those of the frequencies, and: */
+#define LINK "link" /* I32 [1], an XSMI_LINK_* value */
+#define SUMS "sums" /* F32 [nodes] */
+
+static xsm_status save(const void *state, xsm_array_writer *writer, xsm_error *err)
+{
+    const label_tree_state *s = state;
+    const xsm_array link = {sizeof link, LINK, XSM_DTYPE_INT32, 1, {1}, &s->model->trees->link};
+    const xsm_array sums = {sizeof sums, SUMS, XSM_DTYPE_FLOAT32, 1, {s->tree->nodes}, s->sums};
+    for (size_t i = 0; i < s->tensors.count; i++) {
+        XSMI_TRY(xsmi_array_put(writer, &s->tensors.tensors[i], err));
+    }
+    XSMI_TRY(xsm_array_write(writer, &link, err));
+    XSMI_TRY(xsm_array_write(writer, &sums, err));
+    return xsmi_sampler_arrays(s->frequency, writer, err);
+}
+
+static const xsmi_tensor *find_array(const void *reader, const char *name)
+{
+    return xsmi_array_get(reader, name);
+}
+
+/* Whether the sums divide each node with classes among these. */
+static bool are_divided(const label_tree_state *s, const float *sums)
+{
+    const xsmi_class_tree *t = s->tree;
+    bool good = sums[0] == 0.0f;
+    for (uint32_t v = 0; good && v < t->nodes; v++) {
+        const uint32_t first = t->first_child[v], end = t->first_child[v + 1];
+        bool classes = false;
+        float sum = 0.0f;
+        for (uint32_t c = first; good && c < end; c++) {
+            const bool leaf = xsmi_class_tree_is_leaf(t, c);
+            good = leaf ? sums[c] >= sum && sums[c] <= 1.0f : sums[c] == sum; /* false for a NaN */
+            classes = classes || leaf;
+            sum = sums[c];
+        }
+        good = good && (first == end || sum == (classes ? 1.0f : 0.0f));
+    }
+    return good;
+}
+
+static bool is_finite_tree(const xsmi_sparse *w)
+{
+    return w->bias && xsmi_sparse_dtype(w) == XSM_DTYPE_FLOAT32 &&
+           xsmi_floats_finite(w->values, (size_t)xsmi_sparse_entries(w)) && xsmi_floats_finite(w->bias, w->rows);
+}
+
+/* The label tree as a model of its own memory. */
+static xsm_status load_model(label_tree_state *s, const xsm_sampler_problem *problem, const xsm_array_reader *reader,
+                             xsm_error *err)
+{
+    const xsmi_tensor_list list = {find_array, reader, reader->name};
+    xsm_array link = XSM_ARRAY_INIT;
+    xsmi_label_tree tree = {NULL, NULL};
+    uint32_t classes = problem->classes;
+    XSMI_TRY(xsm_array_read(reader, LINK, XSM_DTYPE_INT32, 1, &link, err));
+    const int32_t number = link.shape[0] == 1 ? *(const int32_t *)link.data : -1;
+    xsm_status status = xsmi_sparse_find_tree(problem->context, &list, problem->features, 0, &classes, &tree, err);
+    if (status == XSM_OK && !(tree.tree && classes == problem->classes && is_finite_tree(tree.weights) &&
+                              number >= XSMI_LINK_LOG_SIGMOID && number <= XSMI_LINK_SOFTMAX)) {
+        status = xsmi_fail(err, XSM_ERROR_FORMAT,
+                           "%s: the arrays 'tree0.nodes' and so on and 'link' [1] must hold a label tree of finite "
+                           "F32 weights over the %u classes",
+                           reader->name, problem->classes);
+    }
+    status = status == XSM_OK ? xsmi_sparse_own_tree(problem->context, &tree, err) : status;
+    status = status == XSM_OK ? xsmi_model_of_label_trees(problem->context, number, &tree, 1, &s->model, err) : status;
+    xsmi_class_tree_release(tree.tree);
+    xsmi_sparse_release(tree.weights);
+    return status;
+}
+
+static xsm_status load(void *state, const xsm_sampler_problem *problem, const xsm_array_reader *reader, xsm_error *err)
+{
+    label_tree_state *s = state;
+    xsm_array sums = XSM_ARRAY_INIT;
+    XSMI_TRY(load_model(s, problem, reader, err));
+    XSMI_TRY(take_tree(s, err));
+    XSMI_TRY(xsm_array_read(reader, SUMS, XSM_DTYPE_FLOAT32, 1, &sums, err));
+    if (sums.shape[0] != s->tree->nodes || !are_divided(s, sums.data)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: array '" SUMS
+                         "' must have the running sums of the classes' shares of each node, %u in all",
+                         reader->name, s->tree->nodes);
+    }
+    memcpy(s->sums, sums.data, s->tree->nodes * sizeof *s->sums);
+    XSMI_TRY(xsm_sampler_new_from(problem->context, &xsmi_frequency_ops, &s->frequency, err));
+    return xsmi_sampler_restore(s->frequency, reader, problem->classes, problem->features, err);
+}
+
 const xsm_sampler_ops xsmi_label_tree_ops = {
     .size = sizeof(xsm_sampler_ops),
     .abi = XSM_EXT_ABI_VERSION,
@@ -281,4 +385,6 @@ const xsm_sampler_ops xsmi_label_tree_ops = {
     .encode = encode,
     .draw = draw,
     .log_probability = log_probability,
+    .save = save,
+    .load = load,
 };
