@@ -1,5 +1,5 @@
 /* Merge sort from below: runs of doubling length, merged alternately between the array and the scratch. The keys of a
- * row, some dozens to thousands, are sorted by their bytes instead, which takes a third of the time. */
+ * row, some dozens to thousands, are sorted by their digits instead, which takes a third of the time. */
 #include "data/sort.h"
 
 #include <string.h>
@@ -52,32 +52,39 @@
         }                                                                                                              \
     } while (0)
 
-/* Keys that are sorted by their bytes. */
+/* Keys that are sorted by their digits. */
 #define FEW 48
 #define MANY ((size_t)1 << 14)
 
-/* Sorts by each byte in which keys differ, the lowest first. */
-static void sort_by_bytes(uint64_t *keys, uint64_t *scratch, size_t count)
+/* Sorts by each digit in which keys differ, the lowest first. Digits have eight bits at most, and all as many: so none
+ * has a few values alone, of which each key would wait for the one before it. */
+static void sort_by_digits(uint64_t *keys, uint64_t *scratch, size_t count)
 {
     uint64_t differ = 0, *from = keys, *to = scratch;
     for (size_t i = 1; i < count; i++) {
         differ |= keys[i] ^ keys[0];
     }
-    for (unsigned shift = 0; shift < 64; shift += 8) {
-        if ((differ >> shift & 0xFF) == 0) {
+    unsigned bits = 0;
+    while (bits < 64 && differ >> bits) {
+        bits++;
+    }
+    const unsigned digits = (bits + 7) / 8, width = digits ? (bits + digits - 1) / digits : 1;
+    const uint64_t mask = (UINT64_C(1) << width) - 1;
+    for (unsigned shift = 0; shift < bits; shift += width) {
+        if ((differ >> shift & mask) == 0) {
             continue;
         }
         uint32_t ends[256] = {0}, end = 0;
         for (size_t i = 0; i < count; i++) {
-            ends[from[i] >> shift & 0xFF]++;
+            ends[from[i] >> shift & mask]++;
         }
-        for (size_t b = 0; b < 256; b++) {
+        for (size_t b = 0; b <= mask; b++) {
             const uint32_t some = ends[b];
             ends[b] = end; /* where its next key goes */
             end += some;
         }
         for (size_t i = 0; i < count; i++) {
-            to[ends[from[i] >> shift & 0xFF]++] = from[i];
+            to[ends[from[i] >> shift & mask]++] = from[i];
         }
         uint64_t *swap = from;
         from = to;
@@ -91,7 +98,7 @@ static void sort_by_bytes(uint64_t *keys, uint64_t *scratch, size_t count)
 void xsmi_sort(const xsm_context *ctx, uint64_t *keys, uint64_t *scratch, size_t count)
 {
     if (count >= FEW && count <= MANY) {
-        sort_by_bytes(keys, scratch, count);
+        sort_by_digits(keys, scratch, count);
         return;
     }
     uint64_t *items = keys;

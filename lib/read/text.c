@@ -61,11 +61,18 @@ static bool continues(char c)
     return ((unsigned char)c & 0xC0) == 0x80;
 }
 
+static void add_bucket(xsmi_text *t, const char *gram, size_t length)
+{
+    t->keys[t->key_count++] = t->bucket_code + bucket_of(t, xsmi_dictionary_hash(gram, length));
+}
+
 /* As in fastText: a bracket alone is not an n-gram. */
 static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length, xsm_error *err)
 {
-    size_t size = length + 2;
+    const size_t size = length + 2, least = t->options.min_chars, most = XSMI_MIN(t->options.max_chars, size);
     XSMI_TRY(XSMI_GROW(t->r->context, t->marked, t->marked_capacity, size, "a word", err));
+    const size_t codes = most < least ? 0 : size * (most - least + 1);
+    XSMI_TRY(XSMI_GROW(t->r->context, t->keys, t->key_capacity, t->key_count + codes, "the words of a line", err));
     t->marked[0] = '<';
     memcpy(t->marked + 1, word, length);
     t->marked[size - 1] = '>';
@@ -74,14 +81,13 @@ static xsm_status add_char_ngrams(xsmi_text *t, const char *word, size_t length,
             continue;
         }
         size_t end = start;
-        for (uint32_t n = 1; n <= t->options.max_chars && end < size; n++) {
+        for (size_t n = 1; n <= most && end < size; n++) {
             end++;
             while (end < size && continues(t->marked[end])) {
                 end++;
             }
-            if (n >= t->options.min_chars && !(n == 1 && (start == 0 || end == size))) {
-                uint64_t hash = xsmi_dictionary_hash(t->marked + start, end - start);
-                XSMI_TRY(add_code(t, t->bucket_code + bucket_of(t, hash), err));
+            if (n >= least && !(n == 1 && (start == 0 || end == size))) {
+                add_bucket(t, t->marked + start, end - start);
             }
         }
     }
