@@ -23,7 +23,7 @@
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_csr_rows weights
 #define XSMI_LAST_xsm_dataset_info label_weighted
-#define XSMI_LAST_xsm_dataset_weights labels
+#define XSMI_LAST_xsm_dataset_weights label_count
 #define XSMI_LAST_xsm_dense_rows weights
 #define XSMI_LAST_xsm_draw log_probabilities
 #define XSMI_LAST_xsm_draw_plan reserved

@@ -3,9 +3,20 @@
 
 #include "base/entry.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include <xsoftmax/ext/dataset_weights.h>
+
+/* Refuses an array of another length than what it is for. */
+static xsm_status check_count(const float *weights, size_t count, const char *member, uint64_t wanted, xsm_error *err)
+{
+    const uint64_t expected = weights ? wanted : 0;
+    return count == expected
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_dataset_weights.%s is %zu; %" PRIu64 " is accepted, %s", member,
+                           count, expected, weights ? "as the dataset has" : "without weights");
+}
 
 xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *given, xsm_error *err)
 {
@@ -19,6 +30,8 @@ xsm_status xsm_dataset_set_weights(xsm_dataset *d, const xsm_dataset_weights *gi
     float *row_weights = NULL, *label_weights = NULL;
     size_t row_capacity = 0, label_capacity = 0;
     xsm_status status = XSM_OK;
+    XSMI_TRY(check_count(w.rows, w.row_count, "row_count", d->rows, err));
+    XSMI_TRY(check_count(w.labels, w.label_count, "label_count", labels, err));
     XSMI_TRY(w.rows ? xsmi_check_weights(w.rows, d->rows, "rows", err) : XSM_OK);
     XSMI_TRY(w.labels ? xsmi_check_weights(w.labels, labels, "labels", err) : XSM_OK);
     if (w.rows) {

@@ -16,8 +16,8 @@ typedef struct xsmi_host_tensor {
     xsmi_tensor tensor; /* of a file: its name has the prefix */
     char *name;
     unsigned char *copy; /* of the data, or NULL where others have them */
-    xsmi_lender lender; /* of borrowed data */
-    bool mapped;        /* the data are in the model's mapping */
+    xsmi_lender lender;  /* of borrowed data */
+    bool mapped;         /* the data are in the model's mapping */
 } xsmi_host_tensor;
 
 typedef struct xsmi_host_tensors {

@@ -201,6 +201,11 @@ xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *gi
     }
     xsm_class_weights o = XSM_CLASS_WEIGHTS_INIT;
     XSMI_TRY(read_options(given, &o, err));
+    const size_t expected = o.weights ? d->classes : 0;
+    if (o.count != expected) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "xsm_class_weights.count is %zu; %zu is accepted, %s", o.count, expected,
+                         o.weights ? "the number of classes" : "without weights");
+    }
     float *weights = xsmi_allocate(d->context, d->classes, sizeof *weights);
     if (!weights) {
         return xsmi_fail_memory(err, d->classes * sizeof *weights, "the weights of classes");

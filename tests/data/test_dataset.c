@@ -866,6 +866,10 @@ static void weights(void **state)
         assert_true(info_of(d).total_weight == 4 && info_of(d).weighted == 0);
         const uint64_t before = xsmi_dataset_fingerprint(d);
         w.rows = wrong;
+        w.row_count = 3;
+        assert_fails(xsm_dataset_set_weights(d, &w, &err), XSM_ERROR_SHAPE, err);
+        assert_non_null(strstr(err.message, "row_count is 3; 4 is accepted"));
+        w.row_count = 4;
         assert_fails(xsm_dataset_set_weights(d, &w, &err), XSM_ERROR_RANGE, err);
         assert_int_equal(xsmi_dataset_fingerprint(d), before);
         w.rows = given;

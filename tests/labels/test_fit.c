@@ -555,6 +555,7 @@ static void test_weights(void **state)
         unsigned char *bytes = NULL;
         size_t size = 0;
         w.rows = weights;
+        w.row_count = ROWS;
         expect_bits(NULL, data, &o, &bytes, &size);
         for (size_t i = 0; i < ROWS; i++) {
             weights[i] = 1;

@@ -60,11 +60,20 @@ static xsm_dataset *copies_of(const xsm_dataset *d, const uint64_t *rows, uint64
     return out;
 }
 
+static xsm_dataset_info info_of(const xsm_dataset *d)
+{
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    return info;
+}
+
 static void set_weights(xsm_dataset *d, const float *rows)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
     w.rows = rows;
+    w.row_count = rows ? (size_t)info_of(d).rows : 0;
     assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
 }
 
@@ -617,6 +626,7 @@ static void set_label_weights(xsm_dataset *d, const float *labels)
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
     w.labels = labels;
+    w.label_count = labels ? (size_t)info_of(d).labels : 0;
     assert_ok(xsm_dataset_set_weights(d, &w, &err), err);
 }
 
@@ -833,6 +843,7 @@ static void classes_weigh(void **state)
         const bool from_file = method > XSM_CLASS_WEIGHTS_GIVEN;
         w.method = from_file ? XSM_CLASS_WEIGHTS_GIVEN : method;
         w.weights = method == XSM_CLASS_WEIGHTS_GIVEN ? given : NULL;
+        w.count = w.weights ? CLASSES : 0;
         w.path = from_file ? file : NULL;
         set_label_weights(r.data, NULL);
         assert_ok(xsm_dataset_weigh_classes(r.data, &w, &err), err);
@@ -885,6 +896,9 @@ static void classes_weigh(void **state)
     given[3] = -1;
     again.method = XSM_CLASS_WEIGHTS_GIVEN;
     again.weights = given;
+    again.count = CLASSES - 1;
+    assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_SHAPE, err);
+    again.count = CLASSES;
     assert_fails(xsm_dataset_weigh_classes(r.data, &again, &err), XSM_ERROR_RANGE, err);
     test_rig_free(&r);
     test_files_end();
@@ -952,6 +966,7 @@ static void weights_are_refused(void **state)
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         weights[2] = bad[i];
         w.rows = weights;
+        w.row_count = ROWS;
         assert_fails(xsm_dataset_set_weights(p.data, &w, &err), XSM_ERROR_RANGE, err);
         assert_non_null(strstr(err.message, "weight 2"));
         assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_RANGE, err);

@@ -424,7 +424,7 @@ static void searches_are_weighted(void **state)
     assert_ok(xsm_dataset_select(p.data, copies, count, &all, &err), err);
     assert_ok(xsm_evaluate_search(NULL, m, all, &o, &wanted, &err), err);
     assert_ok(xsm_evaluate_search(NULL, m, p.data, &o, &plain, &err), err);
-    xsm_dataset_weights w = {sizeof w, weights, NULL};
+    xsm_dataset_weights w = {sizeof w, weights, ROWS, NULL, 0};
     assert_ok(xsm_dataset_set_weights(p.data, &w, &err), err);
     for (uint32_t threads = 1; threads <= 3; threads++) {
         xsm_context *ctx = test_context(threads, threads == 3 ? TEST_REVERSED : TEST_BUILT_IN, 0);

@@ -722,6 +722,7 @@ static void test_weights(void **state)
         assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         w.rows = weights;
+        w.row_count = ROWS;
         assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
         const int32_t method = several ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
         const xsm_calibrate_result r = calibrate(NULL, a, rows, method), s = calibrate(NULL, b, all, method);

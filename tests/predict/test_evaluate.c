@@ -811,6 +811,7 @@ static void weights_are_copies(void **state)
         assert_ok(xsm_dataset_select(rows, copies, count, &all, &err), err);
         xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
         w.rows = weights;
+        w.row_count = ROWS;
         assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
         TEST_METRICS(a, TOP);
         TEST_METRICS(b, TOP);

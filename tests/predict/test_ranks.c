@@ -227,7 +227,7 @@ static void check_copies(const fixture *f, const xsm_model *m, xsm_dataset *rows
     xsm_ranks wanted = {.size = sizeof wanted, .top = HITS, .hits = wanted_hits};
     assert_ok(xsm_evaluate_ranks(NULL, m, rows, &o, &plain, &err), err);
     assert_ok(xsm_evaluate_ranks(NULL, m, all, &o, &wanted, &err), err);
-    xsm_dataset_weights w = {sizeof w, weights, NULL};
+    xsm_dataset_weights w = {sizeof w, weights, ROWS, NULL, 0};
     assert_ok(xsm_dataset_set_weights(rows, &w, &err), err);
     double first = 0;
     for (uint32_t threads = 1; threads < 5; threads += 3) {

@@ -858,8 +858,8 @@ static void test_every_function(void **state)
     SIZES(xsm_read_options, XSM_READ_OPTIONS_INIT, read_source);
     SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, read_as_text);
     SIZES(xsm_text_options, XSM_TEXT_OPTIONS_INIT, get_text_options);
-    SIZES(xsm_write_options, ((xsm_write_options){sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, NULL, NULL, NULL}),
-          write_data);
+    SIZES(xsm_write_options,
+          ((xsm_write_options){sizeof(xsm_write_options), XSM_FORMAT_XC, 0, NULL, NULL, NULL, NULL, NULL}), write_data);
     SIZES(xsm_dataset_info, XSM_DATASET_INFO_INIT, get_info);
     SIZES(xsm_row, XSM_ROW_INIT, get_row);
     SIZES(xsm_class_map, XSM_CLASS_MAP_INIT, get_classes);

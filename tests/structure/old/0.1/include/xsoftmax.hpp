@@ -1128,6 +1128,7 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
             }
             auto given = init<xsm_dataset_weights>();
             given.rows = weights.size() != 0 ? weights.data() : nullptr;
+            given.row_count = weights.size();
             return xsm_dataset_set_weights(get(), &given, err);
         });
     }

@@ -81,7 +81,7 @@
     X(XSM_ERROR_DATA, 25, "data that cannot be used for this")                                                         \
     X(XSM_ERROR_RUNNER, 26, "the host's runner failed")                                                                \
     X(XSM_ERROR_ABI, 27, "table of functions for another ABI")                                                         \
-    X(XSM_ERROR_COMM, 28, "the host's communicator failed")                                                           \
+    X(XSM_ERROR_COMM, 28, "the host's communicator failed")                                                            \
     X(XSM_ERROR_INTERNAL, 99, "defect in the library")
 
 /** Result of a call: #XSM_OK, or another value of #XSM_STATUS_LIST. Failures are 10 and above. */

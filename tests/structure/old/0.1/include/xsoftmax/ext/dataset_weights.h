@@ -24,13 +24,15 @@
 typedef struct xsm_dataset_weights {
     size_t size;         /**< sizeof(xsm_dataset_weights). */
     const float *rows;   /**< [N] weight of each row, finite and at least 0; NULL = 1 each. Copied. */
+    size_t row_count;    /**< Length of `rows`: N, or 0 with NULL. */
     const float *labels; /**< [xsm_dataset_info::labels] weight of each label, row after row; likewise. */
+    size_t label_count;  /**< Length of `labels`, likewise. */
 } xsm_dataset_weights;
 
 /** Starting value of an #xsm_dataset_weights: no weights. */
 #define XSM_DATASET_WEIGHTS_INIT                                                                                       \
     {                                                                                                                  \
-        sizeof(xsm_dataset_weights), NULL, NULL                                                                        \
+        sizeof(xsm_dataset_weights), NULL, 0, NULL, 0                                                                  \
     }
 
 /** How classes get weights. */
@@ -50,6 +52,7 @@ typedef struct xsm_class_weights {
     int32_t method;       /**< An XSM_CLASS_WEIGHTS_* value. */
     int32_t reserved;     /**< Zero. */
     const float *weights; /**< [K] weight of each class, finite and at least 0. */
+    size_t count;         /**< Length of `weights`: K, or 0 with NULL. */
     const char *path;     /**< A file, plain or gzip: `LABEL WEIGHT` a line, the label by its name or as the number that
                                it has in the data; other labels have the weight 1. */
     double propensity_a;  /**< A, 0 to 10; #XSM_DEFAULT = 0.55. */
@@ -59,7 +62,7 @@ typedef struct xsm_class_weights {
 /** Starting value of an #xsm_class_weights. */
 #define XSM_CLASS_WEIGHTS_INIT                                                                                         \
     {                                                                                                                  \
-        sizeof(xsm_class_weights), 0, 0, NULL, NULL, XSM_DEFAULT, XSM_DEFAULT                                          \
+        sizeof(xsm_class_weights), 0, 0, NULL, 0, NULL, XSM_DEFAULT, XSM_DEFAULT                                       \
     }
 
 #ifdef __cplusplus
@@ -72,14 +75,15 @@ extern "C" {
  *  @param weights the weights of the classes
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_FORMAT for a line of the file, with its number; #XSM_ERROR_IO; #XSM_ERROR_RANGE for a
- *          weight that is not finite or below 0, or another member; #XSM_ERROR_ARGUMENT for GIVEN without weights.
- *          O(K + labels). */
+ *          weight that is not finite or below 0, or another member; #XSM_ERROR_SHAPE for another number of weights
+ *          than of classes; #XSM_ERROR_ARGUMENT for GIVEN without weights. O(K + labels). */
 XSM_API xsm_status xsm_dataset_weigh_classes(xsm_dataset *dataset, const xsm_class_weights *weights, xsm_error *err);
 /** Replaces the weights of a dataset, of rows and of labels. An estimator that is bound to it must be bound again.
  *  @param dataset the dataset; unchanged on failure
  *  @param weights the weights, or NULL for none
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_RANGE for a weight that is not finite or below 0. O(N). */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for another number of weights than of rows or labels; #XSM_ERROR_RANGE for a
+ *          weight that is not finite or below 0. O(N). */
 XSM_API xsm_status xsm_dataset_set_weights(xsm_dataset *dataset, const xsm_dataset_weights *weights, xsm_error *err);
 
 #ifdef __cplusplus
