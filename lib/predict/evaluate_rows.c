@@ -173,7 +173,9 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
             target += score;
             known++;
         }
-        here->label_scores += count > 1 && here->label_scores ? count : 0;
+        if (count > 1 && here->label_scores) {
+            here->label_scores += count;
+        }
         loss = known > 0 ? loss_of(&m->calibration, log_sum_exp, target, (double)known) : 0;
     }
     if (!isfinite(log_sum_exp) || !isfinite(loss)) {

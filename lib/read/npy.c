@@ -90,8 +90,9 @@ static xsm_status parse_header(npy *n, const char *header, xsm_error *err)
     if (!type || !order || !shape || (*type != '\'' && *type != '[')) {
         return FAIL(n, err, "%s", "the header needs 'descr', 'fortran_order' and 'shape'");
     }
-    if (type[0] != '\'' || !strchr("<|", type[1]) || !strchr("fiub", type[2]) || !xsmi_is_digit(type[3]) ||
-        type[4] != '\'') {
+    /* strchr() finds the end of the text, too. */
+    if (type[0] != '\'' || !type[1] || !strchr("<|", type[1]) || !type[2] || !strchr("fiub", type[2]) ||
+        !xsmi_is_digit(type[3]) || type[4] != '\'') {
         char quote[XSMI_QUOTE_SIZE];
         return FAIL(n, err, "numbers of the type %s; little-endian '<f4' and '<f8' are read, and integers as labels",
                     xsmi_quote(quote, type, strcspn(type, ",}")));
