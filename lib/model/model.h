@@ -20,6 +20,8 @@
 
 #include <xsoftmax/model.h>
 
+#include <stdatomic.h>
+
 /* [count] keys in alphabetic order, each with its value in the other array. */
 typedef struct xsmi_metadata {
     char **keys, **values;
@@ -80,6 +82,9 @@ struct xsm_model {
     int32_t score; /* XSM_GEOMETRY_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
     double alpha;
     double *row_scale; /* [classes] or NULL; class-major only */
+    /* Every row_scale is known to be 1, so that steps need not read them. Whoever writes another number into one clears
+     * this first. */
+    atomic_bool unscaled;
     /* [classes] or NULL: norms of the rows in `weight`, without the scales. After changing a row, update its norm or
      * drop all norms (xsmi_model_drop_row_lengths). Class-major only. */
     xsmi_row_length *row_length;
@@ -125,6 +130,12 @@ xsm_status xsmi_model_need_dense(const xsm_model *m, const char *what, xsm_error
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err);
 /* The same for the bias alone, of any model. */
 xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err);
+/* row_scale, or NULL where all are known to be 1: for code that reads a few of them at a time, chosen at random. */
+static inline double *xsmi_model_row_scales(const xsm_model *m)
+{
+    return atomic_load_explicit(&m->unscaled, memory_order_relaxed) ? NULL : m->row_scale;
+}
+
 /* Makes row_scale, all ones, if there is none. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
 /* Computes row_length, in parallel, if there is none. */

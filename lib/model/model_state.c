@@ -63,6 +63,7 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
     }
     if (row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
+        m->unscaled = false;
         memcpy(m->row_scale, row_scale, m->classes * sizeof *row_scale);
     }
     m->alpha = *scale;
@@ -156,9 +157,11 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     if (m->bias) {
         memcpy(m->bias, from->bias, m->classes * sizeof *m->bias);
     }
+    bool ones = true;
     for (size_t k = 0; k < m->classes; k++) {
         if (scales) {
             scales[k] = from->row_scale[k];
+            ones &= scales[k] == 1;
         }
         if (lengths) {
             lengths[k] = (xsmi_row_length){row_length[k], row_age[k]};
@@ -167,6 +170,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
     xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
     xsmi_model_drop_row_lengths(m);
     m->row_scale = scales;
+    m->unscaled = ones;
     m->row_length = lengths;
     m->alpha = from->alpha;
     return XSM_OK;

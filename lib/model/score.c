@@ -43,9 +43,10 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     } else {
         m->kernels->gather_scores(m->weight, m->stride, classes, count, x->values, x->count, scores, upcoming);
     }
-    float scale = (float)alpha;
+    const float scale = (float)alpha;
+    const double *row_scale = xsmi_model_row_scales(m);
     for (size_t j = 0; j < count; j++) {
-        float s = m->row_scale ? (float)(alpha * m->row_scale[classes[j]]) : scale;
+        float s = row_scale ? (float)(alpha * row_scale[classes[j]]) : scale;
         scores[j] *= s;
         if (m->bias) {
             scores[j] += m->bias[classes[j]];

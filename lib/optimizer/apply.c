@@ -46,7 +46,10 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s classes one by one, for which the model must be class-major",
                          proximal ? "proximal estimators shrink" : "a bound on the rows of weights scales");
     }
-    XSMI_TRY(xsmi_model_need_row_scale(m, err));
+    if (!m->row_scale) {
+        XSMI_TRY(xsmi_model_need_row_scale(m, err));
+        m->unscaled = true;
+    }
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
 }
 

@@ -25,6 +25,7 @@ static void fold_row(xsm_model *m, uint32_t k)
 static void shrink_row(xsm_model *m, uint32_t k, double shrink)
 {
     if (shrink != 1) {
+        atomic_store_explicit(&m->unscaled, false, memory_order_relaxed);
         m->row_scale[k] *= shrink;
         if (m->row_scale[k] < XSMI_ROW_SCALE_LEAST) {
             fold_row(m, k);
@@ -84,12 +85,13 @@ static void add(xsm_model *m, const xsmi_example_step *s)
     for (uint64_t start = 0; start < entries->count; start += GROUP) {
         uint32_t group = (uint32_t)XSMI_MIN(entries->count - start, (uint64_t)GROUP);
         const uint32_t *rows = entries->classes + start;
+        const double *row_scale = xsmi_model_row_scales(m);
         for (uint32_t j = 0; j < group; j++) {
             double change = -s->step.eta * (double)entries->coefficients[start + j];
             if (m->bias && m->score == XSM_GEOMETRY_LINEAR) {
                 m->bias[rows[j]] = (float)((double)m->bias[rows[j]] + change);
             }
-            double scale = m->row_scale ? s->alpha * m->row_scale[rows[j]] : s->alpha;
+            double scale = row_scale ? s->alpha * row_scale[rows[j]] : s->alpha;
             amounts[j] = (float)(change / scale);
         }
         if (m->row_length) {

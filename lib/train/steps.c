@@ -207,10 +207,11 @@ XSMI_PREFETCHER void fetch_numbers(const run *r, const xsmi_upcoming *upcoming, 
 XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
 {
     const xsm_model *m = r->stepper->optimizer->model;
+    const double *row_scale = xsmi_model_row_scales(m);
     xsmi_upcoming upcoming = upcoming_at(r, i);
     for (size_t j = 0; j < upcoming.count; j++) {
-        if (m->row_scale) {
-            __builtin_prefetch(m->row_scale + upcoming.rows[j], 0, 3); /* mostly only read */
+        if (row_scale) {
+            __builtin_prefetch(row_scale + upcoming.rows[j], 0, 3); /* mostly only read */
         }
         if (m->row_length) {
             __builtin_prefetch(m->row_length + upcoming.rows[j], 1, 3);

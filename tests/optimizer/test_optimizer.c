@@ -330,6 +330,39 @@ static void old_shrinks_are_not_used(void **state)
     test_problem_free(&p);
 }
 
+/* Proximal steps without a ridge leave all scales at 1, which are then not read; those with a ridge, and all later
+ * ones, read them. */
+static void scales_are_read_once_they_differ(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = test_problem_new(10, 9, 6, false, 2);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 3);
+    xsm_optimizer *o = test_optimizer(NULL, m);
+    xsm_gradient *g = test_gradient(NULL);
+    for (int step = 0; step < 4; step++) {
+        const bool ridge = step % 2;
+        xsm_estimator *e = test_estimator(NULL, "implicit", ridge ? "ridge=50 negatives=3" : "negatives=3");
+        assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+        const uint64_t rows[] = {(uint64_t)(2 * step)};
+        xsm_batch one = xsm_batch_rows(p.data, rows, 1);
+        assert_ok(xsm_estimator_gradient(e, &one, 1, g, &err), err);
+        xsm_gradient_view view = test_view(g);
+        assert_true((view.shrinks[0] < 0.9) == ridge);
+        dense d = dense_of(m);
+        dense_step(&d, &p, rows, &view, 1);
+        assert_ok(xsm_optimizer_apply(o, &one, g, 1, &err), err);
+        assert_true(distance(&d, m, true) <= 1e-6);
+        assert_true(m->row_scale && (xsmi_model_row_scales(m) == NULL) == (step == 0));
+        free(d.w);
+        xsm_estimator_free(e);
+    }
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 /* Rows that an implicit step shrank one by one, then a step on every class. */
 static void exact_steps_know_the_rows_scales(void **state)
 {
@@ -436,9 +469,13 @@ static void bad_calls_are_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_are_the_formula),    cmocka_unit_test(shrinks_of_batches),
-        cmocka_unit_test(scales_stay_exact),        cmocka_unit_test(same_bits_on_any_threads),
-        cmocka_unit_test(old_shrinks_are_not_used), cmocka_unit_test(exact_steps_know_the_rows_scales),
+        cmocka_unit_test(steps_are_the_formula),
+        cmocka_unit_test(shrinks_of_batches),
+        cmocka_unit_test(scales_stay_exact),
+        cmocka_unit_test(same_bits_on_any_threads),
+        cmocka_unit_test(old_shrinks_are_not_used),
+        cmocka_unit_test(scales_are_read_once_they_differ),
+        cmocka_unit_test(exact_steps_know_the_rows_scales),
         cmocka_unit_test(bad_calls_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
