@@ -390,6 +390,7 @@ xsm_status xsmi_model_own_bias(xsm_model *m, xsm_error *err)
 
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
 {
+    m->unscaled = false;
     if (m->row_scale) {
         return XSM_OK;
     }
@@ -397,7 +398,6 @@ xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err)
     if (!m->row_scale) {
         return xsmi_fail_memory(err, m->classes * sizeof *m->row_scale, "the rows' scales");
     }
-    m->unscaled = false;
     for (size_t k = 0; k < m->classes; k++) {
         m->row_scale[k] = 1.0;
     }
@@ -486,7 +486,6 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     }
     /* Each row is marked when done, so that the model is still correct after a host's runner has failed half-way. */
     XSMI_TRY(xsmi_model_need_row_scale(m, err));
-    m->unscaled = false;
     for (size_t k = 0; k < m->classes; k++) {
         m->row_scale[k] *= m->alpha;
     }

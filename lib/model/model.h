@@ -82,8 +82,8 @@ struct xsm_model {
     int32_t score; /* XSM_GEOMETRY_*; of distances the bias is -||w_k||^2/2, the layout class-major and no row scaled */
     double alpha;
     double *row_scale; /* [classes] or NULL; class-major only */
-    /* Every row_scale is known to be 1, so that steps need not read them. Whoever writes another number into one clears
-     * this first. */
+    /* Every row_scale is known to be 1, so that steps need not read them. xsmi_model_need_row_scale() clears it, and so
+     * does a step before it scales its first row. */
     atomic_bool unscaled;
     /* [classes] or NULL: norms of the rows in `weight`, without the scales. After changing a row, update its norm or
      * drop all norms (xsmi_model_drop_row_lengths). Class-major only. */
@@ -136,7 +136,7 @@ static inline double *xsmi_model_row_scales(const xsm_model *m)
     return atomic_load_explicit(&m->unscaled, memory_order_relaxed) ? NULL : m->row_scale;
 }
 
-/* Makes row_scale, all ones, if there is none. */
+/* Makes row_scale, all ones, if there is none. The caller may then change them: none is known to be 1 any more. */
 xsm_status xsmi_model_need_row_scale(xsm_model *m, xsm_error *err);
 /* Computes row_length, in parallel, if there is none. */
 xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err);

@@ -63,7 +63,6 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
     }
     if (row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
-        m->unscaled = false;
         memcpy(m->row_scale, row_scale, m->classes * sizeof *row_scale);
     }
     m->alpha = *scale;

@@ -48,7 +48,7 @@ static xsm_status prepare_rows(xsm_model *m, bool proximal, double bound, xsm_er
     }
     if (!m->row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(m, err));
-        m->unscaled = true;
+        m->unscaled = true; /* until shrink_row() changes one */
     }
     return bound > 0 ? xsmi_model_need_row_lengths(m, err) : XSM_OK;
 }

@@ -81,11 +81,11 @@ static void add(xsm_model *m, const xsmi_example_step *s)
 {
     const xsmi_features *x = s->x;
     const xsmi_entries *entries = &s->entries;
+    const double *row_scale = xsmi_model_row_scales(m);
     float amounts[GROUP];
     for (uint64_t start = 0; start < entries->count; start += GROUP) {
         uint32_t group = (uint32_t)XSMI_MIN(entries->count - start, (uint64_t)GROUP);
         const uint32_t *rows = entries->classes + start;
-        const double *row_scale = xsmi_model_row_scales(m);
         for (uint32_t j = 0; j < group; j++) {
             double change = -s->step.eta * (double)entries->coefficients[start + j];
             if (m->bias && m->score == XSM_GEOMETRY_LINEAR) {
