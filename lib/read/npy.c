@@ -3,6 +3,7 @@
  * floats, one of whose columns may be labels and one weights, and a vector of integers as labels.
  */
 #include "data/text.h"
+#include "base/grow.h"
 #include "base/order.h"
 #include "read/format.h"
 #include "read/number.h"
@@ -13,6 +14,7 @@
 
 #define MAGIC "\x93NUMPY"
 #define HEADER_MAX ((size_t)64 << 10)
+/* Bytes of a row that are read before memory for more of them is reserved. */
 #define PIECE ((size_t)64 << 10)
 
 typedef struct npy {
@@ -303,19 +305,42 @@ static xsm_status cut_short(const npy *n, uint64_t row, xsm_error *err)
                 (unsigned long long)n->rows);
 }
 
+/* The bytes of a row, in memory that grows as they come: what the header promises need not be there. */
+typedef struct row_bytes {
+    unsigned char *data;
+    size_t capacity;
+} row_bytes;
+
+/* As read_fully(). */
+static xsm_status read_row(xsmi_source *s, row_bytes *row, size_t size, size_t *got, xsm_error *err)
+{
+    *got = 0;
+    while (*got < size) {
+        const size_t some = XSMI_MIN(size - *got, PIECE);
+        size_t more;
+        XSMI_TRY(XSMI_GROW(s->context, row->data, row->capacity, *got + some, "bytes of a row", err));
+        XSMI_TRY(read_fully(s, row->data + *got, some, &more, err));
+        *got += more;
+        if (more < some) {
+            break;
+        }
+    }
+    return XSM_OK;
+}
+
 static xsm_status read_matrix(xsmi_reader *r, const npy *n, const special_columns *k, xsmi_source *labels, const npy *l,
                               xsm_error *err)
 {
-    size_t bytes = (size_t)n->columns * n->size;
-    unsigned char *row = xsmi_allocate(r->context, bytes, 1);
-    xsm_status status = row ? XSM_OK : xsmi_fail_memory(err, bytes, "a row");
+    const size_t bytes = (size_t)n->columns * n->size;
+    row_bytes row = {NULL, 0};
+    xsm_status status = XSM_OK;
     for (uint64_t i = 0; i < n->rows && status == XSM_OK; i++) {
         unsigned char label[8];
         size_t got;
-        status = read_fully(&r->source, row, bytes, &got, err);
+        status = read_row(&r->source, &row, bytes, &got, err);
         status = status == XSM_OK && got < bytes ? cut_short(n, i, err) : status;
         status = status == XSM_OK ? xsmi_reader_reserve(r, r->stride, 1, err) : status;
-        status = status == XSM_OK ? add_row(r, n, row, k, err) : status;
+        status = status == XSM_OK ? add_row(r, n, row.data, k, err) : status;
         if (status == XSM_OK && labels) {
             status = read_fully(labels, label, l->size, &got, err);
             status = status == XSM_OK && got < l->size ? cut_short(l, i, err) : status;
@@ -325,7 +350,7 @@ static xsm_status read_matrix(xsmi_reader *r, const npy *n, const special_column
             xsmi_reader_end_row(r);
         }
     }
-    xsmi_release(r->context, row, bytes, 1);
+    xsmi_release(r->context, row.data, row.capacity, 1);
     return status == XSM_OK ? check_end(&r->source, n, err) : status;
 }
 

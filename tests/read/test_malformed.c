@@ -5,6 +5,7 @@
 #include "support.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct bad {
@@ -24,8 +25,13 @@ typedef struct bad {
 #define XC WITH(.format = XSM_FORMAT_XC)
 #define SVM WITH(.format = XSM_FORMAT_LIBSVM)
 #define CSV WITH(.format = XSM_FORMAT_CSV)
+#define ARRAY WITH(.format = XSM_FORMAT_NPY, .label_column = "-1")
 #define WORDS WITH(.format = XSM_FORMAT_TEXT)
 #define FORMAT XSM_ERROR_FORMAT
+
+/* The start of an array; `length` is the byte that says how many follow up to the numbers. */
+#define NPY(length, type, shape)                                                                                       \
+    "\x93NUMPY\x01\x00" length "\x00{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }"
 
 static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0, NULL, 0, NULL};
 
@@ -189,6 +195,11 @@ static const bad cases[] = {
     {TEXT("__label__a b c\n"), XSM_ERROR_RANGE, 0, 0, "2 features", WITH(.features = 1)},
     {TEXT("__label__a b c\n"), XSM_ERROR_ARGUMENT, 0, 0, "the class map has none", WITH(.classes = &map_of_three)},
     {TEXT("__label__a b c\n"), XSM_ERROR_LIMIT, 0, 0, "2147483646 buckets", WITH(.text = &many_buckets)},
+    /* NumPy: rows of 2 GiB and more, of which some bytes are there */
+    {TEXT(NPY("\x43", "<f4", "(4, 539553792)") "0123"), FORMAT, 0, 0, "it ends in row 0 (from 0) of 4", ARRAY},
+    {TEXT(NPY("\x44", "<f8", "(1, 2147483647)")), FORMAT, 0, 0, "it ends in row 0 (from 0) of 1", ARRAY},
+    {TEXT(NPY("\x44", "<f4", "(1, 2147483649)") "0123"), XSM_ERROR_LIMIT, 0, 0, "2147483648 columns of features",
+     ARRAY},
 #ifdef TEST_ZLIB
     {TEXT("\x1F\x8B"), FORMAT, 0, 0, "too early", AUTO},
     {TEXT("\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\x03"), FORMAT, 0, 0, "too early, after 10", AUTO},
@@ -272,12 +283,60 @@ static void no_leaks(void **state)
     }
 }
 
+/* -- what a header promises ---------------------------------------------------------------------------------------- */
+
+enum { MOST_BYTES = 1 << 20 };
+
+static void *allocate_little(void *user, size_t size, size_t alignment)
+{
+    size_t *largest = user;
+    void *memory = NULL;
+    *largest = size > *largest ? size : *largest;
+    return size <= MOST_BYTES &&
+                   posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0
+               ? memory
+               : NULL;
+}
+
+static void release_little(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+/* A file of some bytes is refused for what is wrong with it, by a host that has little memory, too. */
+static void little_memory(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_context *ctx = NULL;
+        xsm_dataset *d = NULL;
+        size_t largest = 0;
+        const xsm_allocator allocator = {&largest, allocate_little, release_little};
+        xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+        options.allocator = &allocator;
+        options.threads = 1;
+        assert_ok(xsm_context_new(&options, &ctx, &err), err);
+        test_bytes bytes = {cases[i].text, cases[i].size, 0, SIZE_MAX, 0};
+        xsm_source source = test_source(&bytes);
+        const xsm_status status = xsm_dataset_read_source(ctx, &source, "some file", &cases[i].options, &d, &err);
+        if (status != cases[i].status || largest > MOST_BYTES) {
+            fail_msg("case %zu, '%s', takes %zu bytes at once: %s", i, cases[i].text, largest, err.message);
+        }
+        xsm_context_free(ctx);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(malformed),
         cmocka_unit_test(malformed_files),
         cmocka_unit_test(no_leaks),
+        cmocka_unit_test(little_memory),
     };
     int failures = cmocka_run_group_tests_name("malformed", tests, NULL, NULL);
     test_files_end();
