@@ -195,11 +195,17 @@ static const bad cases[] = {
     {TEXT("__label__a b c\n"), XSM_ERROR_RANGE, 0, 0, "2 features", WITH(.features = 1)},
     {TEXT("__label__a b c\n"), XSM_ERROR_ARGUMENT, 0, 0, "the class map has none", WITH(.classes = &map_of_three)},
     {TEXT("__label__a b c\n"), XSM_ERROR_LIMIT, 0, 0, "2147483646 buckets", WITH(.text = &many_buckets)},
-    /* NumPy: rows of 2 GiB and more, of which some bytes are there */
+/* NumPy: rows of 2 GiB and more, of which some bytes are there */
+#if SIZE_MAX > UINT32_MAX
     {TEXT(NPY("\x43", "<f4", "(4, 539553792)") "0123"), FORMAT, 0, 0, "it ends in row 0 (from 0) of 4", ARRAY},
     {TEXT(NPY("\x44", "<f8", "(1, 2147483647)")), FORMAT, 0, 0, "it ends in row 0 (from 0) of 1", ARRAY},
     {TEXT(NPY("\x44", "<f4", "(1, 2147483649)") "0123"), XSM_ERROR_LIMIT, 0, 0, "2147483648 columns of features",
      ARRAY},
+#else
+    {TEXT(NPY("\x43", "<f4", "(4, 539553792)") "0123"), XSM_ERROR_LIMIT, 0, 0, "539553792 columns", ARRAY},
+    {TEXT(NPY("\x44", "<f8", "(1, 2147483647)")), XSM_ERROR_LIMIT, 0, 0, "2147483647 columns", ARRAY},
+    {TEXT(NPY("\x44", "<f4", "(1, 2147483649)") "0123"), XSM_ERROR_LIMIT, 0, 0, "2147483649 columns", ARRAY},
+#endif
 #ifdef TEST_ZLIB
     {TEXT("\x1F\x8B"), FORMAT, 0, 0, "too early", AUTO},
     {TEXT("\x1F\x8B\x08\x00\x00\x00\x00\x00\x00\x03"), FORMAT, 0, 0, "too early, after 10", AUTO},
