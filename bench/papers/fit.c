@@ -9,7 +9,7 @@ fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ri
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
     xsm_estimator *estimator = NULL;
-    fitted f = {NULL, XSM_FIT_RESULT_INIT};
+    fitted f = {NULL, XSM_FIT_RESULT_INIT, 0};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
     shape.bias = bias;
     options.tolerance = tolerance;
@@ -18,7 +18,9 @@ fitted fit(const papers *p, const xsm_dataset *train, const method *m, double ri
     papers_check(xsm_model_new_linear(p->context, info.features, info.classes, &shape, &f.model, &err), &err);
     papers_check(xsm_estimator_new(p->context, m->estimator, &estimator, &err), &err);
     set_options(estimator, m, ridge);
+    const double begun = papers_seconds(p);
     papers_check(xsm_fit_full_batch(p->context, f.model, train, estimator, &options, &f.result, &err), &err);
+    f.seconds = papers_seconds(p) - begun;
     xsm_estimator_free(estimator);
     if (f.result.end == XSM_FIT_ITERATIONS) {
         papers_say("  %s: the iterations ran out before the tolerance was reached", m->title);

@@ -131,7 +131,7 @@ static int32_t stop_at(void *user, const xsm_progress *progress)
 {
     (void)progress;
     const runner *r = user;
-    return race_clock(r->p) - r->begun >= r->until;
+    return papers_seconds(r->p) - r->begun >= r->until;
 }
 
 static xsm_model *enrolled_model(const course *c)
@@ -161,14 +161,14 @@ static void start(const course *c, const method *m, double eta, runner *r)
     options.seed = 1;
     options.progress = stop_at;
     options.progress_user = r;
-    double begun = race_clock(c->p);
+    double begun = papers_seconds(c->p);
     papers_check(xsm_estimator_new(c->p->context, m->estimator, &r->estimator, &err), &err);
     set_options(r->estimator, m, 0);
     papers_check(xsm_optimizer_new(c->p->context, "sgd", &r->optimizer, &err), &err);
     papers_check(
         xsm_trainer_new(c->p->context, r->model, c->train, r->estimator, r->optimizer, &options, &r->trainer, &err),
         &err);
-    r->spent = race_clock(c->p) - begun;
+    r->spent = papers_seconds(c->p) - begun;
 }
 
 /* Trains until the total time is spent. */
@@ -179,9 +179,9 @@ static void go_on(runner *r, double seconds)
     if (r->diverged || r->until <= 0) {
         return;
     }
-    r->begun = race_clock(r->p);
+    r->begun = papers_seconds(r->p);
     xsm_status status = xsm_trainer_run(r->trainer, &err);
-    r->spent += race_clock(r->p) - r->begun;
+    r->spent += papers_seconds(r->p) - r->begun;
     r->diverged = status == XSM_ERROR_DIVERGED;
     papers_check(r->diverged || status == XSM_CANCELLED ? XSM_OK : status, &err);
 }

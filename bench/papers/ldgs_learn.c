@@ -12,19 +12,16 @@ typedef struct point {
 } point;
 
 /* Records the result of an evaluation during training. */
-static int32_t add_point(void *user, const xsm_progress *progress)
+static void add_point(void *user, uint64_t epoch, double seconds, const evaluation *train)
 {
     const point *c = user;
-    if (progress->train) {
-        char column[40];
-        double accuracy = 100 * (1 - progress->train->error);
-        curves_point(c->by_epoch, c->title, (double)progress->epoch, accuracy);
-        curves_point(c->by_time, c->title, progress->seconds, accuracy);
-        snprintf(column, sizeof column, "%% right, epoch %d", (int)progress->epoch);
-        report_cell(c->to->table, c->row, column, PAPERS_NONE, accuracy);
-        papers_say("    %s, %s after %.1f s: %.2f", c->row, column, progress->seconds, accuracy);
-    }
-    return 0;
+    char column[40];
+    const double accuracy = 100 * (1 - train->error);
+    curves_point(c->by_epoch, c->title, (double)epoch, accuracy);
+    curves_point(c->by_time, c->title, seconds, accuracy);
+    snprintf(column, sizeof column, "%% right, epoch %d", (int)epoch);
+    report_cell(c->to->table, c->row, column, PAPERS_NONE, accuracy);
+    papers_say("    %s, %s after %.1f s: %.2f", c->row, column, seconds, accuracy);
 }
 
 typedef struct trial {
@@ -67,10 +64,8 @@ void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, 
                       .hidden = l->hidden,
                       .bias = l->bias,
                       .evaluations = l->epochs,
-                      .test = l->test,
-                      .progress = add_point,
-                      .progress_user = &c};
-        learned one = learn(p, l->train, &methods[i], &whole, NULL, NULL);
+                      .test = l->test};
+        learned one = learn(p, l->train, &methods[i], &whole, add_point, &c);
         report_cell(l->table, row, "% right, test", PAPERS_NONE, 100 * (1 - one.test.error));
         if (l->several) {
             report_cell(l->table, row, "P@3, test, %", PAPERS_NONE, 100 * one.test.precision[2]);

@@ -56,10 +56,10 @@ static double step_time(const papers *p, xsm_estimator *e, xsm_model *model, con
         xsm_batch batch = xsm_batch_range(rows, t * BATCH % (count - BATCH + 1), BATCH);
         papers_check(xsm_estimator_gradient(e, &batch, 1e-12, g, &err), &err);
         papers_check(xsm_optimizer_apply(o, &batch, g, 1e-12, &err), &err);
-        start = t == 0 ? race_clock(p) : start;
+        start = t == 0 ? papers_seconds(p) : start;
     }
     xsm_optimizer_free(o);
-    return (race_clock(p) - start) / (double)steps;
+    return (papers_seconds(p) - start) / (double)steps;
 }
 
 void ldgs_retrieve(const papers *p, report *r, const char *prefix, xsm_model *model, const xsm_dataset *rows,

@@ -60,12 +60,6 @@ typedef struct contestant {
     double changed[SIZES];         /* rows that the last step of a turn changes, the mean */
 } contestant;
 
-/* On one thread processor time, which does not include other programs on the machine. */
-static double step_clock(const papers *p)
-{
-    return papers_context(p).threads > 1 ? papers_clock() : papers_work();
-}
-
 static int compare(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -120,12 +114,12 @@ static double stream_rate(const bench *b)
 {
     int threads = (int)papers_context(b->p).threads;
     float sum = 0;
-    double start = step_clock(b->p);
+    double start = papers_seconds(b->p);
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
     for (int t = 0; t < threads; t++) {
         sum += b->loops->read(b->memory + (size_t)t * b->part, b->part);
     }
-    double rate = (double)(b->part * (size_t)threads) * sizeof(float) / (step_clock(b->p) - start);
+    double rate = (double)(b->part * (size_t)threads) * sizeof(float) / (papers_seconds(b->p) - start);
     return sum == 0 ? rate : PAPERS_NONE;
 }
 
@@ -146,7 +140,7 @@ static double probe_rate(const bench *b, uint32_t blocks)
     double passes[STEPS];
     for (int step = 0; step < STEPS; step++) {
         shift = shift * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        double start = step_clock(b->p);
+        double start = papers_seconds(b->p);
 #pragma omp parallel for num_threads(threads) schedule(static, 1) reduction(+ : sum)
         for (uint32_t j = 0; j < blocks; j++) {
             for (uint32_t i = 0; i < probes; i++) {
@@ -154,7 +148,7 @@ static double probe_rate(const bench *b, uint32_t blocks)
                 sum += b->loops->read(memory + (j * (size_t)clusters + place) * cluster, cluster);
             }
         }
-        double rate = (double)cluster * blocks * probes * sizeof(float) / (step_clock(b->p) - start);
+        double rate = (double)cluster * blocks * probes * sizeof(float) / (papers_seconds(b->p) - start);
         passes[step] = sum == 0 ? rate : PAPERS_NONE;
     }
     free(memory);
@@ -269,10 +263,10 @@ static void take_turn(const bench *b, contestant *c, size_t size, size_t round)
     double before = stream_rate(b);
     take_step(b, c, sizes[size]);
     uint64_t steps = 0;
-    double begun = step_clock(b->p), passed = 0;
+    double begun = papers_seconds(b->p), passed = 0;
     for (; steps < 3 || passed < b->budget; steps++) {
         take_step(b, c, sizes[size]);
-        passed = step_clock(b->p) - begun;
+        passed = papers_seconds(b->p) - begun;
     }
     c->seconds[size][round] = passed / (double)steps;
     c->rate[size][round] = (before + stream_rate(b)) / 2;

@@ -8,10 +8,15 @@
 const rate_grid decades = {1, -3, 3};
 
 typedef struct listener {
+    const papers *p;
+    const xsm_model *model;
+    const xsm_dataset *rows;
+    const plan *how;
+    uint64_t every; /* epochs from one evaluation to the next; 0 = none */
     learn_point each;
     void *user;
-    const plan *how;
-    evaluation train;
+    double begun, others; /* papers_seconds() at the start, and seconds since that are not training */
+    evaluation train;     /* the last one */
 } listener;
 
 /* Copies metrics whose arrays have 5 numbers. */
@@ -21,18 +26,6 @@ static evaluation of_metrics(const xsm_metrics *m)
     memcpy(at.precision, m->precision, sizeof at.precision);
     memcpy(at.ndcg, m->ndcg, sizeof at.ndcg);
     return at;
-}
-
-static int32_t listen(void *user, const xsm_progress *progress)
-{
-    listener *l = user;
-    if (progress->train) {
-        l->train = of_metrics(progress->train);
-        if (l->each) {
-            l->each(l->user, progress->epoch, &l->train);
-        }
-    }
-    return l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
 }
 
 void each_option(const char *options, void (*set)(void *to, const char *name, const char *value), void *to)
@@ -75,6 +68,22 @@ evaluation evaluate(const papers *p, const xsm_model *model, const xsm_dataset *
     xsm_error err = XSM_ERROR_INIT;
     papers_check(xsm_evaluate(p->context, model, data, NULL, &metrics, &err), &err);
     return of_metrics(&metrics);
+}
+
+static int32_t listen(void *user, const xsm_progress *progress)
+{
+    listener *l = user;
+    const double since = papers_seconds(l->p);
+    if (progress->epoch_ended && l->every > 0 &&
+        (progress->epoch % l->every == 0 || progress->epoch == l->how->epochs)) {
+        l->train = evaluate(l->p, l->model, l->rows);
+        if (l->each) {
+            l->each(l->user, progress->epoch, since - l->begun - l->others, &l->train);
+        }
+    }
+    const int32_t stop = l->how->progress ? l->how->progress(l->how->progress_user, progress) : 0;
+    l->others += papers_seconds(l->p) - since;
+    return stop;
 }
 
 xsm_model *new_model(const papers *p, uint32_t features, uint32_t classes, uint32_t hidden, bool bias)
@@ -124,11 +133,9 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_progress progress = XSM_PROGRESS_INIT;
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
-    listener to = {each, user, how, {.error = 0}};
     const uint64_t seed = how->seed ? how->seed : 1;
     learned l = {.diverged = false};
     papers_check(xsm_dataset_get_info(train, &info, &err), &err);
@@ -143,22 +150,20 @@ learned learn(const papers *p, const xsm_dataset *train, const method *m, const 
     options.schedule = how->factor > 0 ? XSM_SCHEDULE_STEP : XSM_SCHEDULE_INVERSE;
     options.factor = how->factor;
     options.seed = seed;
+    listener to = {.p = p, .model = l.model, .rows = train, .how = how, .each = each, .user = user};
     if (how->evaluations > 0) {
-        uint64_t every = how->epochs / how->evaluations;
-        options.evaluate_every = every ? every : 1;
-        options.evaluate_train = XSM_EVALUATE_ALL;
-        options.evaluate_top = 5;
+        to.every = how->epochs > how->evaluations ? how->epochs / how->evaluations : 1;
     }
     options.progress = listen;
     options.progress_user = &to;
     papers_check(xsm_trainer_new(p->context, l.model, train, estimator, optimizer, &options, &trainer, &err), &err);
-    double before = papers_work();
+    const double before = papers_work();
+    to.begun = papers_seconds(p);
     xsm_status status = xsm_trainer_run(trainer, &err);
+    l.seconds = papers_seconds(p) - to.begun - to.others;
     l.work = papers_work() - before;
     l.diverged = status == XSM_ERROR_DIVERGED;
     papers_check(l.diverged ? XSM_OK : status, &err);
-    papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);
-    l.seconds = progress.seconds;
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);

@@ -63,14 +63,14 @@ typedef struct evaluation {
 
 typedef struct learned {
     bool diverged;
-    double seconds;         /* of training alone */
+    double seconds;         /* papers_seconds() of training alone */
     double work;            /* processor seconds of all threads, including evaluations during training */
     xsm_model *model;       /* NULL if it diverged */
     evaluation train, test; /* at the end; `test` if there are test rows. NaN if it diverged */
 } learned;
 
-/* Called at each evaluation on the training rows. */
-typedef void (*learn_point)(void *user, uint64_t epoch, const evaluation *train);
+/* Called at each evaluation on the training rows, after so many seconds of training alone. */
+typedef void (*learn_point)(void *user, uint64_t epoch, double seconds, const evaluation *train);
 
 /* Calls `set` for each "name=value" of a list "name=value,..." (or NULL). Ends the program if an item has no value. */
 void each_option(const char *options, void (*set)(void *to, const char *name, const char *value), void *to);
@@ -113,6 +113,7 @@ void several_point(const several *s, curves *to, const char *column, double x);
 typedef struct fitted {
     xsm_model *model;
     xsm_fit_result result;
+    double seconds; /* papers_seconds(), callbacks included */
 } fitted;
 
 /* Minimises a method's loss over all rows by L-BFGS, from zero weights; returns the model and the results. The method's

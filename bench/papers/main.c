@@ -1,7 +1,7 @@
 /*
  * The program behind bench/papers/run.sh: papers NAME... [--json] [--quick] [--threads N] [--folder FOLDER], for
  * figures with several sets of data [--sets NAME,...], and for figures that race [--only METHOD,...]
- * [--budget SECONDS] [--scale N] [--processor]. See doc/measurements/papers.md.
+ * [--budget SECONDS] [--scale N] [--processor]. Without --threads there is one. See doc/measurements/papers.md.
  */
 #include "papers.h"
 
@@ -51,7 +51,7 @@ enum { FIGURES = sizeof figures / sizeof figures[0], THREADS_MAX = 256 };
 typedef struct arguments {
     papers settings;
     bool wanted[FIGURES];
-    uint32_t threads; /* 0: all processors */
+    uint32_t threads;
 } arguments;
 
 static void list(FILE *to)
@@ -140,7 +140,7 @@ static void check_taken(const arguments *a, unsigned kind, const char *given)
 /* Ends the program with status 2 for a usage error, and after --list. */
 static arguments read_arguments(int argc, char **argv)
 {
-    arguments a = {{.folder = "."}, {false}, 0};
+    arguments a = {{.folder = "."}, {false}, 1};
     const char *racing = NULL, *scaling = NULL, *choosing = NULL;
     bool some = false;
     for (int i = 1; i < argc; i++) {
@@ -198,6 +198,7 @@ static arguments read_arguments(int argc, char **argv)
         list(stdout);
         exit(0);
     }
+    a.settings.processor |= a.threads == 1;
     check_taken(&a, RACES, racing);
     check_taken(&a, SCALES, scaling);
     check_taken(&a, HAS_SETS, choosing);

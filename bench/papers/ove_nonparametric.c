@@ -156,10 +156,10 @@ void figure_ove_nonparametric(const papers *p)
         }
         xsm_batch batch = xsm_batch_rows(data, rows, BATCH);
         double eta = first * pow(0.9, (double)(t * BATCH / s.observations));
-        double before = papers_clock();
+        double before = papers_seconds(p);
         papers_check(xsm_estimator_gradient(ove, &batch, eta, gradient, &err), &err);
         papers_check(xsm_optimizer_apply(sgd, &batch, gradient, eta, &err), &err);
-        seconds += papers_clock() - before;
+        seconds += papers_seconds(p) - before;
         if ((t + 1) % (s.steps / CURVE_POINTS) == 0) {
             curves_point(errors, "OVE", (double)(t + 1), distance(model, exact, estimate));
         }

@@ -183,7 +183,7 @@ static void run_set(const papers *p, report *r, const struct published *s)
     for (size_t m = 0; m < FITTED; m++) {
         course c = {to, methods[m].title, (double)data.rows};
         all[m] = fit(p, data.train, &methods[m], RIDGE, true, tolerance, add_point, &c);
-        put_all(p, r, s, &data, m, all[m].model, all[0].model, all[m].result.seconds);
+        put_all(p, r, s, &data, m, all[m].model, all[0].model, all[m].seconds);
         put(r, s, "penalised bound an example", m, NONE, -all[m].result.objective / (double)data.rows);
     }
     curves_end(to);

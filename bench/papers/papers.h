@@ -16,10 +16,10 @@ typedef struct papers {
     bool json;
     bool quick;       /* small sizes, a second or so per figure: for tests, the numbers have no meaning */
     const char *sets; /* "A,B,...": the sets of data, if a figure has several; NULL = all */
-    /* For figures that race methods against the clock. */
+    /* For figures that give each method the same time. */
     const char *only; /* the same for methods */
     double budget;    /* seconds per method; 0 = the figure's default */
-    bool processor;   /* seconds are processor time of all threads, which excludes other programs */
+    bool processor;   /* seconds are processor time of all threads; so on one thread */
     uint32_t scale;   /* for figures of generated data: its rows and classes are divided by it; 0 = 1 */
 } papers;
 
@@ -52,6 +52,9 @@ void papers_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 double papers_clock(void);
 /* Processor seconds of all threads so far. */
 double papers_work(void);
+/* The seconds that tables and curves show: processor seconds on one thread or with --processor, in which other programs
+ * on the machine do not count; else seconds of a clock. */
+double papers_seconds(const papers *p);
 
 /* A table of numbers, the paper's beside ours. Rows and columns are in the order of their first use. */
 typedef struct report report;

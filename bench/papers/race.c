@@ -64,11 +64,6 @@ double race_seconds(const papers *p, double usual)
     return p->quick ? 0.1 : p->budget > 0 ? p->budget : usual;
 }
 
-double race_clock(const papers *p)
-{
-    return p->processor ? papers_work() : papers_clock();
-}
-
 typedef struct stop {
     const papers *p;
     double begun, until; /* of this run, without evaluations */
@@ -78,7 +73,7 @@ static int32_t stop_at(void *user, const xsm_progress *progress)
 {
     (void)progress;
     const stop *s = user;
-    return race_clock(s->p) - s->begun >= s->until;
+    return papers_seconds(s->p) - s->begun >= s->until;
 }
 
 static void add_point(const papers *p, race *r, const xsm_model *model, const xsm_dataset *rows, double seconds)
@@ -122,9 +117,9 @@ racer racer_new(const papers *p, const data_pair *data, const method *m, const c
     each_option(m->options, make_sampler, &f);
     racer r = {.method = m, .optimizer = optimizer, .sampler = f.sampler};
     if (r.sampler) {
-        double start = race_clock(p);
+        double start = papers_seconds(p);
         papers_check(xsm_sampler_bind(r.sampler, data->train, &err), &err);
-        r.fit = race_clock(p) - start;
+        r.fit = papers_seconds(p) - start;
     }
     return r;
 }
@@ -163,17 +158,17 @@ race race_run(const papers *p, const data_pair *data, const xsm_dataset *rows, c
     options.seed = 1;
     options.progress = stop_at;
     options.progress_user = &when;
-    double start = race_clock(p);
+    double start = papers_seconds(p);
     papers_check(xsm_trainer_new(p->context, model, data->train, estimator, optimizer, &options, &trainer, &err), &err);
-    double spent = steps_alone ? 0 : who->fit + race_clock(p) - start;
+    double spent = steps_alone ? 0 : who->fit + papers_seconds(p) - start;
     for (int i = points - 1; i >= 0 && !r.diverged; i--) {
         when.until = ldexp(seconds, -i) - spent;
         if (when.until <= 0) {
             continue; /* the first step starts later */
         }
-        when.begun = race_clock(p);
+        when.begun = papers_seconds(p);
         xsm_status status = xsm_trainer_run(trainer, &err);
-        spent += race_clock(p) - when.begun;
+        spent += papers_seconds(p) - when.begun;
         r.diverged = status == XSM_ERROR_DIVERGED;
         papers_check(r.diverged || status == XSM_CANCELLED ? XSM_OK : status, &err);
         papers_check(xsm_trainer_get_progress(trainer, &progress, &err), &err);

@@ -1,5 +1,5 @@
 /*
- * Training against the clock: the results of a method after given times.
+ * Training for given times: the results of a method after each.
  */
 #ifndef PAPERS_RACE_H
 #define PAPERS_RACE_H
@@ -27,7 +27,7 @@ typedef struct racer {
     const method *method;
     const char *optimizer;
     xsm_sampler *sampler; /* NULL: the method has none */
-    double fit;           /* seconds of race_clock() */
+    double fit;           /* seconds of papers_seconds() */
     double bias;          /* initial biases; 0 except for NCE, whose scores are to be log-probabilities */
     uint32_t hidden;      /* 0: a linear model; else an embedding model with vectors of that many numbers */
     bool keep;            /* the model */
@@ -35,8 +35,6 @@ typedef struct racer {
 
 /* Seconds of a method: --budget, or else the usual ones of a set. */
 double race_seconds(const papers *p, double usual);
-/* Seconds of a clock, or of processor time of all threads, according to the settings. */
-double race_clock(const papers *p);
 
 /* Of the method's options, `sampler=NAME` and `sampler.OPTION=VALUE` are its sampler's, the others the estimator's. */
 racer racer_new(const papers *p, const data_pair *data, const method *m, const char *optimizer);

@@ -120,6 +120,11 @@ double papers_work(void)
     return read_clock(CLOCK_PROCESS_CPUTIME_ID);
 }
 
+double papers_seconds(const papers *p)
+{
+    return p->processor ? papers_work() : papers_clock();
+}
+
 /* -- lists of names */
 
 typedef struct names {

@@ -95,8 +95,9 @@ typedef struct history {
     double epoch[POINTS + 1], log_loss[POINTS + 1];
 } history;
 
-static void add_point(void *user, uint64_t epoch, const evaluation *train)
+static void add_point(void *user, uint64_t epoch, double seconds, const evaluation *train)
 {
+    (void)seconds;
     history *h = user;
     if (h->count <= POINTS) {
         h->epoch[h->count] = (double)epoch;
