@@ -11,7 +11,7 @@ abi.py stub INCLUDE COMPILER...            prints C that defines every function;
 abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
                                            since OLD, so that abidiff finds what else has changed
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
-abi.py map SYMBOLS INCLUDE [words]         prints the version script, its nodes numbered as the headers say
+abi.py map SYMBOLS INCLUDE [words|mpi]     prints the version script, its nodes numbered as the headers say
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
 abi.py json INCLUDE COMPILER...            prints xsoftmax-abi.json, as it is on the machine that the compiler compiles for
 """
@@ -27,11 +27,12 @@ from xml.etree import ElementTree
 # Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
 # version.h that numbers it.
 TIERS = [("bindings", r"xsoftmax/ext/bindings\.h"), ("experimental", r"xsoftmax/(choose|tune|ext/comm)\.h"),
-         ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"), ("core", r"")]
-ORDER = ["core", "bindings", "ext", "experimental", "words"]
+         ("ext", r"xsoftmax/ext/"), ("words", r"xsoftmax/words/"), ("mpi", r"xsoftmax/mpi\.h"), ("core", r"")]
+ORDER = ["core", "bindings", "ext", "experimental", "words", "mpi"]
 NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
          "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
-         "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION")}
+         "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION"), "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL", None)}
+LIBRARIES = {"words": "xsoftmax-words", "mpi": "xsoftmax-mpi"}  # of tiers; the others are libxsoftmax's
 PINS = pathlib.Path(__file__).resolve().parent / "abi/pins.inc"
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
 
@@ -643,7 +644,7 @@ def description(include, compiler):
                                    "size": known[f"sizeof((({name} *)0)->{member})"], **described(kind)}
                                   for member, kind in members]}
                for name, members in api.structs.items()}
-    functions = {name: {"tier": api.tier(name), "library": "xsoftmax-words" if api.tier(name) == "words" else "xsoftmax",
+    functions = {name: {"tier": api.tier(name), "library": LIBRARIES.get(api.tier(name), "xsoftmax"),
                         "result": result, "arguments": listed(arguments)}
                  for name, (result, arguments, header) in sorted(api.functions.items())}
     whole = {"version": ".".join(str(known[f"XSM_VERSION_{part}"]) for part in ("MAJOR", "MINOR", "PATCH")),
@@ -664,13 +665,13 @@ def node_of(tier, version):
     return name + (re.search(rf"^#define {macro} (\d+)", version, flags=re.M).group(1) if macro else "")
 
 
-def version_map(path, include, words=False):
-    """Of libxsoftmax, or of libxsoftmax-words."""
+def version_map(path, include, own=""):
+    """Of libxsoftmax, or of the library of a tier."""
     tiers, tier, version = {}, None, (include / "xsoftmax/version.h").read_text()
     for line in path.read_text().split("\n"):
         if line.startswith("# "):
             tier = line[2:]
-        elif line and (tier == "words") == words:
+        elif line and (tier if tier in LIBRARIES else "") == own:
             tiers.setdefault(node_of(tier, version), []).append(line)
     print("/* Written by tests/structure/renew-abi.sh from symbols.txt. A name, once released, keeps its node. */")
     for place, (node, names) in enumerate(tiers.items()):
@@ -685,7 +686,7 @@ def main():
     elif command == "check":
         return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
     elif command == "map":
-        version_map(place, pathlib.Path(rest[0]), rest[1:] == ["words"])
+        version_map(place, pathlib.Path(rest[0]), *rest[1:])
     elif command == "trim":
         trim(place, rest[0])
     else:

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Would programs run that were built before? Compares the interface of today with tests/structure/abi/xsoftmax.abi:
 #
-#   sh tests/structure/check-abi.sh [--words] [--root TREE] [--baseline FILE] [LIBRARY]
+#   sh tests/structure/check-abi.sh [--words|--mpi] [--root TREE] [--baseline FILE] [LIBRARY]
 #
-# With --words that of libxsoftmax-words, with xsoftmax-words.abi.
+# With --words that of libxsoftmax-words, with xsoftmax-words.abi; with --mpi likewise.
 # Without LIBRARY, that of a stub which is compiled from the headers and the symbol map of TREE (default: this one);
 # else that of the built library, which needs debug information. Growth passes: new functions, and new members at the
 # end of structs that begin with their size. With --write the stub's interface becomes the stored one: see
@@ -15,10 +15,11 @@ library='' write=false baseline='' name=xsoftmax map=lib/xsoftmax.map
 while [ $# -gt 0 ]; do
     case $1 in
     --words) name=xsoftmax-words map=lib/words/xsoftmax-words.map ;;
+    --mpi) name=xsoftmax-mpi map=lib/mpi/xsoftmax-mpi.map ;;
     --root) root=$2 && shift ;;
     --baseline) baseline=$2 && shift ;;
     --write) write=true ;;
-    -*) echo "usage: sh tests/structure/check-abi.sh [--words] [--root TREE] [--baseline FILE] [--write] [LIBRARY]" >&2 && exit 2 ;;
+    -*) echo "usage: sh tests/structure/check-abi.sh [--words|--mpi] [--root TREE] [--baseline FILE] [--write] [LIBRARY]" >&2 && exit 2 ;;
     *) library=$1 ;;
     esac
     shift

@@ -20,6 +20,7 @@ import tempfile
 SKIP = 77
 PROGRAMS = [("consumer.c", "CC", "cc", "-std=c11", "xsoftmax"), ("consumer.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
             ("consumer_words.c", "CC", "cc", "-std=c11", "xsoftmax-words"),
+            ("consumer_mpi.c", "CC", "cc", "-std=c11", "xsoftmax-mpi"),
             ("../../examples/cpp_host.cpp", "CXX", "c++", "-std=c++17", "xsoftmax"),
             ("../../examples/host_network.c", "CC", "cc", "-std=c11", "xsoftmax")]
 HOSTS = ["cpp_host.cpp", "host_network.c", "ctypes_host.py"]
@@ -118,9 +119,14 @@ def main():
                 continue
             compiler = shlex.split(os.environ.get(variable, default))
             warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"] + ["-pthread"] * (variable == "CXX")
-            for kind in kinds:
+            # MPIs are shared libraries in most systems.
+            for kind in kinds if module != "xsoftmax-mpi" else [kind for kind in kinds if kind == "shared"]:
                 flags = run(query + [module, "--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
                             env=environment).split()
+                # The other prefix counts for what was installed there alone.
+                for other in run(query + [module, "--print-requires"], env=environment).splitlines():
+                    if not other.startswith("xsoftmax"):
+                        flags += run([pkg_config, other.split()[0], "--cflags", "--libs"]).split()
                 if kind != "shared":
                     flags = [f"-L{alone}"] + flags
                 if kind == "wholly static":

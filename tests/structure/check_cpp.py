@@ -59,7 +59,7 @@ def check_calls(root, compiler):
     inline = [name for path in core for name in re.findall(r"^static inline [^;{}]*?\b(xsm_\w+)\(", path.read_text(), flags=re.M)]
     bad += [f"{name}(), a function of a header, has no C++ form" for name in inline if name not in called]
     bad += [f"{name} of WITHOUT is no core function" for name in WITHOUT if name not in tier["core"]]
-    bad += [f"{name} is called, which is {kind}" for kind in ("experimental", "words") for name in tier[kind]
+    bad += [f"{name} is called, which is {kind}" for kind in ("experimental", "words", "mpi") for name in tier[kind]
             if name in called]
 
     # Starting values.

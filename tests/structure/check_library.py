@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What is in the built libraries: check_library.py CHECK SOURCE-ROOT SHARED-LIBRARY,... STATIC-LIBRARY,... [--no-versions]
 
-The libraries are libxsoftmax and, behind a comma, libxsoftmax-words, whose names stand behind "# words" in symbols.txt.
+The libraries are libxsoftmax and, behind commas, those of the tiers words and mpi in symbols.txt: libxsoftmax-words,
+libxsoftmax-mpi.
 
 exported  what a shared library exports is in symbols.txt, with its version node, and that is what its headers
           declare; with --no-versions after the files, of a build without a symbol map, the names alone
@@ -23,7 +24,10 @@ SKIP = 77
 # Lowest first; floors on one line do not use each other.
 FLOORS = [["kernels"], ["base"], ["math"], ["data"], ["read"], ["model"], ["labels"], ["sampler", "index", "loss"],
           ["gradient"], ["estimator"], ["methods"], ["optimizer"], ["predict"], ["train"], ["auto"], ["check"],
-          ["words"]]
+          ["words", "mpi"]]
+
+# The tiers of symbols.txt that are libraries of their own.
+OWN = ["words", "mpi"]
 
 # Files that use each other, each with the reason why. A circle that is mended leaves this list.
 CIRCLES = {}
@@ -86,10 +90,16 @@ def members(root, archive):
     return rows
 
 
-def declared(root, words):
+def tier_of(library):
+    """The tier that is this library's alone, or "" for libxsoftmax."""
+    match = re.search(r"libxsoftmax-(\w+)\.", pathlib.Path(library).name)
+    return match.group(1) if match else ""
+
+
+def declared(root, tier):
     names = set()
     for header in (root / "include").rglob("*.h"):
-        if (header.parent.name == "words") != words:
+        if next((own for own in OWN if own in (header.parent.name, header.stem)), "") != tier:
             continue
         text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
         names |= set(re.findall(r"^XSM_API\b[^;{]*?\b(xsm_\w+)\s*\(", text, flags=re.M))
@@ -100,17 +110,17 @@ def versioned(name):
     return name.split("@")[0] if "--no-versions" in sys.argv[5:] else name
 
 
-def listed(root, words):
+def listed(root, tier):
     """Names with their version nodes: symbols.txt has the tier of each, the library's map the node of each."""
     nodes, node = {}, None
-    for line in (root / "lib" / ("words/xsoftmax-words.map" if words else "xsoftmax.map")).read_text().splitlines():
+    for line in (root / "lib" / (f"{tier}/xsoftmax-{tier}.map" if tier else "xsoftmax.map")).read_text().splitlines():
         match = re.match(r"(\w+) \{|\s+(xsm_\w+);", line)
         if match and match.group(1):
             node = match.group(1)
         elif match:
             nodes[match.group(2)] = node
-    tiers = (root / "tests/structure/symbols.txt").read_text().split("# words\n")
-    names = re.findall(r"^xsm_\w+$", tiers[words], flags=re.M)
+    tiers = re.findall(r"^# (\w+)\n((?:\w+\n)*)", (root / "tests/structure/symbols.txt").read_text(), flags=re.M)
+    names = [name for own, text in tiers if (own if own in OWN else "") == tier for name in text.split()]
     if sorted(names) != sorted(nodes):
         sys.exit("symbols.txt and the symbol map have different names: " + " ".join(set(names) ^ set(nodes)))
     return {versioned(f"{name}@{nodes[name]}") for name in names}
@@ -124,17 +134,18 @@ def exported(shared):
 
 def check_exported(root, shared, archive):
     bad = []
-    for words, library in enumerate(shared.split(",")):
-        bare = {name.split("@")[0] for name in listed(root, words)}
-        bad += [f"{name} is exported and not in symbols.txt" for name in exported(library) - listed(root, words)]
-        bad += [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root, words)]
-        bad += [f"{name} is in a public header and not in symbols.txt" for name in declared(root, words) - bare]
+    for library in shared.split(","):
+        tier = tier_of(library)
+        bare = {name.split("@")[0] for name in listed(root, tier)}
+        bad += [f"{name} is exported and not in symbols.txt" for name in exported(library) - listed(root, tier)]
+        bad += [f"{name} is in symbols.txt and in no public header" for name in bare - declared(root, tier)]
+        bad += [f"{name} is in a public header and not in symbols.txt" for name in declared(root, tier) - bare]
     return bad
 
 
 def check_complete(root, shared, archive):
     return [f"{name} is in symbols.txt and not exported"
-            for words, library in enumerate(shared.split(",")) for name in listed(root, words) - exported(library)]
+            for library in shared.split(",") for name in listed(root, tier_of(library)) - exported(library)]
 
 
 def check_names(root, shared, archive):
