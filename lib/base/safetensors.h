@@ -111,7 +111,7 @@ xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, c
 /* The same at a path. */
 xsm_status xsmi_container_create(xsm_context *ctx, const char *path, const xsmi_container_plan *plan,
                                  xsmi_container_writer **out, xsm_error *err);
-/* The next bytes of the tensors' data. */
+/* The next bytes of the tensors' data; w NULL: of a file that another process writes. */
 xsm_status xsmi_container_write(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err);
 /* Bytes that the calls of xsmi_container_write() have in all: those of the tensors, twice for a storage that cannot go
  * back. */

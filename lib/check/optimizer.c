@@ -179,9 +179,9 @@ static void copy_state(const rig *from, rig *to)
         memcpy(b->layer->weight, a->layer->weight, a->layer->weight_count * sizeof *a->weight);
     }
     xsm_state_tensor saved, restored;
-    bool negative;
-    for (uint32_t i = 0; xsmi_optimizer_tensor(from->optimizer, i, &saved, &negative); i++) {
-        xsmi_optimizer_tensor(to->optimizer, i, &restored, &negative);
+    xsmi_accumulator_kind kind;
+    for (uint32_t i = 0; xsmi_optimizer_tensor(from->optimizer, i, &saved, &kind); i++) {
+        xsmi_optimizer_tensor(to->optimizer, i, &restored, &kind);
         memcpy(restored.data, saved.data, (size_t)(saved.lines * saved.width) * sizeof(float));
     }
     to->optimizer->steps = from->optimizer->steps;

@@ -101,29 +101,15 @@ size_t xsmi_divided_end(const xsm_model *m, size_t class)
     return xsmi_part_start(m->classes, ranks, rank + 1);
 }
 
-/* Whether this rank has a class; *root is the rank that has. */
-static bool has(const xsm_model *m, size_t class, uint32_t *root)
+bool xsmi_divided_has(const xsm_model *m, size_t class)
 {
-    *root = xsmi_part_of(m->classes, xsmi_ranks(m->context), (uint32_t) class);
-    return *root == xsmi_rank(m->context);
+    return class >= m->part.first && class < m->part.end;
 }
 
-xsm_status xsmi_divided_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out, xsm_error *err)
+xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size_t bytes, xsm_status status,
+                              xsm_error *err)
 {
-    uint32_t root;
-    XSMI_TRY(xsmi_agree(m->context, XSM_OK, err));
-    if (has(m, first, &root)) {
-        xsmi_model_copy_rows(m->part.own, first - m->part.first, count, raw, out);
-    }
-    return xsmi_exchange_copy(m->context, out, count * m->features * sizeof *out, root, err);
-}
-
-xsm_status xsmi_divided_biases(const xsm_model *m, size_t first, size_t count, float *out, xsm_error *err)
-{
-    uint32_t root;
-    XSMI_TRY(xsmi_agree(m->context, XSM_OK, err));
-    if (has(m, first, &root)) {
-        memcpy(out, m->part.own->bias + (first - m->part.first), count * sizeof *out);
-    }
-    return xsmi_exchange_copy(m->context, out, count * sizeof *out, root, err);
+    const uint32_t root = xsmi_part_of(m->classes, xsmi_ranks(m->context), (uint32_t) class);
+    XSMI_TRY(xsmi_agree(m->context, status, err));
+    return xsmi_exchange_copy(m->context, data, bytes, root, err);
 }

@@ -15,6 +15,11 @@ static inline bool xsmi_model_is_divided(const xsm_model *m)
 {
     return m->part.own != NULL;
 }
+/* The model that has the weights: of a divided one, this rank's part. */
+static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
+{
+    return m->part.own ? m->part.own : m;
+}
 /* Refuses a divided model; the message begins with `what`. */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
 
@@ -35,11 +40,12 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 /* Divides a model that every rank has loaded. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
 
-/* Weights of the classes first..first+count, of one rank, on every rank, as xsmi_model_copy_rows() has them; and
- * biases. xsmi_divided_end() is the end of the part that has a class. */
+/* Whether this rank has a class, and the end of the part that has it. */
+bool xsmi_divided_has(const xsm_model *m, size_t class);
 size_t xsmi_divided_end(const xsm_model *m, size_t class);
-xsm_status xsmi_divided_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out, xsm_error *err);
-xsm_status xsmi_divided_biases(const xsm_model *m, size_t first, size_t count, float *out, xsm_error *err);
+/* What the rank that has a class says of it, on every rank, if all ranks are well: xsmi_agree(). */
+xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size_t bytes, xsm_status status,
+                              xsm_error *err);
 
 /* -- scores (divided_scores.c) ------------------------------------------------------------------------------------- */
 

@@ -199,6 +199,7 @@ const char *xsmi_model_correction_name(const xsm_model *m);
  * metadata under "checkpoint" and "checkpoint.*". */
 typedef struct xsmi_model_extras {
     const xsmi_tensor *tensors;
+    const bool *divided; /* whether of a divided model a tensor's data are the lines of this rank's classes */
     size_t tensor_count;
     const xsmi_entry *metadata;
     size_t metadata_count;
@@ -209,7 +210,8 @@ typedef struct xsmi_model_extras {
 xsm_status xsmi_model_save_state(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
                                  xsm_error *err);
 /* Copies weights, scales and bias from a model that was loaded from such a file into one of the same shape, in any
- * layout; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. (model_state.c) */
+ * layout; `row_length` [K] and `row_age` [K] or both NULL. On failure nothing has changed. Of a divided model the ranks
+ * agree before anything changes, and `m` gets this rank's classes. (model_state.c) */
 xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
                               xsm_error *err);
 

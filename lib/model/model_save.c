@@ -54,48 +54,6 @@ static xsm_status fail_diverged(const float *rows, size_t first, size_t features
                      first + position / features, position % features);
 }
 
-/* The weights of some classes, of any rank if the model is divided. *ended becomes true where every rank fails, and
- * none waits for another. */
-static xsm_status get_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *rows, bool *ended,
-                           xsm_error *err)
-{
-    const bool divided = xsmi_model_is_divided(m);
-    xsm_status status = XSM_OK;
-    if (divided) {
-        status = xsmi_divided_rows(m, first, count, raw, rows, err);
-    } else {
-        xsmi_model_copy_rows(m, first, count, raw, rows);
-    }
-    if (status == XSM_OK && !xsmi_floats_finite(rows, count * m->features)) {
-        status = fail_diverged(rows, first, m->features, err);
-    }
-    *ended |= divided && status != XSM_OK;
-    return status;
-}
-
-/* Writes the weights; w NULL: takes part in the exchange of those of a divided model, which another rank writes. */
-static xsm_status write_weights(const xsm_model *m, bool raw, bool *ended, xsmi_container_writer *w, xsm_error *err)
-{
-    size_t d = m->features;
-    size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
-    size_t together = WRITE_BYTES / sizeof(float) / (d ? d : 1);
-    together = together < least ? least : together;
-    together = XSMI_MIN(together, m->classes);
-    float *rows = xsmi_allocate(m->context, (uint64_t)together * d, sizeof *rows);
-    if (!rows) {
-        return xsmi_fail_memory(err, together * d * sizeof *rows, "copies of weights");
-    }
-    xsm_status status = XSM_OK;
-    for (size_t first = 0, count; first < m->classes && status == XSM_OK; first += count) {
-        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
-        count = XSMI_MIN(end - first, together);
-        status = get_rows(m, first, count, raw, rows, ended, err);
-        status = status == XSM_OK && w ? xsmi_container_write(w, rows, count * d * sizeof *rows, err) : status;
-    }
-    xsmi_release(m->context, rows, together * d, sizeof *rows);
-    return status;
-}
-
 static xsm_status check_biases(const float *bias, size_t first, size_t count, xsm_error *err)
 {
     for (size_t k = 0; k < count; k++) {
@@ -107,23 +65,84 @@ static xsm_status check_biases(const float *bias, size_t first, size_t count, xs
     return XSM_OK;
 }
 
-/* As write_weights(). */
-static xsm_status write_bias(const xsm_model *m, bool *ended, xsmi_container_writer *w, xsm_error *err)
+/* -- lines of classes ---------------------------------------------------------------------------------------------- */
+
+/* What a tensor with a line for each class has of it. */
+typedef enum line_kind { LINE_WEIGHTS, LINE_RAW_WEIGHTS, LINE_BIAS, LINE_SQUARE, LINE_AGE, LINE_BYTES } line_kind;
+
+typedef struct lines {
+    const xsm_model *model;
+    line_kind kind;
+    size_t bytes;     /* of a line */
+    const void *mine; /* LINE_BYTES: those of this rank's classes, or of all */
+} lines;
+
+/* Lines of this rank's classes, or of a model that is not divided. */
+static xsm_status get_lines(const lines *l, size_t first, size_t count, void *out, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(m)) {
-        XSMI_TRY(check_biases(m->bias, 0, m->classes, err));
-        return xsmi_container_write(w, m->bias, m->classes * sizeof *m->bias, err);
+    const xsm_model *own = xsmi_model_weights(l->model);
+    const size_t from = first - l->model->part.first;
+    double *squares = out;
+    uint64_t *ages = out;
+    switch (l->kind) {
+    case LINE_WEIGHTS:
+    case LINE_RAW_WEIGHTS:
+        xsmi_model_copy_rows(own, from, count, l->kind == LINE_RAW_WEIGHTS, out);
+        return xsmi_floats_finite(out, count * own->features) ? XSM_OK : fail_diverged(out, first, own->features, err);
+    case LINE_BIAS:
+        memcpy(out, own->bias + from, count * l->bytes);
+        return check_biases(out, first, count, err);
+    case LINE_SQUARE:
+        for (size_t k = 0; k < count; k++) {
+            squares[k] = own->row_length[from + k].square;
+        }
+        return XSM_OK;
+    case LINE_AGE:
+        for (size_t k = 0; k < count; k++) {
+            ages[k] = own->row_length[from + k].age;
+        }
+        return XSM_OK;
+    case LINE_BYTES:
+        break;
     }
-    float some[XSMI_ROW_TILE];
-    for (size_t first = 0, count; first < m->classes; first += count) {
-        count = XSMI_MIN(xsmi_divided_end(m, first) - first, XSMI_ROW_TILE);
-        xsm_status status = xsmi_divided_biases(m, first, count, some, err);
-        status = status == XSM_OK ? check_biases(some, first, count, err) : status;
-        *ended |= status != XSM_OK;
-        status = status == XSM_OK && w ? xsmi_container_write(w, some, count * sizeof *some, err) : status;
-        XSMI_TRY(status);
-    }
+    memcpy(out, (const unsigned char *)l->mine + from * l->bytes, count * l->bytes);
     return XSM_OK;
+}
+
+/* The lines of some classes of one rank, on every rank if the model is divided. *ended becomes true where every rank
+ * fails, and none waits for another. */
+static xsm_status exchange_lines(const lines *l, size_t first, size_t count, void *out, bool *ended, xsm_error *err)
+{
+    if (!xsmi_model_is_divided(l->model)) {
+        return get_lines(l, first, count, out, err);
+    }
+    xsm_status status = xsmi_divided_has(l->model, first) ? get_lines(l, first, count, out, err) : XSM_OK;
+    status = xsmi_divided_share(l->model, first, out, count * l->bytes, status, err);
+    *ended |= status != XSM_OK;
+    return status;
+}
+
+/* Writes the lines of all classes. */
+static xsm_status write_lines(const lines *l, bool *ended, xsmi_container_writer *w, xsm_error *err)
+{
+    const xsm_model *m = l->model;
+    const size_t least = m->layout == XSM_LAYOUT_FEATURE_MAJOR ? WRITE_CLASSES : 1;
+    size_t together = WRITE_BYTES / (l->bytes ? l->bytes : 1);
+    together = XSMI_MAX(together, least);
+    together = XSMI_MIN(together, m->classes);
+    unsigned char *some = xsmi_allocate(m->context, together, l->bytes);
+    if (!some) {
+        return xsmi_fail_memory(err, together * l->bytes, "copies of weights");
+    }
+    xsm_status status = XSM_OK;
+    for (size_t first = 0, count; first < m->classes && status == XSM_OK; first += count) {
+        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
+        count = XSMI_MIN(end - first, together);
+        status = exchange_lines(l, first, count, some, ended, err);
+        status = status == XSM_OK ? xsmi_container_write(w, some, count * l->bytes, err) : status;
+    }
+    xsmi_release(m->context, some, together, l->bytes);
+    return status;
 }
 
 static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
@@ -160,7 +179,7 @@ typedef struct contents {
     uint32_t idf_count;
     const xsmi_model_extras *extras; /* NULL: the model alone */
     xsmi_sparse_tensors sparse;      /* of a model whose weights are sparse */
-    bool *ended;                     /* get_rows() */
+    bool *ended;                     /* exchange_lines() */
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
@@ -200,6 +219,7 @@ static void add_narrow(const xsm_model *m, contents *c)
 
 static void list_contents(const xsm_model *m, contents *c)
 {
+    const xsm_model *own = xsmi_model_weights(m);
     add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
     if (m->map.counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
@@ -209,10 +229,10 @@ static void list_contents(const xsm_model *m, contents *c)
         if (m->layer) {
             add_tensor(c, XSMI_STATE_LAYER_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
         }
-        if (m->row_scale) {
+        if (own->row_scale) {
             add_tensor(c, XSMI_STATE_ROW_SCALE, XSMI_DTYPE_F64, 1, m->classes, 0);
         }
-        if (m->row_length) {
+        if (own->row_length) {
             add_tensor(c, XSMI_STATE_ROW_LENGTH, XSMI_DTYPE_F64, 1, m->classes, 0);
             add_tensor(c, XSMI_STATE_ROW_AGE, XSMI_DTYPE_U64, 1, m->classes, 0);
         }
@@ -288,7 +308,13 @@ static xsm_status write_tensor(const xsmi_tensor *t, size_t bytes, xsmi_containe
 static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
-        XSMI_TRY(write_tensor(&c->extras->tensors[i], bytes, w, err));
+        const xsmi_tensor *t = &c->extras->tensors[i];
+        if (!c->extras->divided[i]) {
+            XSMI_TRY(write_tensor(t, bytes, w, err));
+        } else if (xsmi_dtype_size(t->dtype) == bytes) {
+            const lines l = {c->model, LINE_BYTES, (size_t)t->shape[1] * bytes, t->data};
+            XSMI_TRY(write_lines(&l, c->ended, w, err));
+        }
     }
     for (size_t i = 0; i < c->sparse.count; i++) {
         XSMI_TRY(write_tensor(&c->sparse.tensors[i], bytes, w, err));
@@ -299,36 +325,21 @@ static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_w
     return XSM_OK;
 }
 
-/* One member of each row's norm. */
-static xsm_status write_lengths(const xsm_model *m, bool ages, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_scales(const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
-    enum { TOGETHER = 512 };
-    for (uint32_t first = 0; first < m->classes; first += TOGETHER) {
-        uint32_t count = XSMI_MIN(m->classes - first, TOGETHER);
-        double squares[TOGETHER];
-        uint64_t numbers[TOGETHER];
-        for (uint32_t k = 0; k < count; k++) {
-            squares[k] = m->row_length[first + k].square;
-            numbers[k] = m->row_length[first + k].age;
-        }
-        XSMI_TRY(ages ? xsmi_container_write(w, numbers, count * sizeof *numbers, err)
-                      : xsmi_container_write(w, squares, count * sizeof *squares, err));
-    }
-    return XSM_OK;
-}
-
-static xsm_status write_scales(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
-{
-    XSMI_TRY(xsmi_container_write(w, &m->alpha, sizeof m->alpha, err));
+    const xsm_model *m = c->model, *own = xsmi_model_weights(m);
+    const lines scales = {m, LINE_BYTES, sizeof *own->row_scale, own->row_scale},
+                squares = {m, LINE_SQUARE, sizeof(double), NULL}, ages = {m, LINE_AGE, sizeof(uint64_t), NULL};
+    XSMI_TRY(xsmi_container_write(w, &own->alpha, sizeof own->alpha, err));
     if (m->layer) {
         XSMI_TRY(xsmi_container_write(w, &m->layer->alpha, sizeof m->layer->alpha, err));
     }
-    if (m->row_scale) {
-        XSMI_TRY(xsmi_container_write(w, m->row_scale, m->classes * sizeof *m->row_scale, err));
+    if (own->row_scale) {
+        XSMI_TRY(write_lines(&scales, c->ended, w, err));
     }
-    if (m->row_length) {
-        XSMI_TRY(write_lengths(m, false, w, err));
-        XSMI_TRY(write_lengths(m, true, w, err));
+    if (own->row_length) {
+        XSMI_TRY(write_lines(&squares, c->ended, w, err));
+        XSMI_TRY(write_lines(&ages, c->ended, w, err));
     }
     return XSM_OK;
 }
@@ -340,6 +351,7 @@ static xsm_status write_narrow(const xsm_model *m, xsmi_container_writer *w, xsm
     return m->layer && !m->layer->tied ? xsmi_layer_write(m, false, w, err) : XSM_OK;
 }
 
+/* w NULL: takes part in the exchange of what another rank writes. */
 static xsm_status write_contents(const void *state, xsmi_container_writer *w, xsm_error *err)
 {
     const contents *c = state;
@@ -349,18 +361,20 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
         XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
     }
     if (c->extras) {
-        XSMI_TRY(write_scales(m, w, err));
+        XSMI_TRY(write_scales(c, w, err));
     }
     XSMI_TRY(write_extras(c, 8, w, err));
     const bool narrow = m->narrow.data != NULL, own_layer = m->layer && !m->layer->tied;
     if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
-        XSMI_TRY(write_weights(m, c->extras != NULL, c->ended, w, err));
+        const lines l = {m, c->extras ? LINE_RAW_WEIGHTS : LINE_WEIGHTS, m->features * sizeof(float), NULL};
+        XSMI_TRY(write_lines(&l, c->ended, w, err));
     }
     if (m->narrow.dtype == XSM_DTYPE_INT8) {
         XSMI_TRY(xsmi_narrow_write_factors(m->row_scale, m->classes, w, err));
     }
     if (xsmi_model_has_bias(m)) {
-        XSMI_TRY(write_bias(m, c->ended, w, err));
+        const lines l = {m, LINE_BIAS, sizeof(float), NULL};
+        XSMI_TRY(write_lines(&l, c->ended, w, err));
     }
     if (own_layer && m->layer->narrow.dtype == XSM_DTYPE_INT8) {
         XSMI_TRY(xsmi_narrow_write_factors(m->layer->row_scale, m->layer->features, w, err));
@@ -489,29 +503,29 @@ static xsm_status write_file(const xsm_model *m, const xsmi_place *place, const 
     return xsmi_end(&activity, status, err);
 }
 
-/* Rank 0 writes the file, and gets the weights of the others. */
-static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, xsm_error *err)
+/* Rank 0 writes the file or its storage, and gets the weights of the others. */
+static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras,
+                               xsm_error *err)
 {
+    const bool writes = xsmi_rank(m->context) == 0;
+    float twice = writes && place->storage && !place->storage->seek; /* xsmi_container_fill() */
+    XSMI_TRY(xsmi_exchange_max(m->context, &twice, 1, err));
     bool ended = false;
-    xsm_status status;
-    if (xsmi_rank(m->context) == 0) {
-        status = write_file(m, place, NULL, &ended, err);
-    } else {
-        status = write_weights(m, false, &ended, NULL, err);
-        status = status == XSM_OK && xsmi_model_has_bias(m) ? write_bias(m, &ended, NULL, err) : status;
+    xsm_status status = XSM_OK;
+    if (writes) {
+        status = write_file(m, place, extras, &ended, err);
+    }
+    const contents c = {.model = m, .extras = extras, .ended = &ended};
+    for (int pass = 0; !writes && pass < 1 + (twice > 0) && status == XSM_OK; pass++) {
+        status = write_contents(&c, NULL, err);
     }
     return ended ? status : xsmi_agree(m->context, status, err);
 }
 
 static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(m)) {
-        bool ended = false;
-        return write_file(m, place, extras, &ended, err);
-    }
-    XSMI_TRY(extras ? xsmi_model_need_whole(m, "a checkpoint", err) : XSM_OK);
-    return place->storage ? xsmi_model_need_whole(m, "saving to a storage of the host's", err)
-                          : save_divided(m, place, err);
+    bool ended = false;
+    return xsmi_model_is_divided(m) ? save_divided(m, place, extras, err) : write_file(m, place, extras, &ended, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)

@@ -2,7 +2,7 @@
  * The model's part of a checkpoint: weights and scales each as they are in memory. Multiplying scales into the weights
  * would round them, which a run without checkpoints does not do.
  */
-#include "model/model.h"
+#include "model/divided.h"
 #include "model/model_file.h"
 
 #include <math.h>
@@ -69,12 +69,13 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
     return XSM_OK;
 }
 
-/* Copies class-major weights into a model of either layout. */
-static void copy_weights(xsm_model *m, const xsm_model *from)
+/* Copies class-major weights of the classes from `first` on into a model of either layout. */
+static void copy_weights(xsm_model *m, const xsm_model *from, size_t first)
 {
+    const float *rows = from->weight + first * from->stride;
     if (m->layout == XSM_LAYOUT_CLASS_MAJOR) {
         for (size_t k = 0; k < m->classes; k++) {
-            memcpy(m->weight + k * m->stride, from->weight + k * from->stride, m->features * sizeof *m->weight);
+            memcpy(m->weight + k * m->stride, rows + k * from->stride, m->features * sizeof *m->weight);
         }
         return;
     }
@@ -84,7 +85,7 @@ static void copy_weights(xsm_model *m, const xsm_model *from)
             size_t last = m->features - j < SQUARE ? m->features : j + SQUARE;
             for (size_t f = j; f < last; f++) {
                 for (size_t c = k; c < last_class; c++) {
-                    m->weight[f * m->stride + c] = from->weight[c * from->stride + f];
+                    m->weight[f * m->stride + c] = rows[c * from->stride + f];
                 }
             }
         }
@@ -109,68 +110,98 @@ static bool rows_finite(const float *rows, size_t count, size_t width, size_t st
 }
 
 /* Runs save only finite models, and continue only from finite ones. */
-static bool model_finite(const xsm_model *m)
+static bool model_finite(const xsm_model *m, size_t first, size_t count)
 {
     const xsmi_layer *l = m->layer;
-    return rows_finite(m->weight, m->classes, m->features, m->stride, m->alpha, m->row_scale) &&
-           (!m->bias || rows_finite(m->bias, m->classes, 1, 1, 1, NULL)) &&
+    return rows_finite(m->weight + first * m->stride, count, m->features, m->stride, m->alpha,
+                       m->row_scale ? m->row_scale + first : NULL) &&
+           (!m->bias || rows_finite(m->bias + first, count, 1, 1, 1, NULL)) &&
            (!l || l->tied || rows_finite(l->weight, l->features, m->features, l->stride, l->alpha, NULL));
 }
 
-xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
-                              xsm_error *err)
+static xsm_status check_restore(const xsm_model *m, const xsm_model *from, bool lengths, xsm_error *err)
 {
-    if (m->classes != from->classes || m->features != from->features || !m->bias != !from->bias) {
+    const bool bias = xsmi_model_has_bias(m);
+    if (m->classes != from->classes || m->features != from->features || bias != (from->bias != NULL)) {
         return xsmi_fail(
             err, XSM_ERROR_SHAPE, "the model has %u classes, %u features and %s bias, the checkpoint's %u, %u and %s",
-            m->classes, m->features, m->bias ? "a" : "no", from->classes, from->features, from->bias ? "one" : "none");
+            m->classes, m->features, bias ? "a" : "no", from->classes, from->features, from->bias ? "one" : "none");
     }
     if (m->score != from->score) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model's scores are %s, the checkpoint's %s",
                          xsmi_score_names[m->score], xsmi_score_names[from->score]);
     }
-    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || row_length)) {
+    if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || lengths)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");
     }
     XSMI_TRY(xsmi_layer_check_restore(m, from, err));
-    if (!model_finite(from)) {
+    if (!model_finite(from, m->part.first, xsmi_model_weights(m)->classes)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "the checkpoint has weights that are not finite");
     }
+    return XSM_OK;
+}
+
+/* What the rows have besides weights. */
+typedef struct row_state {
+    double *scales;
+    xsmi_row_length *lengths;
+} row_state;
+
+static void row_state_free(const xsm_model *m, row_state *rows)
+{
+    xsmi_release(m->context, rows->scales, m->classes, sizeof *rows->scales);
+    xsmi_release(m->context, rows->lengths, m->classes, sizeof *rows->lengths);
+}
+
+/* Everything that can fail, of a model that has its weights. */
+static xsm_status prepare(xsm_model *m, bool scales, bool lengths, row_state *rows, xsm_error *err)
+{
     XSMI_TRY(xsmi_model_own(m, err));
-    double *scales = NULL;
-    xsmi_row_length *lengths = NULL;
-    if (from->row_scale) {
-        scales = xsmi_allocate(m->context, m->classes, sizeof *scales);
+    if (scales) {
+        rows->scales = xsmi_allocate(m->context, m->classes, sizeof *rows->scales);
     }
-    if (row_length) {
-        lengths = xsmi_allocate(m->context, m->classes, sizeof *lengths);
+    if (lengths) {
+        rows->lengths = xsmi_allocate(m->context, m->classes, sizeof *rows->lengths);
     }
-    if ((from->row_scale && !scales) || (row_length && !lengths)) {
-        xsmi_release(m->context, scales, m->classes, sizeof *scales);
-        xsmi_release(m->context, lengths, m->classes, sizeof *lengths);
-        return xsmi_fail_memory(err, m->classes * sizeof *lengths, "the rows' scales");
+    return (scales && !rows->scales) || (lengths && !rows->lengths)
+               ? xsmi_fail_memory(err, m->classes * sizeof *rows->lengths, "the rows' scales")
+               : XSM_OK;
+}
+
+xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double *row_length, const uint64_t *row_age,
+                              xsm_error *err)
+{
+    row_state rows = {NULL, NULL};
+    xsm_model *own = m->part.own ? m->part.own : m;
+    const size_t first = m->part.first;
+    xsm_status status = check_restore(m, from, row_length != NULL, err);
+    status = status == XSM_OK ? prepare(own, from->row_scale != NULL, row_length != NULL, &rows, err) : status;
+    status = xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
+    if (status != XSM_OK) {
+        row_state_free(own, &rows);
+        return status;
     }
     /* From here on nothing can fail. */
-    copy_weights(m, from);
+    copy_weights(own, from, first);
     xsmi_layer_restore(m, from);
-    if (m->bias) {
-        memcpy(m->bias, from->bias, m->classes * sizeof *m->bias);
+    if (own->bias) {
+        memcpy(own->bias, from->bias + first, own->classes * sizeof *own->bias);
     }
     bool ones = true;
-    for (size_t k = 0; k < m->classes; k++) {
-        if (scales) {
-            scales[k] = from->row_scale[k];
-            ones &= scales[k] == 1;
+    for (size_t k = 0; k < own->classes; k++) {
+        if (rows.scales) {
+            rows.scales[k] = from->row_scale[first + k];
+            ones &= rows.scales[k] == 1;
         }
-        if (lengths) {
-            lengths[k] = (xsmi_row_length){row_length[k], row_age[k]};
+        if (rows.lengths) {
+            rows.lengths[k] = (xsmi_row_length){row_length[first + k], row_age[first + k]};
         }
     }
-    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
-    xsmi_model_drop_row_lengths(m);
-    m->row_scale = scales;
-    m->unscaled = ones;
-    m->row_length = lengths;
-    m->alpha = from->alpha;
+    xsmi_release(own->context, own->row_scale, own->classes, sizeof *own->row_scale);
+    xsmi_model_drop_row_lengths(own);
+    own->row_scale = rows.scales;
+    own->unscaled = ones;
+    own->row_length = rows.lengths;
+    own->alpha = from->alpha;
     return XSM_OK;
 }

@@ -123,7 +123,8 @@ xsm_status xsmi_accumulators_follow(xsm_optimizer *o, xsm_error *err)
 
 /* -- for checkpoints ----------------------------------------------------------------------------------------------- */
 
-bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor, bool *negative)
+bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,
+                           xsmi_accumulator_kind *kind)
 {
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
         const xsmi_accumulator *accumulator = &o->accumulators[i];
@@ -144,7 +145,9 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
                 *tensor = all[j];
                 tensor->size = sizeof *tensor;
                 tensor->type = XSM_STATE_F32;
-                *negative = (o->ops.signed_accumulators >> i & 1) != 0;
+                kind->negative = (o->ops.signed_accumulators >> i & 1) != 0;
+                kind->classes =
+                    all[j].data == s->bias || (all[j].data == s->weight && s->layout == XSM_LAYOUT_CLASS_MAJOR);
                 return true;
             }
         }

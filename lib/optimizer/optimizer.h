@@ -96,8 +96,14 @@ void xsmi_optimizer_step(xsm_optimizer *o, const xsmi_example_step *s);
 /* Prefetches the memory that such a step reads besides weights and features. */
 void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32_t count, const uint32_t *classes);
 
-/* The accumulators, as described for xsm_estimator_ops::state_tensor(), and whether their numbers may be below 0. */
-bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor, bool *negative);
+/* What is in an accumulator's tensor. */
+typedef struct xsmi_accumulator_kind {
+    bool negative; /* the numbers may be below 0 */
+    bool classes;  /* each line is a class's: of a divided model, the tensor has this rank's */
+} xsmi_accumulator_kind;
+/* The accumulators, as described for xsm_estimator_ops::state_tensor(). */
+bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,
+                           xsmi_accumulator_kind *kind);
 
 /* The built-in optimizers: a new one is its file and a line here. */
 /* clang-format off */

@@ -43,6 +43,7 @@ typedef struct contents {
     double sums[SUMS];
     xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
     char (*names)[NAME_SIZE]; /* [capacity] */
+    bool *divided;            /* [capacity] the lines are the classes', and data has those of this rank */
     size_t count, capacity;
     size_t optimizer;    /* the first tensor of the optimizer */
     size_t search;       /* the first tensor of an estimator's search */
@@ -62,6 +63,7 @@ static void contents_free(contents *c)
     xsmi_settings_free(&c->settings);
     xsmi_release(c->context, c->tensors, c->capacity, sizeof *c->tensors);
     xsmi_release(c->context, c->names, c->capacity, sizeof *c->names);
+    xsmi_release(c->context, c->divided, c->capacity, sizeof *c->divided);
     xsmi_release(c->context, c->found, c->capacity, sizeof *c->found);
     for (size_t i = 0; c->indexes && i < c->capacity; i++) {
         xsm_index_free(c->indexes[i]);
@@ -74,11 +76,12 @@ static void contents_free(contents *c)
 
 enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 
-/* The states' tensors, one after another. */
-static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *found,
-                               xsm_error *err)
+/* The states' tensors, one after another; *divided: its lines are those of this rank's classes. */
+static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *divided,
+                               bool *found, xsm_error *err)
 {
-    bool negative;
+    xsmi_accumulator_kind kind;
+    *divided = false;
     if (of == OF_ESTIMATOR) {
         return xsmi_estimator_state_tensor(t->estimator, index, tensor, found, err);
     }
@@ -88,7 +91,8 @@ static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm
         *found = t->estimator->search.searcher && xsmi_searcher_tensor(t->estimator->search.searcher, index, tensor);
         return XSM_OK;
     }
-    *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &negative);
+    *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &kind);
+    *divided = *found && kind.classes && xsmi_model_is_divided(t->model);
     return XSM_OK;
 }
 
@@ -107,7 +111,7 @@ static xsmi_tensor tensor_of(const char *name, const xsm_state_tensor *s)
 static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *err)
 {
     xsm_state_tensor s;
-    bool found;
+    bool divided, found;
     size_t count = 2;
     if (t->estimator->search.searcher) {
         XSMI_TRY(xsmi_searcher_copy(t->estimator->search.searcher, err));
@@ -115,16 +119,17 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     for (int of = 0; of < OWNERS; of++) {
         uint32_t index = 0;
         do {
-            XSMI_TRY(state_tensor(t, of, index++, &s, &found, err));
+            XSMI_TRY(state_tensor(t, of, index++, &s, &divided, &found, err));
             count += found;
         } while (found);
     }
     c->tensors = xsmi_allocate(c->context, count, sizeof *c->tensors);
     c->names = xsmi_allocate(c->context, count, sizeof *c->names);
+    c->divided = xsmi_allocate_zero(c->context, count, sizeof *c->divided);
     c->found = xsmi_allocate_zero(c->context, count, sizeof *c->found);
     c->indexes = xsmi_allocate_zero(c->context, count, sizeof *c->indexes);
     c->capacity = count;
-    if (!c->tensors || !c->names || !c->found || !c->indexes) {
+    if (!c->tensors || !c->names || !c->divided || !c->found || !c->indexes) {
         return xsmi_fail_memory(err, count * (sizeof *c->tensors + sizeof *c->names), "a list of tensors");
     }
     c->tensors[0] = (xsmi_tensor){.name = COUNTERS_NAME,
@@ -139,7 +144,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
         c->optimizer = of == OF_OPTIMIZER ? c->count : c->optimizer;
         c->search = of == OF_SEARCH ? c->count : c->search;
         for (uint32_t index = 0; c->count < count; index++) {
-            XSMI_TRY(state_tensor(t, of, index, &s, &found, err));
+            XSMI_TRY(state_tensor(t, of, index, &s, &divided, &found, err));
             if (!found) {
                 break;
             }
@@ -155,7 +160,11 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
                                      t->estimator->ops.name, s.name);
                 }
             }
-            c->tensors[c->count++] = tensor_of(name, &s);
+            c->tensors[c->count] = tensor_of(name, &s);
+            if (divided) {
+                c->tensors[c->count].shape[0] = t->model->classes;
+            }
+            c->divided[c->count++] = divided;
         }
     }
     return XSM_OK;
@@ -168,9 +177,21 @@ static xsm_status fail_null(const xsm_trainer *t, const char *function, xsm_erro
     return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, t ? "the path" : "the trainer");
 }
 
-static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error *err)
+/* Numbers in a line, and those of all lines, or of this rank's. */
+static uint64_t width_of(const xsmi_tensor *t)
 {
-    uint64_t count = t->shape[0] * (t->rank > 1 ? t->shape[1] : 1), bad = count;
+    return t->rank > 1 ? t->shape[1] : 1;
+}
+
+static uint64_t numbers_of(const xsm_trainer *t, const contents *c, size_t index)
+{
+    return width_of(&c->tensors[index]) *
+           (c->divided[index] ? t->model->part.end - t->model->part.first : c->tensors[index].shape[0]);
+}
+
+static xsm_status check_finite(const xsmi_tensor *t, uint64_t count, const char *path, xsm_error *err)
+{
+    uint64_t bad = count;
     const void *data = t->data;
     for (uint64_t i = count; t->dtype == XSMI_DTYPE_F64 && i-- > 0;) {
         bad = isfinite(((const double *)data)[i]) ? bad : i;
@@ -185,10 +206,19 @@ static xsm_status check_finite(const xsmi_tensor *t, const char *path, xsm_error
     return XSM_OK;
 }
 
+/* Gathers what is saved besides the model. */
+static xsm_status contents_gather(xsm_trainer *t, contents *c, xsm_error *err)
+{
+    XSMI_TRY(xsmi_trainer_check(t, err));
+    XSMI_TRY(contents_list(t, c, err));
+    for (size_t i = 0; i < c->count; i++) {
+        XSMI_TRY(check_finite(&c->tensors[i], numbers_of(t, c, i), c->path, err));
+    }
+    return xsmi_settings_gather(t, &c->settings, err);
+}
+
 static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
-    XSMI_TRY(xsmi_model_need_whole(t->model, "a checkpoint", err));
-    XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {
         .context = t->context,
         .path = place->name,
@@ -197,15 +227,10 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
                      t->report.pending && !t->report.running},
         .sums = {t->done.loss_sum, t->done.eta, t->done.seconds},
     };
-    xsm_status status = contents_list(t, &c, err);
-    for (size_t i = 0; status == XSM_OK && i < c.count; i++) {
-        status = check_finite(&c.tensors[i], c.path, err);
-    }
+    xsm_status status = contents_gather(t, &c, err);
+    status = xsmi_model_is_divided(t->model) ? xsmi_agree(t->model->context, status, err) : status;
     if (status == XSM_OK) {
-        status = xsmi_settings_gather(t, &c.settings, err);
-    }
-    if (status == XSM_OK) {
-        xsmi_model_extras extras = {c.tensors, c.count, c.settings.entries, c.settings.count};
+        xsmi_model_extras extras = {c.tensors, c.divided, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
     }
     contents_free(&c);
@@ -250,7 +275,7 @@ static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsm
                          expected->name);
     }
     *out = t;
-    return check_finite(t, c->path, err);
+    return check_finite(t, width_of(t) * t->shape[0], c->path, err);
 }
 
 /* Checks numbers of an optimizer, its tensor `index`. */
@@ -259,9 +284,9 @@ static xsm_status check_memory(const xsm_optimizer *o, size_t index, const xsmi_
 {
     const float *numbers = (const float *)(const void *)t->data;
     xsm_state_tensor expected;
-    bool negative = true;
-    xsmi_optimizer_tensor(o, (uint32_t)index, &expected, &negative);
-    for (size_t i = 0; !negative && i < t->size / sizeof *numbers; i++) {
+    xsmi_accumulator_kind kind = {.negative = true};
+    xsmi_optimizer_tensor(o, (uint32_t)index, &expected, &kind);
+    for (size_t i = 0; !kind.negative && i < t->size / sizeof *numbers; i++) {
         if (numbers[i] < 0) {
             return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %zu of tensor '%s' is %g; 0 and more is accepted", path,
                              i, t->name, (double)numbers[i]);
@@ -331,7 +356,8 @@ static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error
     return XSM_OK;
 }
 
-/* Checks everything before it changes anything; restoring the model is the last step that can fail. */
+/* Checks everything before it changes anything; restoring the model is the last step that can fail, on all ranks
+ * together. */
 static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_host_tensors *host, xsm_error *err)
 {
     const double *squares;
@@ -368,7 +394,9 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
     }
     for (size_t i = 2; i < c->search; i++) {
         stored = xsmi_container_tensor(c->file, c->tensors[i].name);
-        memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data, stored->size);
+        const uint64_t first = c->divided[i] ? t->model->part.first * width_of(stored) : 0;
+        const size_t each = xsmi_dtype_size(stored->dtype);
+        memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data + first * each, numbers_of(t, c, i) * each);
     }
     t->done.epoch = c->counters[0];
     t->done.rows = c->counters[1];
@@ -392,12 +420,17 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
 
 static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
 {
-    XSMI_TRY(xsmi_model_need_whole(t->model, "a checkpoint", err));
-    XSMI_TRY(xsmi_trainer_check(t, err));
     contents c = {.context = t->context, .path = place->name, .settings = {.context = t->context}};
     xsm_model *loaded = NULL; /* owns the mapping from then on, so it is freed last */
     xsmi_host_tensors host = {NULL, 0, 0};
-    xsm_status status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
+    xsm_context *group = xsmi_model_is_divided(t->model) ? t->model->context : NULL;
+    if (group) {
+        xsmi_agree_begin(group);
+    }
+    xsm_status status = xsmi_trainer_check(t, err);
+    if (status == XSM_OK) {
+        status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
+    }
     if (status == XSM_OK) {
         status = contents_list(t, &c, err);
     }
@@ -407,6 +440,7 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);
     }
+    status = group ? xsmi_agree_once(group, status, err) : status;
     xsmi_host_tensors_clear(t->model->context, &host);
     contents_free(&c);
     forget_search(t);

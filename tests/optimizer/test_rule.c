@@ -238,15 +238,16 @@ static void a_checkpoint_of_one_is_one_of_the_other(void **state)
         assert_int_equal(resumed.o->steps, 120);
         assert_true(test_hash(saved.m) == test_hash(resumed.m));
         xsm_state_tensor a, b;
-        bool negative = true;
-        assert_true(xsmi_optimizer_tensor(saved.o, 0, &a, &negative));
-        assert_true(xsmi_optimizer_tensor(resumed.o, 0, &b, &negative));
-        assert_false(negative);
+        xsmi_accumulator_kind what = {.negative = true};
+        assert_true(xsmi_optimizer_tensor(saved.o, 0, &a, &what));
+        assert_true(xsmi_optimizer_tensor(resumed.o, 0, &b, &what));
+        assert_false(what.negative);
+        assert_true(what.classes);
         assert_string_equal(a.name, "squares");
         assert_int_equal(memcmp(a.data, b.data, (size_t)(a.lines * a.width) * sizeof(float)), 0);
-        assert_true(xsmi_optimizer_tensor(saved.o, 1, &a, &negative));
+        assert_true(xsmi_optimizer_tensor(saved.o, 1, &a, &what));
         assert_string_equal(a.name, "bias-squares");
-        assert_false(xsmi_optimizer_tensor(saved.o, 2, &a, &negative));
+        assert_false(xsmi_optimizer_tensor(saved.o, 2, &a, &what));
         training_free(&saved);
         training_free(&resumed);
     }

@@ -124,9 +124,9 @@ static const char *difference(const rig *a, const rig *b)
         }
     }
     xsm_progress p = {.size = sizeof p}, q = {.size = sizeof q};
-    bool negative;
-    for (uint32_t i = 0; xsmi_optimizer_tensor(a->o, i, &s, &negative); i++) {
-        assert_true(xsmi_optimizer_tensor(b->o, i, &t, &negative));
+    xsmi_accumulator_kind kind;
+    for (uint32_t i = 0; xsmi_optimizer_tensor(a->o, i, &s, &kind); i++) {
+        assert_true(xsmi_optimizer_tensor(b->o, i, &t, &kind));
         if (memcmp(s.data, t.data, s.lines * s.width * sizeof(float)) != 0) {
             return "optimizer";
         }
