@@ -128,9 +128,24 @@ static void save(cli_run *r)
 
 void cli_checkpoint_tick(cli_run *r)
 {
-    if (r->checkpoint_path && r->trainer && cli_clock() - r->checkpoint_saved >= r->checkpoint_every) {
+    if (cli_checkpoint_due(r) && !cli_group) {
         save(r);
     }
+}
+
+int cli_checkpoint_due(const cli_run *r)
+{
+    return r->checkpoint_path && r->trainer && cli_clock() - r->checkpoint_saved >= r->checkpoint_every;
+}
+
+int cli_checkpoint_pause(cli_run *r)
+{
+    const int due = cli_checkpoint_due(r), ends = cli_agree_any(cli_stop_requested() || r->spent);
+    if (ends || !cli_agree_any(due)) {
+        return 0;
+    }
+    save(r);
+    return 1;
 }
 
 void cli_checkpoint_finish(cli_run *r)

@@ -113,7 +113,7 @@ int cli_choose(cli_run *r)
         return code;
     }
     for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
-        fprintf(stderr, "%-10s %s\n", i == 0 ? "chosen" : "", r->why[i]);
+        fprintf(cli_messages(), "%-10s %s\n", i == 0 ? "chosen" : "", r->why[i]);
     }
     return apply_choice(r);
 }

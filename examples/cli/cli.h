@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include <xsoftmax.h>
+#include <xsoftmax/context.h>
 #include <xsoftmax/ext/filter.h>
 
 /* Exit codes. Functions return CLI_GO_ON if the command is to continue, and an exit code if it is to end. */
@@ -49,6 +50,29 @@ const char *cli_real(double number, cli_buffer *buffer);
 uint64_t cli_peak_bytes(void);
 /* Seconds of a monotonic clock. */
 double cli_clock(void);
+
+/* --- group.c: several processes that divide a model --------------------------------------------------------------- */
+
+/* The group of this process; NULL = it is alone. */
+extern const xsm_comm *cli_group;
+/* Threads of this rank by default; 0 = all. */
+extern uint32_t cli_group_threads;
+/* Whether this process prints and writes: it is alone, or rank 0. */
+int cli_leads(void);
+/* Standard error of who leads; nowhere for others. */
+FILE *cli_messages(void);
+/* Keeps the first message of a rank that does not print; what was kept. */
+void cli_hold(const char *message);
+const char *cli_held(void);
+/* Each rank gives its code, CLI_GO_ON or an exit code after a message; all get that of the first rank that failed,
+ * whose message rank 0 prints. Alone: the code itself. Like the following, a call that all ranks make. */
+int cli_agree(int code);
+/* Whether the flag is set on any rank. */
+int cli_agree_any(int flag);
+/* Copies rank 0's bytes to the others. */
+int cli_share(void *data, size_t bytes);
+/* Whether an MPI's mpirun started this process, as which of how many. */
+int cli_started(uint32_t *ranks, uint32_t *rank);
 
 /* --- arguments.c: flags from a table ------------------------------------------------------------------------------ */
 
@@ -466,8 +490,12 @@ enum { CLI_INPUTS = 10 };
 int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);
 /* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */
 const char *cli_output_begin(int which);
+/* The same for a file that all ranks have a part in. The caller frees the name. */
+char *cli_output_name(int which);
 /* Renames the complete files. Async-signal-safe; returns 0, or the error number of a rename that failed. */
 int cli_output_commit(void);
+/* The same for one file. */
+int cli_output_rename(int which);
 /* Removes temporary files. Async-signal-safe. */
 void cli_output_discard(void);
 void cli_output_free(void);

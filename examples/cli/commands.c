@@ -54,6 +54,12 @@ static void print_help(void)
          "  xsoftmax predict --model m.safetensors --data new.txt --top 3 --probabilities");
 }
 
+/* Whether several ranks can run a command. */
+static int divides(const cli_command *command)
+{
+    return command->run == cli_train || command->run == cli_evaluate || command->run == cli_predict;
+}
+
 static int run(int argc, char **argv)
 {
     const char *names[COMMANDS];
@@ -66,6 +72,9 @@ static int run(int argc, char **argv)
     for (size_t i = 0; i < COMMANDS; i++) {
         names[i] = commands[i].name;
         if (strcmp(name, commands[i].name) == 0) {
+            if (cli_group && !helps && !divides(&commands[i])) {
+                return cli_misuse("'%s' is for one process; train, evaluate and predict are accepted of several", name);
+            }
             return commands[i].run(&commands[i], helps ? 1 : argc - 2, helps ? asking : argv + 2);
         }
     }

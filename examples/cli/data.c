@@ -194,6 +194,9 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     }
     options.text = classes && classes->vocabulary ? NULL : &text;
     xsm_status status;
+    if (strcmp(path, "-") == 0 && cli_group) {
+        return cli_misuse("standard input is given to one rank alone; each of several reads a file");
+    }
     if (strcmp(path, "-") == 0) {
         xsm_source source = {NULL, read_standard_input};
         cli_note("reading standard input ...");
@@ -248,7 +251,8 @@ int cli_context(uint64_t threads, xsm_context **out)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.threads = (uint32_t)threads;
+    options.threads = threads ? (uint32_t)threads : cli_group_threads;
+    options.comm = cli_group;
     options.progress = cli_watch;
     cli_stop_install();
     return xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);

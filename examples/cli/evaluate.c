@@ -241,7 +241,7 @@ static int evaluate(evaluation *e)
     code = code == CLI_GO_ON ? cli_shortlist_load(e->context, &e->shortlist, e->index.name || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(e->context, e->model_path, e->data, &e->model) : code;
-    code = code == CLI_GO_ON ? read_rows(e) : code;
+    code = cli_agree(code == CLI_GO_ON ? read_rows(e) : code);
     e->label_tree = code == CLI_GO_ON && cli_model_info(e->model).trees > 0;
     options.beam = e->label_tree ? (uint32_t)e->beam : 0;
     if (code != CLI_GO_ON) {

@@ -142,8 +142,8 @@ static int read_classes(const char *path, const lookup *l, classes *c)
                         c->unknown ? "no label in it is one of the model's" : "there is no label in it");
     }
     if (c->unknown > 0) {
-        fprintf(stderr, "xsoftmax: %s: %s of %s labels are not the model's\n", path, cli_grouped(c->unknown, &a),
-                cli_grouped(c->unknown + c->count, &b));
+        fprintf(cli_messages(), "xsoftmax: %s: %s of %s labels are not the model's\n", path,
+                cli_grouped(c->unknown, &a), cli_grouped(c->unknown + c->count, &b));
     }
     return CLI_GO_ON;
 }

@@ -25,7 +25,7 @@ static void flush(cli_history *history)
     cli_outputs[CLI_OUTPUT_HISTORY].ready = written;
 }
 
-int cli_history_open(cli_history *history)
+static int open_file(cli_history *history)
 {
     const char *path = cli_output_begin(CLI_OUTPUT_HISTORY);
     if (!path) {
@@ -37,6 +37,11 @@ int cli_history_open(cli_history *history)
     }
     head(history);
     return CLI_GO_ON;
+}
+
+int cli_history_open(cli_history *history)
+{
+    return cli_agree(cli_leads() ? open_file(history) : CLI_GO_ON);
 }
 
 void cli_history_again(cli_history *history)

@@ -122,7 +122,7 @@ int cli_label_tree_run(cli_run *r)
         cli_note_clear();
         const int code = cli_library_failed(&err);
         if (status == XSM_CANCELLED && r->checkpoint_path && access(r->checkpoint_path, R_OK) == 0) {
-            fprintf(stderr, "xsoftmax: the same command goes on with --resume %s\n", r->checkpoint_path);
+            fprintf(cli_messages(), "xsoftmax: the same command goes on with --resume %s\n", r->checkpoint_path);
         }
         return code;
     }

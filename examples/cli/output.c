@@ -44,7 +44,7 @@ int cli_same_file(const char *a, const char *b)
     return !exist[0] && !exist[1] && same_name(a, b);
 }
 
-int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
+static int plan(int which, const char *flag, const char *path, const char *const *inputs)
 {
     struct stat st;
     int code = CLI_GO_ON;
@@ -82,6 +82,31 @@ int cli_output_plan(int which, const char *flag, const char *path, const char *c
     return CLI_GO_ON;
 }
 
+int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
+{
+    const int code = cli_agree(cli_leads() ? plan(which, flag, path, inputs) : CLI_GO_ON);
+    cli_outputs[which].in_place = cli_agree_any(cli_outputs[which].in_place);
+    return code;
+}
+
+/* The name of rank 0, on every rank. The caller frees it, NULL after an error message. */
+char *cli_output_name(int which)
+{
+    const char *made = cli_leads() ? cli_output_begin(which) : "";
+    size_t length = made ? strlen(made) : 0;
+    int code = cli_agree(made ? CLI_GO_ON : CLI_FAILED);
+    code = code == CLI_GO_ON ? cli_share(&length, sizeof length) : code;
+    if (code != CLI_GO_ON) {
+        return NULL;
+    }
+    char *name = cli_format("%*s", (int)length, made);
+    if (cli_share(name, length) != CLI_GO_ON) {
+        free(name);
+        return NULL;
+    }
+    return name;
+}
+
 const char *cli_output_begin(int which)
 {
     cli_output *output = &cli_outputs[which];
@@ -111,18 +136,24 @@ const char *cli_output_begin(int which)
     return NULL;
 }
 
+int cli_output_rename(int which)
+{
+    cli_output *output = &cli_outputs[which];
+    if (output->ready && output->temporary) {
+        if (rename(output->temporary, output->path) != 0) {
+            return errno;
+        }
+        output->ready = 0;
+    }
+    return 0;
+}
+
 int cli_output_commit(void)
 {
     int failure = 0;
     for (int i = 0; i < CLI_OUTPUTS; i++) {
-        cli_output *output = &cli_outputs[i];
-        if (output->ready && output->temporary) {
-            if (rename(output->temporary, output->path) != 0) {
-                failure = errno;
-            } else {
-                output->ready = 0;
-            }
-        }
+        const int failed = cli_output_rename(i);
+        failure = failed ? failed : failure;
     }
     return failure;
 }

@@ -91,7 +91,7 @@ static int make_slices(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     const xsm_predictor_options options = predictor_options(p);
-    p->slice_count = cli_threads(p->context);
+    p->slice_count = cli_group ? 1 : cli_threads(p->context); /* of ranks one call at a time */
     p->slices = calloc(p->slice_count, sizeof *p->slices);
     if (!p->slices) {
         p->slice_count = 0;
@@ -240,7 +240,7 @@ static int build_index(prediction *p, uint64_t rows)
     if (code == CLI_GO_ON) {
         uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
-        fprintf(stderr,
+        fprintf(cli_messages(),
                 "xsoftmax: index %s over %s classes built in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
                 p->index.name, cli_grouped(classes, &a), cli_seconds(p->index.seconds, &b), cli_grouped(top, &c),
                 recall, 100 * part);
@@ -260,11 +260,12 @@ static int tell_beam(prediction *p, uint64_t rows)
         uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
         if (p->shortlist.path) {
-            fprintf(stderr, "xsoftmax: shortlist %s over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
+            fprintf(cli_messages(),
+                    "xsoftmax: shortlist %s over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
                     p->shortlist.path, cli_grouped(classes, &b), cli_grouped(top, &c), recall, 100 * part);
             return code;
         }
-        fprintf(stderr,
+        fprintf(cli_messages(),
                 "xsoftmax: beam of %s in the tree over %s classes; recall@%s %.4f, %.2f %% of the classes scored\n",
                 cli_grouped(p->beam, &a), cli_grouped(classes, &b), cli_grouped(top, &c), recall,
                 p->beam < classes ? 100 * part : 100.0);
@@ -277,8 +278,9 @@ static void tell_unknown(const prediction *p, const xsm_dataset_info *info)
 {
     cli_buffer a, b;
     if (info->empty > 0 && xsm_model_feature_count(p->model) > 0) {
-        fprintf(stderr, "xsoftmax: %s of %s row%s %s no feature that the model knows\n", cli_grouped(info->empty, &a),
-                cli_grouped(info->rows, &b), info->rows == 1 ? "" : "s", info->empty == 1 ? "has" : "have");
+        fprintf(cli_messages(), "xsoftmax: %s of %s row%s %s no feature that the model knows\n",
+                cli_grouped(info->empty, &a), cli_grouped(info->rows, &b), info->rows == 1 ? "" : "s",
+                info->empty == 1 ? "has" : "have");
     }
 }
 
@@ -293,6 +295,7 @@ static int predict(prediction *p)
     code = code == CLI_GO_ON ? cli_filter_make(p->context, &p->filter, p->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows) : code;
     code = code == CLI_GO_ON ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
+    code = cli_agree(code);
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -307,10 +310,13 @@ static int predict(prediction *p)
     }
     tell_unknown(p, &info);
     code = p->index.index ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;
-    code = code == CLI_GO_ON ? make_slices(p) : code;
+    code = cli_agree(code == CLI_GO_ON ? make_slices(p) : code);
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;
-        if (cli_stop_waits()) {
+        if (cli_agree_any(ferror(stdout))) {
+            break; /* cli_main() reports the error */
+        }
+        if (cli_agree_any(cli_stop_waits())) {
             code = cli_fail("cancelled while predicting: %llu of %llu rows", (unsigned long long)first,
                             (unsigned long long)info.rows);
             break;
@@ -322,9 +328,6 @@ static int predict(prediction *p)
         for (size_t i = 0; code == CLI_GO_ON && i < used; i++) {
             print_slice(&p->slices[i], &map);
             first += p->slices[i].batch.count;
-        }
-        if (ferror(stdout)) {
-            break; /* cli_main() reports the error */
         }
     }
     cli_note_clear();

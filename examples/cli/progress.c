@@ -14,7 +14,7 @@ static char *noted; /* the present note, without its dots; NULL = none */
 static int is_terminal(void)
 {
     const char *kind = getenv("TERM");
-    return isatty(STDERR_FILENO) && !(kind && strcmp(kind, "dumb") == 0);
+    return cli_leads() && isatty(STDERR_FILENO) && !(kind && strcmp(kind, "dumb") == 0);
 }
 
 /* Columns of the terminal, without the last, so that no terminal starts a new line. */

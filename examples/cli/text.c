@@ -22,7 +22,11 @@ __attribute__((format(printf, 1, 0))) static void complain(const char *format, v
             *c = '?';
         }
     }
-    fprintf(stderr, "xsoftmax: %s\n", text);
+    if (cli_leads()) {
+        fprintf(stderr, "xsoftmax: %s\n", text);
+    } else {
+        cli_hold(text);
+    }
     free(text);
 }
 

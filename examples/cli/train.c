@@ -14,20 +14,24 @@ static const char *const bias_words[] = {"no", "yes", "only", NULL}; /* CLI_BIAS
 static int save_model(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = cli_output_begin(CLI_OUTPUT_MODEL);
+    char *path = cli_output_name(CLI_OUTPUT_MODEL);
     if (!path) {
         return CLI_FAILED;
     }
     cli_note("saving %s ...", r->model_path);
-    if (xsm_model_save(r->model, path, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
+    const xsm_status status = xsm_model_save(r->model, path, &err);
     cli_note_clear();
     struct stat saved;
     r->model_bytes =
         !cli_outputs[CLI_OUTPUT_MODEL].in_place && stat(path, &saved) == 0 ? (double)saved.st_size : (double)NAN;
-    cli_outputs[CLI_OUTPUT_MODEL].ready = 1;
-    return CLI_GO_ON;
+    cli_outputs[CLI_OUTPUT_MODEL].ready = status == XSM_OK;
+    free(path);
+    return status == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
+}
+
+static int renamed(int failure)
+{
+    return failure ? cli_fail("the outputs cannot be renamed into place: %s", strerror(failure)) : CLI_GO_ON;
 }
 
 /* From the last step until all outputs are renamed. */
@@ -40,7 +44,10 @@ static int finish(cli_run *r, char **json)
     if (r->model_path && !save_last) {
         code = save_model(r);
     }
-    r->stopped = r->stopped || cli_stop_requested();
+    r->stopped = cli_agree_any(r->stopped || cli_stop_requested());
+    if (code == CLI_GO_ON && cli_group) { /* a rank that is lost while evaluating ends them all: the model is kept */
+        code = cli_agree(renamed(cli_output_rename(CLI_OUTPUT_MODEL)));
+    }
     if (code == CLI_GO_ON && !r->stopped) {
         /* The evaluation can be long, and the model is complete: Ctrl-C now only skips the results of the
          * evaluation. */
@@ -48,7 +55,7 @@ static int finish(cli_run *r, char **json)
         message = cli_format("%sxsoftmax: stopped while evaluating; %s%s\n", cli_erase_line(),
                              r->model_path ? "the trained model is in " : "no --model was given, so nothing is kept",
                              r->model_path ? r->model_path : "");
-        if (!save_last) {
+        if (!save_last && !cli_group) {
             cli_stop_finishes(stopped_json, message);
         }
         code = cli_train_evaluate(r);
@@ -58,10 +65,7 @@ static int finish(cli_run *r, char **json)
         code = save_model(r);
     }
     cli_stop_hold();
-    if (code == CLI_GO_ON) {
-        int failure = cli_output_commit();
-        code = failure ? cli_fail("the outputs cannot be renamed into place: %s", strerror(failure)) : code;
-    }
+    code = code == CLI_GO_ON ? renamed(cli_output_commit()) : code;
     cli_stop_remove();
     if (code == CLI_GO_ON && r->json) {
         *json = cli_train_json(r);
@@ -115,14 +119,14 @@ static void release(cli_run *r)
 static int train(cli_run *r)
 {
     char *json = NULL;
-    int code = cli_train_prepare(r);
-    code = code == CLI_GO_ON ? cli_train_read(r) : code;
+    int code = cli_agree(cli_train_prepare(r));
+    code = code == CLI_GO_ON ? cli_agree(cli_train_read(r)) : code;
     code = code == CLI_GO_ON && r->dry ? cli_dry_run(r) : code;
     code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
     if (r->method >= 0) {
         code = code == CLI_GO_ON ? cli_label_tree_run(r) : code;
     } else {
-        code = code == CLI_GO_ON ? cli_train_make_model(r) : code;
+        code = code == CLI_GO_ON ? cli_agree(cli_train_make_model(r)) : code;
         code = code == CLI_GO_ON ? cli_train_run(r) : code;
     }
     code = code == CLI_GO_ON ? cli_train_calibrate(r) : code;
@@ -137,7 +141,7 @@ static int train(cli_run *r)
         if (r->stopped) {
             const char *checkpoint = r->checkpoint_failed ? NULL : r->checkpoint_path;
             cli_buffer done, all;
-            fprintf(stderr, "xsoftmax: stopped after %s of %s%s; %s%s%s\n", cli_grouped(r->end.step, &done),
+            fprintf(cli_messages(), "xsoftmax: stopped after %s of %s%s; %s%s%s\n", cli_grouped(r->end.step, &done),
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps",
                     r->model_path ? "the model so far is saved"
                     : checkpoint  ? "no --model was given"
@@ -146,7 +150,7 @@ static int train(cli_run *r)
         }
         if (r->spent && !r->stopped) {
             cli_buffer done, all, seconds;
-            fprintf(stderr, "xsoftmax: the time budget of %s ended training after %s of %s%s\n",
+            fprintf(cli_messages(), "xsoftmax: the time budget of %s ended training after %s of %s%s\n",
                     cli_seconds(r->time_budget, &seconds), cli_grouped(r->end.step, &done),
                     cli_grouped(r->end.steps, &all), r->full ? " iterations at most" : " steps");
         }

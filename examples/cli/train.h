@@ -197,6 +197,11 @@ int cli_checkpoint_recall_options(const cli_run *run, const char *prefix, cli_se
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
 /* Saves a checkpoint if it is due; called by the progress callback. A failure is reported, and the run continues. */
 void cli_checkpoint_tick(cli_run *run);
+/* Whether it is due. */
+int cli_checkpoint_due(const cli_run *run);
+/* Of several ranks: each is called back by its own clock, so that a checkpoint, in which all have a part, needs the run
+ * to pause. Saves it if it is due on any rank, and returns whether the run goes on. */
+int cli_checkpoint_pause(cli_run *run);
 /* Saves the last one, when training has ended or was stopped. After a failure the model is still saved. */
 void cli_checkpoint_finish(cli_run *run);
 

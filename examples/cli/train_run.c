@@ -26,7 +26,7 @@ static int32_t on_progress(void *user, const xsm_progress *progress)
     cli_checkpoint_tick(r);
     cli_bar(progress, r->started);
     r->spent = r->time_budget > 0 && cli_clock() - r->began > r->time_budget;
-    return cli_stop_requested() || r->spent;
+    return cli_stop_requested() || r->spent || (cli_group && cli_checkpoint_due(r));
 }
 
 /* The epochs between two lines of the history; 0 without a history: then nothing is evaluated during training. */
@@ -83,7 +83,9 @@ static xsm_status run_steps(cli_run *r, xsm_error *err)
         r->trainer = NULL;
         return status;
     }
-    status = xsm_trainer_run(r->trainer, err);
+    do {
+        status = xsm_trainer_run(r->trainer, err);
+    } while (status == XSM_CANCELLED && cli_group && cli_checkpoint_pause(r));
     if (status == XSM_OK || status == XSM_CANCELLED) {
         r->end.size = sizeof r->end;
         xsm_status asked = xsm_trainer_get_progress(r->trainer, &r->end, err);
@@ -113,7 +115,7 @@ static int start_again(cli_run *r)
 {
     cli_buffer from, to;
     double eta = r->eta / 10;
-    fprintf(stderr, "training diverged in epoch %llu at the rate chosen, %s; starting again with %s\n",
+    fprintf(cli_messages(), "training diverged in epoch %llu at the rate chosen, %s; starting again with %s\n",
             (unsigned long long)r->end.epoch + 1, cli_real(r->eta, &from), cli_real(eta, &to));
     r->restarts++;
     r->eta = eta;
@@ -201,7 +203,9 @@ int cli_train_run(cli_run *r)
     if (status != XSM_OK && status != XSM_CANCELLED) {
         return cli_train_refused(r, &err);
     }
-    r->stopped = status == XSM_CANCELLED && (!r->spent || cli_stop_requested());
+    const int spent = cli_agree_any(r->spent), requested = cli_agree_any(cli_stop_requested());
+    r->spent = spent;
+    r->stopped = status == XSM_CANCELLED && (!spent || requested);
     cli_stop_taken();
     cli_checkpoint_finish(r);
     if (cli_train_note_whole(r, r->full ? "iterations" : "epochs", r->end.epoch, &err) != XSM_OK ||

@@ -277,6 +277,9 @@ int cli_train_prepare(cli_run *r)
     if (code == CLI_GO_ON && r->history_path && r->evaluate_train == XSM_EVALUATE_NONE && !r->test) {
         code = cli_misuse("--evaluate-train no: --history needs figures, of training rows or of --test FILE");
     }
+    if (code == CLI_GO_ON && cli_group && r->dry) {
+        code = cli_misuse("--dry-run is for one process");
+    }
     r->evaluate_train = r->evaluate_train >= 0 ? r->evaluate_train : XSM_EVALUATE_SAMPLE;
     if (code == CLI_GO_ON && r->history_measures && !r->history_path) {
         code = cli_misuse("--history-measures needs --history CSV, which is where they go");

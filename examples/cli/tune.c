@@ -38,14 +38,14 @@ static void print_trials(const cli_run *r)
 {
     cli_buffer a, b, c;
     uint32_t rounds = 0;
-    fprintf(stderr, "learning rate %s, chosen in %s by %s short runs; the objective per row that they reached",
+    fprintf(cli_messages(), "learning rate %s, chosen in %s by %s short runs; the objective per row that they reached",
             cli_real(r->eta, &a), cli_seconds(r->tuned.seconds, &b), cli_grouped(r->tuned.trials, &c));
     if (r->tuned.classes < r->train_info.classes) {
-        fprintf(stderr, ", on up to %s of the %s classes", cli_grouped(r->tuned.classes, &a),
+        fprintf(cli_messages(), ", on up to %s of the %s classes", cli_grouped(r->tuned.classes, &a),
                 cli_grouped(r->train_info.classes, &b));
     }
-    fputs(":\n", stderr);
-    fprintf(stderr, "%10s", "eta");
+    fputs(":\n", cli_messages());
+    fprintf(cli_messages(), "%10s", "eta");
     for (uint64_t i = 0; i < r->tuned.trials; i++) {
         xsm_tune_trial trial = trial_at(r, i);
         if (trial.round > rounds) {
@@ -53,13 +53,13 @@ static void print_trials(const cli_run *r)
             rounds = trial.round;
             snprintf(head, sizeof head, "%s rows x %llu", cli_grouped(trial.rows, &a),
                      (unsigned long long)trial.epochs);
-            fprintf(stderr, "  %16s", head);
+            fprintf(cli_messages(), "  %16s", head);
         }
     }
-    fputc('\n', stderr);
+    fputc('\n', cli_messages());
     for (double eta = next_rate(r, 0); isfinite(eta); eta = next_rate(r, eta)) {
         const char *last = "";
-        fprintf(stderr, "%10s", cli_real(eta, &a));
+        fprintf(cli_messages(), "%10s", cli_real(eta, &a));
         for (uint32_t round = 1; round <= rounds; round++) {
             char cell[32] = "";
             for (uint64_t i = 0; i < r->tuned.trials; i++) {
@@ -73,9 +73,9 @@ static void print_trials(const cli_run *r)
                     }
                 }
             }
-            fprintf(stderr, "  %16s", cell);
+            fprintf(cli_messages(), "  %16s", cell);
         }
-        fprintf(stderr, "  %s\n", last);
+        fprintf(cli_messages(), "  %s\n", last);
     }
 }
 

@@ -181,9 +181,6 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }
-    if (o->seconds > 0) {
-        XSMI_TRY(xsmi_model_need_whole(model, "an evaluation that a clock ends", err));
-    }
     if (xsmi_model_input(model) != dataset->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
@@ -286,6 +283,9 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     const double now = xsmi_seconds();
     *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);
     *growth = *growth >= 2 ? *growth : 0;
+    if (status == XSM_OK && o->seconds > 0 && xsmi_model_is_divided(job->model)) {
+        status = xsmi_exchange_copy(job->model->context, growth, sizeof *growth, 0, err); /* by the clock of rank 0 */
+    }
     status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;
     release(job, &sum);
     return status;

@@ -345,10 +345,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, err));
     xsm_ranks found = XSM_RANKS_INIT;
     REFUSES(xsm_evaluate_ranks(NULL, m, w->one, NULL, &found, err));
-    xsm_evaluate_options timed = XSM_EVALUATE_OPTIONS_INIT;
-    timed.seconds = 1;
-    xsm_metrics metrics = XSM_METRICS_INIT;
-    REFUSES(xsm_evaluate(NULL, m, w->one, &timed, &metrics, err));
     xsm_index *index = NULL;
     XSMI_TRY(xsm_index_new(r->context, "spherical", &index, err));
     xsm_status status = xsm_index_build_model(index, m, err);

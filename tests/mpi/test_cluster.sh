@@ -1,0 +1,135 @@
+#!/bin/sh
+# The command and examples/cluster.c on ranks of an MPI: the same output and files as from one process, once; and ranks
+# that fail.
+#
+#   test_cluster.sh openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND CLUSTER
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+kind=$1 launcher=$2 ranked=$(realpath "$3") command=$(realpath "$4") cluster=$(realpath "$5")
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-cluster.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failed=0
+
+expect() {
+    what=$1
+    shift
+    if ! "$@" >expected 2>&1; then
+        echo "FAILED: $what ($*)"
+        tail -n 5 expected log 2>/dev/null
+        failed=$((failed + 1))
+    fi
+}
+
+# on RANKS COMMAND...: its output is in `out`, its messages in `log`.
+on() {
+    ranks=$1
+    shift
+    sh "$here/mpirun.sh" "$kind" "$launcher" "$ranks" "$@" >out 2>log </dev/null
+}
+
+# Rows of 17,000 classes, five runs of them; with several labels a row the same in fewer rows.
+awk 'BEGIN {
+    print 17000, 8, 17000 >"single.txt"
+    for (i = 0; i < 17000; i++) printf "%d %d:%g %d:1\n", i, i % 5, (i % 9 + 1) / 8, 5 + i % 3 >"single.txt"
+    print 170, 8, 17000 >"several.txt"
+    for (i = 0; i < 170; i++) {
+        for (j = 0; j < 100; j++) printf "%s%d", j ? "," : "", i + 170 * j >"several.txt"
+        printf " %d:%g %d:1\n", i % 5, (i % 9 + 1) / 8, 5 + i % 3 >"several.txt"
+    }
+    print 40, 8, 17000 >"test.txt"
+    for (i = 0; i < 40; i++) printf "%d %d:%g %d:1\n", i * 419, i % 5, (i % 9 + 1) / 8, 5 + i % 3 >"test.txt"
+}'
+
+# settings NUMBER: the flags of a run.
+settings() {
+    case $1 in
+    1) echo --data single.txt --estimator sampled-softmax --set negatives=9 --eta 0.1 --batch 500 --threads 1 ;;
+    2) echo --data several.txt --estimator one-vs-all-sampled --set negatives=20 --optimizer adagrad --eta 0.1 --batch 17 \
+        --threads 2 ;;
+    3) echo --data single.txt --estimator umax --set negatives=3 --eta 0.3 --batch 1000 --threads 2 ;;
+    esac
+}
+
+# The report without what depends on the time it took, and on the number of a process.
+same() {
+    sed -e 's/ in [0-9:.]* s.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
+}
+
+for number in 1 2 3; do
+    # shellcheck disable=SC2046
+    set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no
+    "$command" "$@" --model model >one || exit 1
+    mv model "one.$number"
+    for ranks in 2 3 5; do
+        [ $number -eq 1 ] || [ $ranks -ne 5 ] || continue
+        on $ranks "$ranked" "$@" --model model
+        expect "training $number on $ranks ranks" cmp "one.$number" model
+        same one >a
+        same out >b
+        expect "its report" cmp a b
+        expect "no message of xsoftmax's" test ! -s log
+    done
+done
+expect 'no other file' test "$(find . -name 'model*' | wc -l)" -eq 1
+
+# A history has a line an epoch, of rank 0.
+# shellcheck disable=SC2046
+on 3 "$ranked" train $(settings 1) --test test.txt --epochs 2 --evaluate-train no --history history
+expect 'a history' test "$(wc -l <history)" -eq 3
+
+# Evaluation and prediction.
+"$command" evaluate --model one.1 --data test.txt --json >a
+on 3 "$ranked" evaluate --model one.1 --data test.txt --json
+same a >one
+same out >b
+expect 'an evaluation' cmp one b
+"$command" predict --model one.1 --data test.txt --top 7 --probabilities >one
+on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --probabilities
+expect 'predictions' cmp one out
+expect 'help' on 2 "$ranked" --help
+"$command" --help >one
+expect 'help, once' cmp one out
+
+# failing RANKS STATUS MESSAGE COMMAND...: fails so, says so once, and leaves no file.
+failing() {
+    wanted=$1 status=$2 message=$3
+    shift 3
+    on "$wanted" "$@"
+    found=$?
+    expect "status $status of: $message" test "$found" -eq "$status"
+    expect "once: $message" test "$(grep -c -- "$message" log)" -eq 1
+    expect "no file of: $message" test "$(find . -name 'made*' | wc -l)" -eq 0
+}
+failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --estimator umax --eta 1 --model made
+failing 3 2 "'convert' is for one process" "$ranked" convert --data test.txt --out made
+failing 2 2 'standard input is given to one rank' "$ranked" evaluate --model one.1 --data -
+failing 2 2 'unknown option' "$ranked" train --data single.txt --rate 1
+failing 3 1 'training diverged at step' "$ranked" train --data single.txt --estimator vanilla --set negatives=3 --eta 1e14 \
+    --batch 100 --epochs 2 --model made
+# On one rank alone: a disk that is full, and a file that is not as on the others.
+mkdir other && sed '2s/.*/x/' single.txt >other/single.txt && cp test.txt other
+cat >alone <<'EOF'
+[ "${OMPI_COMM_WORLD_RANK-}${PMI_RANK-}" != "$1" ] || eval "$2"
+shift 2
+exec "$@"
+EOF
+# shellcheck disable=SC2046
+failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train $(settings 1) --epochs 1 --model made
+# shellcheck disable=SC2046
+failing 2 1 'No space left on device' "$ranked" train $(settings 1) --epochs 1 --model /dev/full
+
+# The example.
+on 1 "$cluster" one
+mv out a
+on 3 "$cluster" many
+expect 'the example on 3 ranks' cmp one many
+expect 'what it prints' test "$(head -n 1 out)" = "$(head -n 1 a)"
+expect 'once' test "$(wc -l <out)" -eq 2
+on 2 "$cluster" many single.txt
+expect 'the example with a file' grep -q 'is of 2 ranks' out
+on 2 "$cluster" many nothing.txt
+expect 'a file that is not there' test $? -ne 0
+
+[ "$failed" -eq 0 ] && echo "ranks of $kind: all as one process"
+exit "$failed"
