@@ -345,6 +345,16 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, err));
     xsm_ranks found = XSM_RANKS_INIT;
     REFUSES(xsm_evaluate_ranks(NULL, m, w->one, NULL, &found, err));
+    /* Not refused: time enough for all rows, in two rounds. */
+    xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
+    xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
+    limit.seconds = 1000;
+    XSMI_TRY(xsm_evaluate(NULL, m, w->one, NULL, &metrics, err));
+    XSMI_TRY(xsm_evaluate(NULL, m, w->one, &limit, &timed, err));
+    if (timed.rows != metrics.rows || timed.log_loss != metrics.log_loss) {
+        return xsmi_fail(err, XSM_ERROR_INTERNAL, "with a time limit %llu rows have log-loss %a, without %a",
+                         (unsigned long long)timed.rows, timed.log_loss, metrics.log_loss);
+    }
     xsm_index *index = NULL;
     XSMI_TRY(xsm_index_new(r->context, "spherical", &index, err));
     xsm_status status = xsm_index_build_model(index, m, err);
