@@ -119,6 +119,31 @@ static double error_of(const xsm_choice *c, const xsm_dataset *train, const xsm_
     return metrics.error;
 }
 
+/* The least error on `test` of the exact softmax at its optimum over `train`, for L2 penalties over seven powers of
+ * ten: what no choice of estimators and rates should be far behind. */
+static double reachable_error(const xsm_dataset *train, const xsm_dataset *test)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    double least = INFINITY;
+    xsm_dataset_info data = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(train, &data, &err), err);
+    for (int power = -4; power <= 2; power++) {
+        xsm_model *m = NULL;
+        xsm_metrics metrics = XSM_METRICS_INIT;
+        xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
+        xsm_estimator *e = test_estimator(NULL, "softmax", "");
+        o.iterations = 300;
+        assert_ok(xsm_estimator_set_number(e, "ridge", pow(10, power), &err), err);
+        assert_ok(xsm_model_new_linear(NULL, data.features, data.classes, NULL, &m, &err), err);
+        assert_ok(xsm_fit_full_batch(NULL, m, train, e, &o, NULL, &err), err);
+        assert_ok(xsm_evaluate(NULL, m, test, NULL, &metrics, &err), err);
+        least = metrics.error < least ? metrics.error : least;
+        xsm_model_free(m);
+        xsm_estimator_free(e);
+    }
+    return least;
+}
+
 /* The classes are separable: what was chosen must say so of rows that nobody saw, where chance is wrong in 5 of 6. */
 static void good_by_default(void **state)
 {
@@ -139,7 +164,11 @@ static void good_by_default(void **state)
         assert_true(t.rows + info.held <= 3 * ROWS && t.best_epoch <= t.epochs);
     }
     assert_true(info.loss == best);
-    assert_true(error_of(c, train, test) < 0.2);
+    if (test_has_lbfgs()) { /* within two standard errors of some hundred rows */
+        const double reachable = reachable_error(train, test);
+        assert_true(info.precision > 1 - reachable - 0.02);
+        assert_true(error_of(c, train, test) < reachable + 0.02);
+    }
     xsm_choice_trial none = XSM_CHOICE_TRIAL_INIT;
     assert_int_equal(xsm_choice_get_trial(c, info.trials, &none, &err), XSM_ERROR_RANGE);
     xsm_choice_free(c);
@@ -372,7 +401,7 @@ static void exact_adagrad(void **state)
     assert_true(info.loss == fmin(best_sgd, last.loss) && info.loss < 2.5); /* log(120) is 4.8 */
     assert_string_equal(info.optimizer, last.loss < best_sgd ? "adagrad" : "sgd");
     assert_true(info.initial == (last.loss < best_sgd ? 4.0 : 0));
-    assert_true(error_of(c, p.data, p.data) < 0.3);
+    assert_true(error_of(c, p.data, p.data) < (test_has_lbfgs() ? reachable_error(p.data, p.data) + 0.05 : 0.3));
     xsm_choice_free(c);
 
     o.keep_ridge = 1;
