@@ -56,8 +56,8 @@ typedef struct runner {
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
     double spent, begun, until; /* seconds so far; start and length of the present slice */
+    double eta;
     bool diverged;
-    char row[80]; /* of the table */
 } runner;
 
 /* -- problems */
@@ -152,8 +152,7 @@ static void start(const course *c, const method *m, double eta, runner *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    *r = (runner){.p = c->p, .method = m, .model = enrolled_model(c)};
-    snprintf(r->row, sizeof r->row, "%s, eta0 = %g", m->title, eta);
+    *r = (runner){.p = c->p, .method = m, .model = enrolled_model(c), .eta = eta};
     options.epochs = EPOCHS_ENOUGH;
     options.batch = m->batch;
     options.eta = eta * (double)m->batch;
@@ -222,8 +221,8 @@ static double try_rate(void *user, double rate)
     double loss = PAPERS_NONE;
     if (!r.diverged) {
         const evaluation found = evaluate(t->c->p, r.model, t->c->sample);
-        papers_say("    %s: %.1f epochs, %.2f %% right, log-loss %.4f", r.row, epochs_passed(t->c, &r),
-                   100 * (1 - found.error), found.log_loss);
+        papers_say("    %s, eta0 = %g: %.1f epochs, %.2f %% right, log-loss %.4f", t->m->title, rate,
+                   epochs_passed(t->c, &r), 100 * (1 - found.error), found.log_loss);
         loss = found.error + 1e-9 * found.log_loss;
     }
     end(&r);
@@ -257,14 +256,15 @@ static void add_point(const course *c, const runner *r, double seconds, const ou
         fresh = 100 * (1 - evaluate(c->p, r->model, c->fresh).error);
         curves_point(to->train, r->method->title, seconds, train);
         curves_point(to->fresh, r->method->title, seconds, fresh);
-        papers_say("  %s after %.4g s, %.2f epochs: %.2f, new images %.2f", r->row, r->spent, epochs_passed(c, r),
-                   train, fresh);
+        papers_say("  %s after %.4g s, %.2f epochs: %.2f, new images %.2f", r->method->title, r->spent,
+                   epochs_passed(c, r), train, fresh);
     }
     snprintf(column, sizeof column, "%% right, %.4g s", seconds);
-    report_cell(to->table, r->row, column, PAPERS_NONE, train);
+    report_cell(to->table, r->method->title, column, PAPERS_NONE, train);
     if (seconds == to->seconds) {
-        report_cell(to->table, r->row, "new images", PAPERS_NONE, fresh);
-        report_cell(to->table, r->row, "epochs", PAPERS_NONE, epochs_passed(c, r));
+        report_cell(to->table, r->method->title, "eta0", PAPERS_NONE, r->eta);
+        report_cell(to->table, r->method->title, "new images", PAPERS_NONE, fresh);
+        report_cell(to->table, r->method->title, "epochs", PAPERS_NONE, epochs_passed(c, r));
     }
 }
 

@@ -57,7 +57,7 @@ void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, 
         if (!isfinite(eta)) {
             papers_fail("%s diverges at every rate", row);
         }
-        snprintf(row, sizeof row, "%s%s, eta0 = %g", l->prefix, methods[i].title, eta);
+        report_cell(l->table, row, "eta0", PAPERS_NONE, eta);
         point c = {l, by_epoch, by_time, methods[i].title, row};
         plan whole = {.epochs = l->epochs,
                       .eta = eta,
@@ -76,7 +76,7 @@ void ldgs_learn(const papers *p, const ldgs_learning *l, const method *methods, 
         report_cell(l->table, row, "eta0 tried, least", PAPERS_NONE, rate.least);
         report_cell(l->table, row, "eta0 tried, largest", PAPERS_NONE, rate.most);
         report_cell(l->table, row, "s an epoch", PAPERS_NONE, one.seconds / (double)l->epochs);
-        papers_say("  %s", row);
+        papers_say("  %s, eta0 = %g", row, eta);
         learned_free(&one);
     }
     curves_end(by_epoch);
