@@ -13,7 +13,9 @@
 #define XSMI_LAST_xsm_choice_trial seconds
 #define XSMI_LAST_xsm_choose_options label_tree
 #define XSMI_LAST_xsm_choose_progress left
+#define XSMI_LAST_xsm_class_block losses
 #define XSMI_LAST_xsm_class_map vocabulary
+#define XSMI_LAST_xsm_class_sums gradient
 #define XSMI_LAST_xsm_class_weights propensity_b
 #define XSMI_LAST_xsm_comm broadcast
 #define XSMI_LAST_xsm_context_info reserved
@@ -34,7 +36,7 @@
 #define XSMI_LAST_xsm_error message
 #define XSMI_LAST_xsm_estimator_check_options set
 #define XSMI_LAST_xsm_estimator_info batch_limit
-#define XSMI_LAST_xsm_estimator_ops sift
+#define XSMI_LAST_xsm_estimator_ops class_sums
 #define XSMI_LAST_xsm_evaluate_options reserved
 #define XSMI_LAST_xsm_filter_classes bitmap
 #define XSMI_LAST_xsm_fit_options reserved

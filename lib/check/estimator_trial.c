@@ -76,7 +76,7 @@ xsm_status xsmi_estimator_trial_run(const xsmi_estimator_trial *t, xsm_estimator
         g->example[i] = xsmi_example_at(e, first + (i < count ? i : 0), XSMI_TRIAL_FIRST + first + i);
     }
     if (xsmi_gradient_is_sifted(g)) {
-        XSMI_TRY(xsmi_sift(e, g, &rows, err));
+        XSMI_TRY(xsmi_sift(e, g, &rows, false, err));
     } else if (xsmi_gradient_is_dense(g)) {
         XSMI_TRY(xsm_model_score_range(t->model, &rows, 0, t->shape.classes, g->coefficients, g->width, err));
     } else {

@@ -34,7 +34,7 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
         xsmi_shared_coefficients(p, piece, outcome);
         return;
     }
-    if (xsmi_model_is_divided(p->estimator->model)) {
+    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient)) {
         outcome->finite = xsmi_divided_finite(p->gradient, piece->first, piece->count);
     } else {
         xsmi_pass_list_examples(p, piece->first, piece->count);
@@ -87,9 +87,17 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
     if (xsmi_gradient_is_shared(g)) {
         return xsmi_shared_score(p, err);
     }
+    const bool divided = xsmi_model_is_divided(m);
+    if (divided && xsmi_gradient_is_dense(g)) {
+        XSMI_TRY(xsmi_divided_all_scores(p, err));
+    }
     if (xsmi_gradient_is_sifted(g)) {
         xsmi_pass_list_examples(p, 0, p->batch->count);
-        return xsmi_sift(p->estimator, g, p->batch, err);
+        const xsm_status status = xsmi_sift(p->estimator, g, p->batch, divided, err);
+        return divided ? xsmi_agree(m->context, status, err) : status;
+    }
+    if (divided) {
+        return xsmi_gradient_is_dense(g) ? XSM_OK : xsmi_divided_scores(p, err);
     }
     const xsmi_score_range all = {p->batch, 0, m->classes, g->coefficients, g->width};
     return xsmi_gradient_is_dense(g) ? xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err)
@@ -135,11 +143,13 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
-    XSMI_TRY(score_all(&p, err));
+    if (xsmi_divided_has_sums(e, e->model)) {
+        return xsmi_divided_sums(&p, outcome, err);
+    }
     const size_t chunks = (size_t)((p.batch->count + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
+    XSMI_TRY(score_all(&p, err));
     const bool divided = xsmi_model_is_divided(e->model);
-    XSMI_TRY(divided ? xsmi_divided_scores(&p, err) : XSM_OK);
     xsmi_activity shield;
     if (divided) {
         xsmi_shield(&shield, e->context); /* the other ranks go on */

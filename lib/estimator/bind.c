@@ -199,7 +199,7 @@ static xsm_status bind_table(xsm_estimator *e, const xsm_model *model, const xsm
 static xsm_status bind_classes(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
     if (e->exact) {
-        e->width = train->classes;
+        e->width = xsmi_divided_has_sums(e, model) ? model->part.own->classes : train->classes;
         return XSM_OK;
     }
     if (e->ops.kind == XSM_ESTIMATOR_HIERARCHY) {

@@ -12,7 +12,6 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
     const char *what = !xsmi_model_is_divided(m)                 ? NULL
                        : e->ops.kind == XSM_ESTIMATOR_SEARCHED   ? "searches classes"
                        : e->ops.kind == XSM_ESTIMATOR_HIERARCHY  ? "has weights for the nodes of a tree"
-                       : e->exact                                ? "scores every class in each step"
                        : e->correction                           ? "corrects the model's scores by its sampler"
                        : e->sampling.sampler && e->common.shared ? "shares the draws of a batch"
                        : e->row_bound > 0                        ? "bounds the length of rows"
@@ -21,8 +20,8 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
     return what ? xsmi_fail(
                       err, XSM_ERROR_UNSUPPORTED,
                       "estimator '%s' %s, and the classes of the model are divided among %u ranks; estimators that "
-                      "list some classes for each row are accepted, such as implicit, umax, ove and "
-                      "sampled-softmax",
+                      "score every class, or list some classes for each row, are accepted, such as softmax, implicit "
+                      "and sampled-softmax",
                       e->ops.name, what, xsmi_ranks(m->context))
                 : XSM_OK;
 }

@@ -10,6 +10,18 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
 /* Lists and scores the examples of a batch, for a reserved gradient: 4 bytes for each entry, and 4 more with a bias.
  * All ranks have the scores. */
 xsm_status xsmi_divided_scores(const xsmi_pass *p, xsm_error *err);
+/* The scores of all classes in place of the coefficients of a reserved gradient that is dense: 4 bytes for each class
+ * of this rank. All ranks have them. (divided_exact.c) */
+xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err);
+/* Whether the batches of an estimator, bound as far as it scores every class, are computed by xsmi_divided_sums(). Its
+ * gradients then have the rank's classes alone. */
+static inline bool xsmi_divided_has_sums(const xsm_estimator *e, const xsm_model *m)
+{
+    return xsmi_model_is_divided(m) && e->exact && e->ops.class_sums;
+}
+/* Such a batch, for a reserved gradient: 4 bytes for a row's largest value and for each label, for each run of this
+ * rank's classes 8 for each sum, or 4, and 36 bytes. (divided_exact.c) */
+xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Whether the scores of some examples are finite, and not too large. */
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count);
 

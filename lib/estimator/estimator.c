@@ -71,7 +71,7 @@ static const kind kinds[] = {
     {"searched", SEVERAL, WIDTH | SELECT | SEARCH_PLAN | SEARCH, ROW_BOUND, XSMI_OPTION_TABLE(searched_options)},
     {"hierarchy", ANY_LOSS, 0, ROW_BOUND, XSMI_OPTION_TABLE(hierarchy_options)},
 };
-enum { KINDS = sizeof kinds / sizeof *kinds };
+enum { KINDS = sizeof kinds / sizeof *kinds, CLASS_SUMS_MOST = 8 };
 
 static const kind *kind_of(const xsm_estimator_ops *ops)
 {
@@ -119,6 +119,25 @@ static const char *first_name(const char *const *names, uint32_t bits)
     return names[i];
 }
 
+static xsm_status check_class_sums(const xsm_estimator_ops *ops, xsm_error *err)
+{
+    const xsm_class_sums *c = ops->class_sums;
+    if (c->size != sizeof *c || !c->sums || !c->gradient || c->count < 1 || c->count > CLASS_SUMS_MOST) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': xsm_class_sums needs its size, 1 to %d sums, sums() and gradient()",
+                         ops->name, CLASS_SUMS_MOST);
+    }
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_class_sums, c, single, err));
+    if ((ops->kind != XSM_ESTIMATOR_EXACT && !ops->exact) || ops->sift ||
+        (ops->flags & (XSM_ESTIMATOR_ROW_STATE | XSM_ESTIMATOR_PROXIMAL))) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "estimator '%s': xsm_class_sums are for tables that score every class, without sift() and "
+                         "state for each row",
+                         ops->name);
+    }
+    return XSM_OK;
+}
+
 /* The table has the functions that its kind needs, and no function or property that the kind has no use for. */
 static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
 {
@@ -145,6 +164,7 @@ static xsm_status check_kind(const xsm_estimator_ops *ops, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "estimator '%s': a table of kind %s cannot have %s()", ops->name,
                          k->name, first_name(function_names, functions & ~(k->needed | k->allowed)));
     }
+    XSMI_TRY(ops->class_sums ? check_class_sums(ops, err) : XSM_OK);
     if ((functions & JOINTLY) != 0 && (functions & JOINTLY) != JOINTLY) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "estimator '%s': joint_width(), joint_select() and joint() go together", ops->name);

@@ -266,20 +266,36 @@ static void divide_memory(sift_job *job, size_t n, size_t labels, size_t threads
     job->scratch = xsmi_arena_take(arena, threads, job->scratch_each);
 }
 
-xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, xsm_error *err)
+/* Puts all scores in place of the coefficients, which are zeros. */
+static xsm_status score_all(sift_job *job, xsm_error *err)
+{
+    xsm_gradient *g = job->g;
+    job->cleaned = g->clean;
+    g->clean = 0; /* until the scores are zeros again */
+    const xsmi_score_range all = {job->batch, 0, job->model->classes, g->coefficients, (size_t)g->width};
+    return xsmi_model_score_range(job->model, &all, g->context, &g->work.score_scratch, err);
+}
+
+/* Forgets what the coefficients were before the scores replaced them. */
+static void replaced(sift_job *job)
+{
+    xsm_gradient *g = job->g;
+    job->cleaned = XSMI_MAX(g->clean, job->batch->count);
+    g->listed = g->clean = 0;
+}
+
+xsm_status xsmi_sift(const xsm_estimator *e, xsm_gradient *g, const xsm_batch *batch, bool scored, xsm_error *err)
 {
     const xsm_model *m = e->model;
     const size_t n = (size_t)batch->count;
-    XSMI_TRY(clear_coefficients(g, n, m->context, err));
+    XSMI_TRY(scored ? XSM_OK : clear_coefficients(g, n, m->context, err));
     sift_job job = {.model = m, .batch = batch, .g = g, .mu = e->ops.sift(e->state)};
     /* For sparse rows, the weights of all rows are copied together first. */
-    job.scored = !xsmi_tiles_packed(m, xsmi_batch_sparse(batch));
-    if (job.scored) {
-        const uint64_t clean = g->clean;
-        g->clean = 0; /* until the scores are zeros again */
-        const xsmi_score_range all = {batch, 0, m->classes, g->coefficients, (size_t)g->width};
-        XSMI_TRY(xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err));
-        job.cleaned = clean;
+    job.scored = scored || !xsmi_tiles_packed(m, xsmi_batch_sparse(batch));
+    if (scored) {
+        replaced(&job);
+    } else if (job.scored) {
+        XSMI_TRY(score_all(&job, err));
     }
     /* What a correction or a hierarchy needs is computed for all classes at once. */
     job.range = (!xsmi_model_is_plain(m) && !job.scored) || m->classes < RANGE ? m->classes : RANGE;

@@ -118,6 +118,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, 
     g->examples = 0;
     g->work.rows.values = NULL;
     g->layered = false;
+    g->whole = (xsmi_whole_gradient){0, 0};
     g->work.coded = false;
     forget_shared(g);
     if (!fits) {
@@ -333,6 +334,11 @@ xsm_status xsm_gradient_get(const xsm_gradient *g, xsm_gradient_view *view, xsm_
     XSMI_ENTER(err);
     if (!g) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_gradient_get: gradient is NULL");
+    }
+    if (g->examples > 0 && g->whole.width > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "xsm_gradient_get: the gradient has a coefficient for every class, and each rank keeps those "
+                         "of its own classes");
     }
     xsm_gradient_view v = XSM_GRADIENT_VIEW_INIT;
     v.examples = g->examples;

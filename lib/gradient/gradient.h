@@ -39,6 +39,12 @@ typedef struct xsmi_layer_gradient {
     double decay; /* weight decay factor of the layer's vectors */
 } xsmi_layer_gradient;
 
+/* Of a dense gradient that has this rank's classes alone: the entries of an example, and the number of coefficients
+ * that are not 0, of all ranks. `width` 0: the gradient has all classes. */
+typedef struct xsmi_whole_gradient {
+    uint64_t width, nonzero;
+} xsmi_whole_gradient;
+
 struct xsm_gradient {
     xsm_context *context;
     xsmi_gradient_form form;
@@ -66,6 +72,7 @@ struct xsm_gradient {
     double loss;                 /* the mean over the examples */
     double largest; /* max over all entries of |g| ||(x,1)||, and of the first layer's: bounds every change of a weight
                        or bias, per unit of eta */
+    xsmi_whole_gradient whole;
     uint64_t listed, clean; /* sifted: rows below `listed` have lists; those below `clean` are zeros elsewhere */
     xsmi_work work;
     size_t example_capacity, entry_capacity, list_capacity, shrink_capacity;
@@ -96,7 +103,7 @@ xsm_status xsmi_gradient_reserve_shared(xsm_gradient *g, uint32_t count, xsm_err
 /* Reserves memory for the hidden vectors of n examples. */
 xsm_status xsmi_gradient_reserve_layer(xsm_gradient *g, uint64_t examples, size_t stride, xsm_error *err);
 
-/* Fills `out` with the entries of the classes first..end, numbered from first, of a listed gradient. (part.c) */
+/* Fills `out` with the entries of the classes first..end, numbered from first. (part.c) */
 xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err);
 
 /* Refuses learning rates that no step can use. */

@@ -180,7 +180,7 @@ static void gradient(void *state, const xsm_score_block *block)
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
-        const float *weights = xsmi_label_weights(block, i);
+        const float *weights = xsmi_label_weights(block->label_weights, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         uint64_t top = 0;

@@ -33,9 +33,9 @@ extern const char *const xsmi_negatives_words[]; /* "all", for the option's tabl
 xsm_status xsmi_negatives(const char *estimator, int64_t option, uint32_t classes, uint32_t *negatives, xsm_error *err);
 
 /* The weights of an example's labels, or NULL if each is 1; that of label j; and their sum. */
-static inline const float *xsmi_label_weights(const xsm_score_block *block, uint64_t i)
+static inline const float *xsmi_label_weights(const float *const *label_weights, uint64_t i)
 {
-    return block->label_weights ? block->label_weights[i] : NULL;
+    return label_weights ? label_weights[i] : NULL;
 }
 static inline double xsmi_label_weight(const float *weights, uint64_t j)
 {
@@ -60,6 +60,9 @@ typedef struct xsmi_kernels_state {
     const xsmi_kernels *kernels;
 } xsmi_kernels_state;
 xsm_status xsmi_bind_kernels(void *state, const xsm_problem *problem, xsm_error *err);
+
+/* One-vs-all on some of the classes, for a state that begins with an xsmi_kernels_state (one_vs_all.c). */
+extern const xsm_class_sums xsmi_one_vs_all_sums;
 
 /* The built-in estimators: a new one is its file and a line here. */
 /* clang-format off */

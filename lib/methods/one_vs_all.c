@@ -63,29 +63,79 @@ static double all_logistic(const xsmi_kernels *kernels, const float *z, size_t c
     return loss;
 }
 
+/* Adds what the score of a label changes in the loss. */
+static void add_label(double score, double weight, double *loss)
+{
+    *loss -= weight * score;
+    *loss += weight != 1 ? (weight - 1) * xsmi_softplus(score) : 0;
+}
+
+/* Turns sigma(z) of a label into its coefficient. */
+static void finish_label(double weight, float *own)
+{
+    *own = (float)weight * (*own - 1);
+}
+
 static void gradient(void *state, const xsm_score_block *block)
 {
     const xsmi_kernels *kernels = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
-        const float *weights = xsmi_label_weights(block, i);
+        const float *weights = xsmi_label_weights(block->label_weights, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
         double loss = 0;
         for (uint64_t j = 0; j < example->label_count; j++) {
             /* Before writing g, which may be the same memory. */
-            const double score = (double)z[example->labels[j]], weight = xsmi_label_weight(weights, j);
-            loss -= weight * score;
-            loss += weight != 1 ? (weight - 1) * xsmi_softplus(score) : 0;
+            add_label((double)z[example->labels[j]], xsmi_label_weight(weights, j), &loss);
         }
         loss += all_logistic(kernels, z, (size_t)block->width, g);
         for (uint64_t j = 0; j < example->label_count; j++) {
-            float *own = &g[example->labels[j]];
-            *own = (float)xsmi_label_weight(weights, j) * (*own - 1);
+            finish_label(xsmi_label_weight(weights, j), &g[example->labels[j]]);
         }
         block->losses[i] = loss;
     }
 }
+
+/* -- some of the classes ------------------------------------------------------------------------------------------- */
+
+/* Puts sigma(z) in place of the scores. */
+static void part_sums(const void *state, const xsm_class_block *block)
+{
+    const xsmi_kernels *kernels = ((const xsmi_kernels_state *)state)->kernels;
+    double *sum = block->sums;
+    for (uint64_t i = 0; i < block->count; i++) {
+        float *g = block->coefficients + i * block->width;
+        for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN) {
+            *sum++ = all_logistic(kernels, g + run, (size_t)XSMI_MIN(block->width - run, XSM_CLASS_RUN), g + run);
+        }
+    }
+}
+
+static void part_gradient(const void *state, const xsm_class_block *block)
+{
+    (void)state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const xsm_example *example = &block->examples[i];
+        const float *weights = xsmi_label_weights(block->label_weights, i);
+        double loss = 0;
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            const uint32_t at = example->labels[j] - block->first;
+            add_label((double)block->label_scores[i][j], xsmi_label_weight(weights, j), &loss);
+            if (at < block->width) {
+                finish_label(xsmi_label_weight(weights, j), &block->coefficients[i * block->width + at]);
+            }
+        }
+        block->losses[i] = loss + block->sums[i];
+    }
+}
+
+const xsm_class_sums xsmi_one_vs_all_sums = {
+    .size = sizeof(xsm_class_sums),
+    .count = 1,
+    .sums = part_sums,
+    .gradient = part_gradient,
+};
 
 const xsm_estimator_ops xsmi_one_vs_all_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
@@ -95,4 +145,5 @@ const xsm_estimator_ops xsmi_one_vs_all_ops = {
     .summary = "exact logistic regression of each class against all others",
     .bind = xsmi_bind_kernels,
     .gradient = gradient,
+    .class_sums = &xsmi_one_vs_all_sums,
 };

@@ -77,7 +77,7 @@ static void gradient(void *state, const xsm_score_block *block)
     for (uint64_t i = 0; i < block->count; i++) {
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
-        const float *weights = xsmi_label_weights(block, i);
+        const float *weights = xsmi_label_weights(block->label_weights, i);
         uint32_t own = (uint32_t)block->examples[i].label_count, length = block->lengths[i];
         double weight = length > own ? (double)(s->classes - own) / (length - own) : 0, loss = 0;
         if (weights) {
@@ -107,4 +107,5 @@ const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
     .select = select,
     .gradient = gradient,
     .exact = exact,
+    .class_sums = &xsmi_one_vs_all_sums,
 };

@@ -256,11 +256,12 @@ static double sum_inside(const ove_state *s, const float *z, double most)
 
 /* The gradient of the classes other than y, summed by class runs (XSMI_RUN_CLASSES). */
 typedef struct full_sums {
-    double own, most, sum; /* z_y; the softmax over C and y */
-    uint32_t y, next;      /* the first of C that is not done */
-    double loss, out;      /* of the classes outside of C: their terms, and the sum of their coefficients */
+    double own;       /* z_y */
+    uint32_t y, next; /* the first of C that is not done */
+    double loss, out; /* of the classes outside of C: their terms, and the sum of their coefficients */
 } full_sums;
 
+/* The classes first..end, whose scores and coefficients are z and g. Classes of C keep their scores in g. */
 static void add_run(const ove_state *s, full_sums *o, uint32_t first, uint32_t end, const float *z, float *g)
 {
     xsmi_softplus_sum softplus = XSMI_SOFTPLUS_SUM_INIT;
@@ -268,40 +269,127 @@ static void add_run(const ove_state *s, full_sums *o, uint32_t first, uint32_t e
     for (uint32_t k = first; k < end; k++) {
         if (o->next < s->inside_count && s->inside[o->next] == k) {
             o->next++;
-            g[k] = (float)(exp((double)z[k] - o->most) / o->sum);
+            g[k - first] = z[k - first];
         } else if (k != o->y) {
-            double c = xsmi_softplus_add(&softplus, (double)z[k] - o->own);
+            double c = xsmi_softplus_add(&softplus, (double)z[k - first] - o->own);
             out += c;
-            g[k] = (float)c;
+            g[k - first] = (float)c;
         }
     }
     o->loss += xsmi_softplus_total(&softplus);
     o->out += out;
 }
 
-/* g may be z. */
-static double full_gradient(const ove_state *s, uint32_t y, const float *z, float *g)
+/* What all classes say of an example. */
+typedef struct whole {
+    double own, most; /* z_y; the largest score of C and y */
+    double sum;       /* of e^(z_k - most) over C and y */
+    double loss, out; /* as those of full_sums */
+} whole;
+
+/* Adds y to the sum over C, if it is not there; returns e^(z_y - most). */
+static double add_own(whole *w, bool inside)
 {
-    double own = (double)z[y], most = own;
-    bool inside = is_inside(s, y);
+    const double rest = exp(w->own - w->most);
+    w->sum += inside ? 0 : rest;
+    return rest;
+}
+
+/* The coefficients of y and of the classes of C among first..end, whose scores are in g. Returns the loss. */
+static double finish(const ove_state *s, const xsm_example *example, whole *w, uint32_t first, uint32_t end, float *g)
+{
+    const uint32_t y = example->labels[0];
+    const double rest = add_own(w, is_inside(s, y));
+    for (uint32_t j = inside_below(s, first); j < s->inside_count && s->inside[j] < end; j++) {
+        float *of = g + (s->inside[j] - first);
+        *of = (float)(exp((double)*of - w->most) / w->sum);
+    }
+    if (y >= first && y < end) {
+        g[y - first] = (float)(rest / w->sum - 1 - w->out);
+    }
+    return (s->inside_count > 0 ? w->most + log(w->sum) - w->own : 0) + w->loss;
+}
+
+/* g may be z. */
+static double full_gradient(const ove_state *s, const xsm_example *example, const float *z, float *g)
+{
+    const uint32_t y = example->labels[0];
+    whole w = {.own = (double)z[y], .most = (double)z[y]};
     for (uint32_t j = 0; j < s->inside_count; j++) {
-        most = (double)z[s->inside[j]] > most ? (double)z[s->inside[j]] : most;
+        w.most = (double)z[s->inside[j]] > w.most ? (double)z[s->inside[j]] : w.most;
     }
-    double sum = sum_inside(s, z, most);
-    double rest = exp(own - most), loss = 0;
-    sum += inside ? 0 : rest;
-    if (s->inside_count > 0) {
-        loss = most + log(sum) - own;
-    }
-    full_sums o = {own, most, sum, y, 0, 0, 0};
+    w.sum = sum_inside(s, z, w.most);
+    full_sums o = {w.own, y, 0, 0, 0};
     for (uint32_t first = 0; first < s->classes;) {
         const uint32_t end = XSMI_MIN(s->classes - first, XSMI_RUN_CLASSES) + first;
-        add_run(s, &o, first, end, z, g);
+        add_run(s, &o, first, end, z + first, g + first);
         first = end;
     }
-    g[y] = (float)(rest / sum - 1 - o.out);
-    return loss + o.loss;
+    w.loss = o.loss;
+    w.out = o.out;
+    return finish(s, example, &w, 0, s->classes, g);
 }
+
+/* Some of the classes: the sums are those of e^(z - most) over C, and loss and out of full_sums. */
+enum { SUM_INSIDE, SUM_LOSS, SUM_OUT, SUMS };
+
+static void part_most(const void *state, const xsm_class_block *block)
+{
+    const ove_state *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->coefficients + i * block->width;
+        float most = block->label_scores[i][0];
+        for (uint32_t j = inside_below(s, block->first);
+             j < s->inside_count && s->inside[j] - block->first < block->width; j++) {
+            const float score = z[s->inside[j] - block->first];
+            most = score > most ? score : most;
+        }
+        block->most[i] = most;
+    }
+}
+
+static void part_sums(const void *state, const xsm_class_block *block)
+{
+    const ove_state *s = state;
+    double *sum = block->sums;
+    for (uint64_t i = 0; i < block->count; i++) {
+        float *g = block->coefficients + i * block->width;
+        for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN, sum += SUMS) {
+            const uint32_t first = block->first + (uint32_t)run;
+            const uint32_t end = first + (uint32_t)XSMI_MIN(block->width - run, XSM_CLASS_RUN);
+            const uint32_t below = inside_below(s, first);
+            full_sums o = {(double)block->label_scores[i][0], block->examples[i].labels[0], below, 0, 0};
+            double part = 0;
+            for (uint32_t j = below; j < s->inside_count && s->inside[j] < end; j++) {
+                part += exp((double)g[s->inside[j] - block->first] - (double)block->most[i]);
+            }
+            add_run(s, &o, first, end, g + run, g + run);
+            sum[SUM_INSIDE] = part;
+            sum[SUM_LOSS] = o.loss;
+            sum[SUM_OUT] = o.out;
+        }
+    }
+}
+
+static void part_gradient(const void *state, const xsm_class_block *block)
+{
+    const ove_state *s = state;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const double *sum = block->sums + i * SUMS;
+        whole w = {(double)block->label_scores[i][0], (double)block->most[i], sum[SUM_INSIDE], sum[SUM_LOSS],
+                   sum[SUM_OUT]};
+        block->losses[i] = finish(s, &block->examples[i], &w, block->first, block->first + (uint32_t)block->width,
+                                  block->coefficients + i * block->width);
+    }
+}
+
+static const xsm_class_sums class_sums = {
+    .size = sizeof class_sums,
+    .count = SUMS,
+    .most = part_most,
+    .sums = part_sums,
+    .gradient = part_gradient,
+};
 
 static void gradient(void *state, const xsm_score_block *block)
 {
@@ -312,7 +400,7 @@ static void gradient(void *state, const xsm_score_block *block)
         uint32_t y = block->examples[i].labels[0];
         uint32_t soft = 1 + s->inside_count - is_inside(s, y); /* entries of the softmax, the label's first */
         block->losses[i] = block->lengths ? xsmi_ove_gradient(z, soft, block->lengths[i], s->classes - soft, g)
-                                          : full_gradient(s, y, z, g);
+                                          : full_gradient(s, &block->examples[i], z, g);
     }
 }
 
@@ -327,4 +415,5 @@ const xsm_estimator_ops xsmi_ove_ops = {
     .select = select,
     .gradient = gradient,
     .exact = exact,
+    .class_sums = &class_sums,
 };

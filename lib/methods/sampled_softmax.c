@@ -53,7 +53,7 @@ static void gradient(void *state, const xsm_score_block *block)
     const sampled_softmax_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsmi_sampled_example e = xsmi_sampled_at(block, i);
-        const float *weights = xsmi_label_weights(block, i);
+        const float *weights = xsmi_label_weights(block->label_weights, i);
         double target = 0;
         for (uint32_t j = 0; j < e.labels; j++) {
             e.g[j] = e.z[j];

@@ -5,18 +5,32 @@
  */
 #include "methods/method.h"
 
+#include "base/order.h"
+
 #include <math.h>
+
+/* What all classes say of an example: the largest score, and the sum of e^(z_j - max). */
+typedef struct whole {
+    float max;
+    double sum;
+} whole;
+
+/* The loss; `share` is 1/|P|, `all` the labels' weights times it, `target` the labels' scores times their weights. */
+static double loss_of(const whole *w, double all, double target, double share)
+{
+    return all * ((double)w->max + log(w->sum)) - target * share;
+}
 
 static void gradient(void *state, const xsm_score_block *block)
 {
     const xsmi_kernels *k = ((xsmi_kernels_state *)state)->kernels;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsm_example *example = &block->examples[i];
-        const float *weights = xsmi_label_weights(block, i);
+        const float *weights = xsmi_label_weights(block->label_weights, i);
         const float *z = block->scores + i * block->width;
         float *g = block->coefficients + i * block->width;
-        float max = k->row_max(z, block->width);
-        double sum = k->row_sum_exp(z, block->width, max);
+        whole w = {.max = k->row_max(z, block->width)};
+        w.sum = k->row_sum_exp(z, block->width, w.max);
         double share = 1 / (double)example->label_count,
                all = xsmi_label_weight_sum(weights, example->label_count) * share;
         double target = 0;
@@ -24,13 +38,69 @@ static void gradient(void *state, const xsm_score_block *block)
             target += xsmi_label_weight(weights, j) *
                       (double)z[example->labels[j]]; /* before writing g, which may be the same memory */
         }
-        block->losses[i] = all * ((double)max + log(sum)) - target * share;
-        k->row_softmax(z, block->width, max, (float)(all / sum), g);
+        block->losses[i] = loss_of(&w, all, target, share);
+        k->row_softmax(z, block->width, w.max, (float)(all / w.sum), g);
         for (uint64_t j = 0; j < example->label_count; j++) {
             g[example->labels[j]] -= (float)(xsmi_label_weight(weights, j) * share);
         }
     }
 }
+
+/* -- some of the classes ------------------------------------------------------------------------------------------- */
+
+static void part_most(const void *state, const xsm_class_block *block)
+{
+    const xsmi_kernels *k = ((const xsmi_kernels_state *)state)->kernels;
+    for (uint64_t i = 0; i < block->count; i++) {
+        block->most[i] = k->row_max(block->coefficients + i * block->width, block->width);
+    }
+}
+
+static void part_sums(const void *state, const xsm_class_block *block)
+{
+    const xsmi_kernels *k = ((const xsmi_kernels_state *)state)->kernels;
+    double *sum = block->sums;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const float *z = block->coefficients + i * block->width;
+        for (uint64_t run = 0; run < block->width; run += XSM_CLASS_RUN) {
+            *sum++ = k->row_sum_exp(z + run, XSMI_MIN(block->width - run, XSM_CLASS_RUN), block->most[i]);
+        }
+    }
+}
+
+static void part_gradient(const void *state, const xsm_class_block *block)
+{
+    const xsmi_kernels *k = ((const xsmi_kernels_state *)state)->kernels;
+    for (uint64_t i = 0; i < block->count; i++) {
+        const xsm_example *example = &block->examples[i];
+        const float *weights = xsmi_label_weights(block->label_weights, i);
+        float *g = block->coefficients + i * block->width;
+        const whole w = {block->most[i], block->sums[i]};
+        double share = 1 / (double)example->label_count,
+               all = xsmi_label_weight_sum(weights, example->label_count) * share;
+        double target = 0;
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            target += xsmi_label_weight(weights, j) * (double)block->label_scores[i][j];
+        }
+        block->losses[i] = loss_of(&w, all, target, share);
+        k->row_softmax(g, block->width, w.max, (float)(all / w.sum), g);
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            const uint32_t at = example->labels[j] - block->first;
+            if (at < block->width) {
+                g[at] -= (float)(xsmi_label_weight(weights, j) * share);
+            }
+        }
+    }
+}
+
+static const xsm_class_sums class_sums = {
+    .size = sizeof class_sums,
+    .count = 1,
+    .single = 1,
+    .most = part_most,
+    .sums = part_sums,
+    .gradient = part_gradient,
+};
 
 const xsm_estimator_ops xsmi_softmax_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
@@ -40,4 +110,5 @@ const xsm_estimator_ops xsmi_softmax_ops = {
     .summary = "exact cross-entropy over all classes",
     .bind = xsmi_bind_kernels,
     .gradient = gradient,
+    .class_sums = &class_sums,
 };

@@ -24,13 +24,10 @@ static xsm_status set_part(xsm_model *m, xsmi_part *part, xsm_error *err)
 static xsm_status new_part(xsm_model *m, const xsm_model_options *o, xsm_error *err)
 {
     xsmi_part part = {.own = NULL};
-    if (o->layout != XSM_LAYOUT_CLASS_MAJOR) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a model that is divided among ranks is class-major: XSM_LAYOUT_CLASS_MAJOR is accepted");
-    }
     XSMI_TRY(set_part(m, &part, err));
     XSMI_TRY(xsmi_model_new_local(m->context, m->features, part.end - part.first, o, &part.own, err));
     m->part = part;
+    m->layout = o->layout;
     return XSM_OK;
 }
 

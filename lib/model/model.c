@@ -323,12 +323,8 @@ static xsm_status rebuild(xsm_model *m, int32_t layout, xsm_error *err)
     return XSM_OK;
 }
 
-xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
+static xsm_status set_layout(xsm_model *m, int32_t layout, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
-    }
     if (layout != XSM_LAYOUT_CLASS_MAJOR && layout != XSM_LAYOUT_FEATURE_MAJOR && layout != XSM_LAYOUT_SPARSE_ROWS) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "layout %d is no XSM_LAYOUT_* value", layout);
     }
@@ -341,7 +337,7 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
             "sparse weights cannot be trained, so a model does not change to them; xsm_model_prune() makes "
             "a new model");
     }
-    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32 || m->part.own) {
+    if (m->trees || xsmi_model_dtype(m) != XSM_DTYPE_FLOAT32) {
         return xsmi_model_need_dense(m, "another layout", err);
     }
     if (m->layer && m->layer->tied) {
@@ -362,6 +358,21 @@ xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
     }
     status = status == XSM_OK ? rebuild(m, layout, err) : status;
     return xsmi_end(&activity, status, err);
+}
+
+xsm_status xsm_model_set_layout(xsm_model *m, int32_t layout, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_layout: model is NULL");
+    }
+    if (!m->part.own) {
+        return set_layout(m, layout, err);
+    }
+    /* If it fails, the parts of some ranks have changed, but no score. */
+    XSMI_TRY(xsmi_agree(m->context, set_layout(m->part.own, layout, err), err));
+    m->layout = layout;
+    return XSM_OK;
 }
 
 xsm_status xsmi_model_own(xsm_model *m, xsm_error *err)

@@ -378,7 +378,8 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
     s.listed = xsmi_gradient_is_dense(g) ? xsmi_gradient_count(g, true) : 0;
-    s.every = s.listed > (size_t)(g->examples * g->width / SPARSE_PART);
+    s.every = g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / SPARSE_PART
+                                 : s.listed > (size_t)(g->examples * g->width / SPARSE_PART);
     s.undoes = large && s.every && xsmi_undo_begin(&s);
     xsmi_activity shield;
     if (large && !s.undoes) {
@@ -391,19 +392,25 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     return status;
 }
 
-/* The step of this rank's part of a divided model, once all ranks can take theirs: it is then not cancelled. */
+/* The step of this rank's part of a divided model (a gradient of every class may have this part alone), once all ranks
+ * can take theirs: it is then not cancelled. */
 static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                              xsm_error *err)
 {
     const xsm_model *whole = o->whole;
-    xsm_status status = g->model_classes == whole->classes
-                            ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
-                            : fail_classes(g, whole, err);
-    status = status == XSM_OK ? check_step(o, batch, o->part, eta, err) : status;
+    const xsm_gradient *part = g;
+    xsm_status status = XSM_OK;
+    if (g->whole.width != whole->classes) {
+        part = o->part;
+        status = g->model_classes == whole->classes
+                     ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
+                     : fail_classes(g, whole, err);
+    }
+    status = status == XSM_OK ? check_step(o, batch, part, eta, err) : status;
     XSMI_TRY(xsmi_agree(whole->context, status, err));
     xsmi_activity shield;
     xsmi_shield(&shield, o->context);
-    status = apply(o, batch, o->part, eta, err);
+    status = apply(o, batch, part, eta, err);
     xsmi_unshield(&shield);
     return status;
 }

@@ -192,6 +192,36 @@ static void refuse(const xsm_estimator_ops *ops, xsm_status wanted)
     assert_ptr_equal(e, (xsm_estimator *)&err);
 }
 
+/* What a table says of the classes of one process. */
+static void bad_class_sums_are_refused(void **state)
+{
+    (void)state;
+    xsm_estimator_ops ops = *xsm_estimator_find("softmax");
+    const xsm_class_sums good = *ops.class_sums;
+    xsm_class_sums sums = good;
+    ops.class_sums = &sums;
+#define REFUSE(member, value)                                                                                          \
+    do {                                                                                                               \
+        sums.member = (value);                                                                                         \
+        refuse(&ops, XSM_ERROR_ARGUMENT);                                                                              \
+        sums = good;                                                                                                   \
+    } while (0)
+    REFUSE(size, sizeof good - 1);
+    REFUSE(count, 0);
+    REFUSE(count, 9);
+    REFUSE(sums, NULL);
+    REFUSE(gradient, NULL);
+#undef REFUSE
+    ops.sift = host_sift;
+    refuse(&ops, XSM_ERROR_ARGUMENT);
+    ops.sift = NULL;
+    ops.flags |= XSM_ESTIMATOR_ROW_STATE;
+    refuse(&ops, XSM_ERROR_ARGUMENT);
+    ops = *xsm_estimator_find("umax");
+    ops.class_sums = &good;
+    refuse(&ops, XSM_ERROR_ARGUMENT);
+}
+
 static void bad_tables_are_refused(void **state)
 {
     (void)state;
@@ -391,9 +421,13 @@ static void tiny_coefficients_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(host_table_works),           cmocka_unit_test(bind_can_be_left_out),
-        cmocka_unit_test(bad_tables_are_refused),     cmocka_unit_test(bad_option_tables_are_refused),
-        cmocka_unit_test(width_is_checked),           cmocka_unit_test(steps_out_of_range_are_divergence),
+        cmocka_unit_test(host_table_works),
+        cmocka_unit_test(bind_can_be_left_out),
+        cmocka_unit_test(bad_tables_are_refused),
+        cmocka_unit_test(bad_class_sums_are_refused),
+        cmocka_unit_test(bad_option_tables_are_refused),
+        cmocka_unit_test(width_is_checked),
+        cmocka_unit_test(steps_out_of_range_are_divergence),
         cmocka_unit_test(tiny_coefficients_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,7 @@ typedef struct work {
     uint32_t rows;                    /* to evaluate and to predict */
     char model[256], saved[256];
     results *of; /* [ranks] */
+    int32_t layout;
 } work;
 
 static xsm_status evaluate(const xsm_model *m, const xsm_dataset *rows, uint32_t count, results *to, xsm_error *err)
@@ -127,7 +128,8 @@ static xsm_status load_and_use(test_rank *r)
     const work *w = r->user;
     xsm_model *m = NULL;
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
-    const xsm_status status = use_model(r, m);
+    xsm_status status = xsm_model_set_layout(m, w->layout, &r->err);
+    status = status == XSM_OK ? use_model(r, m) : status;
     xsm_model_free(m);
     return status;
 }
@@ -169,7 +171,7 @@ static void assert_same_file(const char *path, const char *expected)
     free(b);
 }
 
-static void try_bits(bool sparse, bool bias)
+static void try_bits(bool sparse, bool bias, int32_t layout)
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
@@ -180,7 +182,7 @@ static void try_bits(bool sparse, bool bias)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(p.data, &map, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    work w = {.one = p.data, .several = several, .rows = ROWS, .of = &one};
+    work w = {.one = p.data, .several = several, .rows = ROWS, .layout = layout, .of = &one};
     snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     assert_ok(xsm_model_save(m, w.model, &err), err);
@@ -221,8 +223,9 @@ static void try_bits(bool sparse, bool bias)
 static void test_bits(void **state)
 {
     (void)state;
-    try_bits(false, true);
-    try_bits(true, false);
+    try_bits(false, true, XSM_LAYOUT_CLASS_MAJOR);
+    try_bits(true, false, XSM_LAYOUT_CLASS_MAJOR);
+    try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -340,7 +343,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_model *other = NULL;
     REFUSES(xsm_model_convert(m, NULL, &other, err));
     REFUSES(xsm_model_prune(m, NULL, &other, err));
-    REFUSES(xsm_model_set_layout(m, XSM_LAYOUT_FEATURE_MAJOR, err));
     REFUSES(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, err));
     REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, err));
     xsm_ranks found = XSM_RANKS_INIT;
@@ -379,7 +381,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_choose(r->context, w->one, NULL, &choice, err));
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
-    XSMI_TRY(xsm_estimator_new(r->context, "softmax", &e, err));
+    XSMI_TRY(xsm_estimator_new(r->context, "mips", &e, err));
     XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
     xsm_tuning *tuning = NULL;
     xsm_trainer *trainer = NULL;
@@ -397,10 +399,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
 static xsm_status refuse(test_rank *r)
 {
     xsm_model *m = NULL;
-    xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    options.layout = XSM_LAYOUT_FEATURE_MAJOR;
-    if (xsm_model_new_linear(r->context, FEATURES, CLASSES, &options, &m, &r->err) != XSM_ERROR_UNSUPPORTED ||
-        xsm_model_new_linear(r->context, FEATURES, XSMI_RUN_CLASSES, NULL, &m, &r->err) != XSM_ERROR_RANGE) {
+    if (xsm_model_new_linear(r->context, FEATURES, XSMI_RUN_CLASSES, NULL, &m, &r->err) != XSM_ERROR_RANGE) {
         return XSM_ERROR_INTERNAL;
     }
     XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Three class runs, the last of a few classes. */
-enum { ROWS = 70, FEATURES = 6, CLASSES = 2 * XSMI_RUN_CLASSES + 5 };
+/* Four class runs, the last of a few classes. */
+enum { ROWS = 70, FEATURES = 6, CLASSES = 3 * XSMI_RUN_CLASSES + 5 };
 
 typedef struct settings {
     const char *estimator, *options[3][2]; /* names and values */
@@ -42,6 +42,17 @@ static const settings plans[] = {
     {"nce", {{"negatives", "5"}}, "sgd", 1, true, false, 0},
     {"importance", {{"negatives", "5"}}, "sgd", 7, true, false, 1e-3},
     {"negative-sampling", {{"negatives", "5"}}, "sgd", 2, false, false, 0},
+    {"softmax", {{"ridge", "0.1"}}, "sgd", 1, true, false, 0},
+    {"softmax", {{NULL}}, "adagrad", 7, true, true, 0},
+    {"softmax", {{NULL}}, "sgd", 70, false, true, 0},
+    {"one-vs-all", {{NULL}}, "sgd", 5, true, true, 0},
+    {"one-vs-all", {{NULL}}, "adagrad", 8, false, false, 0},
+    {"one-vs-all-sampled", {{"negatives", "all"}}, "sgd", 6, true, false, 0},
+    {"ove", {{"negatives", "all"}}, "sgd", 3, true, false, 0},
+    {"ove", {{"negatives", "all"}, {"tight", "9"}}, "adagrad", 9, false, true, 0},
+    {"margin", {{"mu", "0.5"}}, "sgd", 10, true, false, 0},
+    {"margin", {{NULL}}, "adagrad", 4, true, true, 0},
+    {"bouchard", {{NULL}}, "sgd", 20, true, false, 0},
 };
 
 typedef struct work {
@@ -145,7 +156,7 @@ static void test_bits(void **state)
         size_t size, wanted;
         unsigned char *one = run_on(&w, 1, 2, &wanted);
         const double loss = w.loss[0];
-        for (uint32_t count = 2; count <= 3; count++) {
+        for (uint32_t count = 2; count <= 4; count++) {
             unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
             if (memcmp(many, one, size) != 0) {
@@ -208,20 +219,23 @@ static void test_host_loop(void **state)
 static void test_diverged(void **state)
 {
     (void)state;
-    settings far = plans[2];
-    far.eta = 1e6;
-    test_problem p = problem_of(&far);
-    work w = {.plan = &far, .rows = p.data};
-    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
-    test_rank one, ranks[TEST_RANKS];
-    test_run_ranks(1, 1, 0, train, &w, &one);
-    assert_fails(one.status, XSM_ERROR_DIVERGED, one.err);
-    test_run_ranks(3, 1, 0, train, &w, ranks);
-    for (uint32_t r = 0; r < 3; r++) {
-        assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
-        assert_non_null(strstr(ranks[r].err.message, one.err.message));
+    settings far[] = {plans[2], plans[20]};
+    far[0].eta = 1e12;
+    far[1].eta = 1e13;
+    for (size_t i = 0; i < 2; i++) {
+        test_problem p = problem_of(&far[i]);
+        work w = {.plan = &far[i], .rows = p.data};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        test_rank one, ranks[TEST_RANKS];
+        test_run_ranks(1, 1, 0, train, &w, &one);
+        assert_fails(one.status, XSM_ERROR_DIVERGED, one.err);
+        test_run_ranks(3, 1, 0, train, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
+            assert_non_null(strstr(ranks[r].err.message, one.err.message));
+        }
+        test_problem_free(&p);
     }
-    test_problem_free(&p);
 }
 
 /* 4 bytes for each entry of a row, twice with a bias, and three agreements a step. */
@@ -370,11 +384,6 @@ static void test_memory_lost(void **state)
 /* -- what is refused ----------------------------------------------------------------------------------------------- */
 
 static const settings refused[] = {
-    {"softmax", {{NULL}}, "sgd", 1, false, false, 0},
-    {"one-vs-all", {{NULL}}, "sgd", 1, false, false, 0},
-    {"margin", {{NULL}}, "sgd", 1, false, false, 0},
-    {"bouchard", {{NULL}}, "sgd", 1, false, false, 0},
-    {"ove", {{"negatives", "all"}}, "sgd", 1, false, false, 0},
     {"hierarchical", {{NULL}}, "sgd", 1, false, false, 0},
     {"mips", {{NULL}}, "sgd", 1, false, false, 0},
     {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0},
