@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+"""Ranks that are killed (SIGKILL) at random moments:
+
+test_cluster_kills.py openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND [--trials N] [--seed S]
+
+Each trial trains on two or three ranks, with a checkpoint after every epoch, and kills a random one at a random moment.
+Required is then that mpirun ends within 30 seconds, with no rank left; that checkpoint and model, where they are there,
+are readable; and that the run goes on from the checkpoint, on one to three ranks, killed again in a third of the cases,
+to the bytes of one process that was never interrupted.
+"""
+import argparse
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+CLASSES = 9000
+EPOCHS = 12
+METHODS = [
+    ["--data", "single.txt", "--estimator", "sampled-softmax", "--set", "negatives=9", "--batch", "300"],
+    ["--data", "several.txt", "--estimator", "one-vs-all-sampled", "--set", "negatives=20", "--optimizer", "adagrad",
+     "--batch", "15"],
+]
+PATIENCE = 30
+
+
+def write_rows(folder, draw):
+    values = lambda i: f"{i % 5}:{draw.randrange(1, 10) / 8} {5 + i % 3}:1"
+    single = [f"{i} {values(i)}" for i in range(CLASSES)]
+    several = [",".join(str(i + 90 * j) for j in range(CLASSES // 90)) + " " + values(i) for i in range(90)]
+    for name, rows in [("single", single), ("several", several)]:
+        (folder / f"{name}.txt").write_text("\n".join([f"{len(rows)} 8 {CLASSES}", *rows]) + "\n")
+
+
+def ranks_of(launcher):
+    """Processes of the command that a launcher has started, itself or by others."""
+    parents, names = {}, {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, rest = path.read_text().split(" (", 1)[1].rsplit(") ", 1)
+        except OSError:
+            continue
+        number = int(path.parent.name)
+        names[number], parents[number] = name, int(rest.split()[1])
+        if rest[0] == "Z":
+            names[number] = ""
+    def started(number):
+        while number > 1 and number != launcher:
+            number = parents.get(number, 0)
+        return number == launcher
+    return sorted(number for number, name in names.items() if name.startswith("xsoftmax") and started(number))
+
+
+class Job:
+    def __init__(self, options, folder):
+        self.options, self.folder = options, folder
+        self.longest, self.hangs, self.orphans = 0.0, 0, 0
+
+    def start(self, ranks, arguments):
+        command = [self.options.alone, *arguments] if ranks == 1 else [
+            "sh", str(HERE / "mpirun.sh"), self.options.kind, self.options.launcher, str(ranks), self.options.ranked,
+            *arguments]
+        return subprocess.Popen(command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.PIPE, text=True)
+
+    def finish(self, ranks, arguments):
+        process = self.start(ranks, arguments)
+        _, errors = process.communicate(timeout=600)
+        if process.returncode != 0:
+            sys.exit(f"FAILED: on {ranks} ranks, {' '.join(arguments)}: {errors}")
+
+    def kill(self, ranks, arguments, seconds, draw):
+        """Kills a rank after so many seconds; False when the run had ended by then."""
+        process = self.start(ranks, arguments)
+        end = time.monotonic() + seconds
+        found = []
+        while process.poll() is None and (time.monotonic() < end or len(found) < ranks):
+            time.sleep(0.01)
+            found = ranks_of(process.pid)
+        if process.poll() is not None or not found:
+            _, errors = process.communicate()
+            if process.returncode != 0:
+                sys.exit(f"FAILED: before any kill: {errors}")
+            return False
+        try:
+            os.kill(draw.choice(found), signal.SIGKILL)
+        except ProcessLookupError:  # it has just ended
+            pass
+        since = time.monotonic()
+        try:
+            process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.hangs += 1
+            for number in found + [process.pid]:
+                try:
+                    os.kill(number, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.communicate()
+            return True
+        self.longest = max(self.longest, time.monotonic() - since)
+        time.sleep(0.05)
+        alive = [number for number in found if pathlib.Path(f"/proc/{number}/stat").exists()
+                 and ") Z " not in pathlib.Path(f"/proc/{number}/stat").read_text()]
+        self.orphans += bool(alive)
+        return True
+
+    def readable(self, name):
+        result = subprocess.run([self.options.alone, "info", name], cwd=self.folder, capture_output=True, text=True)
+        return result.returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    for name in ("kind", "launcher", "ranked", "alone"):
+        parser.add_argument(name)
+    parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    options.ranked, options.alone = os.path.abspath(options.ranked), os.path.abspath(options.alone)
+    draw = random.Random(options.seed)
+    kills = unreadable = unequal = checkpoints = models = resumed = 0
+    with tempfile.TemporaryDirectory(prefix="xsoftmax-kills.") as name:
+        folder = pathlib.Path(name)
+        job = Job(options, folder)
+        write_rows(folder, draw)
+        wholes, lengths = {}, {}
+        while kills < options.trials:
+            which = draw.randrange(len(METHODS))
+            run = ["train", *METHODS[which], "--eta", "0.1", "--epochs", str(EPOCHS), "--threads", "1", "--evaluate-train",
+                   "no", "--model", "model", "--checkpoint", "checkpoint", "--checkpoint-every", "0"]
+            if which not in wholes:
+                job.finish(1, run)
+                wholes[which] = (folder / "model").read_bytes()
+                (folder / "model").unlink()
+                (folder / "checkpoint").unlink()
+                since = time.monotonic()
+                job.finish(2, run)
+                lengths[which] = time.monotonic() - since
+                unequal += (folder / "model").read_bytes() != wholes[which]
+                (folder / "model").unlink()
+                (folder / "checkpoint").unlink()
+            more = []
+            while True:
+                if not job.kill(draw.choice([2, 3]), run + more, draw.uniform(0, lengths[which]), draw):
+                    break
+                kills += 1
+                if (folder / "model").exists():  # complete, and not half of it
+                    models += 1
+                    unequal += (folder / "model").read_bytes() != wholes[which]
+                if (folder / "checkpoint").exists():
+                    checkpoints += 1
+                    unreadable += not job.readable("checkpoint")
+                    more = ["--resume", "checkpoint"]
+                if draw.random() < 0.67 or kills >= options.trials:
+                    job.finish(draw.choice([1, 2, 3]), run + more)
+                    resumed += bool(more)
+                    break
+            unequal += (folder / "model").read_bytes() != wholes[which]
+            for file in folder.iterdir():
+                if file.suffix != ".txt":
+                    file.unlink()
+    print(f"{options.kind}: {kills} kills, {job.hangs} hangs over {PATIENCE} s (longest end {job.longest:.1f} s), {job.orphans} "
+          f"with ranks left; {checkpoints} checkpoints read, {unreadable} unreadable; {models} models found complete; "
+          f"{resumed} runs resumed to the end; {unequal} files with other bytes")
+    if job.hangs or job.orphans or unreadable or unequal:
+        sys.exit("FAILED")
+
+
+if __name__ == "__main__":
+    main()
