@@ -1,0 +1,226 @@
+/*
+ * What a model that is divided among ranks costs: time and bytes sent, of some kinds of work, on the ranks that it is
+ * started on.
+ *
+ *     mpirun -n RANKS bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS
+ *
+ * WORK is evaluate, or the name of an estimator, whose steps are measured; `shared` is sampled-softmax with shared
+ * draws. DRAWS are the negatives of an example or batch, 0 for estimators without. Prints a line: rows a second, and
+ * the bytes that a rank sends a row and a step. bench/cluster/run.sh runs it.
+ */
+#define XSM_EXPERIMENTAL
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <xsoftmax.h>
+#include <xsoftmax/mpi.h>
+
+/* A communicator that counts what this rank sends. */
+typedef struct counted {
+    xsm_comm of;
+    uint64_t calls, bytes;
+} counted;
+
+static int32_t max_f32(void *user, float *values, size_t count)
+{
+    counted *c = user;
+    c->calls++;
+    c->bytes += count * sizeof *values;
+    return c->of.max_f32(c->of.user, values, count);
+}
+
+static int32_t allgatherv(void *user, const void *mine, void *all, const size_t *sizes)
+{
+    counted *c = user;
+    c->calls++;
+    c->bytes += sizes[c->of.rank];
+    return c->of.allgatherv(c->of.user, mine, all, sizes);
+}
+
+static int32_t broadcast(void *user, void *data, size_t bytes, uint32_t root)
+{
+    counted *c = user;
+    c->calls++;
+    c->bytes += root == c->of.rank ? bytes : 0;
+    return c->of.broadcast(c->of.user, data, bytes, root);
+}
+
+static xsm_error err = XSM_ERROR_INIT;
+
+static void check(xsm_status status)
+{
+    if (status != XSM_OK && status != XSM_CANCELLED) {
+        fprintf(stderr, "bench_cluster: %s\n", err.message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+typedef struct settings {
+    const char *work;
+    double seconds;
+    uint32_t threads, classes, features, batch, draws;
+} settings;
+
+/* Dense rows with values in [-1, 1), the same on every rank. */
+static xsm_dataset *make_rows(xsm_context *ctx, const settings *s, uint64_t rows)
+{
+    float *values = malloc(sizeof *values * rows * s->features);
+    uint32_t *classes = malloc(sizeof *classes * rows);
+    xsm_dataset *made = NULL;
+    uint64_t state = 1;
+    if (!values || !classes) {
+        fprintf(stderr, "bench_cluster: out of memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+        exit(1);
+    }
+    for (uint64_t i = 0; i < rows * s->features; i++) {
+        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+        values[i] = (float)(state >> 40) / 8388608.0f - 1.0f;
+    }
+    for (uint64_t i = 0; i < rows; i++) {
+        classes[i] = (uint32_t)(i * UINT64_C(2654435761) % s->classes);
+    }
+    xsm_labels labels = XSM_LABELS_INIT;
+    labels.classes = s->classes;
+    labels.labels = classes;
+    xsm_dense_rows given = XSM_DENSE_ROWS_INIT;
+    given.values = values;
+    given.rows = rows;
+    given.features = s->features;
+    given.labels = &labels;
+    check(xsm_dataset_from_dense(ctx, &given, &made, &err));
+    free(values);
+    free(classes);
+    return made;
+}
+
+/* One measurement at a time; those of rank 0 end it. */
+typedef struct clock_of {
+    double since, seconds, warm; /* the last: of the steps that are not counted */
+    uint64_t rows, warm_rows, warm_bytes, warm_steps;
+    const counted *sent;
+    uint64_t batch;
+} clock_of;
+
+static int32_t on_progress(void *user, const xsm_progress *p)
+{
+    clock_of *c = user;
+    const double now = MPI_Wtime() - c->since;
+    if (c->warm == 0 && now > c->seconds / 5) {
+        c->warm = now;
+        c->warm_rows = p->examples;
+        c->warm_steps = p->step;
+        c->warm_bytes = c->sent->bytes;
+    }
+    return c->sent->of.rank == 0 && now > c->seconds;
+}
+
+static void print(const settings *s, const counted *sent, double rows, double steps, double bytes, double seconds)
+{
+    if (sent->of.rank == 0) {
+        printf("%s ranks %u threads %u classes %u features %u batch %u draws %u: %.1f rows/s, %.1f bytes a row, %.0f a "
+               "step\n",
+               s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
+               (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows, steps > 0 ? bytes / steps : 0);
+    }
+}
+
+static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent)
+{
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_model *model = NULL;
+    xsm_estimator *estimator = NULL;
+    xsm_optimizer *optimizer = NULL;
+    xsm_trainer *trainer = NULL;
+    xsm_progress at = {.size = sizeof at};
+    clock_of clock = {.seconds = s->seconds, .sent = sent};
+    const int shared = strcmp(s->work, "shared") == 0;
+    xsm_dataset *rows = make_rows(ctx, s, 20 * (uint64_t)s->batch);
+    check(xsm_model_new_linear(ctx, s->features, s->classes, &shape, &model, &err));
+    check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
+    if (s->draws > 0) {
+        check(xsm_estimator_set_number(estimator, "negatives", s->draws, &err));
+    }
+    if (shared) {
+        check(xsm_estimator_set(estimator, "shared", "yes", &err));
+    }
+    check(xsm_optimizer_new(ctx, "sgd", &optimizer, &err));
+    options.epochs = 1000000;
+    options.batch = s->batch;
+    options.eta = 1e-6;
+    options.progress = on_progress;
+    options.progress_user = &clock;
+    check(xsm_trainer_new(ctx, model, rows, estimator, optimizer, &options, &trainer, &err));
+    clock.since = MPI_Wtime();
+    check(xsm_trainer_run(trainer, &err));
+    const double seconds = MPI_Wtime() - clock.since - clock.warm;
+    check(xsm_trainer_get_progress(trainer, &at, &err));
+    print(s, sent, (double)(at.examples - clock.warm_rows), (double)(at.step - clock.warm_steps),
+          (double)(sent->bytes - clock.warm_bytes), seconds);
+    xsm_trainer_free(trainer);
+    xsm_optimizer_free(optimizer);
+    xsm_estimator_free(estimator);
+    xsm_model_free(model);
+    xsm_dataset_free(rows);
+}
+
+static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent)
+{
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT, timed = XSM_EVALUATE_OPTIONS_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_model *model = NULL;
+    xsm_dataset *rows = make_rows(ctx, s, 100 * (uint64_t)s->batch);
+    check(xsm_model_new_linear(ctx, s->features, s->classes, &shape, &model, &err));
+    timed.seconds = s->seconds; /* finds how many rows take so long */
+    check(xsm_evaluate(ctx, model, rows, &timed, &metrics, &err));
+    all.rows = metrics.rows;
+    const uint64_t before = sent->bytes;
+    const double since = MPI_Wtime();
+    check(xsm_evaluate(ctx, model, rows, &all, &metrics, &err));
+    print(s, sent, (double)metrics.rows, 0, (double)(sent->bytes - before), MPI_Wtime() - since);
+    xsm_model_free(model);
+    xsm_dataset_free(rows);
+}
+
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    if (argc != 8) {
+        fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS\n");
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    const settings s = {.work = argv[1],
+                        .threads = (uint32_t)atoi(argv[2]),
+                        .seconds = atof(argv[3]),
+                        .classes = (uint32_t)atoi(argv[4]),
+                        .features = (uint32_t)atoi(argv[5]),
+                        .batch = (uint32_t)atoi(argv[6]),
+                        .draws = (uint32_t)atoi(argv[7])};
+    MPI_Comm all = MPI_COMM_WORLD;
+    counted sent = {XSM_COMM_INIT, 0, 0};
+    xsm_context *ctx = NULL;
+    check(xsm_mpi_comm_new(&all, sizeof all, &sent.of, &err));
+    xsm_comm counts = sent.of;
+    counts.user = &sent;
+    counts.max_f32 = max_f32;
+    counts.allgatherv = allgatherv;
+    counts.broadcast = broadcast;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.comm = &counts;
+    options.threads = s.threads;
+    check(xsm_context_new(&options, &ctx, &err));
+    if (strcmp(s.work, "evaluate") == 0) {
+        measure_evaluation(ctx, &s, &sent);
+    } else {
+        measure_steps(ctx, &s, &sent);
+    }
+    xsm_context_free(ctx);
+    xsm_mpi_comm_free(&sent.of);
+    MPI_Finalize();
+    return 0;
+}
