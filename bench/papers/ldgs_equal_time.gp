@@ -5,7 +5,7 @@ load scripts."/style.inc"
 columns = 2; below = 82; keyrows = 3
 parts = "train new"
 titles = "'training rows' 'new images of the same identities'"
-xlabels = "'seconds of training' 'seconds of training'"
+xlabels = "'processor seconds of training' 'processor seconds of training'"
 set multiplot
 set ylabel "right, %"
 set format x "%g"
@@ -17,7 +17,7 @@ do for [s=1:2] {
         @PANEL
         set title word(titles, s)
         set xlabel word(xlabels, s)
-        if (1) { set logscale x }
+        set logscale x
         plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
         set ylabel ""
     }

@@ -5,7 +5,7 @@ load scripts."/style.inc"
 columns = 2; below = 62; keyrows = 2
 parts = "epochs seconds"
 titles = "'by epoch' 'by time'"
-xlabels = "'epoch' 'seconds of training'"
+xlabels = "'epoch' 'processor seconds of training'"
 set multiplot
 set ylabel "right on the training rows, %"
 set format x "%g"
@@ -17,6 +17,8 @@ do for [s=1:2] {
         @PANEL
         set title word(titles, s)
         set xlabel word(xlabels, s)
+        set xtics autofreq
+        if (s == 1) { set xtics 1 }
         if (s == 2) { set logscale x }
         plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize 0.6
         set ylabel ""

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 enum { HIDDEN = 64, BATCH = 10, ROWS_MOST = 400, STEPS = 40, POINTS = 3 };
+#define STEP_SECONDS 10.0
 
 /* -- what is retrieved */
 
@@ -42,24 +43,28 @@ static int rising(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Seconds of a step. Its rate is too small to change a weight, so that all ways see the same model. */
+/* Seconds of a step, of STEPS or of as many as take STEP_SECONDS. Their rate is too small to change a weight, so that
+ * all ways see the same model. */
 static double step_time(const papers *p, xsm_estimator *e, xsm_model *model, const xsm_dataset *rows, uint64_t count,
                         xsm_gradient *g)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_optimizer *o = NULL;
-    const uint64_t steps = p->quick ? 4 : STEPS;
-    double start = 0;
+    const uint64_t most = p->quick ? 4 : STEPS;
+    uint64_t steps = 0;
+    double start = 0, passed = 0;
     papers_check(xsm_optimizer_new(p->context, "sgd", &o, &err), &err);
     papers_check(xsm_optimizer_bind(o, model, &err), &err);
-    for (uint64_t t = 0; t <= steps; t++) { /* the first is not measured */
+    for (uint64_t t = 0; t <= most && passed < STEP_SECONDS; t++) { /* the first is not measured */
         xsm_batch batch = xsm_batch_range(rows, t * BATCH % (count - BATCH + 1), BATCH);
         papers_check(xsm_estimator_gradient(e, &batch, 1e-12, g, &err), &err);
         papers_check(xsm_optimizer_apply(o, &batch, g, 1e-12, &err), &err);
         start = t == 0 ? papers_seconds(p) : start;
+        passed = papers_seconds(p) - start;
+        steps = t;
     }
     xsm_optimizer_free(o);
-    return (papers_seconds(p) - start) / (double)steps;
+    return passed / (double)steps;
 }
 
 void ldgs_retrieve(const papers *p, report *r, const char *prefix, xsm_model *model, const xsm_dataset *rows,
