@@ -32,6 +32,9 @@
  * what callbacks use not counted. Nothing is thrown, and a callback must return: a C++ exception or longjmp() through
  * the library would lose its memory and locks. @ref guide_contracts says more, also on signals, files and fork().
  *
+ * **Arrays that a call fills** must overlap neither each other nor what the call reads. Where it sees that they do, it
+ * returns #XSM_ERROR_ARGUMENT and leaves them as they are. Rows with a stride may lie between each other.
+ *
  * **Structs with a size.** Every struct that can grow begins with `size_t size`, and grows at its end only.
  *
  * - The caller makes it (options, results): `size` is sizeof(the struct) in the program, as its `XSM_..._INIT` sets it.

@@ -181,6 +181,17 @@ xsm_status xsmi_batch_read(const xsm_batch *given, const char *what, uint32_t fe
     return xsmi_batch_check(batch, what, features, err);
 }
 
+void xsmi_batch_regions(const xsm_batch *batch, xsmi_region regions[XSMI_BATCH_REGIONS])
+{
+    const size_t n = (size_t)batch->count, entries = batch->offsets ? (size_t)batch->offsets[n] : 0;
+    regions[0] = batch->offsets ? xsmi_input("xsm_batch.values", batch->values, entries, sizeof *batch->values)
+                                : xsmi_input_rows("xsm_batch.values", batch->values, n, batch->features, batch->stride,
+                                                  sizeof *batch->values);
+    regions[1] = xsmi_input("xsm_batch.index", batch->index, entries, sizeof *batch->index);
+    regions[2] = xsmi_input("xsm_batch.offsets", batch->offsets, n + 1, sizeof *batch->offsets);
+    regions[3] = xsmi_input("xsm_batch.rows", batch->rows, n, sizeof *batch->rows);
+}
+
 size_t xsmi_batch_entries(const xsm_batch *batch)
 {
     size_t entries = 0;

@@ -5,6 +5,7 @@
 #ifndef XSMI_BATCH_H
 #define XSMI_BATCH_H
 
+#include "base/overlap.h"
 #include "data/dataset.h"
 
 #include <xsoftmax/batch.h>
@@ -47,6 +48,11 @@ static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 {
     return batch->values ? batch->offsets != NULL : batch->dataset->sparse;
 }
+
+/* What a checked batch reads of the caller's arrays, for xsmi_check_overlap(): its features and the numbers of its
+ * rows. A dataset's own arrays are left out. */
+#define XSMI_BATCH_REGIONS 4
+void xsmi_batch_regions(const xsm_batch *batch, xsmi_region regions[XSMI_BATCH_REGIONS]);
 
 /* The numbers of features that the rows list, added up. O(n). */
 size_t xsmi_batch_entries(const xsm_batch *batch);

@@ -300,8 +300,11 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
 {
     XSMI_ENTER(err);
     XSMI_TRY(check(d, "xsm_dataset_split", err));
-    if (!part || !rest) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s is NULL", part ? "rest" : "part");
+    if (!part || !rest || part == rest) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s",
+                         !part   ? "part is NULL"
+                         : !rest ? "rest is NULL"
+                                 : "part and rest are the same");
     }
     if (!(fraction > 0 && fraction < 1)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a fraction of %g; between 0 and 1 is accepted", fraction);

@@ -198,6 +198,15 @@ typedef struct purpose {
     bool lists;
 } purpose;
 
+static xsm_status check_input_gradient(const xsm_estimator *e, const xsm_batch *batch, const xsmi_input_gradient *input,
+                                       xsm_error *err)
+{
+    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {xsmi_output_rows(
+        "input_gradient", input->values, batch->count, e->model->features, input->stride, sizeof *input->values)};
+    xsmi_batch_regions(batch, regions + 1);
+    return xsmi_check_overlap("xsm_estimator_gradient_input", regions, 1 + XSMI_BATCH_REGIONS, err);
+}
+
 static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double eta, xsm_gradient *g, purpose what,
                               xsm_error *err)
 {
@@ -216,6 +225,7 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
+    XSMI_TRY(what.input ? check_input_gradient(e, &batch, what.input, err) : XSM_OK);
     /* Bounded rows are changed one by one. */
     const xsmi_pass pass = {e, g, &batch, eta, what.input, what.lists || e->row_bound > 0 || e->model->row_length};
     xsmi_outcome outcome = {.finite = true};

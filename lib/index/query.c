@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/overlap.h"
 #include "data/batch.h"
 
 #include <math.h>
@@ -167,6 +168,12 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                          "%llu queries for %u rows each, above %g; accepted is 1 or more, 1 to %u, and finite",
                          (unsigned long long)s.count, s.top, s.has_threshold ? (double)s.threshold : 0.0, x->count);
     }
+    const size_t n = (size_t)s.count, all = n * s.top;
+    const xsmi_region regions[] = {xsmi_output("classes", s.classes, all, sizeof *s.classes),
+                                   xsmi_output("scores", s.scores, all, sizeof *s.scores),
+                                   xsmi_output("lengths", s.lengths, n, sizeof *s.lengths),
+                                   xsmi_input_rows("queries", s.queries, n, x->width, s.stride, sizeof *s.queries)};
+    XSMI_TRY(xsmi_check_overlap("xsm_index_search", regions, sizeof regions / sizeof *regions, err));
     size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
     size_t threads = jobs > 1 ? xsmi_context_threads(x->context) : 1;
     xsmi_arena arena = {NULL, 0};

@@ -151,6 +151,10 @@ xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const ui
         return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
                          (unsigned long long)batch.count, count);
     }
+    xsmi_region regions[2 + XSMI_BATCH_REGIONS] = {xsmi_output("scores", scores, total, sizeof *scores),
+                                                   xsmi_input("classes", classes, total, sizeof *classes)};
+    xsmi_batch_regions(&batch, regions + 2);
+    XSMI_TRY(xsmi_check_overlap("xsm_model_scores", regions, 2 + XSMI_BATCH_REGIONS, err));
     for (size_t i = 0; i < total; i++) {
         if (classes[i] >= m->classes) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "class %u at position %zu of row %zu of the batch; the model has %u",
@@ -308,6 +312,10 @@ xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uin
     if (!scores) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
     }
+    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
+        xsmi_output_rows("scores", scores, batch.count, count, stride, sizeof *scores)};
+    xsmi_batch_regions(&batch, regions + 1);
+    XSMI_TRY(xsmi_check_overlap("xsm_model_score_range", regions, 1 + XSMI_BATCH_REGIONS, err));
     const xsmi_score_range range = {&batch, first, count, scores, stride};
     xsmi_score_scratch scratch = {.used = NULL};
     xsmi_activity activity;

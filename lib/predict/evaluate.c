@@ -11,6 +11,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/overlap.h"
 #include "math/propensity.h"
 #include "model/divided.h"
 #include "predict/label_scores.h"
@@ -177,6 +178,11 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_metrics.top is %u; accepted is %d to %d", m->top, ranked ? 1 : 0,
                          XSM_TOP_MAX);
     }
+    const xsmi_region regions[] = {xsmi_output("precision", m->precision, m->top, sizeof *m->precision),
+                                   xsmi_output("ndcg", m->ndcg, m->top, sizeof *m->ndcg),
+                                   xsmi_output("psp", m->psp, m->top, sizeof *m->psp),
+                                   xsmi_output("psndcg", m->psndcg, m->top, sizeof *m->psndcg)};
+    XSMI_TRY(xsmi_check_overlap("xsm_metrics", regions, sizeof regions / sizeof *regions, err));
     XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);

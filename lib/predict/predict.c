@@ -305,26 +305,21 @@ static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error 
     return XSM_OK;
 }
 
-/* Outputs must not overlap: equal pointers are seen at once. */
-static xsm_status check_outputs(const xsm_prediction *to, xsm_error *err)
+static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    const struct {
-        const char *name;
-        const void *at;
-    } outputs[] = {{"classes", to->classes},
-                   {"scores", to->scores},
-                   {"probabilities", to->probabilities},
-                   {"lengths", to->lengths}};
-    for (size_t i = 1; i < sizeof outputs / sizeof *outputs; i++) {
-        for (size_t j = 0; j < i && outputs[i].at; j++) {
-            if (outputs[i].at == outputs[j].at) {
-                return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                                 "xsm_prediction.%s and %s are the same memory; each output needs its own",
-                                 outputs[j].name, outputs[i].name);
-            }
-        }
-    }
-    return XSM_OK;
+    const size_t n = (size_t)to->batch->count, all = n * p->top;
+    const size_t ends = to->allow_offsets ? n + 1 : 0, denied = to->deny_offsets ? n + 1 : 0;
+    xsmi_region regions[8 + XSMI_BATCH_REGIONS] = {
+        xsmi_output("classes", to->classes, all, sizeof *to->classes),
+        xsmi_output("scores", to->scores, all, sizeof *to->scores),
+        xsmi_output("probabilities", to->probabilities, all, sizeof *to->probabilities),
+        xsmi_output("lengths", to->lengths, n, sizeof *to->lengths),
+        xsmi_input("allow_offsets", to->allow_offsets, ends, sizeof *to->allow_offsets),
+        xsmi_input("allow", to->allow, ends ? (size_t)to->allow_offsets[n] : 0, sizeof *to->allow),
+        xsmi_input("deny_offsets", to->deny_offsets, denied, sizeof *to->deny_offsets),
+        xsmi_input("deny", to->deny, denied ? (size_t)to->deny_offsets[n] : 0, sizeof *to->deny)};
+    xsmi_batch_regions(to->batch, regions + 8);
+    return xsmi_check_overlap("xsm_prediction", regions, 8 + XSMI_BATCH_REGIONS, err);
 }
 
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
@@ -338,11 +333,11 @@ xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction,
     if (!given.batch || !given.classes) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
     }
-    XSMI_TRY(check_outputs(&given, err));
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
     given.batch = &batch;
     XSMI_TRY(xsmi_filter_check(p, &given, err));
+    XSMI_TRY(check_outputs(p, &given, err));
     XSMI_TRY(xsmi_filter_prepare(p, &given, err));
     XSMI_TRY(check_model(p, err));
     if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, &given)) {

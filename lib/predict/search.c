@@ -4,6 +4,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/overlap.h"
 #include "model/divided.h"
 #include "predict/rounds.h"
 
@@ -195,6 +196,9 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     if ((m.recall || m.precision) && (m.top == 0 || m.top > XSM_TOP_MAX)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_search_metrics.top is %u; accepted is 1 to %d", m.top, XSM_TOP_MAX);
     }
+    const xsmi_region regions[] = {xsmi_output("recall", m.recall, m.top, sizeof *m.recall),
+                                   xsmi_output("precision", m.precision, m.top, sizeof *m.precision)};
+    XSMI_TRY(xsmi_check_overlap("xsm_search_metrics", regions, sizeof regions / sizeof *regions, err));
     o.top = o.top ? o.top : XSMI_MAX(m.top, 1);
     if (o.top < m.top) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the predictor finds %u classes of a row; xsm_search_metrics.top is %u",

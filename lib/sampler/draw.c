@@ -431,6 +431,12 @@ xsm_status xsm_sampler_draw(const xsm_sampler *s, const xsm_draw *draw, xsm_erro
     if (d.distinct && d.count > s->classes) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "%u distinct classes asked for; there are %u", d.count, s->classes);
     }
+    const size_t all = (size_t)batch.count * d.count;
+    xsmi_region regions[2 + XSMI_BATCH_REGIONS] = {
+        xsmi_output("classes", d.classes, all, sizeof *d.classes),
+        xsmi_output("log_probabilities", d.log_probabilities, all, sizeof *d.log_probabilities)};
+    xsmi_batch_regions(&batch, regions + 2);
+    XSMI_TRY(xsmi_check_overlap("xsm_draw", regions, 2 + XSMI_BATCH_REGIONS, err));
     draw_job job = {
         .sampler = s,
         .batch = &batch,
@@ -457,6 +463,10 @@ xsm_status xsm_sampler_log_probabilities(const xsm_sampler *s, const xsm_batch *
     if (count == 0) {
         return XSM_OK;
     }
+    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
+        xsmi_output("log_probabilities", log_probabilities, (size_t)batch.count * count, sizeof *log_probabilities)};
+    xsmi_batch_regions(&batch, regions + 1);
+    XSMI_TRY(xsmi_check_overlap("xsm_sampler_log_probabilities", regions, 1 + XSMI_BATCH_REGIONS, err));
     draw_job job = {
         .sampler = s,
         .batch = &batch,

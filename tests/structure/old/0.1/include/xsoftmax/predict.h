@@ -68,9 +68,8 @@ typedef struct xsm_predictor_options {
         sizeof(xsm_predictor_options), 0, 0, NULL, 0, 0, NULL                                                          \
     }
 
-/** Rows to predict, and where to write the result. `top` is xsm_predictor_info::top. Outputs must overlap neither each
- *  other nor what is read; two that begin at the same place are #XSM_ERROR_ARGUMENT. Start with #XSM_PREDICTION_INIT.
- */
+/** Rows to predict, and where to write the result. `top` is xsm_predictor_info::top. Start with
+ *  #XSM_PREDICTION_INIT. */
 typedef struct xsm_prediction {
     size_t size;            /**< sizeof(xsm_prediction). */
     const xsm_batch *batch; /**< n rows, already transformed. */
