@@ -86,6 +86,38 @@ def declarator(text):
     return match.group(2), tidy(match.group(1)) + match.group(3)
 
 
+def conditions(header, text):
+    """A header says the same to every program: it has no conditions but its guard, `extern "C"` around all functions, XSM_API,
+    and what needs XSM_EXPERIMENTAL. Yields what else there is."""
+    pattern = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)  # without a number that is promised
+    experimental = re.search(pattern, header)
+    allowed = [r'#ifdef __cplusplus\nextern "C" \{\n#endif\n', r"#ifdef __cplusplus\n\}\n#endif\n"]
+    if experimental:
+        allowed.append(r"#ifndef XSM_EXPERIMENTAL\n#error [^\n]*\n#endif\n")
+    elif header == "xsoftmax.h":
+        allowed.append(rf"#ifdef XSM_EXPERIMENTAL\n(?:#include <(?:{pattern})>\n)+#endif\n")
+    elif header == "xsoftmax/version.h":
+        allowed.append(r"#if defined\(__GNUC__\)\n#define XSM_API [^\n]*\n#else\n#define XSM_API\n#endif\n")
+    lines = re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"^[ \t]*#[ \t]*", "#", text, flags=re.M)).strip() + "\n"
+    lines = re.sub(r"^#ifndef (\w+)\n#define \1\n", "", lines)
+    lines = re.sub(r"#endif\n$", "", lines)
+    left = re.sub("|".join(allowed[2:]), "", lines) if allowed[2:] else lines
+    if experimental and left == lines:
+        yield "can be included without XSM_EXPERIMENTAL"
+    if header == "xsoftmax.h" and left == lines:
+        yield "does not ask for XSM_EXPERIMENTAL"
+    inside = False
+    for part in re.split(f"({'|'.join(allowed[:2])})", left):
+        if re.fullmatch("|".join(allowed[:2]), part):
+            inside = "extern" in part
+            continue
+        if not inside:
+            yield from (f'{name}() stands outside of extern "C"'
+                        for name in re.findall(r"^XSM_API\b[^;]*?\b(xsm_\w+)\(", part, flags=re.M))
+        yield from (f"a condition, by which programs would see different interfaces: {line}"
+                    for line in re.findall(r"^#(?:if|elif|undef)(?!.*_$).*", part, flags=re.M))
+
+
 class Interface:
     """All that the headers declare, in their order: functions, structs, other types, enumerators, constants."""
 
@@ -96,6 +128,9 @@ class Interface:
         self.lists = {}  # by macro: the kinds of the columns of each entry
         self.enums = []  # names of each
         self.guards = {}  # by header
+        self.declared = {}  # by header: the names that a program finds when it includes it alone
+        self.includes = {}  # by header: those that it includes itself
+        self.strange = []  # what other programs would read as another interface
         self.places = {}  # the headers of structs and other types
         self.attributes = []  # of declarations, but XSM_API
         result = compiled(compiler, include, includes(include), "-E")
@@ -123,6 +158,9 @@ class Interface:
                                                for column in split(entry, ",")) for entry in entries]
             guard = re.match(r"\s*#ifndef (\w+)\n#define \1\n", raw)
             self.guards[name] = guard.group(1) if guard else "none"
+            self.includes[name] = [other for other in re.findall(r"^# *include <([^>]+)>", raw, flags=re.M)
+                                   if (include / other).is_file()]
+            self.strange += [f"{name}: {said}" for said in conditions(name, raw)]
             self.attributes += [(name, " ".join(line.split())) for line in raw.splitlines()
                                 if not line.startswith("#define XSM_API") and
                                 re.search(r"__attribute|__declspec|regparm|cdecl|stdcall|fastcall|_Pragma|# *pragma", line)]
@@ -132,14 +170,35 @@ class Interface:
                 match = re.match(r"# *define (XSM_\w+)(\([^)]*\))?", line)
                 if match:
                     self.macros[match.group(1)] = match.group(2)
+                    if not match.group(1).endswith("_"):
+                        self.declare(name, match.group(1))
                 match = re.match(r"#define (XSM_\w+) +(.+)", line)
                 if match and not re.search(r"_INIT$|^XSM_(API|VERSION.*|STATUS_ENTRY_|EXPERIMENTAL.*)$", match.group(1)):
                     self.values.append(match.group(1))
+                    self.check_value(match.group(1), re.sub(r"/\*.*", "", match.group(2)))
+
+    def declare(self, header, *names):
+        self.declared.setdefault(header, []).extend(names)
+
+    def check_value(self, name, text):
+        """A number must not depend on machine, compiler or language."""
+        if re.search(r"\b(?:sizeof|_?[aA]lignof)\b|\?|\b_|\b(?:SIZE|U?INTPTR|PTRDIFF|U?LONG|U?INT|CHAR|WCHAR)_M", text):
+            self.strange.append(f"{name} is {text.strip()}, which depends on the machine")
+
+    def found_from(self, header):
+        """The headers that a program gets with one, and all their names. Not every program gets the experimental ones."""
+        headers, names = [header], []
+        for each in headers:
+            names += self.declared.get(each, [])
+            headers += [other for other in self.includes.get(each, []) if other not in headers and
+                        (header != "xsoftmax.h" or not re.search(dict(TIERS)["experimental"], other))]
+        return set(headers), set(names)
 
     def read(self, header, text):
         # What stands before a statement without a semicolon: static inline functions.
         while text.startswith("static inline"):
             self.inline.append(re.search(r"(\w+)\(", text).group(1))
+            self.declare(header, self.inline[-1])
             depth, start = 0, text.index("{")
             for at in range(start, len(text)):
                 depth += (text[at] == "{") - (text[at] == "}")
@@ -154,20 +213,28 @@ class Interface:
             if not match:
                 fail(f"{header}: cannot read the function '{text}'")
             self.functions[match.group(2)] = (tidy(match.group(1)), tidy(match.group(3)), header)
+            self.declare(header, match.group(2))
         elif re.match(r"enum\b", text):
-            self.enums.append([re.match(r"\w+", entry).group() for entry in split(re.search(r"\{(.*)\}", text).group(1), ",")])
+            entries = [re.match(r"(\w+)(.*)", entry).groups() for entry in split(re.search(r"\{(.*)\}", text).group(1), ",")]
+            self.enums.append([name for name, _ in entries])
             self.values += self.enums[-1]
+            self.declare(header, *self.enums[-1])
+            for name, number in entries:
+                self.check_value(name, number.lstrip(" ="))
         elif re.match(r"(typedef )?struct \w+ \{", text):
             name = re.search(r"struct (\w+)", text).group(1)
             members = split(text[text.index("{") + 1:text.rindex("}")], ";")
             self.structs[name] = [declarator(member) for member in members]
             self.places[name] = header
+            self.declare(header, name)
         elif re.match(r"typedef struct \w+ \w+$", text):
             self.opaque.append(text.split()[-1])
+            self.declare(header, self.opaque[-1])
         elif text.startswith("typedef "):
             name, kind = declarator(text[len("typedef "):])
             self.types[name] = kind
             self.places[name] = header
+            self.declare(header, name)
         elif text:
             fail(f"{header}: cannot read '{text}'")
 
@@ -222,6 +289,10 @@ def pins(include, first, compiler):
     lines = []
     for name, guard in api.guards.items():
         lines.append(f'puts({json.dumps(f"HEADER({name}, {guard})")});')
+        for other in api.includes[name]:
+            lines.append(f'puts({json.dumps(f"    INCLUDES({name}, {other})")});')
+        for other in sorted(api.declared.get(name, [])):
+            lines.append(f'puts({json.dumps(f"    DECLARES({name}, {other})")});')
     for name, code in classes.items():
         lines.append(f'puts({json.dumps(f"CPP({name}, {json.dumps(code)})")});')
     for name, entries in api.lists.items():
@@ -255,6 +326,7 @@ def pins(include, first, compiler):
               " * FIXED and GROWS(struct, smallest size accepted, size), MEMBER(struct, member, offset, size, type),\n"
               " * TYPE(name, type), VALUE(name, number), FUNCTION(result, name, arguments),\n"
               " * COPIED(macro or inline function, text), HEADER(header, its guard), LIST(macro, columns of its entries),\n"
+              " * INCLUDES and DECLARES(header, what a program that includes it finds),\n"
               " * CPP(namespace of xsoftmax.hpp, sum of the header's code).\n */")
         sys.stdout.flush()
         if subprocess.run([program]).returncode != 0:
@@ -268,7 +340,8 @@ SIZES_I386 = {"size_t": 4, "int32_t": 4, "uint32_t": 4, "float": 4, "int64_t": 8
 def size_i386(api, kind):
     array = re.fullmatch(r"(.*?)\[(\d+)\]", kind)
     if array:
-        return size_i386(api, array.group(1)) * int(array.group(2))
+        each = size_i386(api, array.group(1))
+        return each and each * int(array.group(2))
     if "*" in kind:
         return 4
     name = kind.replace("const ", "").replace("struct ", "").strip()
@@ -276,9 +349,7 @@ def size_i386(api, kind):
         return size_i386(api, api.types[name])
     if name in api.structs:
         return sum(size_i386(api, part) for _, part in api.structs[name])
-    if name not in SIZES_I386:
-        fail(f"size of '{kind}' on i386?")
-    return SIZES_I386[name]
+    return SIZES_I386.get(name)
 
 
 def layouts_i386(api):
@@ -289,6 +360,8 @@ def layouts_i386(api):
         at, places = 0, {}
         for member, kind in members:
             places[member] = (at, size_i386(api, kind))
+            if places[member][1] is None:
+                fail(f"{name}.{member} is {kind}, of no size that is known on i386")
             at += places[member][1]
         if at % 4 != 0 or any(offset % 4 != 0 for offset, size in places.values()):
             fail(f"{name} has bytes without a name on i386")
@@ -351,6 +424,8 @@ CHECKS = r"""
     _Static_assert(!WIDE || sizeof(((name *)0)->member) == (bytes), #name "." #member " has another size"); \
     _Static_assert(SAME(__typeof__(((name *)0)->member), __VA_ARGS__), #name "." #member " has another type");
 #define HEADER(...)
+#define INCLUDES(...)
+#define DECLARES(...)
 #define CPP(...)
 #define LIST(...)
 #define TYPE(name, ...) _Static_assert(SAME(name, __VA_ARGS__), #name " is another type");
@@ -428,6 +503,13 @@ def broken_headers(text, now, include):
             bad.append(f"{name} is gone")
         elif now.guards[name] != guard:
             bad.append(f"{name} has the guard {now.guards[name]}, not {guard}")
+        else:
+            headers, names = now.found_from(name)
+            bad += [f"{name} includes {other} no longer" for other in
+                    re.findall(rf"^ +INCLUDES\({re.escape(name)}, (.*)\)$", text, flags=re.M)
+                    if other not in headers.union(now.includes[name])]
+            bad += [f"{name} declares {other} no longer" for other in
+                    re.findall(rf"^ +DECLARES\({re.escape(name)}, (.*)\)$", text, flags=re.M) if other not in names]
     for name, columns in re.findall(r"^LIST\((\w+), (.*)\)$", text, flags=re.M):
         if name not in now.lists:
             bad.append(f"{name} is gone")
@@ -442,7 +524,7 @@ def broken_headers(text, now, include):
 
 def broken_rules(text, now, include, compiler):
     """What no release may do: numbers used twice within an enumeration, structs that cannot grow, other calls."""
-    bad = [f"{header}: an attribute that changes calls or layouts: {line}" for header, line in now.attributes]
+    bad = [f"{header}: an attribute that changes calls or layouts: {line}" for header, line in now.attributes] + now.strange
     pinned = {name: int(number) for name, number in re.findall(r"^VALUE\((\w+), (-?\d+)LL\)$", text, flags=re.M)}
     names = [name for names in now.enums for name in names]
     values = dict(zip(names, numbers(include, compiler, names)))

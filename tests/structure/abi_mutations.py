@@ -145,6 +145,17 @@ def rename(old, new):
     return change
 
 
+def only_if(condition, struct, name):
+    """A member that programs have or lack by a condition."""
+    return member(struct, lambda parts: parts.__setitem__(
+        at(parts, name), f"\n#{condition}\n    {parts[at(parts, name)]};\n#endif\n    uint32_t behind"))
+
+
+def by_language(pattern, change):
+    """A declaration that is another one for C++."""
+    return edit(pattern, lambda match: f"#ifdef __cplusplus\n{change(match.group())}\n#else\n{match.group()}\n#endif")
+
+
 def swap_columns(tree):
     path = tree.folder / "include/xsoftmax/error.h"
     text, count = re.subn(r"\bX\((\w+), (\d+),", r"X(\2, \1,", path.read_text())
@@ -290,6 +301,39 @@ BROKEN = [
     ("a reserved member gone from its place", "xsm_class_map", member("xsm_class_map", lambda parts: (
         parts.pop(at(parts, "reserved")), parts.append("int32_t later")))),
     ("a member of another name", "xsm_draw_plan", member("xsm_draw_plan", retype("count", "count", "draws"))),
+    ("a member that some programs have", "xsoftmax/context.h",
+     only_if("ifdef XSM_EXPERIMENTAL", "xsm_context_options", "cpu_disable")),
+    ("a member that C++ does not have", "xsoftmax/batch.h", only_if("ifndef __cplusplus", "xsm_batch", "first")),
+    ("a function that some programs have", "xsoftmax/model.h",
+     edit(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;", lambda m: "#ifdef XSM_EXPERIMENTAL\n" + m.group() + "\n#endif")),
+    ("a function of another type in C++", "xsoftmax/model.h",
+     by_language(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;", lambda text: text.replace("uint32_t", "uint64_t"))),
+    ("a constant of another value in C++", "xsoftmax/metrics.h",
+     by_language(r"^#define XSM_TOP_MAX 65536", lambda text: "#define XSM_TOP_MAX 1024")),
+    ("an enumerator of another value on some machines", "XSM_DTYPE_INT8",
+     edit(r"XSM_DTYPE_INT8 = 3", "XSM_DTYPE_INT8 = (sizeof(void *) == 8 ? 3 : 4)")),
+    ("functions with C++'s names in C++", "xsoftmax/predict.h",
+     edit(r'#ifdef __cplusplus\nextern "C" \{\n#endif\n(?=(?:.*\n)*.*xsm_predictor_new\()', "", "include/xsoftmax/predict.h")),
+    ("a function behind the end of extern \"C\"", "xsm_model_feature_count", lambda tree: (
+        tree.edit(r"^XSM_API uint32_t xsm_model_feature_count\([^;]*;", "", "include/xsoftmax/model.h"),
+        tree.edit(r"\n#endif\s*\Z", "\nXSM_API uint32_t xsm_model_feature_count(const xsm_model *model);\n#endif\n",
+                  "include/xsoftmax/model.h"))),
+    ("a header that another includes no longer", "xsoftmax/label_tree.h",
+     edit(r"#include <xsoftmax/label_tree.h>\n", "", "include/xsoftmax.h")),
+    ("a header of the core that only some programs include", "xsoftmax.h", lambda tree: (
+        tree.edit(r"#include <xsoftmax/label_tree.h>\n", "", "include/xsoftmax.h"),
+        tree.edit(r"#ifdef XSM_EXPERIMENTAL\n", lambda m: m.group() + "#include <xsoftmax/label_tree.h>\n",
+                  "include/xsoftmax.h"))),
+    ("an experimental header that every program includes", "xsoftmax.h",
+     edit(r"#ifdef XSM_EXPERIMENTAL\n((?:#include .*\n)+)#endif\n", lambda m: m.group(1), "include/xsoftmax.h")),
+    ("an experimental header that no program has to ask for", "xsoftmax/tune.h",
+     edit(r"#ifndef XSM_EXPERIMENTAL\n#error.*\n#endif\n", "", "include/xsoftmax/tune.h")),
+    ("a function in another header", "xsm_status_name", lambda tree: (
+        tree.edit(r"^XSM_API const char \*xsm_status_name\([^;]*;\n", "", "include/xsoftmax/error.h"),
+        tree.edit(r"^XSM_API void xsm_context_free\(", lambda m: "XSM_API const char *xsm_status_name(xsm_status status);\n" +
+                  m.group(), "include/xsoftmax/context.h"))),
+    ("long numbers at the end of a struct, which align it", "xsm_batch", member("xsm_batch", last("long double later"))),
+    ("bits of a member", "xsm_model_options", member("xsm_model_options", retype("bias", "bias", "bias : 31"))),
     ("no result", "xsm_model_save", edit(r"XSM_API xsm_status xsm_model_save\(", "XSM_API void xsm_model_save(")),
 ]
 
@@ -314,6 +358,17 @@ ALLOWED = [
     ("a name for one of two reserved members", member("xsm_embedding_options", retype("reserved", "reserved", "later"))),
     ("a comment of the C++ header", edit(r"^class cstring$", "class cstring // of a call", "include/*.hpp")),
     ("a class of C++ in another namespace", grow_cpp),
+    ("a header that another includes by way of a third", lambda tree: (
+        tree.edit(r"#include <xsoftmax/dtype.h>\n", "", "include/xsoftmax/batch.h"))),
+    ("a struct in a header that the old one includes", lambda tree: (
+        tree.edit(r"^typedef struct xsm_class_list \{[^}]*\} xsm_class_list;\n", "", "include/xsoftmax/option.h"),
+        tree.edit(r"^typedef struct xsm_error \{", lambda m: "typedef struct xsm_class_list { const uint32_t *classes; "
+                  "uint32_t count; uint32_t reserved; } xsm_class_list;\n" + m.group(), "include/xsoftmax/error.h"))),
+    ("a new header", lambda tree: (
+        (tree.folder / "include/xsoftmax/ext/later.h").write_text(
+            "#ifndef XSOFTMAX_LATER_H\n#define XSOFTMAX_LATER_H\n#include <xsoftmax/version.h>\n#ifdef __cplusplus\n"
+            'extern "C" {\n#endif\nXSM_API uint32_t xsm_later(void);\n#ifdef __cplusplus\n}\n#endif\n#endif\n'),
+        tree.edit(r"^XSOFTMAX_EXT_1 \{\n    global:\n", lambda m: m.group() + "        xsm_later;\n", "lib/xsoftmax.map"))),
     ("an argument of another name", argument("xsm_model_save", retype("path", "path", "file"))),
 ]
 

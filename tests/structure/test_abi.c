@@ -40,6 +40,8 @@ typedef struct released {
 #define VALUE(...)
 #define COPIED(...)
 #define HEADER(...)
+#define INCLUDES(...)
+#define DECLARES(...)
 #define LIST(...)
 #define CPP(...)
 #define FUNCTION(...)
