@@ -878,6 +878,9 @@ inline xsm_storage storage_of(span<const unsigned char> bytes, const char *name 
     storage.byte_count = bytes.size();
     return storage;
 }
+/** A storage keeps no bytes: those of a temporary container would be gone before they are used. */
+template <class C, class = std::enable_if_t<detail::is_owner_v<C>>>
+void storage_of(C &&bytes, const char *name = nullptr) = delete;
 
 /** Bytes in memory that saves fill. (ext/storage.h) */
 class buffer : public handle<xsm_buffer, xsm_buffer_free>
@@ -909,11 +912,12 @@ class buffer : public handle<xsm_buffer, xsm_buffer_free>
 };
 
 /** Labels of rows in memory, as classes below `classes`: one a row, or with `offsets` those of row i at
- *  [offsets[i], offsets[i+1]). */
+ *  [offsets[i], offsets[i+1]); with `weights`, the weight of each label. */
 struct labels {
     span<const std::uint32_t> values;
     std::uint32_t classes = 0;
     span<const std::uint64_t> offsets = {};
+    span<const float> weights = {};
 };
 
 /** @cond */
@@ -926,6 +930,11 @@ inline xsm_status check_labels(const labels &from, std::uint64_t rows, xsm_label
     to->classes = from.classes;
     to->labels = from.values.data();
     to->offsets = from.offsets.data();
+    to->weights = from.weights.empty() ? nullptr : from.weights.data();
+    if (!from.weights.empty() && from.weights.size() != from.values.size()) {
+        return wrong_size(err, "the weights of the labels", from.weights.size(), from.values.size(),
+                          "one for each label, or none");
+    }
     if (from.offsets.empty()) {
         return from.values.size() == rows ? static_cast<xsm_status>(XSM_OK)
                                           : wrong_size(err, "labels", from.values.size(), product(rows, 1),
@@ -990,6 +999,23 @@ template <class Source> std::int64_t read_from(void *user, void *buffer, std::si
     return got;
 }
 
+/** Constructs an object of memory that it keeps the owner of. */
+template <class Given, class F>
+xsm_status keep_owner(std::shared_ptr<const void> owner, Given &given, F &&construct, xsm_error *err)
+{
+    auto *kept = new (std::nothrow) std::shared_ptr<const void>(std::move(owner));
+    if (!kept) {
+        return refuse(err, XSM_ERROR_MEMORY, "out of memory for the owner of what is borrowed");
+    }
+    given.release = &drop_owner;
+    given.release_user = kept;
+    const xsm_status status = construct(&given);
+    if (status != XSM_OK) {
+        drop_owner(kept);
+    }
+    return status;
+}
+
 /** Makes a dataset of rows that are borrowed of an owner, or copied if there is none. */
 template <class Rows, class F>
 xsm_status lend(std::shared_ptr<const void> owner, Rows &rows, F &&construct, xsm_error *err)
@@ -997,18 +1023,8 @@ xsm_status lend(std::shared_ptr<const void> owner, Rows &rows, F &&construct, xs
     if (!owner) {
         return construct(&rows);
     }
-    auto *kept = new (std::nothrow) std::shared_ptr<const void>(std::move(owner));
-    if (!kept) {
-        return refuse(err, XSM_ERROR_MEMORY, "out of memory for the owner of rows");
-    }
     rows.ownership = XSM_BORROW;
-    rows.release = &drop_owner;
-    rows.release_user = kept;
-    const xsm_status status = construct(&rows);
-    if (status != XSM_OK) {
-        drop_owner(kept);
-    }
-    return status;
+    return keep_owner(std::move(owner), rows, construct, err);
 }
 } // namespace detail
 /** @endcond */
@@ -1059,6 +1075,19 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
                                             const std::optional<labels> &of = std::nullopt)
     {
         return dense<How>(in, nullptr, values, features, of);
+    }
+    /** Rows that have labels only, for a program whose own network makes the features (estimator::bind_labels()). */
+    template <class How = throwing> static outcome<How, dataset> from_labels(const context &in, const labels &of)
+    {
+        return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) -> xsm_status {
+            auto rows = init<xsm_dense_rows>();
+            auto row_labels = init<xsm_labels>();
+            rows.rows = of.offsets.empty() ? of.values.size() : of.offsets.size() - 1;
+            if (detail::check_rows(of, nullptr, &rows, &row_labels, err) != XSM_OK) {
+                return err->status;
+            }
+            return xsm_dataset_from_dense(in.get(), &rows, out, err);
+        });
     }
     /** As from_dense(), without a copy: the dataset keeps `owner`, which is not empty, as long as it or what was made
      *  from it needs the arrays of values and labels, which must not change. The owner is given up by the thread whose
@@ -1173,7 +1202,8 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
     {
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) -> xsm_status {
             if (features == 0) {
-                return detail::refuse(err, XSM_ERROR_SHAPE, "features is 0, but rows have at least one");
+                return detail::refuse(err, XSM_ERROR_SHAPE,
+                                      "features is 0, but rows have at least one; from_labels() makes rows without");
             }
             if (values.size() % features != 0) {
                 return detail::wrong_size(err, "values", values.size(), values.size() / features * features,
@@ -1329,6 +1359,26 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::make<How, model>(
             [&](xsm_model **out, xsm_error *err) { return xsm_model_load_from(in.get(), &from, &options, out, err); });
+    }
+    /** A model over the bytes of an owner, which is not empty: the model keeps it until the last reference to it is
+     *  given up, or before that, once a function has copied the weights to change them. The bytes must not change. The
+     *  owner is given up by the thread whose call needs it last, and after fork() in each process. Messages call the
+     *  bytes by `name`. (ext/storage.h) */
+    template <class How = throwing>
+    static outcome<How, model> borrow(const context &in, std::shared_ptr<const void> owner,
+                                      span<const unsigned char> bytes, cstring name = "storage",
+                                      const xsm_load_options &options = init<xsm_load_options>())
+    {
+        return detail::make<How, model>([&](xsm_model **out, xsm_error *err) {
+            if (!owner) {
+                return detail::refuse(err, XSM_ERROR_ARGUMENT, "bytes are borrowed, but their owner is empty");
+            }
+            auto from = storage_of(bytes, name.c_str());
+            return detail::keep_owner(
+                std::move(owner), from,
+                [&](const xsm_storage *given) { return xsm_model_load_from(in.get(), given, &options, out, err); },
+                err);
+        });
     }
     /** As save(), to a storage, such as that of a buffer. (ext/storage.h) */
     template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const

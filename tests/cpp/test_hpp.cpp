@@ -232,6 +232,13 @@ void test_spans()
 
 namespace temporaries
 {
+/* Whether storage_of() takes such bytes. */
+template <class C, class = void> struct is_stored : std::false_type {
+};
+template <class C>
+struct is_stored<C, std::void_t<decltype(xsoftmax::storage_of(std::declval<C>()))>> : std::true_type {
+};
+
 /* Whether batch() takes such arguments: a batch of a temporary container would outlive its rows. */
 template <class Void, class... A> struct batch_of : std::false_type {
 };
@@ -243,6 +250,7 @@ using floats = std::vector<float>;
 using places = std::vector<std::uint32_t>;
 using starts = std::vector<std::uint64_t>;
 using view = xsoftmax::span<const float>;
+using bytes = std::vector<unsigned char>;
 static_assert(takes<floats &, int> && takes<const floats &, int> && takes<view, int> &&
               takes<xsoftmax::span<float>, int>);
 static_assert(!takes<floats, int> && !takes<const floats, int> && !takes<std::array<float, 3>, int>);
@@ -251,6 +259,9 @@ static_assert(takes<xsoftmax::dataset &, starts &> && !takes<xsoftmax::dataset &
 static_assert(takes<starts &, places &, floats &, int> && takes<starts &, places &, view, int>);
 static_assert(!takes<starts, places &, floats &, int> && !takes<starts &, places, floats &, int>);
 static_assert(!takes<starts &, places &, floats, int>);
+// A storage of a temporary container would outlive its bytes.
+static_assert(is_stored<bytes &>::value && is_stored<const bytes &>::value && !is_stored<bytes>::value);
+static_assert(is_stored<xsoftmax::span<const unsigned char>>::value && !is_stored<std::array<unsigned char, 8>>::value);
 #if __cplusplus >= 202002L
 static_assert(takes<std::span<const float>, int> && takes<std::span<float>, int>);
 #endif
@@ -654,6 +665,46 @@ struct table {
     std::vector<std::uint32_t> classes = some_classes();
 };
 
+// Labels with weights, and rows that have no features.
+void test_labels()
+{
+    const xsoftmax::context context;
+    const std::vector<std::uint32_t> classes = {0, 2, 1, 5};
+    const std::vector<float> weights = {1, 0.5f, 2, 0};
+    const std::vector<std::uint64_t> offsets = {0, 2, 3, 4};
+    auto rows = xsoftmax::dataset::from_labels(context, {classes, CLASSES, offsets, weights});
+    CHECK(rows.info().rows == 3 && rows.info().features == 0 && rows.info().classes == CLASSES);
+    CHECK(rows.row(0).label_count == 2 && rows.row(0).label_weights[1] == 0.5f && rows.row(1).label_weights[0] == 2);
+    CHECK(xsoftmax::dataset::from_labels(context, {classes, CLASSES}).info().rows == 4);
+    CHECK(!xsoftmax::dataset::from_labels(context, {classes, CLASSES}).row(0).label_weights);
+    CHECK(says(
+        error_of(
+            XSM_ERROR_SHAPE,
+            [&] {
+                xsoftmax::dataset::from_labels(context, {classes, CLASSES, offsets, xsoftmax::span(weights.data(), 3)});
+            }),
+        "the weights of the labels has 3 entries"));
+    error_of(XSM_ERROR_RANGE, [&] { xsoftmax::dataset::from_labels(context, {classes, 5}); });
+    CHECK(
+        says(error_of(XSM_ERROR_SHAPE, [&] { xsoftmax::dataset::from_dense(context, weights, 0); }), "from_labels()"));
+
+    // What a network of the program's own needs: gradients of its output.
+    auto model = xsoftmax::model::linear(context, FEATURES, CLASSES);
+    auto estimator = xsoftmax::estimator::make(context, "softmax");
+    auto gradient = xsoftmax::gradient::make(context);
+    estimator.bind_labels(model, rows);
+    const std::vector<float> values(FEATURES, 1);
+    std::vector<float> by_input(FEATURES);
+    auto batch = xsoftmax::batch(values, FEATURES);
+    batch.dataset = rows.get();
+    batch.first = 1;
+    estimator.compute(batch, 1, gradient, by_input);
+    CHECK(std::abs(gradient.view().loss - 2 * std::log(6.0)) < 1e-6); // of one label of weight 2 among 6 equal scores
+    error_of(XSM_ERROR_ARGUMENT, [&] {
+        estimator.compute(batch, 1, gradient, xsoftmax::span(const_cast<float *>(values.data()), values.size()));
+    });
+}
+
 void test_borrowing()
 {
     const xsoftmax::context context;
@@ -959,6 +1010,26 @@ void test_storages()
         error_of(XSM_ERROR_NAME, [&] { loaded.tensor("mine"); });
     }
     const std::vector<unsigned char> cut(bytes.begin(), bytes.end() - 1);
+    {
+        auto owner = std::make_shared<xsoftmax::buffer>(xsoftmax::buffer::make(context));
+        const std::weak_ptr<xsoftmax::buffer> watched = owner;
+        model.save_to(owner->storage());
+        auto over = xsoftmax::model::borrow(context, owner, owner->bytes(), "an owner's");
+        CHECK(over.view().data > owner->bytes().begin() && over.view().data < owner->bytes().end());
+        CHECK(says(error_of(XSM_ERROR_FORMAT,
+                            [&] {
+                                xsoftmax::model::borrow(context, owner, {owner->bytes().data(), 50}, "a piece");
+                            }),
+                   "a piece"));
+        error_of(XSM_ERROR_ARGUMENT, [&] { xsoftmax::model::borrow(context, nullptr, owner->bytes()); });
+        CHECK(owner.use_count() == 2); // what failed keeps nothing
+        owner.reset();
+        auto predictor = xsoftmax::predictor::make(over);
+        over.reset();
+        CHECK(!watched.expired());
+        predictor.reset();
+        CHECK(watched.expired());
+    }
     CHECK(says(
         error_of(XSM_ERROR_FORMAT, [&] { xsoftmax::model::load_from(context, xsoftmax::storage_of(cut, "a half")); }),
         "a half"));
@@ -1156,6 +1227,7 @@ int main()
     test_changes();
     test_requests();
     test_fit();
+    test_labels();
     test_borrowing();
     test_made_by_c();
     test_destroyed_by_its_callback();
