@@ -86,7 +86,7 @@ typedef struct xsm_choose_progress {
 
 /** Called with the progress several times a second; during the trial of a label tree only at its beginning and end,
  *  while the context's hook (@ref context) is called as always. A non-zero value ends xsm_choose() with
- *  #XSM_CANCELLED. */
+ *  #XSM_CANCELLED. It must return, and must not throw. */
 typedef int32_t (*xsm_choose_progress_function)(void *user, const xsm_choose_progress *progress);
 
 /** What the best way is: how held-back rows are judged. */

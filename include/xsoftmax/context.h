@@ -22,7 +22,7 @@
  * **Threads.** Any number of threads may use one context at the same time.
  *  @{ */
 
-/** A memory allocator of the host. Both functions must be thread-safe. */
+/** A memory allocator of the host. Both functions must be thread-safe, and must return: they must not throw. */
 typedef struct xsm_allocator {
     void *user; /**< First argument of both functions. */
     /** Returns `size` (> 0) bytes at a multiple of `alignment` (a power of two, at most 2 MiB), or NULL. */
@@ -38,7 +38,8 @@ enum {
     XSM_LOG_DEBUG = 3    /**< For developers of the library. */
 };
 
-/** Receives a message: one line, without a line end. Called from any thread that calls the library. */
+/** Receives a message: one line, without a line end. Called from any thread that calls the library. It must return, and
+ *  must not throw. */
 typedef void (*xsm_log_function)(void *user, int32_t level, const char *message);
 
 /** One job of a parallel call: `index` is the number of the job, `thread` the number of the runner's thread that runs
@@ -56,7 +57,8 @@ typedef struct xsm_runner {
      *  at once with the same `thread`. Returns 0 when all jobs have ended; any other value means that some jobs did not
      *  run. The call then fails with #XSM_ERROR_RUNNER, as it does for a 0 when more or fewer than `count` jobs have
      *  ended. Jobs never wait for each other, so running them one after another is correct. May be called from several
-     *  of the host's threads at once. */
+     *  of the host's threads at once. It must return, also where it fails, and no job may run any more then; it must
+     *  not throw. A job needs up to 64 KiB of its thread's stack. */
     int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
 } xsm_runner;
 
@@ -82,7 +84,8 @@ typedef struct xsm_activity {
  *  one context are reported and cancelled separately.
  *
  *  The library holds no lock while the hook runs. The hook may call the library, but must not use the objects that the
- *  interrupted call changes. Calls made from the hook are neither reported nor cancelled.
+ *  interrupted call changes. Calls made from the hook are neither reported nor cancelled. It must return, and must not
+ *  throw.
  *  @param user     `progress_user`
  *  @param activity what the call is doing, valid until the hook returns
  *  @return 0 to go on */
@@ -93,9 +96,9 @@ typedef int32_t (*xsm_progress_hook)(void *user, const xsm_activity *activity);
  *  ext/tensors.h). Never called if the function that was to borrow it fails: it is then still the caller's alone.
  *
  *  Called on the thread whose call gave up the last reference, or changed the dataset or the model. It may call the
- *  library. After fork() each process has its own objects, and calls the hook when it releases them. What the hook
- *  does outside of the memory of the process (removing a file, telling a server) then happens twice, unless the hook
- *  compares process ids.
+ *  library, must return and must not throw. After fork() each process has its own objects, and calls the hook when it
+ *  releases them. What the hook does outside of the memory of the process (removing a file, telling a server) then
+ *  happens twice, unless the hook compares process ids.
  *  @param user `release_user` */
 typedef void (*xsm_release_hook)(void *user);
 
@@ -125,8 +128,8 @@ typedef struct xsm_context_options {
                                      the allocator, runner, log and progress of these options any more, so what their
                                      `user` pointers point to can go. Default: none. */
     void *release_user;         /**< Argument of release(). */
-    const xsm_comm *comm;       /**< The processes among which classes are divided (ext/comm.h). Copied. Default: this
-                                     process alone. */
+    const xsm_comm *comm;       /**< Experimental: the processes among which classes are divided (ext/comm.h). Copied.
+                                     Default: this process alone. */
 } xsm_context_options;
 
 /** Starting value of an #xsm_context_options. */

@@ -211,7 +211,8 @@ typedef struct xsm_write_options {
 /** A source of bytes other than a file. */
 typedef struct xsm_source {
     void *user; /**< First argument of read(). */
-    /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. */
+    /** Reads up to `size` bytes. Returns a negative number on failure, 0 at the end, else the number of bytes. It must
+     *  not throw. */
     int64_t (*read)(void *user, void *buffer, size_t size);
 } xsm_source;
 

@@ -53,10 +53,10 @@ typedef struct xsm_storage {
     xsm_release_hook release; /**< Reading a model that uses `bytes` in place: called when it no longer needs them,
                                    after its last reference has been given up, or as soon as a function that changes
                                    the weights has copied them. If tensors of the host (ext/tensors.h) are in the bytes
-                                   then, it is called with the model's last reference, even if they are removed before.
-                                   It must not use the model. NULL = the caller knows. Where the bytes are needed for
-                                   the call only (xsm_load_options::copy, a `source`, anything but a model),
-                                   release() is #XSM_ERROR_ARGUMENT. */
+                                   then, it may be called as late as with the model's last reference, even if they are
+                                   removed before. It must not use the model. NULL = the caller knows. Where the bytes
+                                 are needed for the call only (xsm_load_options::copy, a `source`, anything but a
+                                 model), release() is #XSM_ERROR_ARGUMENT. */
     void *release_user;       /**< Argument of release(). */
 } xsm_storage;
 

@@ -117,7 +117,7 @@ typedef struct xsm_tune_progress {
 
 /** Called with the progress at the start of each trial and several times a second. A non-zero return value ends the
  *  tuning with #XSM_CANCELLED. The callback must not use the model, because a trial may use only some of its
- *  classes. */
+ *  classes; it must return, and must not throw. */
 typedef int32_t (*xsm_tune_function)(void *user, const xsm_tune_progress *progress);
 
 /** Settings of xsm_tune_eta(). Start with #XSM_TUNE_OPTIONS_INIT. */

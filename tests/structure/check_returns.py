@@ -2,7 +2,7 @@
 """What a function returns is said with what matters first: check_returns.py INCLUDE-DIRECTORY
 
 After #XSM_OK a comment names the error that a caller has to think of, with its condition. What any function may return
-(error.h lists it) is not repeated without a condition.
+(error.h lists it) is not repeated without a condition. Where a host gives a function, it is said that it must not throw.
 """
 import pathlib
 import re
@@ -26,8 +26,21 @@ def items(text):
     return parts + [part.strip()]
 
 
+def callbacks(text):
+    """Types of functions, and structs with functions, each with the comments that a reader finds there: its own, those of its
+    members, and that of the group."""
+    groups = " ".join(re.findall(r"/\*\*(?:(?!\*/).)*@defgroup(?:(?!\*/).)*\*/", text, flags=re.S))
+    for comment, name in re.findall(r"/\*\*((?:(?!\*/).)*)\*/\s*typedef [^;{}]*\(\*(xsm_\w+)\)\(", text, flags=re.S):
+        if name != "xsm_job":  # the library's, which a host calls
+            yield name, comment + groups
+    for comment, name, members in re.findall(r"/\*\*((?:(?!\*/).)*)\*/\s*(?:typedef )?struct (xsm_\w+) \{(.*?)^\}", text,
+                                             flags=re.M | re.S):
+        if re.search(r"\(\*\w+\)\(", members):
+            yield name, comment + members + groups
+
+
 def main():
-    bad, seen = [], 0
+    bad, seen, lent = [], 0, 0
     for header in sorted(pathlib.Path(sys.argv[1]).rglob("*.h")):
         for comment, name in re.findall(r"@return ((?:(?!\*/).)*)\*/\s*XSM_API[^;]*?\b(xsm_\w+)\(", header.read_text(),
                                         flags=re.S):
@@ -42,8 +55,12 @@ def main():
                     bad.append(f"{header.name}: {name}() names {part} first, without saying when")
             if parts == ["#XSM_OK"]:
                 bad.append(f"{header.name}: {name}() names no error")
-    print("\n".join(bad + [f"{seen} functions return a status, {len(bad)} say it badly"]))
-    return 1 if bad or seen < 90 else 0
+        for name, said in callbacks(header.read_text()):
+            lent += 1
+            if not re.search(r"must\s+(?:\*\s+)?not\s+(?:\*\s+)?throw", said):
+                bad.append(f"{header.name}: {name} does not say that it must not throw")
+    print("\n".join(bad + [f"{seen} functions return a status, hosts give {lent} kinds of functions; {len(bad)} say it badly"]))
+    return 1 if bad or seen < 90 or lent < 15 else 0
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@
  * and a message that begins with the rank. If a function of the table fails, the call ends with #XSM_ERROR_COMM, and so
  * do all later calls that need the group: a host's function must then fail on all ranks, in bounded time.
  *
+ * **Exceptions.** The functions must return; they must not throw.
+ *
  * **Threads.** All calls of a rank that need the group must come from one thread at a time.
  *  @{ */
 

@@ -24,6 +24,8 @@
  * bind().
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *
+ * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
 
 /** How the classes that an example scores are found: xsm_estimator_ops::kind. */

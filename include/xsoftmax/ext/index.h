@@ -23,6 +23,8 @@
  * thread.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *
+ * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
 
 /** The source of the rows; valid during the call. */

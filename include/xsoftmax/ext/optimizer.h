@@ -32,6 +32,8 @@
  * **Threads.** rule() and scaled() are called from several threads at once, never at once for the same weight.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *
+ * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
 
 /** Maximum number of accumulators of an optimizer. */

@@ -70,7 +70,8 @@ typedef struct xsm_progress {
     }
 
 /** Called with the progress at the start (for the first epoch, step 0) and end of each epoch, and several times a
- *  second in between. A non-zero return value ends the run with #XSM_CANCELLED; the model keeps its current weights. */
+ *  second in between. A non-zero return value ends the run with #XSM_CANCELLED; the model keeps its current weights. It
+ *  must return, and must not throw. */
 typedef int32_t (*xsm_progress_function)(void *user, const xsm_progress *progress);
 
 /** Settings of a trainer. Start with #XSM_TRAINER_OPTIONS_INIT. */

@@ -21,6 +21,8 @@
  * **Threads.** After bind(), all functions are called from several threads at once while the state is constant.
  *
  * **Growth.** New members are added at the end only. Members beyond the `size` of a table count as NULL.
+ *
+ * **Exceptions.** The functions must return; they must not throw.
  *  @{ */
 
 /** Properties of a sampler. */
