@@ -52,6 +52,7 @@ typedef struct bits_machine {
     const char *name;
     size_t every;         /* runs on it: 1 = all, 3 = every third */
     bool odd_environment; /* runs begin with rounding up, and without subnormal numbers where that can be set */
+    const xsm_runner *runner;
     xsm_context *context;
     const bits_rows *rows[BITS_SETS];
     xsm_dataset *one[BITS_SETS], *several[BITS_SETS]; /* with the first label of each row, with all */
@@ -91,8 +92,18 @@ typedef xsm_status (*bits_run)(const bits_machine *machine, const void *what, ui
  * that it has touched. */
 xsm_status bits_run_as_guest(bits_run run, const bits_machine *machine, const void *what, uint64_t *hash, size_t *used);
 
-/* Most bytes of its stack that a run may use. */
-extern const size_t bits_stack_most;
+/* Bytes of a thread's stack, and the most of them that a run may use. */
+extern const size_t bits_stack_size, bits_stack_most;
+enum { BITS_STACK_PATTERN = 0xa5 };
+/* A stack, behind a page that nobody may touch; and how much of one was used that had been filled with the pattern. */
+unsigned char *bits_new_stack(void);
+size_t bits_stack_used(const unsigned char *stack);
+
+/* A thread pool of a host whose threads have such stacks, for one context at a time; and the most that one of them has
+ * used since it was opened, while no job runs. */
+const xsm_runner *bits_runner_open(void);
+size_t bits_runner_used(void);
+void bits_runner_close(void);
 
 /* Makes a run that gives no hash, on one machine, which must succeed. */
 void bits_try(bits_run run, const bits_machine *machine, const void *what, const char *name, ...)

@@ -31,9 +31,7 @@
 #define STACK_SIZE ((size_t)128 << 10)
 #endif
 
-const size_t bits_stack_most = STACK_SIZE / 2;
-
-enum { PATTERN = 0xa5 };
+const size_t bits_stack_size = STACK_SIZE, bits_stack_most = STACK_SIZE / 2;
 
 typedef struct guest {
     bits_run run;
@@ -43,8 +41,6 @@ typedef struct guest {
     xsm_status status;
     bool kept; /* the environment */
 } guest;
-
-static unsigned char *stack; /* of STACK_SIZE bytes, behind a page that nobody may touch */
 
 static void set_odd_environment(void)
 {
@@ -78,14 +74,23 @@ static void *run_guest(void *argument)
     return NULL;
 }
 
-static void make_stack(void)
+unsigned char *bits_new_stack(void)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     unsigned char *memory = mmap(NULL, STACK_SIZE + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED || mprotect(memory, page, PROT_NONE) != 0) {
         bits_fail("no memory for a stack");
     }
-    stack = memory + page;
+    return memory + page;
+}
+
+size_t bits_stack_used(const unsigned char *stack)
+{
+    size_t untouched = 0;
+    while (untouched < STACK_SIZE && stack[untouched] == BITS_STACK_PATTERN) {
+        untouched++;
+    }
+    return STACK_SIZE - untouched;
 }
 
 xsm_status bits_run_as_guest(bits_run run, const bits_machine *machine, const void *what, uint64_t *hash, size_t *used)
@@ -93,20 +98,15 @@ xsm_status bits_run_as_guest(bits_run run, const bits_machine *machine, const vo
     guest g = {run, machine, what, 0, XSM_ERROR_INTERNAL, false};
     pthread_attr_t attributes;
     pthread_t thread;
-    if (!stack) {
-        make_stack();
-    }
-    memset(stack, PATTERN, STACK_SIZE);
+    static unsigned char *stack;
+    stack = stack ? stack : bits_new_stack();
+    memset(stack, BITS_STACK_PATTERN, STACK_SIZE);
     if (pthread_attr_init(&attributes) != 0 || pthread_attr_setstack(&attributes, stack, STACK_SIZE) != 0 ||
         pthread_create(&thread, &attributes, run_guest, &g) != 0 || pthread_join(thread, NULL) != 0) {
         bits_fail("no thread");
     }
     pthread_attr_destroy(&attributes);
-    size_t untouched = 0;
-    while (untouched < STACK_SIZE && stack[untouched] == PATTERN) {
-        untouched++;
-    }
-    *used = STACK_SIZE - untouched;
+    *used = bits_stack_used(stack);
     *hash = g.hash;
     if (!g.kept) {
         printf("a run has changed the floating-point environment of its thread\n");

@@ -153,6 +153,7 @@ void bits_machine_open(bits_machine *m, const char *name, uint32_t threads, uint
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = threads;
+    options.runner = m->runner;
     options.cpu_disable = cpu_disable;
     m->name = name;
     m->every = every;

@@ -5,7 +5,8 @@
  * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
  * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
  * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host and other
- * long calls, which --suites makes. --stack does both, and prints what each group needs.
+ * long calls, which --suites makes, and the threads of a host's runner, which makes some runs and all suites once more.
+ * --stack does both, and prints what each group needs.
  */
 #include "bits.h"
 
@@ -21,7 +22,7 @@
 #include <gnu/libc-version.h>
 #endif
 
-enum { NAME_SIZE = 160, MACHINES = 5, SHOWN = 10 };
+enum { NAME_SIZE = 160, MACHINES = 6, SHOWN = 10 };
 
 typedef struct line {
     char name[NAME_SIZE], hash[40]; /* 16 digits, or a status's name */
@@ -35,6 +36,7 @@ typedef struct list {
 
 static bits_machine machines[MACHINES];
 static list made, tried; /* runs, suites */
+static line of_runner;   /* the run that used most of a runner's thread */
 static int failures;
 
 void bits_fail(const char *message)
@@ -56,6 +58,15 @@ static line *add_line(list *l)
 }
 
 /* -- runs ---------------------------------------------------------------------------------------------------------- */
+
+static void look_at_runner(const bits_machine *machine, const line *run)
+{
+    const size_t used = machine->runner ? bits_runner_used() : 0;
+    if (used > of_runner.stack) {
+        of_runner = *run;
+        of_runner.stack = used;
+    }
+}
 
 /* A run may be refused, but must not break. */
 static bool is_defect(xsm_status status)
@@ -86,6 +97,7 @@ void bits_record(bits_run run, const void *what, const char *name, ...)
         if (stack > l->stack) {
             l->stack = stack;
         }
+        look_at_runner(&machines[i], l);
         if (status == XSM_OK) {
             snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
         } else {
@@ -113,6 +125,7 @@ void bits_try(bits_run run, const bits_machine *machine, const void *what, const
         printf("%s fails\n", l->name);
         failures++;
     }
+    look_at_runner(machine, l);
 }
 
 static void make_rows(bits_rows **rows)
@@ -142,11 +155,21 @@ static void make_suites(void)
     bits_machine_open(&machine, "1 thread", 1, 0, 1);
     bits_of_suites(&machine);
     bits_machine_close(&machine);
+    machine.runner = bits_runner_open();
+    bits_machine_open(&machine, "a runner", 0, 0, 1);
+    bits_of_suites(&machine);
+    bits_machine_close(&machine);
+    bits_runner_close();
     free_rows(rows);
 }
 
 static void check_stacks(const list *l)
 {
+    if (of_runner.stack > bits_stack_most) {
+        printf("%s: %zu bytes of the stack of a runner's thread; doc/guide/contracts.md promises at most %zu\n",
+               of_runner.name, of_runner.stack, bits_stack_most);
+        failures++;
+    }
     for (size_t i = 0; i < l->count; i++) {
         if (l->lines[i].stack > bits_stack_most) {
             printf("%s: %zu bytes of stack; doc/guide/contracts.md promises at most %zu\n", l->lines[i].name,
@@ -524,6 +547,8 @@ static void make_runs(void)
     bits_machine_open(&machines[3], "portable C", 1, XSM_CPU_DISABLE_AVX2 | XSM_CPU_DISABLE_NEON, 29); /* it is slow */
     bits_machine_open(&machines[4], "2 threads, rounding up", 2, 0, 2);
     machines[4].odd_environment = true;
+    machines[5].runner = bits_runner_open();
+    bits_machine_open(&machines[5], "a host's runner", 0, 0, 3);
     bits_of_training();
     bits_of_loops();
     bits_of_models();
@@ -534,6 +559,7 @@ static void make_runs(void)
     for (int i = 0; i < MACHINES; i++) {
         bits_machine_close(&machines[i]);
     }
+    bits_runner_close();
     free_rows(rows);
     rmdir(folder);
 }
@@ -561,6 +587,7 @@ int main(int argc, char **argv)
         printf("| group | most of the stack | run |\n|---|---|---|\n");
         print_stacks(&made);
         print_stacks(&tried);
+        printf("| a thread of a runner | %.1f KiB | %s |\n", (double)of_runner.stack / 1024, of_runner.name);
     } else if (write && !failures) {
         write_files(argv[2]);
     } else if (!write) {
