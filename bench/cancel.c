@@ -25,6 +25,7 @@
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
+#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 
@@ -152,6 +153,79 @@ static xsm_status load(void)
     xsm_status status = xsm_model_load(ctx, model_path, NULL, &m, &err);
     xsm_model_free(m);
     return status;
+}
+
+static xsm_status save_to_buffer(void)
+{
+    xsm_buffer *buffer = NULL;
+    xsm_storage storage = XSM_STORAGE_INIT;
+    need(xsm_buffer_new(ctx, &buffer, &err));
+    need(xsm_buffer_get_storage(buffer, &storage, &err));
+    const xsm_status status = xsm_model_save_to(model, &storage, &err);
+    returned = now();
+    xsm_buffer_free(buffer);
+    return status;
+}
+
+static xsm_status load_copy(void)
+{
+    xsm_model *m = NULL;
+    xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
+    options.copy = 1;
+    const xsm_status status = xsm_model_load(ctx, model_path, &options, &m, &err);
+    returned = now();
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status convert(void)
+{
+    xsm_model *m = NULL;
+    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+    options.dtype = XSM_DTYPE_INT8;
+    const xsm_status status = xsm_model_convert(model, &options, &m, &err);
+    returned = now();
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status prune(void)
+{
+    xsm_model *m = NULL;
+    xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
+    options.keep = features / 4 + 1;
+    const xsm_status status = xsm_model_prune(model, &options, &m, &err);
+    returned = now();
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status calibrate(void)
+{
+    return xsm_model_calibrate(ctx, model, small, NULL, NULL, &err);
+}
+
+static xsm_status fit_tree(const xsm_label_tree_options *options)
+{
+    xsm_model *m = NULL;
+    const xsm_status status = xsm_fit_label_tree(ctx, words, options, &m, NULL, &err);
+    returned = now();
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status fit_label_tree(void)
+{
+    return fit_tree(NULL);
+}
+
+static xsm_status fit_label_tree_negatives(void)
+{
+    xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
+    options.negatives = 10;
+    options.loss = XSM_LABEL_TREE_LOGISTIC;
+    options.balance = XSM_LABEL_TREE_CLUSTERS;
+    return fit_tree(&options);
 }
 
 static xsm_status evaluate(void)
@@ -636,6 +710,13 @@ static const struct long_call {
     {"xsm_dataset_write, cache", write_cache},
     {"xsm_model_save", save},
     {"xsm_model_load", load},
+    {"xsm_model_save_to, a buffer", save_to_buffer},
+    {"xsm_model_load, a copy", load_copy},
+    {"xsm_model_convert, int8", convert},
+    {"xsm_model_prune, keep", prune},
+    {"xsm_model_calibrate", calibrate},
+    {"xsm_fit_label_tree", fit_label_tree},
+    {"xsm_fit_label_tree, negatives", fit_label_tree_negatives},
     {"xsm_evaluate", evaluate},
     {"xsm_evaluate_ranks", evaluate_ranks},
     {"xsm_evaluate_search", evaluate_search},
