@@ -10,6 +10,7 @@ abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built
 abi.py stub INCLUDE COMPILER...            prints C that defines every function; its types are those of the library
 abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
                                            since OLD, so that abidiff finds what else has changed
+abi.py unpromised PINS                     prints suppressions of abidiff for what is experimental
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
 abi.py map SYMBOLS INCLUDE [words|mpi]     prints the version script, its nodes numbered as the headers say
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
@@ -32,6 +33,8 @@ ORDER = ["core", "bindings", "ext", "experimental", "words", "mpi"]
 NODES = {"core": ("XSOFTMAX_", "XSM_ABI_VERSION"), "bindings": ("XSOFTMAX_", "XSM_ABI_VERSION"),
          "ext": ("XSOFTMAX_EXT_", "XSM_EXT_ABI_VERSION"), "experimental": ("XSOFTMAX_EXPERIMENTAL", None),
          "words": ("XSOFTMAX_WORDS_", "XSM_ABI_VERSION"), "mpi": ("XSOFTMAX_MPI_EXPERIMENTAL", None)}
+# Headers of tiers without a number, which may change with any release.
+UNPROMISED = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)
 LIBRARIES = {"words": "xsoftmax-words", "mpi": "xsoftmax-mpi"}  # of tiers; the others are libxsoftmax's
 PINS = pathlib.Path(__file__).resolve().parent / "abi/pins.inc"
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-DXSM_EXPERIMENTAL"]
@@ -89,13 +92,12 @@ def declarator(text):
 def conditions(header, text):
     """A header says the same to every program: it has no conditions but its guard, `extern "C"` around all functions, XSM_API,
     and what needs XSM_EXPERIMENTAL. Yields what else there is."""
-    pattern = "|".join(pattern for tier, pattern in TIERS if NODES[tier][1] is None)  # without a number that is promised
-    experimental = re.search(pattern, header)
+    experimental = re.search(UNPROMISED, header)
     allowed = [r'#ifdef __cplusplus\nextern "C" \{\n#endif\n', r"#ifdef __cplusplus\n\}\n#endif\n"]
     if experimental:
         allowed.append(r"#ifndef XSM_EXPERIMENTAL\n#error [^\n]*\n#endif\n")
     elif header == "xsoftmax.h":
-        allowed.append(rf"#ifdef XSM_EXPERIMENTAL\n(?:#include <(?:{pattern})>\n)+#endif\n")
+        allowed.append(rf"#ifdef XSM_EXPERIMENTAL\n(?:#include <(?:{UNPROMISED})>\n)+#endif\n")
     elif header == "xsoftmax/version.h":
         allowed.append(r"#if defined\(__GNUC__\)\n#define XSM_API [^\n]*\n#else\n#define XSM_API\n#endif\n")
     lines = re.sub(r"[ \t]*\n\s*", "\n", re.sub(r"^[ \t]*#[ \t]*", "#", text, flags=re.M)).strip() + "\n"
@@ -191,7 +193,7 @@ class Interface:
         for each in headers:
             names += self.declared.get(each, [])
             headers += [other for other in self.includes.get(each, []) if other not in headers and
-                        (header != "xsoftmax.h" or not re.search(dict(TIERS)["experimental"], other))]
+                        (header != "xsoftmax.h" or not re.search(UNPROMISED, other))]
         return set(headers), set(names)
 
     def read(self, header, text):
@@ -570,15 +572,31 @@ def with_new_names(text, now):
     return "\n".join(lines)
 
 
+def promised(text, names):
+    """The pins but for those of headers that promise nothing, whose names are given."""
+    def is_promised(line):
+        match = re.match(r" *([A-Z]+)\((?:[^()]*?, (xsm_\w+), \(|([^,)]+))", line)
+        name = match and (match.group(2) if match.group(1) == "FUNCTION" else re.match(r" *[A-Z]+\(([^,)]+)", line).group(1))
+        return not name or not (name in names or "/" in name and re.search(UNPROMISED, name))
+    return "\n".join(line for line in text.split("\n") if is_promised(line))
+
+
+def unpromised_names(text):
+    return {name for header, name in re.findall(r"^ +DECLARES\(([^,]+), (\w+)\)$", text, flags=re.M)
+            if re.search(UNPROMISED, header)}
+
+
 def check(path, include, compiler):
     """Compiles the pins as assertions, and compares their words."""
     now = Interface(include, compiler)
-    text = with_new_names(path.read_text(), now)
+    all_pins = path.read_text()
+    free = unpromised_names(all_pins)
+    text = with_new_names(promised(all_pins, free), now)
     source = includes(include) + CHECKS + f'#line 1 "{path.name}"\n' + text
     bad = re.findall(r"error: (.*)", compiled(compiler, include, source, "-fsyntax-only", "-w",
                                               *("-fmax-errors=0",) * ("clang" not in " ".join(compiler))).stderr)
     bad += broken_words(text, now) + broken_headers(text, now, include) + broken_rules(text, now, include, compiler)
-    narrow = with_new_names((path.parent / "pins-i386.inc").read_text(), now)
+    narrow = with_new_names(promised((path.parent / "pins-i386.inc").read_text(), free), now)
     bad += broken_i386(narrow, now)
     bad += re.findall(r"error: (.*)", compiled(compiler, include, includes(include) + CHECKS_I386 + narrow, "-fsyntax-only",
                                                "-w").stderr)
@@ -608,6 +626,13 @@ def stub(include, compiler):
     for name, (result, arguments, header) in sorted(api.functions.items()):
         end = "" if result == "void" else f" return ({result}){{0}};"
         print(f"{result} {name}{arguments} {{{end} }}")
+
+
+def unpromised(pins):
+    """Suppressions of abidiff for what promises nothing: functions by their node, and structs that others point to."""
+    names = [name for name in unpromised_names(pins.read_text()) if name.startswith("xsm_")]
+    print("[suppress_function]\n  symbol_version_regexp = EXPERIMENTAL$\n"
+          f"[suppress_type]\n  name_regexp = ^({'|'.join(sorted(names))})$")
 
 
 def trim(old, new):
@@ -771,6 +796,8 @@ def main():
         version_map(place, pathlib.Path(rest[0]), *rest[1:])
     elif command == "trim":
         trim(place, rest[0])
+    elif command == "unpromised":
+        unpromised(place)
     else:
         {"stub": stub, "i386": pins_i386, "symbols": symbols, "starts": starts,
          "json": description}[command](place.resolve(), rest)

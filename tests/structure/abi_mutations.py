@@ -333,6 +333,8 @@ BROKEN = [
         tree.edit(r"^XSM_API void xsm_context_free\(", lambda m: "XSM_API const char *xsm_status_name(xsm_status status);\n" +
                   m.group(), "include/xsoftmax/context.h"))),
     ("long numbers at the end of a struct, which align it", "xsm_batch", member("xsm_batch", last("long double later"))),
+    ("a pointer of the core to an experimental struct", "xsm_context_options",
+     member("xsm_context_options", retype("comm", "const ", ""))),
     ("bits of a member", "xsm_model_options", member("xsm_model_options", retype("bias", "bias", "bias : 31"))),
     ("no result", "xsm_model_save", edit(r"XSM_API xsm_status xsm_model_save\(", "XSM_API void xsm_model_save(")),
 ]
@@ -364,6 +366,11 @@ ALLOWED = [
         tree.edit(r"^typedef struct xsm_class_list \{[^}]*\} xsm_class_list;\n", "", "include/xsoftmax/option.h"),
         tree.edit(r"^typedef struct xsm_error \{", lambda m: "typedef struct xsm_class_list { const uint32_t *classes; "
                   "uint32_t count; uint32_t reserved; } xsm_class_list;\n" + m.group(), "include/xsoftmax/error.h"))),
+    ("an experimental function gone", drop("xsm_tuning_get_trial")),
+    ("an experimental function with another argument", argument("xsm_choose", last("uint32_t later"))),
+    ("members of an experimental struct swapped", member("xsm_choose_options", lambda parts: parts.insert(1, parts.pop()))),
+    ("members of an experimental struct that the core points to swapped", member("xsm_comm", swap("rank", "ranks"))),
+    ("an experimental constant of another value", edit(r"define XSM_RANKS_MAX \d+", "define XSM_RANKS_MAX 16")),
     ("a new header", lambda tree: (
         (tree.folder / "include/xsoftmax/ext/later.h").write_text(
             "#ifndef XSOFTMAX_LATER_H\n#define XSOFTMAX_LATER_H\n#include <xsoftmax/version.h>\n#ifdef __cplusplus\n"
