@@ -8,6 +8,9 @@ titles = "'FB15k-237, 11,183 classes' 'Debian, 2,249 classes'"
 set multiplot
 set logscale x
 set format x "%g"
+set xrange [*:*] noextend
+set offsets graph 0.03, graph 0.03, graph 0.03, graph 0.03
+set xtics (0.5, 1, 2, 4, 8)
 do for [s=1:words(sets)] {
     if (there("-".word(sets, s))) {
         f = file("-".word(sets, s))
