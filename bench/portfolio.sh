@@ -7,7 +7,7 @@
 #
 # DATA is as for bench/defaults.sh; without it, all sets of $XSM_DATA or ../shared/data. --families adds made-up rows of
 # 2 to 200 features, 1 to 1,000 labels a class, 10^2 to 10^5 classes, and more and less noise. FILE is what --json printed:
-# each constant of the choice that was fitted to data is fitted without a set, and shown on it.
+# the constants that were fitted to data are fitted without each set in turn, and shown on it.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh
@@ -16,4 +16,4 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build_large
 
 exec "$python" "$root/bench/compare/portfolio.py" --program "$build/examples/xsoftmax" \
-    --generator "$build/bench/bench_generate_labels" "$@"
+    --generators "$build/bench" "$@"

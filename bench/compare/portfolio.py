@@ -2,7 +2,8 @@
 seconds of each, and the regret: what the best line has more than the choice.
 
 A line by itself has its own search for a learning rate (--eta auto), if it has one, and rows of unit length. --leave-one-out
-reads what --json printed, and fits each constant that was fitted to data on all sets but one.
+reads what --json printed: for each set it fits the constants that say which kinds of line are tried to all the others, and
+prints what is tried with them, the regret, and the regret if that is tried and the trials find the best of it.
 """
 import argparse
 import json
@@ -15,8 +16,11 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from defaults import all_sets, file_of, parser_of, set_of, train_json  # noqa: E402
 
-# Made-up rows: NAME=NUMBER of bench_generate_labels.
+# Made-up rows: NAME=NUMBER of bench_generate_labels, or of the generator that is named.
 FAMILIES = {
+    "alike, one label": dict(generator="bench_generate_alike"),
+    "alike, 3 labels": dict(generator="bench_generate_alike", rows=60000, features=20000, classes=100000, groups=1000, labels=3,
+                            seed=5),
     "2 features": dict(rows=20000, features=4000, classes=2000, groups=400, labels=0.05, own=1, kept=0.9, shared=1, noise=0.5),
     "200 features": dict(rows=5000, features=40000, classes=2000, groups=100, labels=0.05, own=8, shared=200, noise=90),
     "1 label a class": dict(rows=20000, features=20000, classes=20000, groups=1000, labels=0.05, zipf=0),
@@ -97,36 +101,64 @@ def show(row):
           flush=True)
 
 
-def threshold(rows):
-    """Labels a class from which a method that samples classes is better than a label tree: the geometric mean of the most
-    where it is not, and the least above that where it is."""
-    worse = [r["labels_a_class"] for r in rows if not better(r)]
-    above = [r["labels_a_class"] for r in rows if better(r) and r["labels_a_class"] > max(worse, default=0)]
-    return math.sqrt(max(worse, default=1) * min(above)) if above else math.inf
+# What decides which kinds of line are tried (lib/auto/candidates.c): exact methods up to CHEAP multiplications a pass or up to
+# FEW classes, label trees from QUICK, methods that sample classes beyond those and, beside trees, from TAUGHT labels a class.
+CHEAP, QUICK, TAUGHT, FEW = 6e9, 1.6e9, 8.0, 100
+KINDS = {"tree": ("label tree", "3 label trees"), "exact": ("exact",), "sampled": ("embedding",)}
 
 
-def better(row):
-    trees = [f["precision"] for name, f in row["lines"].items() if "tree" in name]
-    vectors = [f["precision"] for name, f in row["lines"].items() if "embedding" in name]
-    return max(vectors) > max(trees)
+def best_of(row, kind):
+    """The best P@1 of a kind's lines, or None if none of them ran."""
+    return max((row["lines"][n]["precision"] for n in KINDS[kind] if n in row["lines"]), default=None)
+
+
+def fit(rows, kind, count):
+    """The count from which label trees are better than the exact lines, or sampled lines than label trees: the geometric mean of
+    the largest where they are not, and the least above that where they are. None if no set tells."""
+    other = "exact" if kind == "tree" else "tree"
+    both = [(r[count], best_of(r, kind) > best_of(r, other)) for r in rows
+            if best_of(r, kind) is not None and best_of(r, other) is not None and (kind == "tree" or not scores_all(r))]
+    worst = max((c for c, better in both if not better), default=None)
+    best = min((c for c, better in both if better and c > (worst or 0)), default=None)
+    return math.sqrt(worst * best) if worst and best else None
+
+
+def scores_all(row):
+    return row["pass"] <= CHEAP or row["classes"] <= FEW
+
+
+def tried(row, quick, taught):
+    """The kinds of line that a choice with these constants tries."""
+    trees = row["pass"] > quick
+    sampled = not scores_all(row) and (not trees or row["labels_a_class"] >= taught)
+    return {k for k, yes in (("tree", trees), ("exact", scores_all(row)), ("sampled", sampled)) if yes}
 
 
 def leave_one_out(path):
     with open(path, encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
-    rows = [r for r in rows if r["pass"] > 6e9 and any("tree" in n for n in r["lines"]) and any("emb" in n for n in r["lines"])]
-    print(f"{'without':<28} {'labels a class':>14} {'threshold':>10}   a method that samples is")
+    print(f"{'without':<28} {'pass':>8} {'trees from':>10} {'labels/class':>12} {'sampled from':>12}   {'tried':<16} "
+          f"{'regret':>7} {'left out':>8} {'log-loss':>8}")
     for row in rows:
-        fitted = threshold([r for r in rows if r is not row])
-        print(f"{row['data']:<28} {row['labels_a_class']:>14.1f} {fitted:>10.1f}   {'better' if better(row) else 'worse'}, "
-              f"and {'tried' if row['labels_a_class'] >= fitted else 'not tried'}")
+        others = [r for r in rows if r is not row]
+        quick, taught = fit(others, "tree", "pass") or QUICK, fit(others, "sampled", "labels_a_class") or TAUGHT
+        now, left = tried(row, QUICK, TAUGHT), tried(row, quick, taught)
+        regret = row["regret_precision"]
+        if left != now:
+            best = max(f["precision"] for f in row["lines"].values())
+            regret = best - max((p for p in (best_of(row, k) for k in left) if p is not None), default=math.nan)
+        loss = "-" if row["regret_log_loss"] is None else f"{row['regret_log_loss']:+.3f}"
+        print(f"{row['data']:<28} {row['pass']:>8.1e} {quick:>10.1e} {row['labels_a_class']:>12.1f} {taught:>12.1f}   "
+              f"{', '.join(sorted(left)):<16} {row['regret_precision']:>+7.4f} {regret:>+8.4f} {loss:>8}", flush=True)
 
 
-def made_up(generator, name, folder):
+def made_up(folder_of_generators, name, folder):
     paths = []
     for part in ("train", "test"):
         shape = dict(FAMILIES[name])
-        shape["rows"] = shape["rows"] if part == "train" else 2000
+        generator = os.path.join(folder_of_generators, shape.pop("generator", "bench_generate_labels"))
+        if part == "test":
+            shape["rows"] = 5000 if "alike" in generator else 2000
         path = os.path.join(folder, f"{part}.txt")
         with open(path, "w", encoding="ascii") as out:
             subprocess.run([generator, part, *(f"{k}={v}" for k, v in shape.items())], stdout=out, stderr=subprocess.DEVNULL,
@@ -137,7 +169,7 @@ def made_up(generator, name, folder):
 
 def main():
     parser = parser_of("bench/portfolio.sh", 600, "a run")
-    parser.add_argument("--generator", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--generators", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--families", action="store_true", help="made-up rows, too")
     parser.add_argument("--leave-one-out", metavar="FILE", help="what --json printed")
     given = parser.parse_args()
@@ -154,8 +186,8 @@ def main():
     with tempfile.TemporaryDirectory(prefix="xsoftmax-portfolio.") as scratch:
         for name, train, test, labels in sets + [(n, None, None, None) for n in (FAMILIES if given.families else ())]:
             if labels is None:
-                train, test = made_up(given.generator, name, scratch)
-                labels = "all" if FAMILIES[name]["labels"] > 1 else "first"
+                train, test = made_up(given.generators, name, scratch)
+                labels = "all" if FAMILIES[name].get("labels", 1) > 1 else "first"
             row = compare(given.program, name, train, test, labels, given.threads, given.limit) if train and test else None
             failed |= row is None
             if row is None:

@@ -2,14 +2,17 @@
 # Rows of very many labels: the same whatever their number, of the shape that was asked for, and as good to rank as the
 # generator's formula says.
 #
-#   test_generate.sh BENCH_GENERATE_LABELS
+#   test_generate.sh BENCH_GENERATE_LABELS BENCH_GENERATE_ALIKE
 set -u
 LC_ALL=C
 export LC_ALL
-case $1 in
-/*) generate=$1 ;;
-*) generate=$PWD/$1 ;;
-esac
+absolute() {
+    case $1 in
+    /*) echo "$1" ;;
+    *) echo "$PWD/$1" ;;
+    esac
+}
+generate=$(absolute "$1") alike=$(absolute "$2")
 failed=0
 work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-generate.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
@@ -48,5 +51,41 @@ for wrong in 'half' 'train rows' 'train rows=0' 'train rows=3x' 'train colour=3'
     # shellcheck disable=SC2086
     "$generate" $wrong >/dev/null 2>said
     expect "refused: $wrong" test $? -eq 2 -a -s said
+done
+
+# Look-alikes: a label's own words are in 7 of 10 of its rows, the words of its group in a row by the share that ten draws
+# of forty find, 1 - (39/40)^10 = .224; the other words are draws from all.
+small='features=3000 classes=600 groups=30 zipf=0 seed=7'
+# shellcheck disable=SC2086
+"$alike" train $small rows=30000 >long && "$alike" train $small rows=50 >short &&
+    "$alike" test $small rows=30000 >other || failed=1
+expect 'the head of look-alikes' test "$(head -n 1 long)" = '30000 3000 600'
+expect 'as many rows of look-alikes' test "$(wc -l <long)" -eq 30001
+sed 1d short >first && sed -n 2,51p long | cmp -s - first
+expect 'the first look-alikes do not depend on how many follow' test $? -eq 0
+expect 'other look-alikes to test on' test "$(sed -s 1d long other | sort | uniq -d | wc -l)" -eq 0
+# Of the pairs of a label and a word, by the share of the label's rows, about 50, with the word: 600 x 4 of .7, 600 x 40 of
+# .224, but for those that coincide. The middle of the gaps between the binomials of 50 draws tells them apart to 2 %.
+# shellcheck disable=SC2016
+expect 'words of labels and of groups' awk 'NR > 1 {
+    rows[$1]++
+    for (i = 2; i <= NF; i++) { split($i, w, ":"); n[$1 " " w[1]]++ }
+} END {
+    for (p in n) { split(p, l, " "); share = n[p] / rows[l[1]]; own += share > .46; group += share <= .46 && share > .07 }
+    exit !(own > 2300 && own < 2450 && group > 22500 && group < 24500)
+}' long
+# shellcheck disable=SC2086
+"$alike" train $small labels=3 rows=2000 >several || failed=1
+# Two draws more of the 20 labels of a group: 3 - 3/20 labels a row, about.
+# shellcheck disable=SC2016
+expect 'labels of look-alikes' awk 'NR > 1 { n += split($1, l, ","); rows++ }
+    END { exit !(n / rows > 2.8 && n / rows < 2.9) }' several
+# shellcheck disable=SC2016
+expect 'features of look-alikes rise' awk 'NR > 1 { b = -1; for (i = 2; i <= NF; i++) { if ($i + 0 <= b) exit 1; b = $i + 0 } }' \
+    long
+for wrong in 'half' 'train rows=0' 'train rows=3x' 'train colour=3' 'train kept=2'; do
+    # shellcheck disable=SC2086
+    "$alike" $wrong >/dev/null 2>said
+    expect "refused of look-alikes: $wrong" test $? -eq 2 -a -s said
 done
 exit $failed
