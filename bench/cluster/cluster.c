@@ -99,7 +99,7 @@ static xsm_dataset *make_rows(xsm_context *ctx, const settings *s, uint64_t rows
 /* One measurement at a time; those of rank 0 end it. */
 typedef struct clock_of {
     double since, seconds, warm; /* the last: of the steps that are not counted */
-    uint64_t rows, warm_rows, warm_bytes, warm_steps;
+    uint64_t rows, warm_rows, warm_bytes, warm_steps, warm_calls;
     const counted *sent;
     uint64_t batch;
 } clock_of;
@@ -113,17 +113,20 @@ static int32_t on_progress(void *user, const xsm_progress *p)
         c->warm_rows = p->examples;
         c->warm_steps = p->step;
         c->warm_bytes = c->sent->bytes;
+        c->warm_calls = c->sent->calls;
     }
     return c->sent->of.rank == 0 && now > c->seconds;
 }
 
-static void print(const settings *s, const counted *sent, double rows, double steps, double bytes, double seconds)
+static void print(const settings *s, const counted *sent, double rows, double steps, double bytes, double calls,
+                  double seconds)
 {
     if (sent->of.rank == 0) {
-        printf("%s ranks %u threads %u classes %u features %u batch %u draws %u: %.1f rows/s, %.1f bytes a row, %.0f a "
-               "step\n",
+        printf("%s ranks %u threads %u classes %u features %u batch %u draws %u: %.1f rows/s, %.1f bytes a row, %.0f "
+               "bytes and %.1f calls a step\n",
                s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
-               (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows, steps > 0 ? bytes / steps : 0);
+               (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows, steps > 0 ? bytes / steps : 0,
+               steps > 0 ? calls / steps : 0);
     }
 }
 
@@ -159,7 +162,7 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     const double seconds = MPI_Wtime() - clock.since - clock.warm;
     check(xsm_trainer_get_progress(trainer, &at, &err));
     print(s, sent, (double)(at.examples - clock.warm_rows), (double)(at.step - clock.warm_steps),
-          (double)(sent->bytes - clock.warm_bytes), seconds);
+          (double)(sent->bytes - clock.warm_bytes), (double)(sent->calls - clock.warm_calls), seconds);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);
@@ -181,7 +184,7 @@ static void measure_evaluation(xsm_context *ctx, const settings *s, const counte
     const uint64_t before = sent->bytes;
     const double since = MPI_Wtime();
     check(xsm_evaluate(ctx, model, rows, &all, &metrics, &err));
-    print(s, sent, (double)metrics.rows, 0, (double)(sent->bytes - before), MPI_Wtime() - since);
+    print(s, sent, (double)metrics.rows, 0, (double)(sent->bytes - before), 0, MPI_Wtime() - since);
     xsm_model_free(model);
     xsm_dataset_free(rows);
 }

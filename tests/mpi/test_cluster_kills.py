@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Ranks that are killed (SIGKILL) at random moments:
 
-test_cluster_kills.py openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND [--trials N] [--seed S]
+test_cluster_kills.py openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND [--trials N] [--epochs N] [--seed S]
 
 Each trial trains on two or three ranks, with a checkpoint after every epoch, and kills a random one at a random moment.
-Required is then that mpirun ends within 30 seconds, with no rank left; that checkpoint and model, where they are there,
+Required is then that no rank is left after 30 seconds (Open MPI's mpirun itself can hang when a rank is killed while it
+starts; that is counted, and the launcher killed); that checkpoint and model, where they are there,
 are readable; and that the run goes on from the checkpoint, on one to three ranks, killed again in a third of the cases,
 to the bytes of one process that was never interrupted.
 """
@@ -20,7 +21,6 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CLASSES = 9000
-EPOCHS = 12
 METHODS = [
     ["--data", "single.txt", "--estimator", "sampled-softmax", "--set", "negatives=9", "--batch", "300"],
     ["--data", "several.txt", "--estimator", "one-vs-all-sampled", "--set", "negatives=20", "--optimizer", "adagrad",
@@ -56,10 +56,21 @@ def ranks_of(launcher):
     return sorted(number for number, name in names.items() if name.startswith("xsoftmax") and started(number))
 
 
+def alive(numbers):
+    """Whether one of these processes still runs."""
+    for number in numbers:
+        try:
+            if ") Z " not in pathlib.Path(f"/proc/{number}/stat").read_text():
+                return True
+        except OSError:
+            pass
+    return False
+
+
 class Job:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
-        self.longest, self.hangs, self.orphans = 0.0, 0, 0
+        self.longest, self.hangs, self.launcher_hangs = 0.0, 0, 0
 
     def start(self, ranks, arguments):
         command = [self.options.alone, *arguments] if ranks == 1 else [
@@ -77,11 +88,13 @@ class Job:
     def kill(self, ranks, arguments, seconds, draw):
         """Kills a rank after so many seconds; False when the run had ended by then."""
         process = self.start(ranks, arguments)
-        end = time.monotonic() + seconds
         found = []
-        while process.poll() is None and (time.monotonic() < end or len(found) < ranks):
+        while process.poll() is None and len(found) < ranks:
             time.sleep(0.01)
             found = ranks_of(process.pid)
+        end = time.monotonic() + seconds
+        while process.poll() is None and time.monotonic() < end:
+            time.sleep(0.002)
         if process.poll() is not None or not found:
             _, errors = process.communicate()
             if process.returncode != 0:
@@ -92,22 +105,20 @@ class Job:
         except ProcessLookupError:  # it has just ended
             pass
         since = time.monotonic()
+        while alive(found) and time.monotonic() - since < PATIENCE:
+            time.sleep(0.01)
+        self.longest = max(self.longest, time.monotonic() - since)
         try:
+            self.hangs += alive(found)
             process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
-            self.hangs += 1
+            self.launcher_hangs += 1
             for number in found + [process.pid]:
                 try:
                     os.kill(number, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
             process.communicate()
-            return True
-        self.longest = max(self.longest, time.monotonic() - since)
-        time.sleep(0.05)
-        alive = [number for number in found if pathlib.Path(f"/proc/{number}/stat").exists()
-                 and ") Z " not in pathlib.Path(f"/proc/{number}/stat").read_text()]
-        self.orphans += bool(alive)
         return True
 
     def readable(self, name):
@@ -120,6 +131,7 @@ def main():
     for name in ("kind", "launcher", "ranked", "alone"):
         parser.add_argument(name)
     parser.add_argument("--trials", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     options.ranked, options.alone = os.path.abspath(options.ranked), os.path.abspath(options.alone)
@@ -132,8 +144,8 @@ def main():
         wholes, lengths = {}, {}
         while kills < options.trials:
             which = draw.randrange(len(METHODS))
-            run = ["train", *METHODS[which], "--eta", "0.1", "--epochs", str(EPOCHS), "--threads", "1", "--evaluate-train",
-                   "no", "--model", "model", "--checkpoint", "checkpoint", "--checkpoint-every", "0"]
+            run = ["train", *METHODS[which], "--eta", "0.1", "--epochs", str(options.epochs), "--threads", "1",
+                   "--evaluate-train", "no", "--model", "model", "--checkpoint", "checkpoint", "--checkpoint-every", "0"]
             if which not in wholes:
                 job.finish(1, run)
                 wholes[which] = (folder / "model").read_bytes()
@@ -165,10 +177,11 @@ def main():
             for file in folder.iterdir():
                 if file.suffix != ".txt":
                     file.unlink()
-    print(f"{options.kind}: {kills} kills, {job.hangs} hangs over {PATIENCE} s (longest end {job.longest:.1f} s), {job.orphans} "
-          f"with ranks left; {checkpoints} checkpoints read, {unreadable} unreadable; {models} models found complete; "
+    print(f"{options.kind}: {kills} kills, {job.hangs} hangs of ranks over {PATIENCE} s (the last rank ended after "
+          f"{job.longest:.1f} s at most), {job.launcher_hangs} of the launcher; {checkpoints} checkpoints read, "
+          f"{unreadable} unreadable; {models} models found complete; "
           f"{resumed} runs resumed to the end; {unequal} files with other bytes")
-    if job.hangs or job.orphans or unreadable or unequal:
+    if job.hangs or unreadable or unequal:
         sys.exit("FAILED")
 
 
