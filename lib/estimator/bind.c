@@ -261,7 +261,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                          : !model ? "the model"
                                   : "the data");
     }
-    XSMI_TRY(xsmi_model_is_divided(model) ? XSM_OK : xsmi_model_need_dense(model, "training by an estimator", err));
+    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(check_shape(model, train, labels_alone, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {

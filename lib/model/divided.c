@@ -2,6 +2,7 @@
 #include "model/divided.h"
 
 #include "base/order.h"
+#include "model/narrow.h"
 
 #include <string.h>
 
@@ -51,7 +52,6 @@ static const char *undivided(const xsm_model *m)
 {
     return m->trees                                        ? "a label tree"
            : m->sparse                                     ? "sparse weights"
-           : m->narrow.data                                ? "weights in fewer bits than float32"
            : m->layer                                      ? "a first layer"
            : m->hierarchy                                  ? "a tree of classes"
            : m->correction                                 ? "a correction of its scores"
@@ -60,23 +60,52 @@ static const char *undivided(const xsm_model *m)
                                                            : NULL;
 }
 
+static xsm_status copy_weights(xsm_model *m, xsm_error *err)
+{
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    o.bias = m->bias != NULL;
+    XSMI_TRY(new_part(m, &o, err));
+    const xsm_model *own = m->part.own;
+    for (size_t k = 0; k < own->classes; k++) {
+        memcpy(own->weight + k * own->stride, m->weight + (m->part.first + k) * m->stride,
+               m->features * sizeof *own->weight);
+    }
+    return XSM_OK;
+}
+
+/* The same of weights in fewer bits, in place of floats. */
+static xsm_status copy_narrow(xsm_model *m, xsm_error *err)
+{
+    xsmi_part part = {.own = NULL};
+    XSMI_TRY(set_part(m, &part, err));
+    XSMI_TRY(xsmi_model_new_empty(m->context, m->features, part.end - part.first, &part.own, err));
+    m->part = part;
+    xsm_model *own = part.own;
+    const size_t line = m->narrow.stride * xsmi_number_bytes(m->narrow.dtype), bytes = own->classes * line;
+    own->stride = m->stride;
+    void *numbers = xsmi_allocate(m->context, own->classes, line);
+    own->bias = m->bias ? xsmi_allocate(m->context, own->classes, sizeof *own->bias) : NULL;
+    own->bias_owned = own->bias != NULL;
+    if (numbers) {
+        memcpy(numbers, (const unsigned char *)m->narrow.data + part.first * line, bytes);
+        own->narrow = (xsmi_narrow){m->narrow.dtype, numbers, m->narrow.stride};
+        own->narrow_bytes = bytes;
+    }
+    return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
+}
+
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
     const char *what = undivided(m);
     if (what) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a model with %s cannot be divided among ranks yet; linear models with dense float32 weights "
-                         "are accepted",
+                         "a model with %s cannot be divided among ranks yet; linear models with dense weights are "
+                         "accepted",
                          what);
     }
-    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    o.bias = m->bias != NULL;
-    XSMI_TRY(new_part(m, &o, err));
+    XSMI_TRY(m->narrow.data ? copy_narrow(m, err) : copy_weights(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;
-    for (size_t k = 0; k < own->classes; k++) {
-        memcpy(own->weight + k * own->stride, m->weight + (first + k) * m->stride, m->features * sizeof *own->weight);
-    }
     if (m->bias) {
         memcpy(own->bias, m->bias + first, own->classes * sizeof *own->bias);
     }
@@ -86,6 +115,8 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
         XSMI_TRY(xsmi_model_need_row_scale(own, err));
         memcpy(own->row_scale, m->row_scale + first, own->classes * sizeof *own->row_scale);
     }
+    xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
+    m->row_scale = NULL;
     xsmi_model_release_weights(m);
     return XSM_OK;
 }

@@ -49,8 +49,8 @@ xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size
 
 /* -- scores (divided_scores.c) ------------------------------------------------------------------------------------- */
 
-/* xsmi_model_score_rows() for any number of rows, on the context's threads, without filters: the results on every rank.
- * A row takes 4 bytes for its target, 8 for each entry of its list and 12 for each class run of this rank.
+/* xsmi_model_score_rows() for any number of rows, on the context's threads: the results on every rank. A row takes 4
+ * bytes for its target, 8 for each entry of its list and 12 for each class run of this rank.
  */
 xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
 
@@ -58,5 +58,14 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
  * that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores. */
 void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                                 float *scores);
+
+/* -- chosen classes and ranges (divided_chosen.c) ------------------------------------------------------------------ */
+
+/* xsm_model_scores() and xsm_model_score_range(), of classes and batches that were checked, none of them empty. A score
+ * takes 4 bytes, of the rank that has the class. */
+xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+                                      float *scores, xsm_error *err);
+xsm_status xsmi_divided_score_range(const xsm_model *m, const xsmi_score_range *range, xsmi_score_scratch *scratch,
+                                    xsm_error *err);
 
 #endif

@@ -80,9 +80,10 @@ typedef struct score_job {
     const xsmi_score_all *all;
     size_t each; /* rows of a job */
     const block *mine;
-    xsmi_log_sum *runs; /* [threads][each][runs] */
-    uint32_t *targets;  /* [threads][each] */
-    double *sums;       /* [threads][each] not used */
+    xsmi_log_sum *runs;       /* [threads][each][runs] */
+    uint32_t *targets;        /* [threads][each] */
+    double *sums;             /* [threads][each] not used */
+    xsmi_row_filter *filters; /* [threads][each] or NULL */
     unsigned char *scratch;
     size_t scratch_each;
 } score_job;
@@ -99,12 +100,18 @@ static void score_some(void *state, size_t index, uint32_t thread)
         const uint32_t target = all->target ? all->target[first + i] : XSMI_NO_CLASS;
         targets[i] = target >= m->part.first && target < m->part.end ? target - m->part.first : XSMI_NO_CLASS;
     }
+    xsmi_row_filter *filters = job->filters ? job->filters + thread * job->each : NULL;
+    for (size_t i = 0; i < rows && filters; i++) {
+        filters[i] = all->filters[first + i];
+        filters[i].first = m->part.first;
+    }
     const block *b = job->mine;
     const xsmi_score_all wanted = {.rows = rows,
                                    .features = all->features + first,
                                    .sparse = all->sparse,
                                    .target = targets,
                                    .top = all->top,
+                                   .filters = filters,
                                    .log_sum_exp = job->sums + thread * job->each,
                                    .runs = sums,
                                    .run_count = runs,
@@ -135,8 +142,9 @@ static xsm_status score_mine(score_job *job, xsm_error *err)
     job->runs = xsmi_allocate(ctx, (uint64_t)rows * runs, sizeof *job->runs);
     job->targets = xsmi_allocate(ctx, rows, sizeof *job->targets);
     job->sums = xsmi_allocate(ctx, rows, sizeof *job->sums);
+    job->filters = all->filters ? xsmi_allocate(ctx, rows, sizeof *job->filters) : NULL;
     xsm_status status;
-    if (job->scratch && job->runs && job->targets && job->sums) {
+    if (job->scratch && job->runs && job->targets && job->sums && !job->filters == !all->filters) {
         status = xsmi_run(ctx, score_some, job, (all->rows + job->each - 1) / job->each, err);
         status = status == XSM_OK && xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status;
     } else {
@@ -146,6 +154,7 @@ static xsm_status score_mine(score_job *job, xsm_error *err)
     xsmi_release(ctx, job->runs, rows * runs, sizeof *job->runs);
     xsmi_release(ctx, job->targets, rows, sizeof *job->targets);
     xsmi_release(ctx, job->sums, rows, sizeof *job->sums);
+    xsmi_release(ctx, job->filters, rows, sizeof *job->filters);
     return status;
 }
 

@@ -136,7 +136,7 @@ static bool leaves(const xsmi_row_filter *f, uint32_t class)
 
 bool xsmi_row_filter_takes(const xsmi_row_filter *f, uint32_t class)
 {
-    return leaves(f, f->match ? f->match[class] : class);
+    return leaves(f, f->match ? f->match[class] : f->first + class);
 }
 
 /* A list of classes among which all are that are left; NULL = there is none. */

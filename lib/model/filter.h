@@ -37,6 +37,7 @@ typedef struct xsmi_row_filter {
     const uint32_t *known; /* [known_count] in any order */
     size_t known_count;
     const uint32_t *match; /* what each class that is asked about is for the filter; NULL = the same */
+    uint32_t first;        /* or, without `match`, this plus the class */
     uint32_t most;         /* classes are left at most */
 } xsmi_row_filter;
 

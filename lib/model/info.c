@@ -26,7 +26,7 @@ uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes)
     *bytes = m->trees ? xsmi_label_bytes(m->trees)
              : m->sparse
                  ? xsmi_sparse_bytes(m->sparse)
-                 : dense * xsmi_number_bytes(xsmi_model_dtype(m)) + xsmi_factor_bytes(m->narrow.dtype, m->classes);
+                 : dense * xsmi_number_bytes(xsmi_model_dtype(m)) + xsmi_factor_bytes(xsmi_model_dtype(m), m->classes);
     return m->trees ? xsmi_label_entries(m->trees) : m->sparse ? xsmi_sparse_entries(m->sparse) : dense;
 }
 

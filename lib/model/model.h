@@ -171,9 +171,10 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 /* The type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
-    return m->sparse  ? xsmi_sparse_dtype(m->sparse)
-           : m->trees ? xsmi_sparse_dtype(m->trees->tree[0].weights)
-                      : m->narrow.dtype;
+    return m->sparse     ? xsmi_sparse_dtype(m->sparse)
+           : m->trees    ? xsmi_sparse_dtype(m->trees->tree[0].weights)
+           : m->part.own ? m->part.own->narrow.dtype
+                         : m->narrow.dtype;
 }
 /* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
  * (rows.c) */

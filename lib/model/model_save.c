@@ -68,7 +68,16 @@ static xsm_status check_biases(const float *bias, size_t first, size_t count, xs
 /* -- lines of classes ---------------------------------------------------------------------------------------------- */
 
 /* What a tensor with a line for each class has of it. */
-typedef enum line_kind { LINE_WEIGHTS, LINE_RAW_WEIGHTS, LINE_BIAS, LINE_SQUARE, LINE_AGE, LINE_BYTES } line_kind;
+typedef enum line_kind {
+    LINE_WEIGHTS,
+    LINE_RAW_WEIGHTS,
+    LINE_BIAS,
+    LINE_SQUARE,
+    LINE_AGE,
+    LINE_FACTOR,
+    LINE_NARROW,
+    LINE_BYTES
+} line_kind;
 
 typedef struct lines {
     const xsm_model *model;
@@ -84,6 +93,8 @@ static xsm_status get_lines(const lines *l, size_t first, size_t count, void *ou
     const size_t from = first - l->model->part.first;
     double *squares = out;
     uint64_t *ages = out;
+    float *factors = out;
+    const void *mine = l->mine;
     switch (l->kind) {
     case LINE_WEIGHTS:
     case LINE_RAW_WEIGHTS:
@@ -102,10 +113,19 @@ static xsm_status get_lines(const lines *l, size_t first, size_t count, void *ou
             ages[k] = own->row_length[from + k].age;
         }
         return XSM_OK;
+    case LINE_FACTOR:
+        for (size_t k = 0; k < count; k++) {
+            factors[k] = (float)own->row_scale[from + k]; /* exactly: it is a float */
+        }
+        return XSM_OK;
+    case LINE_NARROW:
+        XSMI_TRY(xsmi_narrow_check(&own->narrow, from, count, first, err));
+        mine = own->narrow.data;
+        break;
     case LINE_BYTES:
         break;
     }
-    memcpy(out, (const unsigned char *)l->mine + from * l->bytes, count * l->bytes);
+    memcpy(out, (const unsigned char *)mine + from * l->bytes, count * l->bytes);
     return XSM_OK;
 }
 
@@ -213,7 +233,7 @@ static void add_extras(contents *c, size_t bytes)
 static void add_narrow(const xsm_model *m, contents *c)
 {
     c->weight = c->count;
-    add_tensor(c, "weight", xsmi_narrow_tensor_type(m->narrow.dtype), 2, m->classes, m->features);
+    add_tensor(c, "weight", xsmi_narrow_tensor_type(xsmi_model_dtype(m)), 2, m->classes, m->features);
     c->count += xsmi_layer_tensor(m, c->tensors + c->count);
 }
 
@@ -239,11 +259,11 @@ static void list_contents(const xsm_model *m, contents *c)
     }
     add_extras(c, 8);
     c->weight = c->count;
-    const bool narrow = m->narrow.data != NULL;
+    const bool narrow = own->narrow.data != NULL;
     if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
         add_tensor(c, "weight", XSMI_DTYPE_F32, 2, m->classes, m->features);
     }
-    if (m->narrow.dtype == XSM_DTYPE_INT8) {
+    if (own->narrow.dtype == XSM_DTYPE_INT8) {
         add_tensor(c, XSMI_WEIGHT_SCALE, XSMI_DTYPE_F32, 1, m->classes, 0);
     }
     if (xsmi_model_has_bias(m)) {
@@ -267,11 +287,11 @@ static void list_contents(const xsm_model *m, contents *c)
         c->tensors[c->count++] = xsmi_hierarchy_tensor(m->hierarchy);
     }
     add_extras(c, 4);
-    if (narrow && m->narrow.dtype == XSM_DTYPE_BFLOAT16) {
+    if (narrow && own->narrow.dtype == XSM_DTYPE_BFLOAT16) {
         add_narrow(m, c);
     }
     add_extras(c, 2);
-    if (narrow && m->narrow.dtype == XSM_DTYPE_INT8) {
+    if (narrow && own->narrow.dtype == XSM_DTYPE_INT8) {
         add_narrow(m, c);
     }
     add_extras(c, 1);
@@ -345,9 +365,12 @@ static xsm_status write_scales(const contents *c, xsmi_container_writer *w, xsm_
 }
 
 /* Weights and, unless they are tied, vectors in fewer bits. */
-static xsm_status write_narrow(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_narrow(const contents *c, xsmi_container_writer *w, xsm_error *err)
 {
-    XSMI_TRY(xsmi_narrow_write(&m->narrow, m->classes, w, err));
+    const xsm_model *m = c->model;
+    const xsmi_narrow *numbers = &xsmi_model_weights(m)->narrow;
+    const lines l = {m, LINE_NARROW, numbers->stride * xsmi_number_bytes(numbers->dtype), NULL};
+    XSMI_TRY(write_lines(&l, c->ended, w, err));
     return m->layer && !m->layer->tied ? xsmi_layer_write(m, false, w, err) : XSM_OK;
 }
 
@@ -364,13 +387,15 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
         XSMI_TRY(write_scales(c, w, err));
     }
     XSMI_TRY(write_extras(c, 8, w, err));
-    const bool narrow = m->narrow.data != NULL, own_layer = m->layer && !m->layer->tied;
+    const int32_t narrow_type = xsmi_model_weights(m)->narrow.dtype;
+    const bool narrow = xsmi_model_weights(m)->narrow.data != NULL, own_layer = m->layer && !m->layer->tied;
     if (m->layout != XSM_LAYOUT_SPARSE_ROWS && !narrow) {
         const lines l = {m, c->extras ? LINE_RAW_WEIGHTS : LINE_WEIGHTS, m->features * sizeof(float), NULL};
         XSMI_TRY(write_lines(&l, c->ended, w, err));
     }
-    if (m->narrow.dtype == XSM_DTYPE_INT8) {
-        XSMI_TRY(xsmi_narrow_write_factors(m->row_scale, m->classes, w, err));
+    if (narrow_type == XSM_DTYPE_INT8) {
+        const lines l = {m, LINE_FACTOR, sizeof(float), NULL};
+        XSMI_TRY(write_lines(&l, c->ended, w, err));
     }
     if (xsmi_model_has_bias(m)) {
         const lines l = {m, LINE_BIAS, sizeof(float), NULL};
@@ -393,12 +418,12 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
         XSMI_TRY(xsmi_container_write(w, tensor.data, tensor.size, err));
     }
     XSMI_TRY(write_extras(c, 4, w, err));
-    if (narrow && m->narrow.dtype == XSM_DTYPE_BFLOAT16) {
-        XSMI_TRY(write_narrow(m, w, err));
+    if (narrow && narrow_type == XSM_DTYPE_BFLOAT16) {
+        XSMI_TRY(write_narrow(c, w, err));
     }
     XSMI_TRY(write_extras(c, 2, w, err));
-    if (narrow && m->narrow.dtype == XSM_DTYPE_INT8) {
-        XSMI_TRY(write_narrow(m, w, err));
+    if (narrow && narrow_type == XSM_DTYPE_INT8) {
+        XSMI_TRY(write_narrow(c, w, err));
     }
     XSMI_TRY(write_extras(c, 1, w, err));
     if (m->map.names) {

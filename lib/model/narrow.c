@@ -82,15 +82,21 @@ xsm_status xsmi_narrow_write_factors(const double *factors, uint32_t rows, xsmi_
     return XSM_OK;
 }
 
-xsm_status xsmi_narrow_write(const xsmi_narrow *n, uint32_t rows, xsmi_container_writer *w, xsm_error *err)
+xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err)
 {
-    const size_t count = (size_t)rows * n->stride;
-    for (size_t i = 0; n->dtype == XSM_DTYPE_BFLOAT16 && i < count; i++) { /* those of another program's file */
-        if ((((const uint16_t *)n->data)[i] & 0x7f80) == 0x7f80) {
+    const uint16_t *rows = (const uint16_t *)n->data + (n->dtype == XSM_DTYPE_BFLOAT16 ? first * n->stride : 0);
+    for (size_t i = 0; n->dtype == XSM_DTYPE_BFLOAT16 && i < count * n->stride; i++) {
+        if ((rows[i] & 0x7f80) == 0x7f80) {
             return xsmi_fail(err, XSM_ERROR_DIVERGED,
                              "number %zu of row %zu of the weights is not finite; nothing is saved", i % n->stride,
-                             i / n->stride);
+                             number + i / n->stride);
         }
     }
-    return xsmi_container_write(w, n->data, count * xsmi_number_bytes(n->dtype), err);
+    return XSM_OK;
+}
+
+xsm_status xsmi_narrow_write(const xsmi_narrow *n, uint32_t rows, xsmi_container_writer *w, xsm_error *err)
+{
+    XSMI_TRY(xsmi_narrow_check(n, 0, rows, 0, err));
+    return xsmi_container_write(w, n->data, (size_t)rows * n->stride * xsmi_number_bytes(n->dtype), err);
 }

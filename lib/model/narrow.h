@@ -58,6 +58,9 @@ xsmi_dtype xsmi_narrow_tensor_type(int32_t dtype);
  * of float32 leaves both as they are; the factors are then refused. */
 xsm_status xsmi_narrow_read(xsm_context *ctx, const xsmi_container *file, const char *path, const xsmi_tensor *numbers,
                             const char *factors_name, xsmi_narrow *w, double **factors, xsm_error *err);
+/* Refuses rows first..first+count whose numbers are not finite, as those of another program's file may be; `number` is
+ * the first's in the message. */
+xsm_status xsmi_narrow_check(const xsmi_narrow *n, size_t first, size_t count, size_t number, xsm_error *err);
 /* Writes factors, as float32, and numbers. */
 xsm_status xsmi_narrow_write_factors(const double *factors, uint32_t rows, xsmi_container_writer *w, xsm_error *err);
 xsm_status xsmi_narrow_write(const xsmi_narrow *n, uint32_t rows, xsmi_container_writer *w, xsm_error *err);

@@ -4,11 +4,9 @@
  * The score of a chosen class is one dot product: it has the same bits whatever other classes are scored.
  */
 #include "model/score.h"
-#include "model/divided.h"
 #include "model/tiles.h"
 #include "math/omega.h"
 #include "base/activity.h"
-#include "base/entry.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -130,51 +128,21 @@ static void score_rows(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsm_model_scores(const xsm_model *m, const xsm_batch *given, const uint32_t *classes, size_t count,
-                            float *scores, xsm_error *err)
+xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+                                   float *scores, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: model is NULL");
-    }
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_scores()", err));
-    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    if (count == 0) {
-        return XSM_OK;
-    }
-    if (!classes || !scores) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_scores: %s is NULL", classes ? "scores" : "classes");
-    }
-    size_t total;
-    if (!xsmi_multiply((size_t)batch.count, count, &total)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%llu rows of %zu classes are more than can be addressed",
-                         (unsigned long long)batch.count, count);
-    }
-    xsmi_region regions[2 + XSMI_BATCH_REGIONS] = {xsmi_output("scores", scores, total, sizeof *scores),
-                                                   xsmi_input("classes", classes, total, sizeof *classes)};
-    xsmi_batch_regions(&batch, regions + 2);
-    XSMI_TRY(xsmi_check_overlap("xsm_model_scores", regions, 2 + XSMI_BATCH_REGIONS, err));
-    for (size_t i = 0; i < total; i++) {
-        if (classes[i] >= m->classes) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "class %u at position %zu of row %zu of the batch; the model has %u",
-                             classes[i], i % count, i / count, m->classes);
-        }
-    }
     const size_t threads = xsmi_context_threads(m->context), hidden = m->layer ? m->features : 0;
     const size_t code = xsmi_model_chosen_scratch(m), each = code + hidden;
-    scores_job job = {m, &batch, classes, count, scores, NULL, code, each};
+    scores_job job = {m, batch, classes, count, scores, NULL, code, each};
     if (each > 0) {
         job.scratch = xsmi_allocate(m->context, threads, each * sizeof *job.scratch);
         if (!job.scratch) {
             return xsmi_fail_memory(err, threads * each * sizeof *job.scratch, "scratch of scoring");
         }
     }
-    xsmi_activity activity;
-    xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch.count + JOB_ROWS - 1) / JOB_ROWS), err);
+    xsm_status status = xsmi_run(m->context, score_rows, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), err);
     xsmi_release(m->context, job.scratch, threads, each * sizeof *job.scratch);
-    return xsmi_end(&activity, status, err);
+    return status;
 }
 
 /* -- ranges of classes --------------------------------------------------------------------------------------------- */
@@ -285,42 +253,4 @@ xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *ra
     }
     job.scratch = scratch->tiles;
     return xsmi_run(m->context, score_group, &job, jobs, err);
-}
-
-xsm_status xsm_model_score_range(const xsm_model *m, const xsm_batch *given, uint32_t first, uint32_t count,
-                                 float *scores, size_t stride, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!m) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: model is NULL");
-    }
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_score_range()", err));
-    XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
-    if (first > m->classes || count > m->classes - first) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "%u classes from class %u on; the model has %u", count, first,
-                         m->classes);
-    }
-    size_t floats = 0;
-    if (stride < count || !xsmi_multiply((size_t)batch.count, stride, &floats) || floats > SIZE_MAX / sizeof(float)) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "%llu rows of scores %zu floats apart for %u classes",
-                         (unsigned long long)batch.count, stride, count);
-    }
-    if (count == 0) {
-        return XSM_OK;
-    }
-    if (!scores) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_score_range: scores is NULL");
-    }
-    xsmi_region regions[1 + XSMI_BATCH_REGIONS] = {
-        xsmi_output_rows("scores", scores, batch.count, count, stride, sizeof *scores)};
-    xsmi_batch_regions(&batch, regions + 1);
-    XSMI_TRY(xsmi_check_overlap("xsm_model_score_range", regions, 1 + XSMI_BATCH_REGIONS, err));
-    const xsmi_score_range range = {&batch, first, count, scores, stride};
-    xsmi_score_scratch scratch = {.used = NULL};
-    xsmi_activity activity;
-    xsmi_begin_short(&activity, m->context, "scoring", "rows");
-    xsm_status status = xsmi_model_score_range(m, &range, m->context, &scratch, err);
-    xsmi_score_scratch_free(m->context, &scratch);
-    return xsmi_end(&activity, status, err);
 }

@@ -91,6 +91,9 @@ typedef struct xsmi_score_range {
     float *scores;
     size_t stride; /* >= count */
 } xsmi_score_range;
+/* xsm_model_scores() of a model that is not divided, without checks. */
+xsm_status xsmi_model_batch_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+                                   float *scores, xsm_error *err);
 /* xsm_model_score_range() without checks, with the caller's scratch, which is allocated from `ctx`. */
 xsm_status xsmi_model_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_context *ctx,
                                   xsmi_score_scratch *scratch, xsm_error *err);

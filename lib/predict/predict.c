@@ -269,10 +269,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
     for (size_t i = 1; i < rows && filters; i++) {
         (void)xsmi_filter_of(p, to, first + i, i);
     }
-    if (filters) {
-        XSMI_TRY(xsmi_model_need_whole(p->model, "a prediction with filters", err));
-    }
-    const bool few = needs_few(p, to, filters, rows);
+    const bool few = !xsmi_model_is_divided(p->model) && needs_few(p, to, filters, rows);
     if (!few) {
         XSMI_TRY(run_piece(p, batch, first, rows, filters, err));
     }

@@ -4,7 +4,9 @@
  * right for the same row, either from the row itself or from rows with the same features elsewhere.
  *
  * All rows are scored twice, tile by tile: first for the scores (logits) of the labels and of the filtered classes,
- * then to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding.
+ * to count the higher scores. A tile's scores have the same bits both times, so nothing depends on rounding. Of a
+ * divided model each rank scores its classes; all get the scores of the labels between the passes, and add up what all
+ * have counted after the second.
  */
 #include "base/activity.h"
 #include "base/entry.h"
@@ -195,6 +197,7 @@ typedef struct ranks_job {
     list *lists;           /* [threads] */
     bool *short_of_memory; /* [jobs] */
     uint32_t top;
+    size_t at; /* of a divided model: the first job of the round that is done now, each thread one */
 } ranks_job;
 
 typedef struct pass {
@@ -203,6 +206,7 @@ typedef struct pass {
     bool finite;
     size_t cursors[JOB_ROWS]; /* the next class of each row to find in a tile */
     size_t rows;
+    uint32_t first; /* the first class that is scored, of those of the whole model */
 } pass;
 
 /* Reads one row's scores of a tile, `step` floats apart. */
@@ -210,13 +214,14 @@ static void read_row(pass *p, size_t row, const xsmi_tile *tile, const float *sc
 {
     listed *items = p->list->items;
     const size_t end = p->list->starts[row + 1];
+    const uint32_t from = p->first + tile->first;
     if (p->list->starts[row] == end) {
         return;
     }
     if (!p->counting) {
         size_t *next = &p->cursors[row];
-        for (; *next < end && items[*next].class < tile->first + tile->count; (*next)++) {
-            items[*next].score = scores[(items[*next].class - tile->first) * step];
+        for (; *next < end && items[*next].class < from + tile->count; (*next)++) {
+            items[*next].score = scores[(items[*next].class - from) * step];
         }
         for (uint32_t c = 0; c < tile->count; c++) {
             p->finite &= isfinite(scores[c * step]) != 0;
@@ -276,32 +281,32 @@ static void add_ranks(const ranks_job *job, const list *l, size_t row, double ti
     }
 }
 
-static void run_rows(void *state, size_t index, uint32_t thread)
+static size_t rows_of(const ranks_job *job, size_t index, uint64_t *first)
 {
-    ranks_job *job = state;
+    *first = (uint64_t)index * JOB_ROWS;
+    return (size_t)XSMI_MIN(job->data->rows - *first, JOB_ROWS);
+}
+
+/* Lists the classes of the rows of job `index`, of all; false without memory. */
+static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
+{
     const xsm_dataset *data = job->data;
-    list *l = &job->lists[thread];
-    l->context = job->context;
-    l->classes = job->model->classes;
-    double *numbers = job->rounds.numbers + index * job->rounds.each;
-    index += job->rounds.first;
     partial *result = &job->partials[index];
-    const uint64_t first = (uint64_t)index * JOB_ROWS;
-    pass p = {.list = l, .finite = true};
-    p.rows = (size_t)XSMI_MIN(data->rows - first, JOB_ROWS);
+    uint64_t first;
+    const size_t rows = rows_of(job, index, &first);
     memset(result, 0, sizeof *result);
     result->failed = UINT64_MAX;
     job->short_of_memory[index] = false;
+    l->context = job->context;
+    l->classes = job->model->classes;
     l->count = 0;
-    xsmi_features features[JOB_ROWS];
-    size_t counts[XSMI_TILE_BLOCKS] = {0};
-    for (size_t i = 0; i < p.rows; i++) {
+    for (size_t i = 0; i < rows; i++) {
         size_t labels;
         const uint32_t *of = xsmi_dataset_labels(data, first + i, &labels);
         l->starts[i] = l->count;
         if (list_row(l, job->known, data, first + i, NULL) != XSM_OK) {
             job->short_of_memory[index] = true;
-            return;
+            return false;
         }
         for (size_t j = 0; j < labels; j++) {
             if (of[j] >= job->model->classes) {
@@ -309,31 +314,219 @@ static void run_rows(void *state, size_t index, uint32_t thread)
                 numbers[UNSEEN] += xsmi_dataset_weight(data, first + i);
             }
         }
-        features[i] = xsmi_dataset_features(data, first + i);
-        counts[i / XSMI_LANES]++;
     }
-    for (size_t i = p.rows; i <= JOB_ROWS; i++) {
+    for (size_t i = rows; i <= JOB_ROWS; i++) {
         l->starts[i] = l->count;
     }
-    xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, data->sparse};
-    memcpy(p.cursors, l->starts, sizeof p.cursors);
-    void *scratch = job->scratch + thread * job->scratch_each;
-    for (int n = 0; n < 2 && l->count > 0 && p.finite; n++) {
-        p.counting = n == 1;
-        const xsmi_tile_call call = {job->model, &rows, 0, job->model->classes, read_tile, &p, job->context, false};
-        xsmi_tiles_score(&call, scratch);
+    return true;
+}
+
+/* One pass over the scores of a job's rows: of all classes, or of this rank's. Returns whether they are finite. */
+static bool score_rows(const ranks_job *job, size_t index, uint32_t thread, list *l, bool counting)
+{
+    const xsm_model *m = job->model, *own = xsmi_model_weights(m);
+    uint64_t first;
+    pass p = {.list = l, .counting = counting, .finite = true, .first = m->part.first};
+    p.rows = rows_of(job, index, &first);
+    xsmi_features features[JOB_ROWS];
+    size_t counts[XSMI_TILE_BLOCKS] = {0};
+    for (size_t i = 0; i < p.rows; i++) {
+        features[i] = xsmi_dataset_features(job->data, first + i);
+        counts[i / XSMI_LANES]++;
+        for (p.cursors[i] = l->starts[i];
+             p.cursors[i] < l->starts[i + 1] && l->items[p.cursors[i]].class < m->part.first; p.cursors[i]++) {
+        }
+    }
+    const xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, job->data->sparse};
+    const xsmi_tile_call call = {own, &rows, 0, own->classes, read_tile, &p, job->context, false};
+    xsmi_tiles_score(&call, job->scratch + thread * job->scratch_each);
+    return p.finite;
+}
+
+/* Adds the ranks of a job's rows, all of whose scores are finite. */
+static void add_rows(const ranks_job *job, size_t index, const list *l, double *numbers)
+{
+    uint64_t first;
+    const size_t rows = rows_of(job, index, &first);
+    for (size_t i = 0; i < rows; i++) {
+        add_ranks(job, l, i, xsmi_dataset_weight(job->data, first + i), &job->partials[index], numbers);
+    }
+    xsmi_advance(job->context, rows);
+}
+
+static double *numbers_of(const ranks_job *job, size_t index)
+{
+    return job->rounds.numbers + (index - job->rounds.first) * job->rounds.each;
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    ranks_job *job = state;
+    list *l = &job->lists[thread];
+    index += job->rounds.first;
+    double *numbers = numbers_of(job, index);
+    if (!list_rows(job, index, numbers, l)) {
+        return;
+    }
+    bool finite = true;
+    for (int n = 0; n < 2 && l->count > 0 && finite; n++) {
+        finite = score_rows(job, index, thread, l, n == 1);
     }
     if (xsmi_is_cancelled(job->context)) {
         return;
     }
-    if (!p.finite) {
-        result->failed = first;
+    if (finite) {
+        add_rows(job, index, l, numbers);
+    } else {
+        job->partials[index].failed = (uint64_t)index * JOB_ROWS;
+    }
+}
+
+/* -- of a divided model -------------------------------------------------------------------------------------------- */
+
+/* The first pass over this rank's classes; the scores of others are -INFINITY. */
+static void find_some(void *state, size_t index, uint32_t thread)
+{
+    ranks_job *job = state;
+    list *l = &job->lists[index];
+    index += job->at;
+    if (!list_rows(job, index, numbers_of(job, index), l)) {
         return;
     }
-    for (size_t i = 0; i < p.rows; i++) {
-        add_ranks(job, l, i, xsmi_dataset_weight(data, first + i), result, numbers);
+    for (size_t i = 0; i < l->count; i++) {
+        l->items[i].score = -INFINITY;
     }
-    xsmi_advance(job->context, p.rows);
+    if (l->count > 0 && !score_rows(job, index, thread, l, false)) {
+        job->partials[index].failed = (uint64_t)index * JOB_ROWS;
+    }
+}
+
+static void count_some(void *state, size_t index, uint32_t thread)
+{
+    const ranks_job *job = state;
+    list *l = &job->lists[index];
+    index += job->at;
+    if (l->count > 0 && job->partials[index].failed == UINT64_MAX) {
+        (void)score_rows(job, index, thread, l, true);
+    }
+}
+
+static xsm_status check_some(const ranks_job *job, size_t count, xsm_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (job->short_of_memory[job->at + i]) {
+            return xsmi_fail_memory(err, sizeof(listed), "the labels of rows");
+        }
+    }
+    return xsmi_go_on(job->context, err);
+}
+
+/* Gives every rank the scores of all classes that concern the rows of some jobs, and says on all where one has some
+ * that are not finite. `values` has room for each item and each job. */
+static xsm_status exchange_scores(const ranks_job *job, size_t count, float *values, xsm_error *err)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const list *l = &job->lists[i];
+        const bool good = job->partials[job->at + i].failed == UINT64_MAX;
+        values[n++] = good ? 0 : 1;
+        for (size_t j = 0; j < l->count; j++) {
+            values[n++] = good ? l->items[j].score : 0;
+        }
+    }
+    XSMI_TRY(xsmi_exchange_max(job->model->context, values, n, err));
+    n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const list *l = &job->lists[i];
+        job->partials[job->at + i].failed = values[n++] > 0 ? (uint64_t)(job->at + i) * JOB_ROWS : UINT64_MAX;
+        for (size_t j = 0; j < l->count; j++) {
+            l->items[j].score = values[n++];
+        }
+    }
+    return XSM_OK;
+}
+
+typedef struct above_level {
+    uint32_t above, level;
+} above_level;
+
+/* Adds up what the ranks have counted. `counts` has room for the items of all ranks and once more of this one. */
+static xsm_status exchange_counts(const ranks_job *job, size_t count, size_t items, size_t *sizes, above_level *counts,
+                                  xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(job->model->context);
+    above_level *mine = counts + ranks * items;
+    size_t n = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < job->lists[i].count; j++) {
+            const listed *item = &job->lists[i].items[j];
+            mine[n++] = (above_level){(uint32_t)item->above, (uint32_t)item->level};
+        }
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        sizes[r] = items * sizeof *counts;
+    }
+    XSMI_TRY(xsmi_exchange_blocks(job->model->context, mine, counts, sizes, err));
+    n = 0;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < job->lists[i].count; j++, n++) {
+            listed *item = &job->lists[i].items[j];
+            item->above = item->level = 0;
+            for (uint32_t r = 0; r < ranks; r++) {
+                item->above += counts[r * items + n].above;
+                item->level += counts[r * items + n].level;
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* `count` jobs from job->at on. */
+static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
+{
+    xsm_context *ctx = job->context, *group = job->model->context;
+    const uint32_t ranks = xsmi_ranks(group);
+    xsm_status status = xsmi_run(ctx, find_some, job, count, err);
+    status = status == XSM_OK ? check_some(job, count, err) : status;
+    size_t items = 0;
+    for (size_t i = 0; i < count; i++) {
+        items += job->lists[i].count;
+    }
+    float *values = xsmi_allocate(ctx, items + count, sizeof *values);
+    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
+    const size_t blocks = (size_t)ranks + 1;
+    above_level *counts = xsmi_allocate(ctx, blocks, items * sizeof *counts);
+    if (status == XSM_OK && (!values || !sizes || !counts)) {
+        status = xsmi_fail_memory(err, blocks * items * sizeof *counts, "the scores of labels");
+    }
+    status = xsmi_agree(group, status, err);
+    status = status == XSM_OK ? exchange_scores(job, count, values, err) : status;
+    if (status == XSM_OK) {
+        status = xsmi_run(ctx, count_some, job, count, err);
+        status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
+        status = xsmi_agree(group, status, err);
+        status = status == XSM_OK ? exchange_counts(job, count, items, sizes, counts, err) : status;
+    }
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        if (job->partials[job->at + i].failed == UINT64_MAX) {
+            add_rows(job, job->at + i, &job->lists[i], numbers_of(job, job->at + i));
+        }
+    }
+    xsmi_release(ctx, values, items + count, sizeof *values);
+    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
+    xsmi_release(ctx, counts, blocks, items * sizeof *counts);
+    return status;
+}
+
+/* A round: as many jobs together as there are threads. */
+static xsm_status run_divided(void *state, size_t count, xsm_error *err)
+{
+    ranks_job *job = state;
+    const size_t threads = xsmi_context_threads(job->context), end = job->rounds.first + count;
+    for (job->at = job->rounds.first; job->at < end; job->at += threads) {
+        XSMI_TRY(run_some(job, XSMI_MIN(end - job->at, threads), err));
+    }
+    return XSM_OK;
 }
 
 static xsm_status join(const ranks_job *job, size_t jobs, xsm_ranks *r, xsm_error *err)
@@ -396,7 +589,6 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (!model || !ranks) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
     }
-    XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_ranks()", err));
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_ranks_options), options, "xsm_ranks_options", err));
     XSMI_TRY(check_data(model, dataset, "the data", err));
@@ -417,7 +609,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     known_rows known = {0};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
-    job.scratch_each = xsmi_tiles_scratch(model, dataset->sparse, XSMI_TILE_BLOCKS);
+    job.scratch_each = xsmi_tiles_scratch(xsmi_model_weights(model), dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
     job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
@@ -433,7 +625,10 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (status == XSM_OK) {
         status = start_known(ctx, &o, &known, err);
     }
-    if (status == XSM_OK) {
+    if (xsmi_model_is_divided(model)) {
+        status = xsmi_agree(model->context, status, err);
+        status = status == XSM_OK ? xsmi_rounds_run_by(&job.rounds, run_divided, &job, err) : status;
+    } else if (status == XSM_OK) {
         status = xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
     }
     status = xsmi_end(&activity, status, err);

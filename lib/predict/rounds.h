@@ -24,5 +24,8 @@ xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err);
 void xsmi_rounds_end(xsm_context *ctx, xsmi_rounds *r);
 /* Runs all jobs. The job's index is that within the round: it is job r->first + index. */
 xsm_status xsmi_rounds_run(xsm_context *ctx, xsmi_rounds *r, xsm_job job, void *state, xsm_error *err);
+/* The same with a function that runs `count` jobs from r->first on. */
+typedef xsm_status (*xsmi_round_run)(void *state, size_t count, xsm_error *err);
+xsm_status xsmi_rounds_run_by(xsmi_rounds *r, xsmi_round_run run, void *state, xsm_error *err);
 
 #endif

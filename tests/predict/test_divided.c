@@ -331,11 +331,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
     xsm_error *err = &r->err;
-    const xsm_batch batch = xsm_batch_range(w->one, 0, 2);
-    float scores[2] = {0};
-    const uint32_t classes[2] = {0, 1};
-    REFUSES(xsm_model_scores(m, &batch, classes, 1, scores, err));
-    REFUSES(xsm_model_score_range(m, &batch, 0, 1, scores, 1, err));
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     REFUSES(xsm_model_parameters(m, &parameters, err));
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
@@ -345,8 +340,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_prune(m, NULL, &other, err));
     REFUSES(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, err));
     REFUSES(xsm_model_calibrate(NULL, m, w->one, NULL, NULL, err));
-    xsm_ranks found = XSM_RANKS_INIT;
-    REFUSES(xsm_evaluate_ranks(NULL, m, w->one, NULL, &found, err));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -366,15 +359,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     beam.beam = 10;
     xsm_predictor *p = NULL;
     REFUSES(xsm_predictor_new(m, &beam, &p, err));
-    XSMI_TRY(xsm_predictor_new(m, NULL, &p, err));
-    uint32_t best[2 * 5];
-    xsm_prediction to = XSM_PREDICTION_INIT;
-    to.batch = &batch;
-    to.classes = best;
-    to.exclude_known = 1;
-    status = xsm_predictor_run(p, &to, err);
-    xsm_predictor_free(p);
-    REFUSES(status);
     REFUSES(xsm_model_new_embedding(r->context, 5, 3, CLASSES, NULL, &other, err));
     REFUSES(xsm_fit_label_tree(r->context, w->one, NULL, &other, NULL, err));
     xsm_choice *choice = NULL;

@@ -1,0 +1,337 @@
+/*
+ * Scores of chosen classes and ranges, ranks of labels, filtered predictions and evaluations that a clock ends, of
+ * models whose classes are divided among ranks, with weights of every type: the same bits as in one process.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "comm.h"
+#include "model/divided.h"
+
+#include <xsoftmax/ext/filter.h>
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/metrics.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Four class runs, the last of a few classes; more rows than an evaluation by the clock begins with. */
+enum { ROWS = 300, FEATURES = 5, CLASSES = 3 * XSMI_RUN_CLASSES + 11, SOME = 7, CHOSEN = 6, RANGE = 5000, TOP = 4 };
+/* A range that begins and ends within the parts of ranks. */
+enum { RANGE_FIRST = 3000, HITS = 5000 };
+
+typedef struct results {
+    float chosen[SOME * CHOSEN];
+    float range[SOME * RANGE], all[2 * CLASSES];
+    xsm_ranks ranks;
+    double hits[HITS];
+    uint32_t classes[4][SOME * TOP];
+    float scores[4][SOME * TOP];
+    double probabilities[4][SOME * TOP];
+    uint32_t lengths[4][SOME];
+    double log_loss, error;
+    uint64_t evaluated;
+    int32_t dtype;
+    uint64_t bytes;
+} results;
+
+typedef struct work {
+    const xsm_dataset *rows, *known;
+    char model[256], saved[256];
+    results *of; /* [ranks] */
+} work;
+
+static xsm_status score(const xsm_model *m, const work *w, results *to, xsm_error *err)
+{
+    const xsm_batch batch = xsm_batch_range(w->rows, 2, SOME), few = xsm_batch_range(w->rows, 5, 2);
+    uint32_t classes[SOME * CHOSEN];
+    for (uint32_t i = 0; i < SOME * CHOSEN; i++) {
+        classes[i] = i % CHOSEN == 0 ? CLASSES - 1 : i % CHOSEN == 1 ? 0 : (i * 2677) % CLASSES;
+    }
+    XSMI_TRY(xsm_model_scores(m, &batch, classes, CHOSEN, to->chosen, err));
+    XSMI_TRY(xsm_model_score_range(m, &batch, RANGE_FIRST, RANGE - 3, to->range, RANGE, err));
+    return xsm_model_score_range(m, &few, 0, CLASSES, to->all, CLASSES, err);
+}
+
+static xsm_status rank(const xsm_model *m, const work *w, results *to, xsm_error *err)
+{
+    const xsm_dataset *known[] = {w->rows, w->known};
+    xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
+    options.known = known;
+    options.known_count = 2;
+    to->ranks = (xsm_ranks)XSM_RANKS_INIT;
+    to->ranks.top = HITS;
+    to->ranks.hits = to->hits;
+    const xsm_status status = xsm_evaluate_ranks(NULL, m, w->rows, &options, &to->ranks, err);
+    to->ranks.hits = NULL; /* to be compared */
+    return status;
+}
+
+static xsm_status run(xsm_predictor *p, xsm_prediction *to, size_t number, results *r, xsm_error *err)
+{
+    to->classes = r->classes[number];
+    to->scores = r->scores[number];
+    to->lengths = r->lengths[number];
+    return xsm_predictor_run(p, to, err);
+}
+
+/* Known labels excluded; few classes left; lists and a filter of all rows; thresholds. */
+static xsm_status predict(xsm_predictor *p, const work *w, results *to, xsm_error *err)
+{
+    const xsm_batch batch = xsm_batch_range(w->rows, 0, SOME);
+    xsm_prediction known = XSM_PREDICTION_INIT;
+    known.batch = &batch;
+    known.exclude_known = 1;
+    known.probabilities = to->probabilities[0];
+    XSMI_TRY(run(p, &known, 0, to, err));
+    uint64_t offsets[SOME + 1];
+    uint32_t list[SOME * 3];
+    for (uint32_t i = 0; i <= SOME; i++) {
+        offsets[i] = i * 3;
+        for (uint32_t j = 0; i < SOME && j < 3; j++) {
+            list[3 * i + j] = to->classes[0][i * TOP] % 100 + j * (CLASSES / 3);
+        }
+    }
+    xsm_prediction few = XSM_PREDICTION_INIT;
+    few.batch = &batch;
+    few.allow_offsets = offsets;
+    few.allow = list;
+    XSMI_TRY(run(p, &few, 1, to, err));
+    xsm_filter_classes left = XSM_FILTER_CLASSES_INIT;
+    left.classes = CLASSES;
+    left.deny = list;
+    left.deny_count = 3;
+    xsm_filter *filter = NULL;
+    XSMI_TRY(xsm_filter_new(NULL, &left, &filter, err));
+    xsm_prediction most = XSM_PREDICTION_INIT;
+    most.batch = &batch;
+    most.filter = filter;
+    most.deny_offsets = offsets;
+    most.deny = list;
+    most.exclude_known = 1;
+    most.probabilities = to->probabilities[2];
+    const xsm_status status = run(p, &most, 2, to, err);
+    xsm_filter_free(filter);
+    XSMI_TRY(status);
+    xsm_prediction sure = XSM_PREDICTION_INIT;
+    sure.batch = &batch;
+    sure.probabilities = to->probabilities[3];
+    sure.least_probability = to->probabilities[0][TOP - 1];
+    sure.has_least_score = 1;
+    sure.least_score = to->scores[0][TOP + 1];
+    return run(p, &sure, 3, to, err);
+}
+
+static xsm_status use_model(test_rank *r, xsm_model *m)
+{
+    const work *w = r->user;
+    results *to = &w->of[r->rank];
+    xsm_error *err = &r->err;
+    memset(to, 0, sizeof *to);
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    XSMI_TRY(xsm_model_get_info(m, &info, err));
+    to->dtype = info.dtype;
+    to->bytes = info.bytes;
+    XSMI_TRY(score(m, w, to, err));
+    XSMI_TRY(rank(m, w, to, err));
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = TOP;
+    xsm_predictor *p = NULL;
+    XSMI_TRY(xsm_predictor_new(m, &options, &p, err));
+    xsm_status status = predict(p, w, to, err);
+    xsm_predictor_free(p);
+    XSMI_TRY(status);
+    xsm_evaluate_options timed = XSM_EVALUATE_OPTIONS_INIT;
+    timed.seconds = 1e6; /* so that the sample grows to all rows */
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    XSMI_TRY(xsm_evaluate(NULL, m, w->rows, &timed, &metrics, err));
+    to->log_loss = metrics.log_loss;
+    to->error = metrics.error;
+    to->evaluated = metrics.rows;
+    timed.seconds = 1e-9; /* the first sample, on every rank */
+    XSMI_TRY(xsm_evaluate(NULL, m, w->rows, &timed, &metrics, err));
+    to->evaluated += 1000 * metrics.rows;
+    return xsm_model_save(m, w->saved, err);
+}
+
+static xsm_status load_and_use(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    const xsm_status status = use_model(r, m);
+    xsm_model_free(m);
+    return status;
+}
+
+static work work_new(const test_problem *p, bool bias, int32_t dtype, const xsm_dataset *known)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    work w = {.rows = p->data, .known = known};
+    snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
+    snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
+    xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *narrow = NULL;
+    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+    options.dtype = dtype;
+    assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);
+    assert_ok(xsm_model_save(narrow, w.model, &err), err);
+    xsm_model_free(narrow);
+    xsm_model_free(m);
+    return w;
+}
+
+static void try_bits(bool sparse, bool bias, int32_t dtype)
+{
+    static results one, many[TEST_RANKS];
+    test_rank ranks[TEST_RANKS];
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
+    /* Rows whose known labels are others than their own. */
+    uint64_t offsets[ROWS + 1];
+    uint32_t labels[2 * ROWS];
+    for (uint32_t i = 0; i <= ROWS; i++) {
+        offsets[i] = 2 * i;
+        if (i < ROWS) {
+            labels[2 * i] = i * 13;
+            labels[2 * i + 1] = CLASSES - 1 - i;
+        }
+    }
+    xsm_dataset *known = test_relabel(&p, sparse, CLASSES, offsets, labels);
+    work w = work_new(&p, bias, dtype, known);
+    w.of = &one;
+    test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
+    assert_ok(ranks[0].status, ranks[0].err);
+    assert_int_equal(one.dtype, dtype);
+    assert_int_equal(one.ranks.labels, ROWS);
+    assert_int_equal(one.evaluated, ROWS + 1000 * 128);
+    assert_true(one.hits[HITS - 1] > one.hits[0]);
+    assert_in_range(one.lengths[1][0], 3, 3);
+    size_t wanted, size;
+    unsigned char *file = test_read(w.model, &wanted);
+    w.of = many;
+    for (uint32_t count = 2; count <= 4; count++) {
+        remove(w.saved);
+        test_run_ranks(count, 1 + count % 2, 0, load_and_use, &w, ranks);
+        for (uint32_t r = 0; r < count; r++) {
+            assert_ok(ranks[r].status, ranks[r].err);
+            assert_memory_equal(many[r].chosen, one.chosen, sizeof one.chosen);
+            assert_memory_equal(many[r].range, one.range, sizeof one.range);
+            assert_memory_equal(many[r].all, one.all, sizeof one.all);
+            assert_memory_equal(&many[r].ranks, &one.ranks, sizeof one.ranks);
+            assert_memory_equal(&many[r], &one, sizeof one);
+        }
+        unsigned char *saved = test_read(w.saved, &size);
+        assert_int_equal(size, wanted);
+        assert_memory_equal(saved, file, size);
+        free(saved);
+    }
+    free(file);
+    xsm_dataset_free(known);
+    test_problem_free(&p);
+}
+
+static void test_floats(void **state)
+{
+    (void)state;
+    try_bits(false, true, XSM_DTYPE_FLOAT32);
+    try_bits(true, false, XSM_DTYPE_FLOAT32);
+}
+
+static void test_narrow(void **state)
+{
+    (void)state;
+    try_bits(false, false, XSM_DTYPE_BFLOAT16);
+    try_bits(true, true, XSM_DTYPE_BFLOAT16);
+    try_bits(false, true, XSM_DTYPE_INT8);
+    try_bits(true, false, XSM_DTYPE_INT8);
+}
+
+/* -- failures ------------------------------------------------------------------------------------------------------ */
+
+/* Numbers that are not finite: scores are what they are, everything else fails on all ranks. */
+static xsm_status use_diverged(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    if (r->rank == r->ranks - 1) {
+        xsm_model *own = (xsm_model *)(uintptr_t)xsmi_model_weights(m);
+        XSMI_TRY(xsmi_model_own(own, &r->err));
+        own->weight[(own->classes - 1) * own->stride] = -NAN;
+    }
+    results *to = &w->of[r->rank];
+    memset(to, 0, sizeof *to);
+    xsm_status status = score(m, w, to, &r->err);
+    if (status == XSM_OK) {
+        status = rank(m, w, to, &r->err);
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+/* Weights in fewer bits are never trained. */
+static xsm_status refuse(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    xsm_status status = xsm_estimator_new(r->context, "nce", &e, &r->err);
+    if (status == XSM_OK) {
+        status = xsm_estimator_bind(e, m, w->rows, &r->err) == XSM_ERROR_UNSUPPORTED && strstr(r->err.message, "int8")
+                     ? XSM_OK
+                     : XSM_ERROR_INTERNAL;
+    }
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    static results one, many[TEST_RANKS];
+    test_rank ranks[TEST_RANKS];
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    work w = work_new(&p, true, XSM_DTYPE_FLOAT32, p.data);
+    w.of = &one;
+    test_run_ranks(1, 1, 0, use_diverged, &w, ranks);
+    assert_fails(ranks[0].status, XSM_ERROR_DIVERGED, ranks[0].err);
+    const xsm_error wanted = ranks[0].err;
+    w.of = many;
+    test_run_ranks(3, 1, 0, use_diverged, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
+        assert_string_equal(ranks[r].err.message, wanted.message);
+        assert_memory_equal(many[r].chosen, one.chosen, sizeof one.chosen);
+        assert_memory_equal(many[r].all, one.all, sizeof one.all);
+    }
+    assert_true(one.chosen[0] != one.chosen[0]);
+    /* The group fails at each of its calls in turn. */
+    uint64_t at = 1;
+    do {
+        test_run_ranks(3, 1, at++, load_and_use, &w, ranks);
+        for (uint32_t r = 1; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[0].status);
+        }
+        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+    } while (ranks[0].status != XSM_OK);
+    assert_true(at > 30);
+    w = work_new(&p, true, XSM_DTYPE_INT8, p.data);
+    w.of = many;
+    test_run_ranks(2, 1, 0, refuse, &w, ranks);
+    assert_ok(ranks[0].status, ranks[0].err);
+    assert_ok(ranks[1].status, ranks[1].err);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_floats),
+        cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
