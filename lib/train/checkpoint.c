@@ -206,10 +206,24 @@ static xsm_status check_finite(const xsmi_tensor *t, uint64_t count, const char 
     return XSM_OK;
 }
 
+/* A state whose numbers are the lines of classes, or no class's, can be divided; by features they are neither. */
+static xsm_status check_divided(const xsm_trainer *t, xsm_error *err)
+{
+    return xsmi_model_is_divided(t->model) && t->layout == XSM_LAYOUT_FEATURE_MAJOR &&
+                   t->optimizer->ops.accumulators > 0
+               ? xsmi_fail(
+                     err, XSM_ERROR_UNSUPPORTED,
+                     "the numbers of optimizer '%s' for feature-major weights that are divided among %u ranks have "
+                     "no checkpoint; 'sgd', or rows that are dense, are accepted",
+                     t->optimizer->ops.name, xsmi_ranks(t->model->context))
+               : XSM_OK;
+}
+
 /* Gathers what is saved besides the model. */
 static xsm_status contents_gather(xsm_trainer *t, contents *c, xsm_error *err)
 {
     XSMI_TRY(xsmi_trainer_check(t, err));
+    XSMI_TRY(check_divided(t, err));
     XSMI_TRY(contents_list(t, c, err));
     for (size_t i = 0; i < c->count; i++) {
         XSMI_TRY(check_finite(&c->tensors[i], numbers_of(t, c, i), c->path, err));
@@ -428,6 +442,7 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
         xsmi_agree_begin(group);
     }
     xsm_status status = xsmi_trainer_check(t, err);
+    status = status == XSM_OK ? check_divided(t, err) : status;
     if (status == XSM_OK) {
         status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
     }
