@@ -9,14 +9,13 @@
 
 xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
-    const char *what = !xsmi_model_is_divided(m)                 ? NULL
-                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED   ? "searches classes"
-                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY  ? "has weights for the nodes of a tree"
-                       : e->correction                           ? "corrects the model's scores by its sampler"
-                       : e->sampling.sampler && e->common.shared ? "shares the draws of a batch"
-                       : e->row_bound > 0                        ? "bounds the length of rows"
-                       : e->labels_alone                         ? "is bound to labels alone"
-                                                                 : NULL;
+    const char *what = !xsmi_model_is_divided(m)                ? NULL
+                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED  ? "searches classes"
+                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "has weights for the nodes of a tree"
+                       : e->correction                          ? "corrects the model's scores by its sampler"
+                       : e->row_bound > 0                       ? "bounds the length of rows"
+                       : e->labels_alone                        ? "is bound to labels alone"
+                                                                : NULL;
     return what ? xsmi_fail(
                       err, XSM_ERROR_UNSUPPORTED,
                       "estimator '%s' %s, and the classes of the model are divided among %u ranks; estimators that "
@@ -26,18 +25,12 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
                 : XSM_OK;
 }
 
-/* Lists the examples of a chunk and their classes, and scores those of this rank. */
-static void score_chunk(void *state, size_t index, uint32_t thread)
+/* Scores the classes of this rank that the examples list. */
+static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
-    const xsmi_pass *p = state;
     const xsm_estimator *e = p->estimator;
     const xsm_model *m = e->model;
     xsm_gradient *g = p->gradient;
-    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
-    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
-    (void)thread;
-    xsmi_pass_list_examples(p, first, count);
-    xsmi_estimator_select(e, g, first, count);
     for (uint64_t i = first; i < first + count; i++) {
         const xsmi_features x = xsmi_gradient_features(e, g, i);
         const uint32_t *classes = g->classes + i * g->width;
@@ -55,13 +48,33 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsmi_divided_scores(const xsmi_pass *p, xsm_error *err)
+typedef struct score_job {
+    const xsmi_pass *pass;
+    bool listed; /* the examples have their lists */
+} score_job;
+
+static void score_chunk(void *state, size_t index, uint32_t thread)
+{
+    const score_job *job = state;
+    const xsmi_pass *p = job->pass;
+    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
+    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
+    (void)thread;
+    if (!job->listed) {
+        xsmi_pass_list_examples(p, first, count);
+        xsmi_estimator_select(p->estimator, p->gradient, first, count);
+    }
+    score_examples(p, first, count);
+}
+
+xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
     const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     const size_t count = (size_t)(p->batch->count * g->width);
-    const xsm_status status = xsmi_run(p->estimator->context, score_chunk, (void *)(uintptr_t)p, (size_t)chunks, err);
+    score_job job = {p, listed};
+    const xsm_status status = xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err);
     XSMI_TRY(xsmi_agree(m->context, status, err));
     XSMI_TRY(xsmi_exchange_max(m->context, g->work.scores, count, err));
     return m->part.own->bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;

@@ -5,7 +5,7 @@
 #include "estimator/pass.h"
 #include "base/activity.h"
 #include "base/order.h"
-#include "model/divided.h"
+#include "estimator/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -35,7 +35,6 @@ static void run_scores(void *state, size_t index, uint32_t thread)
 
 xsm_status xsmi_estimator_check_joint(const xsm_estimator *e, xsm_error *err)
 {
-    XSMI_TRY(xsmi_model_need_whole(e->model, "a batch of several rows that is taken as a whole", err));
     return e->model->layer
                ? xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                            "estimator '%s' takes a batch of several rows as a whole, for which they must not change; "
@@ -89,6 +88,11 @@ static xsm_status go_on(const xsmi_pass *p, xsm_error *err)
 
 static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *outcome, xsm_error *err)
 {
+    if (xsmi_model_is_divided(p->estimator->model)) {
+        XSMI_TRY(xsmi_divided_scores(p, true, err));
+        outcome->finite = xsmi_divided_finite(p->gradient, 0, p->batch->count);
+        return XSM_OK;
+    }
     const size_t jobs = (size_t)((p->batch->count + SCORE_EXAMPLES - 1) / SCORE_EXAMPLES);
     score_job job = {p, flags};
     XSMI_TRY(xsmi_run(p->estimator->context, run_scores, &job, jobs, err));
@@ -96,6 +100,31 @@ static xsm_status score_examples(const xsmi_pass *p, bool *flags, xsmi_outcome *
         outcome->finite &= flags[i];
     }
     return go_on(p, err);
+}
+
+/* The coordinates of the rows in the basis of their span. On a divided model all ranks have theirs, or fail. */
+static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const double **coordinates, size_t *rank,
+                            xsm_error *err)
+{
+    xsm_estimator *e = p->estimator;
+    xsm_status status =
+        e->spans ? XSM_OK : xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err);
+    status =
+        status == XSM_OK ? xsmi_spans_get(e->spans, rows, (size_t)p->batch->count, coordinates, rank, err) : status;
+    return xsmi_model_is_divided(e->model) ? xsmi_agree(e->model->context, status, err) : status;
+}
+
+/* The table's joint(), which on a divided model is not cancelled: the other ranks go on. */
+static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm_error *err)
+{
+    if (!xsmi_model_is_divided(e->model)) {
+        return e->ops.joint(e->state, block, err);
+    }
+    xsmi_activity shield;
+    xsmi_shield(&shield, e->context);
+    const xsm_status status = e->ops.joint(e->state, block, err);
+    xsmi_unshield(&shield);
+    return status;
 }
 
 /* Scratch: `rows` for each row's number, and a flag for each job. */
@@ -111,10 +140,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
     }
     const double *coordinates;
     size_t rank;
-    if (!e->spans) {
-        XSMI_TRY(xsmi_spans_new(e->context, e->train, e->model->kernels, e->fixed_batches, &e->spans, err));
-    }
-    XSMI_TRY(xsmi_spans_get(e->spans, rows, (size_t)n, &coordinates, &rank, err));
+    XSMI_TRY(find_span(p, rows, &coordinates, &rank, err));
     g->decay = xsmi_estimator_own_decay(e, p->eta);
     xsm_score_block block = {
         .size = sizeof block,
@@ -125,7 +151,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
         .lengths = g->lengths,
         .classes = g->classes,
         .scores = g->work.scores,
-        .linear = e->model->bias ? g->work.linear : g->work.scores,
+        .linear = xsmi_model_has_bias(e->model) ? g->work.linear : g->work.scores,
         .eta = p->eta,
         .coefficients = g->coefficients,
         .losses = g->losses,
@@ -136,7 +162,7 @@ static xsm_status run_joint(const xsmi_pass *p, uint64_t *rows, bool *flags, xsm
         .weights = g->weighted ? g->weights : NULL,
         .label_weights = g->label_weighted ? (const float *const *)g->label_weights : NULL,
     };
-    XSMI_TRY(e->ops.joint(e->state, &block, err));
+    XSMI_TRY(call_joint(e, &block, err));
     xsmi_estimator_finish_block(e->model->kernels, &block, outcome);
     return XSM_OK;
 }

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/order.h"
+#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -49,7 +50,7 @@ static frame frame_of(const xsmi_pass *p, uint32_t thread)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     xsmi_arena arena = {d->scratch + thread * d->scratch_each, 0};
-    return divide_frame(p->gradient, p->estimator->model, &arena);
+    return divide_frame(p->gradient, d->model, &arena);
 }
 
 /* The floats from a piece of the weights of S to the next. */
@@ -61,9 +62,11 @@ static size_t pitch_of(const xsmi_shared_classes *s)
 /* Divides memory for a batch; NULL: only counts. Returns the bytes. */
 static size_t divide(const xsmi_pass *p, unsigned char *memory)
 {
-    const xsm_model *m = p->estimator->model;
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsm_model *m = d->model;
+    const bool divided = m != p->estimator->model;
+    const size_t biases = divided && m->bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
     const size_t row = s->stride * sizeof *s->matrix;
@@ -74,8 +77,34 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->packed = xsmi_arena_take(&all, blocks, m->features * XSMI_LANES * sizeof *d->packed);
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
+    d->part = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part);
+    d->part_column = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part_column);
+    d->all_bias = xsmi_arena_take(&all, biases * s->count, sizeof *d->all_bias);
+    d->label_bias = xsmi_arena_take(&all, n, biases * d->front * sizeof *d->label_bias);
     d->scratch = xsmi_arena_take(&all, xsmi_context_threads(p->gradient->context), each.used);
     return each.used == SIZE_MAX ? SIZE_MAX : all.used;
+}
+
+/* Lists what this process scores. */
+static void choose_own(const xsmi_pass *p)
+{
+    const xsm_model *m = p->estimator->model;
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    xsmi_shared_draws *d = &p->gradient->work.shared;
+    d->own = s->classes;
+    d->own_count = s->count;
+    if (!xsmi_model_is_divided(m)) {
+        return;
+    }
+    d->own = d->part;
+    d->own_count = 0;
+    for (uint32_t c = 0; c < s->count; c++) {
+        const uint32_t at = s->classes[c] - m->part.first;
+        if (at < m->part.end - m->part.first) {
+            d->part[d->own_count] = at;
+            d->part_column[d->own_count++] = c;
+        }
+    }
 }
 
 static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
@@ -91,6 +120,7 @@ static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
     (void)divide(p, d->memory);
     d->scores += d->front;
     g->shared.matrix += d->front;
+    choose_own(p);
     g->shared.listed = p->lists;
     return XSM_OK;
 }
@@ -120,11 +150,12 @@ static size_t lines_of(const xsm_model *m)
 /* Where the model has the weights of a block of S. */
 static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const float **rows)
 {
-    const xsm_model *m = p->estimator->model;
-    const xsmi_shared_classes *s = &p->gradient->shared;
-    const size_t first = XSMI_MIN(block * XSMI_LANES, s->count), count = XSMI_MIN(s->count - first, XSMI_LANES);
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsm_model *m = d->model;
+    const size_t first = XSMI_MIN(block * XSMI_LANES, d->own_count);
+    const size_t count = XSMI_MIN(d->own_count - first, XSMI_LANES);
     for (size_t c = 0; c < count; c++) {
-        rows[c] = m->weight + (size_t)s->classes[first + c] * m->stride;
+        rows[c] = m->weight + (size_t)d->own[first + c] * m->stride;
     }
     return (xsmi_prefetch_queue){rows, count, lines_of(m), 0, 0};
 }
@@ -132,14 +163,14 @@ static xsmi_prefetch_queue weights_of(const xsmi_pass *p, size_t block, const fl
 /* Packs the weights of a block of S: for the scores, and for the gradient of the rows. */
 static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
 {
-    const xsm_model *m = p->estimator->model;
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsm_model *m = d->model;
     const float *rows[XSMI_LANES];
     xsmi_prefetch_queue weights = weights_of(p, block, rows);
     xsmi_prefetch_queued(&weights, SIZE_MAX);
     for (size_t j = 0; j < weights.count; j++) {
-        const uint32_t k = s->classes[block * XSMI_LANES + j];
+        const uint32_t k = d->own[block * XSMI_LANES + j];
         d->bias[block * XSMI_LANES + j] = m->bias ? m->bias[k] : 0;
         if (is_scaled(m)) {
             float *to = f->scaled + j * m->features;
@@ -155,15 +186,15 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
     }
 }
 
-/* Scores some of S for all examples: examples are the rows of this product, and features its sum. Meanwhile it
- * prefetches the weights of the thread's next block. */
+/* Scores some of its classes of S for all examples: examples are the rows of this product, and features its sum.
+ * Meanwhile it prefetches the weights of the thread's next block. */
 static void score_classes(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
-    const xsm_model *m = p->estimator->model;
     const xsmi_shared_classes *s = &p->gradient->shared;
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const size_t c = block * XSMI_LANES, some = XSMI_MIN(s->count - c, XSMI_LANES);
+    const xsm_model *m = d->model;
+    const size_t c = block * XSMI_LANES, some = XSMI_MIN(d->own_count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
     xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
@@ -179,17 +210,105 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     }
 }
 
-xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
+static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
 {
-    const size_t n = (size_t)p->batch->count, count = p->gradient->shared.count;
+    const size_t n = (size_t)p->batch->count;
     XSMI_TRY(reserve(p, err));
     XSMI_TRY(
         xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
+    const size_t count = p->gradient->work.shared.own_count;
     return xsmi_run(p->gradient->context, score_classes, (void *)(uintptr_t)p, (count + XSMI_LANES - 1) / XSMI_LANES,
                     err);
 }
 
+/* Moves the scores of an example, or biases, to their columns, and puts -INFINITY where the part lacks the class. */
+static void spread(const xsmi_pass *p, float *scores)
+{
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    uint32_t left = d->own_count;
+    for (uint32_t c = p->gradient->shared.count; c-- > 0;) {
+        const bool own = left > 0 && d->part_column[left - 1] == c;
+        const float score = own ? scores[left - 1] : -INFINITY;
+        left -= own;
+        scores[c] = score == score ? score : INFINITY; /* which xsmi_exchange_max() keeps */
+    }
+}
+
+/* The scores and biases that the part of a divided model has of some examples: those of the labels before the first
+ * column, as everywhere. */
+static void spread_examples(void *state, size_t block, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const xsm_model *m = p->estimator->model;
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_draws *d = &g->work.shared;
+    const uint64_t first = block * XSMI_LANES, end = XSMI_MIN(p->batch->count - first, XSMI_LANES) + first;
+    (void)thread;
+    for (uint64_t i = first; i < end; i++) {
+        const xsm_example *example = &g->example[i];
+        const size_t labels = (size_t)example->label_count;
+        const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
+        float *scores = d->scores + i * g->shared.stride;
+        spread(p, scores);
+        for (size_t j = d->front; j > labels; j--) {
+            scores[-(ptrdiff_t)j] = -INFINITY;
+        }
+        for (size_t c = g->shared.count; c < g->shared.stride - d->front; c++) {
+            scores[c] = -INFINITY;
+        }
+        xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
+        for (size_t j = 0; d->model->bias && j < d->front; j++) {
+            const uint32_t k = j < d->front - labels ? XSMI_NO_CLASS : example->labels[j - (d->front - labels)];
+            d->label_bias[i * d->front + j] =
+                k >= m->part.first && k < m->part.end ? d->model->bias[k - m->part.first] : -INFINITY;
+        }
+    }
+}
+
+/* Gives all ranks the scores of all: 4 bytes for each of S and for each label that a row can have, and as many for the
+ * biases of S once and of the labels. */
+static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_draws *d = &g->work.shared;
+    xsm_context *group = p->estimator->model->context;
+    const size_t n = (size_t)p->batch->count;
+    if (status == XSM_OK) {
+        status = xsmi_run(g->context, spread_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
+    }
+    XSMI_TRY(xsmi_agree(group, status, err));
+    XSMI_TRY(xsmi_exchange_max(group, d->scores - d->front, n * g->shared.stride, err));
+    if (!d->model->bias) {
+        return XSM_OK;
+    }
+    memcpy(d->all_bias, d->bias, d->own_count * sizeof *d->bias);
+    spread(p, d->all_bias);
+    XSMI_TRY(xsmi_exchange_max(group, d->all_bias, g->shared.count, err));
+    return xsmi_exchange_max(group, d->label_bias, n * d->front, err);
+}
+
+xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
+{
+    const xsm_model *m = p->estimator->model;
+    const bool divided = xsmi_model_is_divided(m);
+    p->gradient->work.shared.model = divided ? m->part.own : m;
+    const xsm_status status = score_own(p, err);
+    return divided ? exchange(p, status, err) : status;
+}
+
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
+
+/* The scores without the biases, which other ranks may have. */
+static void subtract_biases(const xsmi_pass *p, const xsm_score_block *b, const float *scores, float *linear)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_draws *d = &g->work.shared;
+    const uint64_t labels = b->examples->label_count, i = (uint64_t)(b->examples - g->example);
+    const float *own = d->label_bias + (i + 1) * d->front - labels;
+    for (uint32_t j = 0; d->model->bias && j < b->lengths[0]; j++) {
+        linear[j] = scores[j] - (j < labels ? own[j] : d->all_bias[g->shared.column[b->classes[j]]]);
+    }
+}
 
 /* Calls the table for one example, whose lists and scores of S the block has; scores its labels before. */
 static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float *scores, float *linear,
@@ -197,10 +316,17 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
 {
     const xsm_estimator *e = p->estimator;
     const xsm_model *m = e->model;
-    const xsmi_features x = xsmi_gradient_features(e, p->gradient, (uint64_t)(b->examples - p->gradient->example));
-    xsmi_model_score_classes(m, &x, b->classes, (size_t)b->examples->label_count, m->alpha, scores, NULL);
-    for (uint32_t j = 0; m->bias && j < b->lengths[0]; j++) {
-        linear[j] = scores[j] - m->bias[b->classes[j]];
+    const uint64_t i = (uint64_t)(b->examples - p->gradient->example), labels = b->examples->label_count;
+    if (xsmi_model_is_divided(m)) {
+        const xsmi_shared_draws *d = &p->gradient->work.shared;
+        memmove(scores, d->scores + i * p->gradient->shared.stride - labels, (size_t)labels * sizeof *scores);
+        subtract_biases(p, b, scores, linear);
+    } else {
+        const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
+        xsmi_model_score_classes(m, &x, b->classes, (size_t)labels, m->alpha, scores, NULL);
+        for (uint32_t j = 0; m->bias && j < b->lengths[0]; j++) {
+            linear[j] = scores[j] - m->bias[b->classes[j]];
+        }
     }
     /* False for NaN, too. */
     outcome->finite &= m->kernels->row_scaled_max(scores, b->lengths[0], 1, 0) < (float)XSMI_STEP_LIMIT;
@@ -257,7 +383,7 @@ static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const fr
     b.draws = f->draws + at;
     b.log_expected = f->log_expected + at;
     b.scores = scores;
-    b.linear = p->estimator->model->bias ? f->linear + at : scores;
+    b.linear = xsmi_model_has_bias(p->estimator->model) ? f->linear + at : scores;
     b.coefficients = s->matrix + one->first * s->stride - labels;
     compute_example(p, &b, scores, f->linear + at, outcome);
     memcpy(g->classes + start, b.classes, (size_t)labels * sizeof *g->classes);
@@ -268,7 +394,7 @@ XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_example *example = &p->gradient->example[i];
-    for (uint64_t j = 0; j < example->label_count; j++) {
+    for (uint64_t j = 0; m->weight && j < example->label_count; j++) {
         xsmi_prefetch_row(m->weight + (size_t)example->labels[j] * m->stride, m->features);
     }
 }

@@ -3,6 +3,12 @@
 
 #include <string.h>
 
+/* Whether the list of an example has its labels alone, for a matrix has the coefficients of the other classes. */
+static bool has_labels_alone(const xsm_gradient *g)
+{
+    return xsmi_gradient_is_shared(g) && !g->shared.listed;
+}
+
 /* Copies what the lists of the examples have of the classes; the coefficients of each entry too, where the lists have
  * them. */
 static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out)
@@ -10,8 +16,9 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
     const bool sifted = xsmi_gradient_is_sifted(g);
     for (uint64_t i = 0; i < g->examples; i++) {
         const uint64_t from = i * g->width, at = i * out->width;
-        uint32_t kept = 0;
-        for (uint64_t j = from; j < from + g->lengths[i]; j++) {
+        const uint64_t labels = g->example[i].label_count, length = has_labels_alone(g) ? labels : g->lengths[i];
+        uint32_t kept = 0, kept_labels = 0;
+        for (uint64_t j = from; j < from + length; j++) {
             const uint32_t class = g->classes[j];
             if (class < first || class >= end) {
                 continue;
@@ -26,20 +33,51 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
                 out->shrinks[at + kept] = g->shrinks[j];
             }
             kept++;
+            kept_labels += j < from + labels;
         }
         out->lengths[i] = kept;
+        out->example[i] = (xsm_example){.label_count = kept_labels};
     }
+}
+
+/* The classes that the examples share, and their matrix. */
+static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
+{
+    const xsmi_shared_classes *from = &g->shared;
+    xsmi_shared_classes *to = &out->shared;
+    xsmi_shared_draws *d = &out->work.shared;
+    size_t count;
+    XSMI_TRY(xsmi_gradient_reserve_shared(out, from->count, err));
+    to->stride = xsmi_row_stride(from->count);
+    to->listed = from->listed;
+    if (!xsmi_multiply((size_t)g->examples, to->stride * sizeof *to->matrix, &count) ||
+        !xsmi_reserve(out->context, &d->memory, &d->memory_capacity, count, 1)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "the coefficients of a batch");
+    }
+    to->matrix = (float *)(void *)d->memory;
+    out->form = XSMI_GRADIENT_SHARED;
+    for (uint32_t c = 0; c < from->count; c++) {
+        const uint32_t class = from->classes[c];
+        if (class < first || class >= end) {
+            continue;
+        }
+        for (uint64_t i = 0; i < g->examples; i++) {
+            to->matrix[i * to->stride + to->count] = from->matrix[i * from->stride + c];
+        }
+        to->column[class - first] = to->count;
+        to->classes[to->count++] = class - first;
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
 {
-    if (xsmi_gradient_is_shared(g) || g->layered) {
+    if (g->layered) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a step on a model that is divided among ranks takes no gradient whose classes are shared, or "
-                         "of a first layer");
+                         "a step on a model that is divided among ranks takes no gradient of a first layer");
     }
     const bool dense = xsmi_gradient_is_dense(g), sifted = xsmi_gradient_is_sifted(g);
-    const xsmi_gradient_shape shape = {.form = g->form,
+    const xsmi_gradient_shape shape = {.form = xsmi_gradient_is_shared(g) ? XSMI_GRADIENT_LISTED : g->form,
                                        .examples = g->examples,
                                        .width = dense ? end - first : g->width,
                                        .model_classes = end - first,
@@ -56,6 +94,9 @@ xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t en
     }
     if (xsmi_gradient_has_lists(g)) {
         copy_lists(g, first, end, out);
+    }
+    if (xsmi_gradient_is_shared(g)) {
+        XSMI_TRY(copy_shared(g, first, end, out, err));
     }
     if (dense) {
         out->whole = (xsmi_whole_gradient){g->width, xsmi_gradient_count(g, true)};

@@ -30,6 +30,15 @@ typedef struct xsmi_shared_draws {
     size_t scratch_each;
     unsigned char *memory; /* all of these from `weights` on, and the matrix */
     size_t class_capacity, column_capacity, memory_capacity;
+
+    /* What this process scores of them: all, in the order of their columns; or those of a divided model's part, in it
+     * numbered from its first class. */
+    const xsm_model *model;
+    const uint32_t *own;
+    uint32_t own_count;
+    uint32_t *part, *part_column; /* [own_count] of a divided model: `own`, and their columns */
+    float *all_bias, *label_bias; /* of a divided model with a bias: [count] by column; [examples][front] of the labels,
+                                     at the end */
 } xsmi_shared_draws;
 
 /* What became of some examples. */

@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/storage.h"
+#include "labels/fit.h"
 #include "labels/grow.h"
 #include "model/model.h"
 
@@ -400,14 +401,9 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     return status;
 }
 
-xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
-                              xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
+xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
+                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!train || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
-    }
-    XSMI_TRY(xsmi_need_alone(context, "the fit of a label tree", err));
     tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
     XSMI_TRY(read_options(given, &o, err));
@@ -432,4 +428,15 @@ xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, co
     }
     xsm_context_free(ctx);
     return status;
+}
+
+xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
+                              xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!train || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
+    }
+    XSMI_TRY(xsmi_need_alone(context, "the fit of a label tree", err));
+    return xsmi_fit_label_tree(context, train, given, out, result, err);
 }

@@ -20,8 +20,6 @@
 enum { ROWS = 30, FEATURES = 5, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
 
 static const char *const refused[] = {"mips", "decomp-mips", "ove-searched", "hierarchical"};
-/* Tables that take no batches of several rows. */
-static const char *const single[] = {"implicit"};
 
 typedef struct work {
     const xsm_estimator_ops *table;
@@ -174,7 +172,7 @@ static void test_all(void **state)
         xsm_dataset *rows = rows_for(w.table, x);
         w.rows = rows;
         for (w.batch = 1; w.batch <= 11; w.batch += 10) {
-            if (IS_IN(refused, w.table->name) || (w.batch > 1 && IS_IN(single, w.table->name))) {
+            if (IS_IN(refused, w.table->name)) {
                 expect_refusal(&w);
             } else {
                 expect_bits(&w);

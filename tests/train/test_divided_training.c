@@ -53,6 +53,21 @@ static const settings plans[] = {
     {"margin", {{"mu", "0.5"}}, "sgd", 10, true, false, 0},
     {"margin", {{NULL}}, "adagrad", 4, true, true, 0},
     {"bouchard", {{NULL}}, "sgd", 20, true, false, 0},
+    {"implicit", {{"negatives", "4"}}, "sgd", 7, true, false, 0},
+    {"implicit", {{"negatives", "4"}, {"ridge", "0.1"}}, "sgd", 10, false, true, 0},
+    {"sampled-softmax", {{"negatives", "300"}, {"shared", "yes"}}, "sgd", 7, true, false, 0},
+    {"sampled-softmax",
+     {{"negatives", "300"}, {"shared", "yes"}, {"sampler", "frequency"}},
+     "adagrad",
+     33,
+     false,
+     false,
+     0},
+    {"sampled-softmax", {{"negatives", "40"}, {"shared", "yes"}, {"ridge", "1"}}, "sgd", 16, false, false, 0},
+    {"sampled-softmax", {{"negatives", "40"}, {"shared", "yes"}}, "adagrad", 16, true, true, 0},
+    {"sampled-softmax", {{"negatives", "5"}, {"sampler", "tree"}}, "sgd", 4, true, false, 0},
+    {"importance", {{"negatives", "50"}, {"shared", "yes"}}, "sgd", 9, true, false, 1e-3},
+    {"sampled-softmax", {{"negatives", "5"}, {"sampler", "label-tree"}}, "sgd", 4, true, true, 0},
 };
 
 typedef struct work {
@@ -387,9 +402,7 @@ static const settings refused[] = {
     {"hierarchical", {{NULL}}, "sgd", 1, false, false, 0},
     {"mips", {{NULL}}, "sgd", 1, false, false, 0},
     {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0},
-    {"sampled-softmax", {{"shared", "yes"}}, "sgd", 5, false, false, 0},
     {"negative-sampling", {{"sampler", "frequency"}}, "sgd", 1, false, false, 0},
-    {"implicit", {{"negatives", "4"}}, "sgd", 2, false, false, 0},
 };
 
 static xsm_status refuse(test_rank *r)
