@@ -6,6 +6,11 @@
  *
  *     bench_latency [--classes K] [--features D] [--calls N] [--threads LIST]
  *
+ *     bench_latency --lines FILE [--calls N]
+ *
+ * times instead the encoding of N lines of FILE, chosen at random, one word after another with spaces between: with
+ * words alone, with n-grams of two words, and with n-grams of three to six characters as well.
+ *
  * The clock is read before and after each call, which takes about 50 ns. All threads start at once, and each makes its
  * first calls untimed.
  *
@@ -221,12 +226,24 @@ static uint32_t draw_word(uint64_t *random)
     return (uint32_t)exp(uniform(random) * log(WORDS));
 }
 
-static char *make_lines(int words)
+typedef struct line_list {
+    char *text; /* each line ends with 0 */
+    char **line;
+    size_t count, bytes; /* of the text */
+} line_list;
+
+static void free_lines(line_list *l)
 {
-    char *lines = memory(LINES, LINE_MOST);
+    free(l->text);
+    free(l->line);
+}
+
+static line_list make_lines(int words)
+{
+    line_list list = {memory(LINES, LINE_MOST), memory(LINES, sizeof(char *)), LINES, (size_t)LINES * LINE_MOST};
     uint64_t random = 3;
     for (size_t i = 0; i < LINES; i++) {
-        char *at = lines + i * LINE_MOST;
+        char *at = list.line[i] = list.text + i * LINE_MOST;
         at += sprintf(at, words ? "__label__%zu" : "%zu", i % TEXT_CLASSES);
         for (uint32_t j = 0; j < (words ? LINE_WORDS : NONZEROS); j++) {
             if (words) { /* of some letters, of which frequent words have fewer */
@@ -241,7 +258,46 @@ static char *make_lines(int words)
             }
         }
     }
-    return lines;
+    return list;
+}
+
+/* The lines of a file, each with a label before it. */
+static line_list read_lines(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    line_list list = {NULL, NULL, 0, 0};
+    char *line = NULL;
+    size_t space = 0, size = 0, most = 0;
+    if (!file) {
+        fprintf(stderr, "bench_latency: '%s' cannot be read\n", path);
+        exit(1);
+    }
+    for (int pass = 0; pass < 2; pass++) {
+        char *at = list.text;
+        for (most = list.count, list.count = 0; (pass == 0 || list.count < most) && getline(&line, &space, file) > 0;) {
+            line[strcspn(line, "\n")] = 0;
+            const size_t length = strlen(line) + sizeof "__label__00 ";
+            size += pass == 0 ? length : 0;
+            if (pass > 0) {
+                list.line[list.count] = at;
+                at += sprintf(at, "__label__%02zu %s", list.count % TEXT_CLASSES, line) + 1;
+            }
+            list.count++;
+        }
+        if (list.count == 0) {
+            fprintf(stderr, "bench_latency: '%s' has no lines\n", path);
+            exit(1);
+        }
+        if (pass == 0) {
+            list.bytes = size;
+            list.text = memory(size, 1);
+            list.line = memory(list.count, sizeof *list.line);
+            rewind(file);
+        }
+    }
+    free(line);
+    fclose(file);
+    return list;
 }
 
 typedef struct bytes {
@@ -260,23 +316,21 @@ static int64_t read_bytes(void *user, void *buffer, size_t size)
 }
 
 /* A model of the lines, whose weights are zeros: what is measured does not depend on them. */
-static xsm_model *make_text_model(const char *lines, int32_t format)
+static xsm_model *make_text_model(const line_list *lines, int32_t format, const xsm_text_options *text)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_dataset *rows = NULL;
     xsm_transform *transform = NULL;
     xsm_model *model = NULL;
-    char *all = memory(LINES, LINE_MOST), *at = all;
-    for (size_t i = 0; i < LINES; i++) {
-        at += sprintf(at, "%s\n", lines + i * LINE_MOST);
+    char *all = memory(lines->bytes + 1, 1), *at = all;
+    for (size_t i = 0; i < lines->count; i++) {
+        at += sprintf(at, "%s\n", lines->line[i]);
     }
     bytes b = {all, (size_t)(at - all)};
-    text.word_ngrams = 2;
     options.format = format;
-    options.text = format == XSM_FORMAT_TEXT ? &text : NULL;
+    options.text = format == XSM_FORMAT_TEXT ? text : NULL;
     check(xsm_dataset_read_source(NULL, &(xsm_source){&b, read_bytes}, "lines", &options, &rows, &err), &err);
     check(xsm_dataset_get_class_map(rows, &map, &err), &err);
     check(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &model, &err), &err);
@@ -318,44 +372,77 @@ static void request(int way, const request_tools *t, const char *line)
     }
 }
 
-static void measure_requests(int words, uint32_t calls)
+/* Times the first `ways` of request(), which have these names. */
+static void measure_requests(const line_list *lines, const xsm_text_options *text, const char *const *names, int ways,
+                             uint32_t calls)
 {
-    static const char *const names[2][3] = {{"f:v as dataset", "f:v encoded", "f:v to top 5"},
-                                            {"text as dataset", "text encoded", "text to top 5"}};
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_encoder_options form = XSM_ENCODER_OPTIONS_INIT;
     request_tools t = {.options = XSM_READ_OPTIONS_INIT};
-    char *lines = make_lines(words);
     double *times = memory(calls, sizeof *times);
-    form.format = t.options.format = words ? XSM_FORMAT_TEXT : XSM_FORMAT_XC;
-    xsm_model *model = make_text_model(lines, form.format);
+    form.format = t.options.format = text ? XSM_FORMAT_TEXT : XSM_FORMAT_XC;
+    xsm_model *model = make_text_model(lines, form.format, text);
     t.model = model;
     check(xsm_model_get_class_map(model, &map, &err), &err);
     t.options.classes = &map;
     check(xsm_encoder_new(model, &form, &t.encoder, &err), &err);
     check(xsm_predictor_new(model, NULL, &t.predictor, &err), &err);
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < ways; way++) {
         uint64_t random = 11;
+        double sum = 0;
+        if (!names[way]) {
+            continue;
+        }
         for (uint32_t i = 0; i < WARM + calls; i++) {
-            const char *line = lines + (size_t)(uniform(&random) * LINES) * LINE_MOST;
+            const char *line = lines->line[(size_t)(uniform(&random) * (double)lines->count)];
             const double begin = now();
             request(way, &t, line);
             if (i >= WARM) {
                 times[i - WARM] = now() - begin;
+                sum += times[i - WARM];
             }
         }
-        print_times(names[words][way], 1, times, calls, 0);
+        print_times(names[way], 1, times, calls, 0);
+        if (ways == 2) {
+            printf("%-18s %7s %10.2f\n", "  mean", "", 1e6 * sum / calls);
+        }
     }
     xsm_predictor_free(t.predictor);
     xsm_encoder_free(t.encoder);
     xsm_model_free(model);
     free(times);
-    free(lines);
+}
+
+/* The encoding of a file's lines. */
+static void measure_file(const char *path, uint32_t calls)
+{
+    static const char *const names[3][2] = {{NULL, "words"}, {NULL, "2-grams of words"}, {NULL, "and of 3 to 6"}};
+    line_list lines = read_lines(path);
+    for (int n = 0; n < 3; n++) {
+        xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+        text.word_ngrams = n > 0 ? 2 : 1;
+        text.min_chars = n > 1 ? 3 : 0;
+        text.max_chars = n > 1 ? 6 : 0;
+        measure_requests(&lines, &text, names[n], 2, calls);
+    }
+    free_lines(&lines);
+}
+
+static void measure_lines(int words, uint32_t calls)
+{
+    static const char *const names[2][3] = {{"f:v as dataset", "f:v encoded", "f:v to top 5"},
+                                            {"text as dataset", "text encoded", "text to top 5"}};
+    xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
+    text.word_ngrams = 2;
+    line_list lines = make_lines(words);
+    measure_requests(&lines, words ? &text : NULL, names[words], 3, calls);
+    free_lines(&lines);
 }
 
 int main(int argc, char **argv)
 {
+    const char *lines = NULL;
     uint32_t classes = 100000, features = 128, calls = 400, threads[2] = {1, 2};
     for (int i = 1; i < argc; i += 2) {
         if (strcmp(argv[i], "--classes") == 0) {
@@ -364,12 +451,21 @@ int main(int argc, char **argv)
             features = number(argv[i + 1], argv[i], 100000);
         } else if (strcmp(argv[i], "--calls") == 0) {
             calls = number(argv[i + 1], argv[i], 10000000);
+        } else if (strcmp(argv[i], "--lines") == 0 && i + 1 < argc) {
+            lines = argv[i + 1];
         } else if (strcmp(argv[i], "--threads") == 0) {
             threads[0] = threads[1] = number(argv[i + 1], argv[i], THREADS_MOST);
         } else {
-            fprintf(stderr, "bench_latency: there are --classes K, --features D, --calls N and --threads T\n");
+            fprintf(stderr, "bench_latency: there are --classes K, --features D, --calls N and --threads T; or --lines "
+                            "FILE and --calls N\n");
             return 2;
         }
+    }
+    if (lines) {
+        printf("%-18s %7s %10s %10s %10s %10s %12s\n", "encoding", "threads", "p50", "p90", "p99", "longest",
+               "calls/s");
+        measure_file(lines, calls * 10);
+        return 0;
     }
     char path[] = "/tmp/bench_latency.XXXXXX";
     int file = mkstemp(path);
@@ -411,8 +507,8 @@ int main(int argc, char **argv)
         base.rows = rows[1];
         measure("sparse, spherical", base, threads[t], 0);
     }
-    measure_requests(1, calls * 10);
-    measure_requests(0, calls * 10);
+    measure_lines(1, calls * 10);
+    measure_lines(0, calls * 10);
     free(weights);
     xsm_index_free(index);
     xsm_dataset_free(rows[0]);

@@ -3,11 +3,14 @@
  * median of the calls' times, how many times as fast as float32, and the part of what the memory can stream: the time
  * to read as many bytes one after another, in huge pages, measured beside each call.
  *
- *     bench_small [--classes K] [--features D] [--calls N] [--mapped]
+ *     bench_small [--classes K] [--features D] [--calls N] [--rows N] [--probabilities] [--mapped]
  *
  *     bench_small [--calls N] --data FILE --models MODEL...
  *
  * times instead single rows of FILE, all of them in N rounds, by each model, the first of which is that of float32.
+ *
+ * With --rows only so many rows a call are timed. With --probabilities calls return probabilities as well, which need
+ * the sum over all classes.
  *
  * Ratios are medians of those within a round, in which every type has a turn. One thread. With --mapped the models are
  * mapped from files in /tmp; a mapped file is in pages of 4 KiB.
@@ -37,6 +40,8 @@ typedef struct contest {
     ceilings reading[TYPES];
     double seconds[TYPES][MOST_CALLS], least[TYPES][MOST_CALLS]; /* of calls, and of reading */
     uint32_t found[TYPES][BATCH * TOP];
+    double probability[BATCH * TOP];
+    bool probabilities;
 } contest;
 
 static xsm_model *random_model(xsm_context *ctx, uint32_t classes, uint32_t features)
@@ -76,6 +81,7 @@ static double predict(contest *c, int type, uint64_t first, uint64_t count)
     xsm_prediction prediction = XSM_PREDICTION_INIT;
     prediction.batch = &batch;
     prediction.classes = c->found[type];
+    prediction.probabilities = c->probabilities ? c->probability : NULL;
     const double start = peak_clock();
     bench_check(xsm_predictor_run(c->predictor[type], &prediction, &err), &err);
     return peak_clock() - start;
@@ -163,7 +169,8 @@ static int measure_models(const char *data, char **paths, int count, uint32_t ro
 int main(int argc, char **argv)
 {
     const char *data = NULL;
-    uint32_t classes = 217240, features = 512, calls = 60;
+    static contest c;
+    uint32_t classes = 217240, features = 512, calls = 60, rows = 0;
     bool map = false;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--classes") == 0) {
@@ -175,6 +182,11 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--calls") == 0) {
             calls = number(argv[i + 1], argv[i], MOST_CALLS);
             i++;
+        } else if (strcmp(argv[i], "--rows") == 0) {
+            rows = number(argv[i + 1], argv[i], BATCH);
+            i++;
+        } else if (strcmp(argv[i], "--probabilities") == 0) {
+            c.probabilities = true;
         } else if (strcmp(argv[i], "--mapped") == 0) {
             map = true;
         } else if (strcmp(argv[i], "--data") == 0 && i + 1 < argc) {
@@ -182,12 +194,12 @@ int main(int argc, char **argv)
         } else if (strcmp(argv[i], "--models") == 0 && data && argc - i - 1 >= 1 && argc - i - 1 <= MOST_MODELS) {
             return measure_models(data, argv + i + 1, argc - i - 1, calls);
         } else {
-            fprintf(stderr, "bench_small: there are --classes K, --features D, --calls N and --mapped; or --calls N, "
-                            "--data FILE and --models with at most 8 models\n");
+            fprintf(stderr,
+                    "bench_small: there are --classes K, --features D, --calls N, --rows N, --probabilities and "
+                    "--mapped; or --calls N, --data FILE and --models with at most 8 models\n");
             return 2;
         }
     }
-    static contest c;
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     options.top = TOP;
@@ -210,10 +222,9 @@ int main(int argc, char **argv)
            bench_instruction_set(c.context), map ? "mapped" : "in memory");
     printf("%-10s %5s %12s %10s %12s %10s %10s\n", "weights", "rows", "ms a call", "x float32", "read, ms", "of stream",
            "same best");
-    measure(&c, 1, calls, true);
-    measure(&c, 4, (calls + 3) / 4, true);
-    for (uint32_t together = 8; together <= BATCH; together *= 2) {
-        measure(&c, together, (calls * 2 + together - 1) / together + 4, false);
+    for (uint32_t together = rows ? rows : 1; together <= (rows ? rows : BATCH); together *= together < 4 ? 4 : 2) {
+        const uint32_t some = together == 1 ? calls : (calls * 2 + together - 1) / together + 4;
+        measure(&c, together, some, together <= 4);
     }
     for (int t = 0; t < TYPES; t++) {
         ceilings_free(&c.reading[t]);

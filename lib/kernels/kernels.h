@@ -131,7 +131,8 @@ typedef struct xsmi_dual_pass {
                                  absolute values, and at most 0 */
 } xsmi_dual_pass;
 
-/* Rows of weights that are stored in fewer bits: XSM_DTYPE_BFLOAT16, or XSM_DTYPE_INT8 without their factors. */
+/* Rows of weights that are stored in fewer bits: XSM_DTYPE_BFLOAT16, or XSM_DTYPE_INT8 without their factors. screen()
+ * takes XSM_DTYPE_FLOAT32, too. */
 typedef struct xsmi_narrow {
     int32_t dtype;
     const void *data; /* aligned to a number */
@@ -262,6 +263,12 @@ typedef struct xsmi_kernels {
     /* score_few, of the classes from `first` on. */
     void (*score_narrow)(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
                          float scale, const float *row_scale, const float *bias, float *out);
+    /* out[c] = dot() of row first + c with x, and squares[c] = the sum of the row's squares, term i in partial i modulo
+     * 32, of which partial l and l + 16 are added before xsmi_join_16(); squares NULL: not needed. Here the type may
+     * also be XSM_DTYPE_FLOAT32. Runs as fast as the weights can be read from memory, which score_few does not;
+     * prefetches what follows the rows. */
+    void (*screen)(const xsmi_narrow *w, size_t first, size_t classes, const float *x, size_t d, float *out,
+                   float *squares);
 
     /* -- implicit steps, lanes over steps ------------------------------------------------------------------------- */
 

@@ -214,6 +214,28 @@ static void narrow_column_sums(const xsmi_narrow *w, const uint32_t *index, cons
     }
 }
 
+static void screen(const xsmi_narrow *w, size_t first, size_t classes, const float *x, size_t d, float *out,
+                   float *squares)
+{
+    for (size_t c = 0; c < classes; c++) {
+        float partial[XSMI_PARTIALS] = {0}, square[32] = {0}, both[16];
+        for (size_t i = 0; i < d; i++) {
+            const size_t at = (first + c) * w->stride + i;
+            const float number =
+                w->dtype == XSM_DTYPE_FLOAT32 ? ((const float *)w->data)[at] : xsmi_narrow_number(w, at);
+            partial[i % XSMI_PARTIALS] = __builtin_fmaf(number, x[i], partial[i % XSMI_PARTIALS]);
+            square[i % 32] = __builtin_fmaf(number, number, square[i % 32]);
+        }
+        out[c] = xsmi_join_partials(partial);
+        for (size_t l = 0; l < 16; l++) {
+            both[l] = square[l] + square[l + 16];
+        }
+        if (squares) {
+            squares[c] = xsmi_join_16(both);
+        }
+    }
+}
+
 static void score_narrow(const xsmi_narrow *w, size_t first, size_t classes, const float *const *x, size_t n, size_t d,
                          float scale, const float *row_scale, const float *bias, float *out)
 {
@@ -577,6 +599,7 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .sparse_gather_narrow = xsmi_sparse_gather_narrow,
     .narrow_column_sums = narrow_column_sums,
     .score_narrow = score_narrow,
+    .screen = screen,
     .score_quads = score_quads,
     .sift_tile = sift_tile,
     .reduce_tile = reduce_tile,

@@ -21,11 +21,12 @@ typedef struct upcoming_lines {
     size_t stride, d, column;
 } upcoming_lines;
 
-/* Prefetches the next `count` lines. Rows that do not exist do no harm. */
+/* Prefetches the next `count` lines into the second-level cache: a block of rows and the next are more than the first
+ * holds. Rows that do not exist do no harm. */
 XSMI_INLINE void fetch_lines(upcoming_lines *f, size_t count)
 {
     for (size_t k = 0; k < count; k++) {
-        __builtin_prefetch((const void *)((uintptr_t)f->row + f->column * sizeof(float)), 0, 3);
+        __builtin_prefetch((const void *)((uintptr_t)f->row + f->column * sizeof(float)), 0, 2);
         f->column += XSMI_LINE;
         if (f->column >= f->d) {
             f->column = 0;
@@ -79,6 +80,21 @@ XSMI_INLINE void finish_few(vf sum, size_t n, float scale, const float *row_scal
     }
 }
 
+/* Adds the products of features i to i + 3 of VW classes. */
+XSMI_INLINE void add_quad(const size_t rows, const float *w, size_t stride, const float *const *x, size_t i,
+                          vf acc[XSMI_FEW])
+{
+    vf quad[4];
+    load_transposed(w + i, stride, quad);
+    XSMI_UNROLL
+    for (size_t k = 0; k < 4; k++) {
+        XSMI_UNROLL
+        for (size_t r = 0; r < rows; r++) {
+            acc[r] = v_fma(quad[k], v_set_at(x[r] + i + k), acc[r]);
+        }
+    }
+}
+
 /* The scores of groups*VW classes with `rows` rows; both are constants wherever this is inlined. */
 XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const float *w, size_t stride,
                               const float *const *x, size_t d, float scale, const float *row_scale, const float *bias,
@@ -94,21 +110,21 @@ XSMI_INLINE void score_groups(const size_t groups, const size_t rows, const floa
     }
     upcoming_lines next = {(const float *)((uintptr_t)w + groups * VW * stride * sizeof(float)), stride, d, 0};
     size_t i = 0;
-    for (; i + 4 <= d; i += 4) {
-        if (i % XSMI_LINE == 0) {
-            fetch_lines(&next, groups * VW);
-        }
+    for (; i + XSMI_LINE <= d; i += XSMI_LINE) {
+        fetch_lines(&next, groups * VW);
         XSMI_UNROLL
         for (size_t g = 0; g < groups; g++) {
-            vf quad[4];
-            load_transposed(w + g * VW * stride + i, stride, quad);
-            XSMI_UNROLL
-            for (size_t k = 0; k < 4; k++) {
-                XSMI_UNROLL
-                for (size_t r = 0; r < rows; r++) {
-                    acc[g][r] = v_fma(quad[k], v_set_at(x[r] + i + k), acc[g][r]);
-                }
+            /* A line of each row at once: lines of more rows than this would lie in the same sets of the first cache.
+             */
+            for (size_t j = i; j < i + XSMI_LINE; j += 4) {
+                add_quad(rows, w + g * VW * stride, stride, x, j, acc[g]);
             }
+        }
+    }
+    for (; i + 4 <= d; i += 4) {
+        XSMI_UNROLL
+        for (size_t g = 0; g < groups; g++) {
+            add_quad(rows, w + g * VW * stride, stride, x, i, acc[g]);
         }
     }
     for (; i < d; i++) {

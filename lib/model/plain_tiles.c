@@ -93,8 +93,7 @@ void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_aren
     s->hidden = xsmi_arena_take(arena, blocks * XSMI_LANES * hidden_stride(m), sizeof *s->hidden);
 }
 
-/* The scales of a tile's classes, if each has its own. */
-static void set_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
+void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales)
 {
     if (m->row_scale) {
         for (uint32_t c = 0; c < count; c++) {
@@ -156,7 +155,7 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
     }
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_CLASS_TILE);
-        set_scales(m, tile, count, s->scales);
+        xsmi_tiles_scales(m, tile, count, s->scales);
         for (uint32_t c = 0; c < count; c += piece) {
             uint32_t some = XSMI_MIN(count - c, piece);
             const size_t next = widened ? following(call, tile + c + some, count - c - some, piece) : 0;
@@ -224,7 +223,7 @@ static void score_feature_major(const xsmi_tile_call *call, xsmi_plain_scratch *
     const xsmi_tile_rows *rows = call->rows;
     for (uint32_t tile = call->first, count; tile < call->end; tile += count) {
         count = xsmi_tile_classes(tile, call->end, XSMI_ROW_TILE);
-        set_scales(m, tile, count, s->scales);
+        xsmi_tiles_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
             for (size_t l = 0; l < rows->counts[b]; l++) {
                 const xsmi_features *x = &rows->features[b * XSMI_LANES + l];
@@ -405,7 +404,7 @@ static void score_gathered(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         if (xsmi_poll(call->context)) { /* also of rows without features, for which nothing is gathered */
             return;
         }
-        set_scales(m, tile, count, s->scales);
+        xsmi_tiles_scales(m, tile, count, s->scales);
         for (size_t b = 0; b < rows->blocks; b++) {
             if (b > 0 && call->stores && xsmi_poll(call->context)) {
                 return;

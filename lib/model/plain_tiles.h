@@ -28,6 +28,8 @@ typedef struct xsmi_plain_scratch {
 void xsmi_plain_divide(const xsm_model *m, bool sparse, size_t blocks, xsmi_arena *arena, xsmi_plain_scratch *s);
 void xsmi_plain_score(const xsmi_tile_call *call, xsmi_plain_scratch *s);
 
+/* The scales of a tile's classes, if each has its own; else nothing. */
+void xsmi_tiles_scales(const xsm_model *m, uint32_t first, uint32_t count, float *scales);
 /* Converts a row's sums of a tile to scores by scales and bias. `scales` are those of the classes, if each has its
  * own. */
 void xsmi_tiles_finish(const xsm_model *m, uint32_t first, uint32_t count, const float *scales, float *scores);

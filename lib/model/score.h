@@ -5,6 +5,7 @@
 #ifndef XSMI_SCORE_H
 #define XSMI_SCORE_H
 
+#include "base/top.h"
 #include "data/batch.h"
 #include "math/log_sum.h"
 #include "model/filter.h"
@@ -134,5 +135,18 @@ void xsmi_model_score_all(const xsm_model *m, xsmi_score_all *blocks, size_t cou
                           const xsm_context *ctx);
 /* The same for up to XSMI_TILE_ROWS rows in a row, which are divided into blocks. */
 void xsmi_model_score_rows(const xsm_model *m, const xsmi_score_all *rows, void *scratch, const xsm_context *ctx);
+
+/* -- the best of all classes, without the sum over all (screen.c) -------------------------------------------------- */
+
+/* Whether this finds the best classes of a row, of a batch that is sparse or not, faster than xsmi_model_score_rows().
+ */
+bool xsmi_model_screens(const xsm_model *m, bool sparse, uint32_t top);
+size_t xsmi_model_screen_scratch(const xsm_model *m, uint32_t top);
+/* Fills a row's list with the classes and scores that xsmi_model_score_rows() finds, to the bit. False if it cannot
+ * tell which these are: where scores may not be finite, or too many are nearly equal. `scratch` (aligned to
+ * XSMI_ALIGNMENT) has xsmi_model_screen_scratch() bytes. Polls the activity of `ctx`; the results of a cancelled call
+ * mean nothing. */
+bool xsmi_model_screen(const xsm_model *m, const xsmi_features *row, const xsmi_top *list, void *scratch,
+                       const xsm_context *ctx);
 
 #endif

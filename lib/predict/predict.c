@@ -46,7 +46,8 @@ static size_t all_scratch(const xsm_predictor *p)
     }
     size_t sparse = xsmi_model_score_all_scratch(p->model, true, XSMI_TILE_BLOCKS, p->top);
     size_t dense = xsmi_model_score_all_scratch(p->model, false, XSMI_TILE_BLOCKS, p->top);
-    return XSMI_MAX(sparse, dense);
+    size_t screened = xsmi_model_screen_scratch(p->model, p->top);
+    return XSMI_MAX(XSMI_MAX(sparse, dense), screened);
 }
 
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
@@ -252,6 +253,18 @@ static bool needs_few(const xsm_predictor *p, const xsm_prediction *to, const xs
            32 * left <= (uint64_t)p->classes * (24 + rows);
 }
 
+/* Screens a single row of which no sum over all classes is needed. False if its classes are yet to be scored. */
+static bool screen_row(xsm_predictor *p, const xsm_prediction *to, size_t row)
+{
+    if (xsmi_predict_sums(p, to) || !xsmi_model_screens(p->model, xsmi_batch_sparse(to->batch), p->top)) {
+        return false;
+    }
+    const xsmi_features x = xsmi_batch_features(to->batch, row);
+    const xsmi_top list = {p->top_score, p->top_class, p->top};
+    p->log_sum_exp[0] = 0;
+    return xsmi_model_screen(p->model, &x, &list, p->scratch, p->context);
+}
+
 static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, double log_sum)
 {
     const xsmi_calibration *c = &p->model->calibration;
@@ -270,7 +283,11 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
         (void)xsmi_filter_of(p, to, first + i, i);
     }
     const bool few = !xsmi_model_is_divided(p->model) && needs_few(p, to, filters, rows);
-    if (!few) {
+    const bool screened = !filters && rows == 1 && screen_row(p, to, first);
+    if (screened && xsmi_is_cancelled(p->context)) {
+        return xsmi_fail_cancelled(p->context, err);
+    }
+    if (!few && !screened) {
         XSMI_TRY(run_piece(p, batch, first, rows, filters, err));
     }
     for (size_t i = 0; i < rows; i++) {

@@ -200,7 +200,7 @@ static const named_test reference_tests[] = {
     {"select", test_select},
 };
 
-#define MOST_TESTS 96
+#define MOST_TESTS 112
 
 static void add_test(struct CMUnitTest *tests, char (*names)[80], size_t *n, const named_test *test,
                      const xsmi_kernels *k)

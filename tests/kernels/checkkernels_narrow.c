@@ -228,10 +228,69 @@ static void test_score_widening(void **state)
     array_close(&widened);
 }
 
+/* The bits of dot() on the widened numbers, and a sum of squares as its order is defined: here by adding up an array of
+ * partial sums in a loop of its own. */
+static float squares_of(const float *w, size_t d)
+{
+    float partial[32] = {0};
+    for (size_t i = 0; i < d; i++) {
+        partial[i % 32] = fmaf(w[i], w[i], partial[i % 32]);
+    }
+    for (size_t half = 16; half > 0; half /= 2) {
+        for (size_t l = 0; l < half; l++) {
+            partial[l] += partial[l + half];
+        }
+    }
+    return partial[0];
+}
+
+static void test_screen(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    enum { most = 9 };
+    narrow w;
+    array x, want, got, squares, sums;
+    narrow_open(&w, 20000);
+    array_open(&x, 1000);
+    array_open(&want, most);
+    array_open(&got, most);
+    array_open(&squares, most);
+    array_open(&sums, most);
+    for (size_t s = 0; s < 3 * SIZES; s++) {
+        const size_t d = size_at(s / 3) % 700, classes = random_below(most + 1), stride = d + random_below(20);
+        const kind v = (kind)random_below(KINDS);
+        narrow_fill(&w, types[s % 2], classes, stride, d, v);
+        const xsmi_narrow wide = {XSM_DTYPE_FLOAT32, w.wide.at, stride}, *numbers = s % 3 == 2 ? &wide : &w.w;
+        const size_t first = classes > 2 ? random_below(3) : 0, count = classes - first;
+        array_fill(&x, d, 0, v);
+        array_fill(&want, count, 0, v);
+        array_fill(&squares, count, 0, v);
+        array_copy(&got, &want);
+        array_copy(&sums, &squares);
+        for (size_t c = 0; c < count; c++) {
+            want.at[c] = ref->dot(w.wide.at + (first + c) * stride, x.at, d);
+            squares.at[c] = squares_of(w.wide.at + (first + c) * stride, d);
+        }
+        k->screen(numbers, first, count, x.at, d, got.at, sums.at);
+        expect_arrays(&got, &want, "screen", d);
+        expect_arrays(&sums, &squares, "squares of screen", d);
+        memset(got.at, 0, count * sizeof *got.at);
+        k->screen(numbers, first, count, x.at, d, got.at, NULL);
+        expect_arrays(&got, &want, "screen without squares", d);
+    }
+    narrow_close(&w);
+    array_close(&x);
+    array_close(&want);
+    array_close(&got);
+    array_close(&squares);
+    array_close(&sums);
+}
+
 const named_test narrow_tests[] = {
     {"widen", test_widen},
     {"gather_narrow, narrow_column_sums", test_narrow_rows},
     {"score_narrow", test_score_narrow},
     {"score_widening", test_score_widening},
+    {"screen", test_screen},
     {NULL, NULL},
 };

@@ -1,0 +1,207 @@
+/*
+ * Tests of screening: a single row without probabilities has to the bit the classes and scores that it has among other
+ * rows, whose classes are all scored; and where screening cannot tell the best, they are scored as well.
+ */
+#include "training.h"
+
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/predict.h>
+
+#include "model/score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CLASSES = 4500, FEATURES = 70, ROWS = 12, MOST_TOP = 70 };
+
+/* One of the shapes that weights have here. */
+typedef enum shape {
+    RANDOM,   /* uniform */
+    BIASED,   /* with biases, one of them hides all that the weights say */
+    REPEATED, /* every row 50 times */
+    RISING,   /* each class is better than those before */
+    WIDE,     /* a few rows are a million times as long as others */
+    PERMUTED, /* the best 300 rows have the same numbers in other orders, and all features are equal: their scores
+                 differ by rounding alone */
+    SHAPES
+} shape;
+
+static float uniform(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (float)(int32_t)(*state >> 32) * 0x1p-31f;
+}
+
+static xsm_model *make_model(xsm_context *ctx, shape kind, uint32_t features)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    xsm_model *m = NULL;
+    uint64_t state = 7 + kind;
+    o.bias = kind != RANDOM;
+    assert_ok(xsm_model_new_linear(ctx, features, CLASSES, &o, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    for (size_t k = 0; k < CLASSES; k++) {
+        float *w = p.weight + k * p.class_step;
+        for (size_t j = 0; j < features; j++) {
+            const float number = uniform(&state);
+            w[j] = kind == REPEATED && k % 50 > 0 ? w[j - p.class_step]
+                   : kind == WIDE && k % 997 == 5 ? 1e6f * number
+                                                  : number;
+        }
+        for (size_t j = features; kind == PERMUTED && k % 15 == 0 && j-- > 0;) {
+            if (k > 0) { /* of the last such row */
+                w[j] = w[j - 15 * p.class_step];
+                const size_t other = j + (size_t)((uniform(&state) + 1) / 2 * (float)(features - 1 - j));
+                const float moved = w[other];
+                w[other] = w[j];
+                w[j] = moved;
+            }
+        }
+        if (p.bias) {
+            p.bias[k] = kind == BIASED     ? (k == 99 ? -1e30f : 3 * uniform(&state))
+                        : kind == RISING   ? (float)k
+                        : kind == PERMUTED ? (k % 15 == 0 ? 0.0f : -1e6f)
+                                           : 0;
+        }
+    }
+    return m;
+}
+
+static void fill_rows(float *x, size_t count)
+{
+    uint64_t state = 3;
+    for (size_t i = 0; i < count; i++) {
+        x[i] = uniform(&state);
+    }
+}
+
+static xsm_predictor *make_predictor(const xsm_model *m, uint32_t top)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_predictor *p = NULL;
+    o.top = top;
+    assert_ok(xsm_predictor_new(m, &o, &p, &err), err);
+    return p;
+}
+
+/* Whether screening finds the best of that row by itself. */
+static bool screened(const xsm_model *m, const float *x, uint32_t top)
+{
+    static uint32_t classes[MOST_TOP];
+    static float scores[MOST_TOP];
+    const xsmi_features row = {x, NULL, m->features};
+    const xsmi_top list = {scores, classes, top};
+    assert_true(xsmi_model_screens(m, false, top));
+    const size_t bytes = xsmi_model_screen_scratch(m, top);
+    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    const bool done = xsmi_model_screen(m, &row, &list, memory, m->context);
+    free(memory);
+    return done;
+}
+
+/* Single rows against all rows at once. */
+static void expect_same(const xsm_model *m, const float *x, uint32_t top)
+{
+    static uint32_t want_classes[ROWS * MOST_TOP], got_classes[MOST_TOP];
+    static float want[ROWS * MOST_TOP], got[MOST_TOP];
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_predictor *p = make_predictor(m, top);
+    xsm_batch batch = xsm_batch_values(x, ROWS, m->features, m->features);
+    assert_ok(test_predict(p, &batch, want_classes, want, NULL, &err), err);
+    for (size_t i = 0; i < ROWS; i++) {
+        batch = xsm_batch_values(x + i * m->features, 1, m->features, m->features);
+        assert_ok(test_predict(p, &batch, got_classes, got, NULL, &err), err);
+        assert_memory_equal(got_classes, want_classes + i * top, top * sizeof *got_classes);
+        assert_memory_equal(got, want + i * top, top * sizeof *got);
+    }
+    xsm_predictor_free(p);
+}
+
+static void single_rows_have_the_bits_of_many(void **state)
+{
+    (void)state;
+    static const uint32_t tops[] = {1, 5, MOST_TOP};
+    static const uint32_t widths[] = {1, 33, FEATURES};
+    static float x[ROWS * FEATURES];
+    for (uint32_t n = 0; n < 3 * SHAPES; n++) {
+        xsm_error err = XSM_ERROR_INIT;
+        const uint32_t features = widths[n % 3];
+        xsm_model *m = make_model(NULL, (shape)(n / 3), features);
+        fill_rows(x, (size_t)ROWS * features);
+        for (size_t i = 0; i < (size_t)ROWS * features && n / 3 == PERMUTED; i++) {
+            x[i] = x[i / features * features];
+        }
+        for (int32_t type = 0; type < 3; type++) {
+            xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+            xsm_model *small = NULL;
+            o.dtype = type == 1 ? XSM_DTYPE_BFLOAT16 : XSM_DTYPE_INT8;
+            if (type > 0) {
+                assert_ok(xsm_model_convert(m, &o, &small, &err), err);
+            }
+            for (size_t t = 0; t < sizeof tops / sizeof *tops; t++) {
+                expect_same(type > 0 ? small : m, x, tops[t]);
+            }
+            /* Rows of one feature are often equal in fewer bits. */
+            assert_true(features == 1 || screened(type > 0 ? small : m, x, 5));
+            xsm_model_free(small);
+        }
+        xsm_model_free(m);
+    }
+}
+
+static void equal_scores_are_left_to_full_scoring(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static float x[ROWS * FEATURES];
+    xsm_model *m = NULL;
+    fill_rows(x, ROWS * FEATURES);
+    assert_ok(xsm_model_new_linear(NULL, FEATURES, CLASSES, NULL, &m, &err), err);
+    assert_false(screened(m, x, 5));
+    expect_same(m, x, 5);
+    xsm_model_free(m);
+}
+
+static void scores_that_are_not_finite_are_refused(void **state)
+{
+    (void)state;
+    static const float bad[] = {NAN, INFINITY, -INFINITY, 3e38f};
+    static float x[ROWS * FEATURES];
+    fill_rows(x, ROWS * FEATURES);
+    for (size_t i = 0; i < 2 * sizeof bad / sizeof *bad; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_parameters w = XSM_PARAMETERS_INIT;
+        xsm_model *m = make_model(NULL, BIASED, FEATURES);
+        assert_ok(xsm_model_parameters(m, &w, &err), err);
+        if (i % 2 == 0) {
+            w.weight[4321 * w.class_step + 7] = bad[i / 2];
+        } else {
+            w.bias[17] = bad[i / 2];
+        }
+        uint32_t alone[5], summed[5];
+        double probabilities[5];
+        xsm_predictor *p = make_predictor(m, 5);
+        const xsm_batch row = xsm_batch_values(x, 1, FEATURES, FEATURES);
+        assert_false(screened(m, x, 5));
+        const xsm_status status = test_predict(p, &row, summed, NULL, probabilities, &err);
+        assert_int_equal(test_predict(p, &row, alone, NULL, NULL, &err), status);
+        assert_int_equal(status, isnan(bad[i / 2]) || i == 3 ? XSM_ERROR_DIVERGED : status);
+        assert_true(status != XSM_OK || memcmp(alone, summed, sizeof alone) == 0);
+        xsm_predictor_free(p);
+        xsm_model_free(m);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(single_rows_have_the_bits_of_many),
+        cmocka_unit_test(equal_scores_are_left_to_full_scoring),
+        cmocka_unit_test(scores_that_are_not_finite_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
