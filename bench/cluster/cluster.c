@@ -2,11 +2,13 @@
  * What a model that is divided among ranks costs: time and bytes sent, of some kinds of work, on the ranks that it is
  * started on.
  *
- *     mpirun -n RANKS bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS
+ *     mpirun -n RANKS bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE]
  *
- * WORK is evaluate, or the name of an estimator, whose steps are measured; `shared` is sampled-softmax with shared
- * draws. DRAWS are the negatives of an example or batch, 0 for estimators without. Prints a line: rows a second, and
- * the bytes that a rank sends a row and a step. bench/cluster/run.sh runs it.
+ * WORK is evaluate, wire (the latency and the bandwidth of MPI's calls themselves; the other words are not used), or
+ * the name of an estimator, whose steps are measured; `shared` is sampled-softmax with shared draws. DRAWS are the
+ * negatives of an example or batch, 0 for estimators without. Prints a line: rows a second, and the bytes that a rank
+ * sends a row and a step. bench/cluster/run.sh runs it. SCHEDULE is a file that gets the calls of a step on rank 0
+ * (schedule.h): of an epoch of one batch, or of an evaluation of one batch.
  */
 #define XSM_EXPERIMENTAL
 #include <mpi.h>
@@ -16,6 +18,8 @@
 
 #include <xsoftmax.h>
 #include <xsoftmax/mpi.h>
+
+#include "schedule.h"
 
 /* A communicator that counts what this rank sends. */
 typedef struct counted {
@@ -101,13 +105,18 @@ typedef struct clock_of {
     double since, seconds, warm; /* the last: of the steps that are not counted */
     uint64_t rows, warm_rows, warm_bytes, warm_steps, warm_calls;
     const counted *sent;
-    uint64_t batch;
+    schedule *steps; /* or NULL */
+    uint64_t step;
 } clock_of;
 
 static int32_t on_progress(void *user, const xsm_progress *p)
 {
     clock_of *c = user;
     const double now = MPI_Wtime() - c->since;
+    if (c->steps && p->step > c->step) {
+        schedule_step(c->steps);
+    }
+    c->step = p->step;
     if (c->warm == 0 && now > c->seconds / 5) {
         c->warm = now;
         c->warm_rows = p->examples;
@@ -130,7 +139,7 @@ static void print(const settings *s, const counted *sent, double rows, double st
     }
 }
 
-static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent)
+static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
 {
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
@@ -139,9 +148,9 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
     xsm_progress at = {.size = sizeof at};
-    clock_of clock = {.seconds = s->seconds, .sent = sent};
+    clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps};
     const int shared = strcmp(s->work, "shared") == 0;
-    xsm_dataset *rows = make_rows(ctx, s, 20 * (uint64_t)s->batch);
+    xsm_dataset *rows = make_rows(ctx, s, (steps ? 1 : 20) * (uint64_t)s->batch);
     check(xsm_model_new_linear(ctx, s->features, s->classes, &shape, &model, &err));
     check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
     if (s->draws > 0) {
@@ -170,7 +179,19 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     xsm_dataset_free(rows);
 }
 
-static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent)
+/* Batches by themselves, for a schedule. */
+static void record_evaluation(xsm_context *ctx, const settings *s, const xsm_model *model, schedule *steps)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_dataset *batch = make_rows(ctx, s, s->batch);
+    for (int i = 0; i < 10; i++) {
+        check(xsm_evaluate(ctx, model, batch, NULL, &metrics, &err));
+        schedule_step(steps);
+    }
+    xsm_dataset_free(batch);
+}
+
+static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
 {
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT, timed = XSM_EVALUATE_OPTIONS_INIT;
@@ -185,16 +206,47 @@ static void measure_evaluation(xsm_context *ctx, const settings *s, const counte
     const double since = MPI_Wtime();
     check(xsm_evaluate(ctx, model, rows, &all, &metrics, &err));
     print(s, sent, (double)metrics.rows, 0, (double)(sent->bytes - before), 0, MPI_Wtime() - since);
+    if (steps) {
+        schedule_step(steps);
+        record_evaluation(ctx, s, model, steps);
+    }
     xsm_model_free(model);
     xsm_dataset_free(rows);
+}
+
+/* Seconds of the smallest call, and bytes a second of a large one. */
+static void measure_wire(const xsm_comm *group)
+{
+    enum { CALLS = 2000, LARGE = 50, BYTES = 4 << 20 };
+    float value = 0;
+    char *data = calloc(BYTES, 1);
+    int32_t failed = !data;
+    double since = MPI_Wtime();
+    for (int i = 0; i < CALLS && !failed; i++) {
+        failed |= group->max_f32(group->user, &value, 1);
+    }
+    const double latency = (MPI_Wtime() - since) / CALLS;
+    since = MPI_Wtime();
+    for (int i = 0; i < LARGE && !failed; i++) {
+        failed |= group->broadcast(group->user, data, BYTES, 0);
+    }
+    const double rate = (double)BYTES * LARGE / (MPI_Wtime() - since);
+    free(data);
+    if (failed) {
+        fprintf(stderr, "bench_cluster: MPI failed\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    if (group->rank == 0) {
+        printf("wire %.9f %.0f\n", latency, rate);
+    }
 }
 
 int main(int argc, char **argv)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    if (argc != 8) {
-        fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS\n");
+    if (argc != 8 && argc != 9) {
+        fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     const settings s = {.work = argv[1],
@@ -205,9 +257,11 @@ int main(int argc, char **argv)
                         .batch = (uint32_t)atoi(argv[6]),
                         .draws = (uint32_t)atoi(argv[7])};
     MPI_Comm all = MPI_COMM_WORLD;
-    counted sent = {XSM_COMM_INIT, 0, 0};
+    xsm_comm group = XSM_COMM_INIT;
     xsm_context *ctx = NULL;
-    check(xsm_mpi_comm_new(&all, sizeof all, &sent.of, &err));
+    check(xsm_mpi_comm_new(&all, sizeof all, &group, &err));
+    schedule *steps = argc == 9 ? schedule_new(&group) : NULL;
+    counted sent = {steps ? schedule_comm(steps) : group, 0, 0};
     xsm_comm counts = sent.of;
     counts.user = &sent;
     counts.max_f32 = max_f32;
@@ -217,13 +271,26 @@ int main(int argc, char **argv)
     options.comm = &counts;
     options.threads = s.threads;
     check(xsm_context_new(&options, &ctx, &err));
-    if (strcmp(s.work, "evaluate") == 0) {
-        measure_evaluation(ctx, &s, &sent);
+    if (strcmp(s.work, "wire") == 0) {
+        measure_wire(&group);
+    } else if (strcmp(s.work, "evaluate") == 0) {
+        measure_evaluation(ctx, &s, &sent, steps);
     } else {
-        measure_steps(ctx, &s, &sent);
+        measure_steps(ctx, &s, &sent, steps);
     }
+    if (steps && group.rank == 0 && strcmp(s.work, "wire") != 0) {
+        FILE *out = fopen(argv[8], "w");
+        if (!out || schedule_write(steps, out) != 0 || fclose(out) != 0) {
+            fprintf(stderr,
+                    "bench_cluster: no schedule: fewer than five steps, steps with different calls, or %s cannot be "
+                    "written\n",
+                    argv[8]);
+            MPI_Abort(MPI_COMM_WORLD, 1);
+        }
+    }
+    schedule_free(steps);
     xsm_context_free(ctx);
-    xsm_mpi_comm_free(&sent.of);
+    xsm_mpi_comm_free(&group);
     MPI_Finalize();
     return 0;
 }
