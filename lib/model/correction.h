@@ -73,6 +73,9 @@ void xsmi_correction_release(xsmi_correction *c);
 /* One number per class, [classes], finite; copied. */
 xsm_status xsmi_correction_of_classes(xsm_context *ctx, const float *log_q, uint32_t classes, xsmi_correction **out,
                                       xsm_error *err);
+/* That of the classes first..first+classes of a model, numbered from first. */
+xsm_status xsmi_correction_of_part(xsmi_correction *whole, uint32_t first, uint32_t classes, xsmi_correction **out,
+                                   xsm_error *err);
 /* A tree; its contents are moved, and `tree` is left empty. */
 xsm_status xsmi_correction_of_tree(xsm_context *ctx, xsmi_tree *tree, xsmi_correction **out, xsm_error *err);
 

@@ -54,7 +54,6 @@ static const char *undivided(const xsm_model *m)
            : m->sparse                                     ? "sparse weights"
            : m->layer                                      ? "a first layer"
            : m->hierarchy                                  ? "a tree of classes"
-           : m->correction                                 ? "a correction of its scores"
            : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
            : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
                                                            : NULL;
@@ -94,6 +93,24 @@ static xsm_status copy_narrow(xsm_model *m, xsm_error *err)
     return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
 }
 
+static xsm_status correct_part(xsm_model *m, xsmi_correction *c, xsm_error *err)
+{
+    xsmi_correction *part = NULL;
+    XSMI_TRY(xsmi_correction_of_part(c, m->part.first, m->part.own->classes, &part, err));
+    xsmi_model_set_correction(m->part.own, part);
+    xsmi_correction_release(part);
+    return XSM_OK;
+}
+
+xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err)
+{
+    if (xsmi_model_is_divided(m) && c && c != m->correction) {
+        XSMI_TRY(correct_part(m, c, err));
+    }
+    xsmi_model_set_scoring(m, c, h);
+    return XSM_OK;
+}
+
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
     const char *what = undivided(m);
@@ -117,6 +134,7 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     }
     xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
     m->row_scale = NULL;
+    XSMI_TRY(m->correction ? correct_part(m, m->correction, err) : XSM_OK);
     xsmi_model_release_weights(m);
     return XSM_OK;
 }

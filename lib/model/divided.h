@@ -37,6 +37,8 @@ uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
 /* xsm_model_new_linear() in a context with several ranks, for options that were checked. */
 xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t classes, const xsm_model_options *o,
                                    xsm_model **out, xsm_error *err);
+/* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
+xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
 /* Divides a model that every rank has loaded. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
 
@@ -58,6 +60,9 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
  * that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores. */
 void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                                 float *scores);
+/* The same with the model's correction. `scratch` has xsmi_correction_code() floats. */
+void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                                   float *scores, float *scratch);
 
 /* -- chosen classes and ranges (divided_chosen.c) ------------------------------------------------------------------ */
 

@@ -14,6 +14,8 @@
 #define TOGETHER ((size_t)1 << 20)
 /* Rows of one job. */
 #define JOB_ROWS 32
+/* Classes of a row that are scored together. */
+#define SOME 64
 
 /* The blocks of an exchange. */
 typedef struct blocks {
@@ -66,22 +68,42 @@ typedef struct chosen_job {
     const uint32_t *classes; /* [rows][count] of the rows from `first` on */
     float *scores;
     size_t first, rows, count;
+    float *scratch; /* [threads][each] of xsmi_model_chosen_scores() */
+    size_t each;
 } chosen_job;
+
+/* Scores those of a row's classes that this rank has; the scores of others are left as they are. */
+static void score_row(const chosen_job *job, size_t row, float *scratch)
+{
+    const xsm_model *m = job->model;
+    const xsmi_features x = xsmi_batch_features(job->batch, job->first + row);
+    const xsmi_model_row both = {x, x};
+    uint32_t local[SOME];
+    size_t at[SOME];
+    float z[SOME];
+    for (size_t j = row * job->count; j < (row + 1) * job->count;) {
+        size_t some = 0;
+        for (; j < (row + 1) * job->count && some < SOME; j++) {
+            if (xsmi_divided_has(m, job->classes[j])) {
+                local[some] = job->classes[j] - m->part.first;
+                at[some++] = j;
+            }
+        }
+        if (some > 0) {
+            xsmi_model_chosen_scores(m->part.own, &both, local, some, z, scratch);
+        }
+        for (size_t i = 0; i < some; i++) {
+            job->scores[at[i]] = z[i];
+        }
+    }
+}
 
 static void score_rows(void *state, size_t index, uint32_t thread)
 {
     const chosen_job *job = state;
-    const xsm_model *own = job->model->part.own;
     const size_t start = index * JOB_ROWS, end = XSMI_MIN(start + JOB_ROWS, job->rows);
-    (void)thread;
     for (size_t i = start; i < end && !xsmi_poll(job->model->context); i++) {
-        const xsmi_features x = xsmi_batch_features(job->batch, job->first + i);
-        for (size_t j = i * job->count; j < (i + 1) * job->count; j++) {
-            if (xsmi_divided_has(job->model, job->classes[j])) {
-                const uint32_t local = job->classes[j] - job->model->part.first;
-                xsmi_model_score_classes(own, &x, &local, 1, own->alpha, &job->scores[j], NULL);
-            }
-        }
+        score_row(job, i, job->scratch + thread * job->each);
     }
 }
 
@@ -112,15 +134,27 @@ xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch
                                       float *scores, xsm_error *err)
 {
     const size_t rows = (size_t)batch->count, wanted = XSMI_MAX(TOGETHER / count, 1), each = XSMI_MIN(wanted, rows);
+    const size_t threads = xsmi_context_threads(m->context), code = xsmi_model_chosen_scratch(m->part.own);
+    float *scratch = xsmi_allocate(m->context, threads, code * sizeof *scratch);
     blocks b = {.sizes = NULL};
-    xsm_status status = xsmi_agree(m->context, blocks_new(m, each * count, &b, err), err);
+    xsm_status status = scratch ? blocks_new(m, each * count, &b, err)
+                                : xsmi_fail_memory(err, threads * code * sizeof *scratch, "scratch of scoring");
+    status = xsmi_agree(m->context, status, err);
     for (size_t first = 0; first < rows && status == XSM_OK; first += each) {
-        const chosen_job job = {
-            m, batch, classes + first * count, scores + first * count, first, XSMI_MIN(rows - first, each), count};
+        const chosen_job job = {.model = m,
+                                .batch = batch,
+                                .classes = classes + first * count,
+                                .scores = scores + first * count,
+                                .first = first,
+                                .rows = XSMI_MIN(rows - first, each),
+                                .count = count,
+                                .scratch = scratch,
+                                .each = code};
         status = score_some(&job, &b, err);
         xsmi_advance(m->context, job.rows);
     }
     blocks_free(m, &b);
+    xsmi_release(m->context, scratch, threads, code * sizeof *scratch);
     return status;
 }
 

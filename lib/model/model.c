@@ -164,6 +164,8 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c)
     xsmi_correction_release(before);
     if (c) {
         xsmi_model_set_hierarchy(m, NULL);
+    } else if (m->part.own) {
+        xsmi_model_set_correction(m->part.own, NULL);
     }
 }
 
@@ -208,12 +210,12 @@ void xsm_model_free(xsm_model *m)
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
     xsmi_model_release_weights(m);
-    xsm_model_free(m->part.own);
     xsmi_release(ctx, m->row_scale, m->classes, sizeof *m->row_scale);
     xsmi_model_clear_classes(m);
     xsmi_model_clear_metadata(m);
     xsmi_model_clear_transform(m);
-    xsm_model_clear_correction(m);
+    xsm_model_clear_correction(m); /* of the part, too */
+    xsm_model_free(m->part.own);
     xsmi_release(ctx, m, 1, sizeof *m);
     xsmi_lender_tell(&lender);
     xsm_context_free(ctx);

@@ -371,7 +371,9 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     xsmi_step s = {.optimizer = o, .batch = batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     XSMI_TRY(check_step(o, batch, g, eta, err));
-    xsmi_model_set_scoring(m, g->correction, g->hierarchy);
+    if (!o->whole) {
+        xsmi_model_set_scoring(m, g->correction, g->hierarchy);
+    }
     if (m->layer) {
         use_hidden(&hidden, batch, m, g);
         s.batch = &hidden;
@@ -399,19 +401,30 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 {
     const xsm_model *whole = o->whole;
     const xsm_gradient *part = g;
+    xsmi_correction *correction = NULL; /* a new one of the part */
     xsm_status status = XSM_OK;
-    if (g->whole.width != whole->classes) {
+    if (g->correction && g->correction != whole->correction) {
+        status = xsmi_correction_of_part(g->correction, whole->part.first, o->model->classes, &correction, err);
+    }
+    if (status == XSM_OK && g->whole.width != whole->classes) {
         part = o->part;
         status = g->model_classes == whole->classes
                      ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
                      : fail_classes(g, whole, err);
     }
     status = status == XSM_OK ? check_step(o, batch, part, eta, err) : status;
-    XSMI_TRY(xsmi_agree(whole->context, status, err));
-    xsmi_activity shield;
-    xsmi_shield(&shield, o->context);
-    status = apply(o, batch, part, eta, err);
-    xsmi_unshield(&shield);
+    status = xsmi_agree(whole->context, status, err);
+    if (status == XSM_OK) {
+        if (correction) {
+            xsmi_model_set_correction(o->model, correction);
+        }
+        xsmi_model_set_scoring(o->whole, g->correction, g->hierarchy);
+        xsmi_activity shield;
+        xsmi_shield(&shield, o->context);
+        status = apply(o, batch, part, eta, err);
+        xsmi_unshield(&shield);
+    }
+    xsmi_correction_release(correction);
     return status;
 }
 

@@ -231,18 +231,22 @@ static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, siz
     if (*total == 0) {
         return XSM_OK;
     }
+    const size_t code = xsmi_correction_code(m->correction);
+    float *scratch_code = xsmi_allocate(job->context, code, sizeof *scratch_code);
     *scores = xsmi_allocate(job->context, *total, sizeof **scores);
-    xsm_status status = *scores ? XSM_OK : xsmi_fail_memory(err, *total * sizeof **scores, "the scores of labels");
-    for (size_t i = 0, at = 0; *scores && i < rows; i++) {
+    xsm_status status =
+        *scores && scratch_code ? XSM_OK : xsmi_fail_memory(err, *total * sizeof **scores, "the scores of labels");
+    for (size_t i = 0, at = 0; status == XSM_OK && i < rows; i++) {
         size_t count;
         const uint64_t row = row_of(job, first + i);
         const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
         if (count > 1) {
             const xsmi_features x = xsmi_dataset_features(job->dataset, row);
-            xsmi_divided_score_classes(m, &x, labels, count, *scores + at);
+            xsmi_divided_corrected_scores(m, &x, labels, count, *scores + at, scratch_code);
             at += count;
         }
     }
+    xsmi_release(job->context, scratch_code, code, sizeof *scratch_code);
     XSMI_TRY(xsmi_agree(m->context, status, err));
     return xsmi_exchange_max(m->context, *scores, *total, err);
 }

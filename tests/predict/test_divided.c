@@ -171,7 +171,24 @@ static void assert_same_file(const char *path, const char *expected)
     free(b);
 }
 
-static void try_bits(bool sparse, bool bias, int32_t layout)
+/* Adds a number for each class to the scores, as training with a sampler does. */
+static void correct(xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsmi_correction *c = NULL;
+    float *numbers = calloc(CLASSES, sizeof *numbers);
+    uint64_t seed = 9;
+    assert_non_null(numbers);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        numbers[k] = (float)(-5 * test_uniform(&seed));
+    }
+    assert_ok(xsmi_correction_of_classes(m->context, numbers, CLASSES, &c, &err), err);
+    xsmi_model_set_correction(m, c);
+    xsmi_correction_release(c);
+    free(numbers);
+}
+
+static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
@@ -179,6 +196,9 @@ static void try_bits(bool sparse, bool bias, int32_t layout)
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
     xsm_dataset *several = several_labels(&p, sparse);
     xsm_model *m = test_model(NULL, &p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    if (corrected) {
+        correct(m);
+    }
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_dataset_get_class_map(p.data, &map, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
@@ -223,9 +243,11 @@ static void try_bits(bool sparse, bool bias, int32_t layout)
 static void test_bits(void **state)
 {
     (void)state;
-    try_bits(false, true, XSM_LAYOUT_CLASS_MAJOR);
-    try_bits(true, false, XSM_LAYOUT_CLASS_MAJOR);
-    try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR);
+    try_bits(false, true, XSM_LAYOUT_CLASS_MAJOR, false);
+    try_bits(true, false, XSM_LAYOUT_CLASS_MAJOR, false);
+    try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, false);
+    try_bits(false, false, XSM_LAYOUT_CLASS_MAJOR, true);
+    try_bits(true, true, XSM_LAYOUT_FEATURE_MAJOR, true);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */

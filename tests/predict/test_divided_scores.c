@@ -1,14 +1,17 @@
 /*
  * Scores of chosen classes and ranges, ranks of labels, filtered predictions and evaluations that a clock ends, of
- * models whose classes are divided among ranks, with weights of every type: the same bits as in one process.
+ * models whose classes are divided among ranks, with weights of every type and corrections of every kind: the same bits
+ * as in one process.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
 #include "comm.h"
 #include "model/divided.h"
+#include "sampler/sampler.h"
 
 #include <xsoftmax/ext/filter.h>
+#include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/metrics.h>
 
@@ -33,7 +36,7 @@ typedef struct results {
     uint32_t lengths[4][SOME];
     double log_loss, error;
     uint64_t evaluated;
-    int32_t dtype;
+    int32_t dtype, correction;
     uint64_t bytes;
 } results;
 
@@ -133,6 +136,7 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     xsm_model_info info = XSM_MODEL_INFO_INIT;
     XSMI_TRY(xsm_model_get_info(m, &info, err));
     to->dtype = info.dtype;
+    to->correction = info.correction_kind;
     to->bytes = info.bytes;
     XSMI_TRY(score(m, w, to, err));
     XSMI_TRY(rank(m, w, to, err));
@@ -166,13 +170,35 @@ static xsm_status load_and_use(test_rank *r)
     return status;
 }
 
-static work work_new(const test_problem *p, bool bias, int32_t dtype, const xsm_dataset *known)
+/* Gives the scores a correction as training with a sampler does, or one by pairs. */
+static void correct(xsm_model *m, const test_problem *p, int32_t kind)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (kind == XSM_CORRECTION_NONE) {
+        return;
+    }
+    if (kind == XSM_CORRECTION_PAIRS) {
+        assert_ok(xsm_model_add_pairs(m, p->data, 0.7, &err), err);
+        return;
+    }
+    xsm_sampler *sampler = NULL;
+    xsmi_correction *c = NULL;
+    assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
+    assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
+    assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
+    xsmi_model_set_correction(m, c);
+    xsmi_correction_release(c);
+    xsm_sampler_free(sampler);
+}
+
+static work work_new(const test_problem *p, bool bias, int32_t dtype, int32_t correction, const xsm_dataset *known)
 {
     xsm_error err = XSM_ERROR_INIT;
     work w = {.rows = p->data, .known = known};
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *narrow = NULL;
+    correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
     assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);
@@ -182,7 +208,7 @@ static work work_new(const test_problem *p, bool bias, int32_t dtype, const xsm_
     return w;
 }
 
-static void try_bits(bool sparse, bool bias, int32_t dtype)
+static void try_bits(bool sparse, bool bias, int32_t dtype, int32_t correction)
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
@@ -198,11 +224,12 @@ static void try_bits(bool sparse, bool bias, int32_t dtype)
         }
     }
     xsm_dataset *known = test_relabel(&p, sparse, CLASSES, offsets, labels);
-    work w = work_new(&p, bias, dtype, known);
+    work w = work_new(&p, bias, dtype, correction, known);
     w.of = &one;
     test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
     assert_int_equal(one.dtype, dtype);
+    assert_int_equal(one.correction, correction);
     assert_int_equal(one.ranks.labels, ROWS);
     assert_int_equal(one.evaluated, ROWS + 1000 * 128);
     assert_true(one.hits[HITS - 1] > one.hits[0]);
@@ -234,17 +261,28 @@ static void try_bits(bool sparse, bool bias, int32_t dtype)
 static void test_floats(void **state)
 {
     (void)state;
-    try_bits(false, true, XSM_DTYPE_FLOAT32);
-    try_bits(true, false, XSM_DTYPE_FLOAT32);
+    try_bits(false, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
+    try_bits(true, false, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
 }
 
 static void test_narrow(void **state)
 {
     (void)state;
-    try_bits(false, false, XSM_DTYPE_BFLOAT16);
-    try_bits(true, true, XSM_DTYPE_BFLOAT16);
-    try_bits(false, true, XSM_DTYPE_INT8);
-    try_bits(true, false, XSM_DTYPE_INT8);
+    try_bits(false, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
+    try_bits(true, true, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
+    try_bits(false, true, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
+    try_bits(true, false, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
+}
+
+static void test_corrected(void **state)
+{
+    (void)state;
+    try_bits(false, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_CLASSES);
+    try_bits(true, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
+    try_bits(false, false, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
+    try_bits(true, true, XSM_DTYPE_INT8, XSM_CORRECTION_TREE);
+    try_bits(true, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_PAIRS);
+    try_bits(true, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -294,7 +332,7 @@ static void test_failures(void **state)
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
-    work w = work_new(&p, true, XSM_DTYPE_FLOAT32, p.data);
+    work w = work_new(&p, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE, p.data);
     w.of = &one;
     test_run_ranks(1, 1, 0, use_diverged, &w, ranks);
     assert_fails(ranks[0].status, XSM_ERROR_DIVERGED, ranks[0].err);
@@ -318,7 +356,7 @@ static void test_failures(void **state)
         assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
     } while (ranks[0].status != XSM_OK);
     assert_true(at > 30);
-    w = work_new(&p, true, XSM_DTYPE_INT8, p.data);
+    w = work_new(&p, true, XSM_DTYPE_INT8, XSM_CORRECTION_NONE, p.data);
     w.of = many;
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
@@ -331,6 +369,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floats),
         cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_corrected),
         cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);

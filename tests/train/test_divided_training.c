@@ -67,7 +67,11 @@ static const settings plans[] = {
     {"sampled-softmax", {{"negatives", "40"}, {"shared", "yes"}}, "adagrad", 16, true, true, 0},
     {"sampled-softmax", {{"negatives", "5"}, {"sampler", "tree"}}, "sgd", 4, true, false, 0},
     {"importance", {{"negatives", "50"}, {"shared", "yes"}}, "sgd", 9, true, false, 1e-3},
+    {"negative-sampling", {{"negatives", "5"}, {"sampler", "frequency"}}, "sgd", 3, true, false, 0},
+    {"negative-sampling", {{"negatives", "5"}, {"sampler", "tree"}}, "adagrad", 1, false, false, 0},
+    {"negative-sampling", {{"negatives", "50"}, {"sampler", "frequency"}, {"shared", "yes"}}, "sgd", 9, true, false, 0},
     {"sampled-softmax", {{"negatives", "5"}, {"sampler", "label-tree"}}, "sgd", 4, true, true, 0},
+    {"negative-sampling", {{"negatives", "5"}, {"sampler", "label-tree"}}, "adagrad", 5, true, true, 0},
 };
 
 typedef struct work {
@@ -76,7 +80,7 @@ typedef struct work {
     char path[256];
     uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
     uint32_t stop_rank;
-    double loss[TEST_RANKS];
+    double loss[TEST_RANKS], tested[TEST_RANKS]; /* of the last epoch, and the log-loss of the trained model */
     uint64_t steps[TEST_RANKS], sent[TEST_RANKS];
 } work;
 
@@ -129,6 +133,24 @@ static void end(training *t)
     xsm_model_free(t->model);
 }
 
+/* Evaluates the trained model, and saves it: its weights alone where no file can hold its correction. */
+static xsm_status evaluate_and_save(test_rank *r, xsm_model *m)
+{
+    work *w = r->user;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    XSMI_TRY(xsm_evaluate(r->context, m, w->rows, NULL, &metrics, &r->err));
+    w->tested[r->rank] = metrics.log_loss;
+    XSMI_TRY(xsm_model_get_info(m, &info, &r->err));
+    if (info.correction_kind == XSM_CORRECTION_SAMPLER) {
+        if (xsm_model_save(m, w->path, &r->err) != XSM_ERROR_UNSUPPORTED) {
+            return XSM_ERROR_INTERNAL;
+        }
+        xsm_model_clear_correction(m);
+    }
+    return xsm_model_save(m, w->path, &r->err);
+}
+
 static xsm_status train(test_rank *r)
 {
     work *w = r->user;
@@ -139,7 +161,7 @@ static xsm_status train(test_rank *r)
         status = xsm_trainer_run(t.trainer, &r->err); /* it goes on */
     }
     w->sent[r->rank] = xsmi_sent_by(r->context).bytes;
-    status = status == XSM_OK ? xsm_model_save(t.model, w->path, &r->err) : status;
+    status = status == XSM_OK ? evaluate_and_save(r, t.model) : status;
     end(&t);
     return status;
 }
@@ -170,7 +192,7 @@ static void test_bits(void **state)
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted;
         unsigned char *one = run_on(&w, 1, 2, &wanted);
-        const double loss = w.loss[0];
+        const double loss = w.loss[0], tested = w.tested[0];
         for (uint32_t count = 2; count <= 4; count++) {
             unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
@@ -179,6 +201,7 @@ static void test_bits(void **state)
             }
             for (uint32_t r = 0; r < count; r++) {
                 assert_memory_equal(&w.loss[r], &loss, sizeof loss);
+                assert_memory_equal(&w.tested[r], &tested, sizeof tested);
             }
             free(many);
         }
@@ -194,32 +217,35 @@ static xsm_status loop(test_rank *r)
     training t = {.of = w, .rank = r};
     xsm_gradient *g = NULL;
     xsm_status status = prepare(&t, r->context, &r->err);
+    xsm_model_clear_correction(t.model); /* the first step sets it again */
     status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
     for (uint64_t i = 0; status == XSM_OK && i + 7 <= ROWS; i += 7) {
         const xsm_batch batch = xsm_batch_range(w->rows, i, 7);
         status = xsm_estimator_gradient(t.estimator, &batch, 0.5, g, &r->err);
         status = status == XSM_OK ? xsm_optimizer_apply(t.optimizer, &batch, g, 0.5, &r->err) : status;
     }
-    status = status == XSM_OK ? xsm_model_save(t.model, w->path, &r->err) : status;
+    status = status == XSM_OK ? evaluate_and_save(r, t.model) : status;
     xsm_gradient_free(g);
     end(&t);
     return status;
 }
 
-static void test_host_loop(void **state)
+static void try_host_loop(const settings *plan)
 {
-    (void)state;
-    test_problem p = problem_of(&plans[5]);
-    work w = {.plan = &plans[5], .rows = p.data};
+    test_problem p = problem_of(plan);
+    work w = {.plan = plan, .rows = p.data};
     snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
     test_rank ranks[TEST_RANKS];
     unsigned char *files[2];
     size_t sizes[2];
+    double tested = 0;
     for (uint32_t i = 0; i < 2; i++) {
         remove(w.path);
         test_run_ranks(1 + 2 * i, 1, 0, loop, &w, ranks);
         for (uint32_t k = 0; k < 1 + 2 * i; k++) {
             assert_ok(ranks[k].status, ranks[k].err);
+            tested = i == 0 ? w.tested[0] : tested;
+            assert_memory_equal(&w.tested[k], &tested, sizeof tested);
         }
         files[i] = test_read(w.path, &sizes[i]);
     }
@@ -228,6 +254,13 @@ static void test_host_loop(void **state)
     free(files[0]);
     free(files[1]);
     test_problem_free(&p);
+}
+
+static void test_host_loop(void **state)
+{
+    (void)state;
+    try_host_loop(&plans[5]);
+    try_host_loop(&plans[33]); /* the step gives the model a correction */
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
@@ -295,22 +328,26 @@ static void test_stopped(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    settings few = plans[6];
-    few.batch = ROWS;
-    test_problem p = problem_of(&few);
-    work w = {.plan = &few, .rows = p.data};
-    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
-    test_rank ranks[TEST_RANKS];
-    uint64_t at = 1;
-    do {
-        test_run_ranks(3, 1, at++, train, &w, ranks);
-        for (uint32_t r = 0; r < 3; r++) {
-            assert_int_equal(ranks[r].status, ranks[0].status);
-        }
-        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-    } while (ranks[0].status != XSM_OK);
-    assert_true(at > 12);
-    test_problem_free(&p);
+    static const size_t tried[] = {6, 15, 22, 27}; /* listed, sums, all scores, shared */
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        settings few = plans[tried[i]];
+        few.batch = ROWS;
+        test_problem p = problem_of(&few);
+        work w = {.plan = &few, .rows = p.data};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        test_rank ranks[TEST_RANKS];
+        uint64_t at = 1;
+        do {
+            test_run_ranks(3, 1, at, train, &w, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(ranks[r].status, ranks[0].status);
+            }
+            assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+            at += 1 + at / 20; /* all of the first, later some: what all scores of a row are sent by is long */
+        } while (ranks[0].status != XSM_OK);
+        assert_true(at > 12);
+        test_problem_free(&p);
+    }
 }
 
 /* -- a rank without memory ----------------------------------------------------------------------------------------- */
@@ -375,25 +412,28 @@ static xsm_status train_without(test_rank *r)
 static void test_memory_lost(void **state)
 {
     (void)state;
-    settings few = plans[5];
-    few.batch = 35;
-    test_problem p = problem_of(&few);
-    work w = {.plan = &few, .rows = p.data};
-    limited l = {.of = &w, .reached = true};
-    test_rank ranks[TEST_RANKS];
-    size_t failures = 0;
-    for (l.k = 1; l.reached; l.k++) {
-        test_run_ranks(3, 1, 0, train_without, &l, ranks);
-        for (uint32_t r = 0; r < 3; r++) {
-            /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
-            assert_true(ranks[r].status == ranks[1].status || ranks[r].status == XSM_ERROR_COMM);
+    static const size_t tried[] = {5, 15, 22, 25, 27}; /* listed, sums, all scores, a whole batch, shared */
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        settings few = plans[tried[i]];
+        few.batch = 35;
+        test_problem p = problem_of(&few);
+        work w = {.plan = &few, .rows = p.data};
+        limited l = {.of = &w, .reached = true};
+        test_rank ranks[TEST_RANKS];
+        size_t failures = 0;
+        for (l.k = 1; l.reached; l.k++) {
+            test_run_ranks(3, 1, 0, train_without, &l, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
+                assert_true(ranks[r].status == ranks[1].status || ranks[r].status == XSM_ERROR_COMM);
+            }
+            assert_true(ranks[1].status == XSM_OK || ranks[1].status == XSM_ERROR_MEMORY);
+            failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
         }
-        assert_true(ranks[1].status == XSM_OK || ranks[1].status == XSM_ERROR_MEMORY);
-        failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
+        assert_int_equal(ranks[0].status, XSM_OK);
+        assert_true(failures > 10);
+        test_problem_free(&p);
     }
-    assert_int_equal(ranks[0].status, XSM_OK);
-    assert_true(failures > 10);
-    test_problem_free(&p);
 }
 
 /* -- what is refused ----------------------------------------------------------------------------------------------- */
@@ -402,7 +442,6 @@ static const settings refused[] = {
     {"hierarchical", {{NULL}}, "sgd", 1, false, false, 0},
     {"mips", {{NULL}}, "sgd", 1, false, false, 0},
     {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0},
-    {"negative-sampling", {{"sampler", "frequency"}}, "sgd", 1, false, false, 0},
 };
 
 static xsm_status refuse(test_rank *r)
