@@ -27,7 +27,7 @@
 enum { EPOCHS_MORE = 2 };
 /* A kind of model that is so many standard errors behind another after the first round cannot catch up. */
 #define BEHIND 2.0
-/* Several trees are tried where the work of their run is that of at most so many seconds. */
+/* Several trees are tried, and a single one is not, where the work of their run is that of at most so many seconds. */
 #define FOREST_SECONDS 20.0
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
@@ -328,7 +328,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_error *err)
     double least = (double)INFINITY, value;
     for (size_t i = 0; i < c->candidate_count; i++) {
         xsmi_candidate *candidate = &c->candidates[i];
-        if (candidate->follows || candidate->full) {
+        if (candidate->follows || candidate->full || candidate->dropped) {
             continue;
         }
         take(c, candidate);
@@ -414,10 +414,22 @@ static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
+/* Drops the line of one label tree where the next one has several and is not too long. There is nothing to find out:
+ * the mean of trees' probabilities has at most the mean of their log-losses (Jensen's inequality). With a time budget
+ * the trial of one tree stays, which is what there is if the other does not fit. */
+static void drop_single_tree(xsmi_chooser *c)
+{
+    const xsmi_candidate *several = &c->candidates[1];
+    if (c->candidate_count > 1 && several->tree && several->tree->trees > 1 && !(c->options.seconds > 0)) {
+        c->candidates[0].dropped = !too_long(c, several);
+    }
+}
+
 static xsm_status search(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_best *found = &c->found;
-    xsmi_candidate *first = &c->candidates[c->stepped ? c->stepped - c->candidates : 0];
+    drop_single_tree(c);
+    xsmi_candidate *first = &c->candidates[c->stepped ? c->stepped - c->candidates : c->candidates[0].dropped];
     take(c, first);
     *found = c->best;
     if (!c->plan.held_back[0]) {
