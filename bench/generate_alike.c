@@ -15,13 +15,15 @@
  * is one label. The words of a row are each own word of a label with probability `kept`, `shared` draws from the words
  * of the group, and `noise` draws from all features; a word that occurs twice counts once.
  */
+#include "made.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { GROUP_WORDS = 40, NUMBERS = 11 };
+enum { GROUP_WORDS = 40 };
 
 typedef struct shape {
     double rows, features, classes, groups, labels, zipf, own, kept, shared, noise, seed;
@@ -40,46 +42,18 @@ typedef struct rows {
     uint32_t *words;       /* [labels * own + shared + noise] */
 } rows;
 
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-enum { OF_CLASSES, OF_TRAIN, OF_TEST };
-
-static uint64_t stream(const rows *r, uint64_t kind, uint64_t index)
-{
-    uint64_t state = (uint64_t)r->s.seed * 3 + kind;
-    state = next(&state) + index;
-    return next(&state);
-}
-
-static double uniform(uint64_t *state)
-{
-    return (double)(next(state) >> 11) * 0x1p-53;
-}
-
-static uint32_t below(uint64_t *state, uint32_t n)
-{
-    return (uint32_t)(uniform(state) * n);
-}
-
 static void make_classes(rows *r)
 {
-    uint64_t state = stream(r, OF_CLASSES, 0);
+    uint64_t state = made_stream(r->s.seed, MADE_CLASSES, 0);
     double total = 0;
     for (size_t i = 0; i < (size_t)r->groups * GROUP_WORDS; i++) {
-        r->group_words[i] = below(&state, r->features);
+        r->group_words[i] = made_below(&state, r->features);
     }
     for (uint32_t l = 0; l < r->classes; l++) {
-        r->first[(r->group[l] = below(&state, r->groups)) + 2]++;
+        r->first[(r->group[l] = made_below(&state, r->groups)) + 2]++;
         r->reach[l] = total += pow((double)l + 1, -r->s.zipf);
         for (uint32_t j = 0; j < r->own; j++) {
-            r->own_words[(size_t)l * r->own + j] = below(&state, r->features);
+            r->own_words[(size_t)l * r->own + j] = made_below(&state, r->features);
         }
     }
     for (uint32_t g = 0; g < r->groups; g++) {
@@ -90,32 +64,11 @@ static void make_classes(rows *r)
     }
 }
 
-static uint32_t draw_class(const rows *r, uint64_t *state)
-{
-    const double at = uniform(state) * r->reach[r->classes - 1];
-    uint32_t low = 0, high = r->classes - 1;
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (r->reach[middle] > at) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
-static int rising(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Sorts numbers and drops repeated ones; returns how many are left. */
 static uint32_t sort_once(uint32_t *numbers, uint32_t count)
 {
     uint32_t kept = 0;
-    qsort(numbers, count, sizeof *numbers, rising);
+    qsort(numbers, count, sizeof *numbers, made_rising);
     for (uint32_t i = 0; i < count; i++) {
         if (i == 0 || numbers[i] != numbers[kept - 1]) {
             numbers[kept++] = numbers[i];
@@ -129,26 +82,26 @@ static void write_rows(rows *r, uint64_t part)
     const uint64_t count = (uint64_t)r->s.rows;
     printf("%llu %u %u\n", (unsigned long long)count, r->features, r->classes);
     for (uint64_t row = 0; row < count; row++) {
-        uint64_t state = stream(r, part, row);
-        const uint32_t class = draw_class(r, &state), g = r->group[class];
+        uint64_t state = made_stream(r->s.seed, part, row);
+        const uint32_t class = made_draw(&state, r->reach, r->classes), g = r->group[class];
         uint32_t words = 0;
         r->row_labels[0] = class;
         for (uint32_t k = 1; k < r->labels; k++) {
-            r->row_labels[k] = r->member[r->first[g] + below(&state, r->first[g + 1] - r->first[g])];
+            r->row_labels[k] = r->member[r->first[g] + made_below(&state, r->first[g + 1] - r->first[g])];
         }
         const uint32_t labels = sort_once(r->row_labels, r->labels);
         for (uint32_t k = 0; k < labels; k++) {
             for (uint32_t j = 0; j < r->own; j++) {
-                if (uniform(&state) < r->s.kept) {
+                if (made_uniform(&state) < r->s.kept) {
                     r->words[words++] = r->own_words[(size_t)r->row_labels[k] * r->own + j];
                 }
             }
         }
         for (uint32_t j = 0; j < r->shared; j++) {
-            r->words[words++] = r->group_words[(size_t)g * GROUP_WORDS + below(&state, GROUP_WORDS)];
+            r->words[words++] = r->group_words[(size_t)g * GROUP_WORDS + made_below(&state, GROUP_WORDS)];
         }
         for (uint32_t j = 0; j < r->noise; j++) {
-            r->words[words++] = below(&state, r->features);
+            r->words[words++] = made_below(&state, r->features);
         }
         words = sort_once(r->words, words);
         for (uint32_t k = 0; k < labels; k++) {
@@ -163,10 +116,7 @@ static void write_rows(rows *r, uint64_t part)
 
 static int read_shape(int argc, char **argv, shape *s)
 {
-    const struct {
-        const char *name;
-        double *value, least, most;
-    } numbers[NUMBERS] = {
+    const made_number numbers[] = {
         {"rows", &s->rows, 1, 1e12},
         {"features", &s->features, 1, 4294967295.0},
         {"classes", &s->classes, 2, 1e9},
@@ -179,31 +129,7 @@ static int read_shape(int argc, char **argv, shape *s)
         {"noise", &s->noise, 0, 100000},
         {"seed", &s->seed, 0, 9007199254740992.0},
     };
-    for (int i = 2; i < argc; i++) {
-        const char *equals = strchr(argv[i], '=');
-        char *end = NULL;
-        size_t n = 0;
-        while (n < NUMBERS && (!equals || strlen(numbers[n].name) != (size_t)(equals - argv[i]) ||
-                               strncmp(numbers[n].name, argv[i], (size_t)(equals - argv[i])) != 0)) {
-            n++;
-        }
-        if (n == NUMBERS) {
-            fprintf(stderr, "bench_generate_alike: '%s' is no NAME=NUMBER of:", argv[i]);
-            for (n = 0; n < NUMBERS; n++) {
-                fprintf(stderr, " %s=%.10g", numbers[n].name, *numbers[n].value);
-            }
-            fputc('\n', stderr);
-            return 0;
-        }
-        *numbers[n].value = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end ||
-            !(*numbers[n].value >= numbers[n].least && *numbers[n].value <= numbers[n].most)) {
-            fprintf(stderr, "bench_generate_alike: %s: a number from %.10g to %.10g is accepted\n", argv[i],
-                    numbers[n].least, numbers[n].most);
-            return 0;
-        }
-    }
-    return 1;
+    return made_read(argc, argv, "bench_generate_alike", numbers, sizeof numbers / sizeof numbers[0]);
 }
 
 int main(int argc, char **argv)
@@ -235,7 +161,7 @@ int main(int argc, char **argv)
     int ok = r.group && r.first && r.member && r.group_words && r.own_words && r.reach && r.row_labels && r.words;
     if (ok) {
         make_classes(&r);
-        write_rows(&r, test ? OF_TEST : OF_TRAIN);
+        write_rows(&r, test ? MADE_TEST : MADE_TRAIN);
         ok = fflush(stdout) == 0 && !ferror(stdout);
     } else {
         fputs("bench_generate_alike: out of memory\n", stderr);

@@ -28,6 +28,8 @@
  * as best: no ranking exceeds it in expectation. (It knows the group, which the shared words tell.) Beside it is what
  * this ranking reaches on the labels that were drawn.
  */
+#include "made.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -54,40 +56,12 @@ typedef struct rows {
     double *odds;       /* likewise */
 } rows;
 
-/* splitmix64 */
-static uint64_t next(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
-
-static uint64_t stream(const rows *r, uint64_t kind, uint64_t index)
-{
-    uint64_t state = (uint64_t)r->s.seed * 3 + kind;
-    state = next(&state) + index;
-    return next(&state);
-}
-
-static double uniform(uint64_t *state)
-{
-    return (double)(next(state) >> 11) * 0x1p-53;
-}
-
-static uint32_t below(uint64_t *state, uint32_t n)
-{
-    return (uint32_t)(uniform(state) * n);
-}
-
-enum { OF_CLASSES, OF_TRAIN, OF_TEST };
-
 /* A feature that no word of group g has yet. */
 static uint32_t fresh(rows *r, uint64_t *state, uint32_t g)
 {
     uint32_t word;
     do {
-        word = below(state, r->features);
+        word = made_below(state, r->features);
     } while (r->mark[word] == g + UINT64_C(1));
     r->mark[word] = g + UINT64_C(1);
     return word;
@@ -95,14 +69,14 @@ static uint32_t fresh(rows *r, uint64_t *state, uint32_t g)
 
 static int make_groups(rows *r)
 {
-    uint64_t state = stream(r, OF_CLASSES, 0);
+    uint64_t state = made_stream(r->s.seed, MADE_CLASSES, 0);
     uint32_t *group = malloc(r->classes * sizeof *group), most = 0;
     double total = 0;
     if (!group) {
         return 0;
     }
     for (uint32_t l = 0; l < r->classes; l++) {
-        r->first[(group[l] = below(&state, r->groups)) + 1]++;
+        r->first[(group[l] = made_below(&state, r->groups)) + 1]++;
     }
     for (uint32_t g = 0; g < r->groups; g++) {
         most = r->first[g + 1] > most ? r->first[g + 1] : most;
@@ -136,27 +110,6 @@ static int make_groups(rows *r)
     return r->has && r->odds;
 }
 
-static uint32_t draw_group(const rows *r, uint64_t *state)
-{
-    const double at = uniform(state) * r->reach[r->groups - 1];
-    uint32_t low = 0, high = r->groups - 1;
-    while (low < high) {
-        const uint32_t middle = (low + high) / 2;
-        if (r->reach[middle] > at) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    return low;
-}
-
-static int rising(const void *a, const void *b)
-{
-    const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-    return (x > y) - (x < y);
-}
-
 /* Draws the words of a row of group g with the labels `has`; returns their number. */
 static uint32_t draw_words(rows *r, uint64_t *state, uint32_t g, uint64_t row)
 {
@@ -166,21 +119,21 @@ static uint32_t draw_words(rows *r, uint64_t *state, uint32_t g, uint64_t row)
     for (uint32_t i = r->first[g]; i < r->first[g + 1]; i++) {
         const double share = r->has[i - r->first[g]] ? 1 - (1 - s->stray) * (1 - s->kept) : s->stray;
         for (uint32_t j = 0; j < r->own; j++) {
-            if (uniform(state) < share) {
+            if (made_uniform(state) < share) {
                 r->mark[word = r->own_words[(size_t)i * r->own + j]] = row + 1;
                 r->words[count++] = word;
             }
         }
     }
     for (uint32_t j = 0; j < r->shared; j++) {
-        if (next(state) >> 63) {
+        if (made_bits(state) >> 63) {
             r->mark[word = r->shared_words[(size_t)g * r->shared + j]] = row + 1;
             r->words[count++] = word;
         }
     }
     /* From one feature of the noise to the next there are as many as a geometric distribution says. */
     for (double at = -1; rate > 0;) {
-        at += 1 + floor(log(1 - uniform(state)) / log1p(-rate));
+        at += 1 + floor(log(1 - made_uniform(state)) / log1p(-rate));
         if (at >= s->features) {
             break;
         }
@@ -189,7 +142,7 @@ static uint32_t draw_words(rows *r, uint64_t *state, uint32_t g, uint64_t row)
             r->words[count++] = word;
         }
     }
-    qsort(r->words, count, sizeof *r->words, rising);
+    qsort(r->words, count, sizeof *r->words, made_rising);
     return count;
 }
 
@@ -245,12 +198,12 @@ static void write_rows(rows *r, uint64_t part)
     const uint64_t count = (uint64_t)r->s.rows;
     printf("%llu %u %u\n", (unsigned long long)count, r->features, r->classes);
     for (uint64_t row = 0; row < count; row++) {
-        uint64_t state = stream(r, part, row);
-        const uint32_t g = draw_group(r, &state), size = r->first[g + 1] - r->first[g];
+        uint64_t state = made_stream(r->s.seed, part, row);
+        const uint32_t g = made_draw(&state, r->reach, r->groups), size = r->first[g + 1] - r->first[g];
         uint32_t with = 0;
         while (with == 0) {
             for (uint32_t i = 0; i < size; i++) {
-                with += r->has[i] = uniform(&state) < r->prior[r->first[g] + i];
+                with += r->has[i] = made_uniform(&state) < r->prior[r->first[g] + i];
             }
         }
         const uint32_t words = draw_words(r, &state, g, row);
@@ -279,10 +232,7 @@ static void write_rows(rows *r, uint64_t part)
 
 static int read_shape(int argc, char **argv, shape *s)
 {
-    const struct {
-        const char *name;
-        double *value, least, most;
-    } numbers[] = {
+    const made_number numbers[] = {
         {"rows", &s->rows, 1, 1e12},        {"features", &s->features, 128, 4294967295.0},
         {"classes", &s->classes, 2, 1e9},   {"groups", &s->groups, 1, 1e9},
         {"labels", &s->labels, 0.01, 1000}, {"zipf", &s->zipf, 0, 4},
@@ -290,30 +240,8 @@ static int read_shape(int argc, char **argv, shape *s)
         {"stray", &s->stray, 0, 0.9},       {"shared", &s->shared, 0, 1000},
         {"noise", &s->noise, 0.001, 1000},  {"seed", &s->seed, 0, 9007199254740992.0},
     };
-    for (int i = 2; i < argc; i++) {
-        const char *equals = strchr(argv[i], '=');
-        char *end = NULL;
-        size_t n = 0;
-        while (n < sizeof numbers / sizeof numbers[0] &&
-               (!equals || strlen(numbers[n].name) != (size_t)(equals - argv[i]) ||
-                strncmp(numbers[n].name, argv[i], (size_t)(equals - argv[i])) != 0)) {
-            n++;
-        }
-        if (n == sizeof numbers / sizeof numbers[0]) {
-            fprintf(stderr, "bench_generate_labels: '%s' is no NAME=NUMBER of:", argv[i]);
-            for (n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
-                fprintf(stderr, " %s=%.10g", numbers[n].name, *numbers[n].value);
-            }
-            fputc('\n', stderr);
-            return 0;
-        }
-        *numbers[n].value = strtod(equals + 1, &end);
-        if (end == equals + 1 || *end ||
-            !(*numbers[n].value >= numbers[n].least && *numbers[n].value <= numbers[n].most)) {
-            fprintf(stderr, "bench_generate_labels: %s: a number from %.10g to %.10g is accepted\n", argv[i],
-                    numbers[n].least, numbers[n].most);
-            return 0;
-        }
+    if (!made_read(argc, argv, "bench_generate_labels", numbers, sizeof numbers / sizeof numbers[0])) {
+        return 0;
     }
     if (s->classes / s->groups * 1.5 * s->own + 64 * s->own + s->shared > s->features / 2) {
         fputs("bench_generate_labels: the words of a group would be more than half of the features\n", stderr);
@@ -349,7 +277,7 @@ int main(int argc, char **argv)
     int ok = r.first && r.member && r.prior && r.own_words && r.shared_words && r.reach && r.mark && r.words &&
              make_groups(&r);
     if (ok) {
-        write_rows(&r, test ? OF_TEST : OF_TRAIN);
+        write_rows(&r, test ? MADE_TEST : MADE_TRAIN);
         ok = fflush(stdout) == 0 && !ferror(stdout);
     } else {
         fputs("bench_generate_labels: out of memory\n", stderr);
