@@ -96,16 +96,19 @@ static void assert_tensors(const xsm_model *m)
     assert_fails(xsm_model_get_tensor(m, "other", &got, &err), XSM_ERROR_NAME, err);
 }
 
-enum { LINEAR, EMBEDDING, PRUNED, LABEL_TREE, KINDS };
+enum { LINEAR, EMBEDDING, PRUNED, NARROW, NARROW_SPARSE, LABEL_TREE, KINDS };
 
 static xsm_model *model_of(int kind, const test_problem *p)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m, *pruned;
+    xsm_convert_options narrow = XSM_CONVERT_OPTIONS_INIT;
+    xsm_model *m, *other;
     switch (kind) {
     case LINEAR:
     case PRUNED:
+    case NARROW:
+    case NARROW_SPARSE:
         m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
         break;
     case EMBEDDING:
@@ -116,10 +119,16 @@ static xsm_model *model_of(int kind, const test_problem *p)
         break;
     }
     assert_ok(put_tensors(m, &err), err);
-    if (kind == PRUNED) {
-        assert_ok(xsm_model_prune(m, NULL, &pruned, &err), err);
+    if (kind == PRUNED || kind == NARROW_SPARSE) {
+        assert_ok(xsm_model_prune(m, NULL, &other, &err), err);
         xsm_model_free(m);
-        m = pruned;
+        m = other;
+    }
+    if (kind == NARROW || kind == NARROW_SPARSE) {
+        narrow.dtype = XSM_DTYPE_INT8;
+        assert_ok(xsm_model_convert(m, &narrow, &other, &err), err);
+        xsm_model_free(m);
+        m = other;
     }
     return m;
 }
