@@ -1144,6 +1144,11 @@ run 0 predict --model m6 --data test.txt --exclude known
 expect 'four others for each row with a label' test "$(awk -F '\t' 'NF == 4' stdout | wc -l)" -gt 90
 awk 'NR == FNR { own[FNR - 1] = $1; next } { for (i = 1; i <= NF; i++) if ($i ~ "^" own[FNR] ":") bad++ } END { exit bad > 0 }' \
     test.txt stdout || wrong 'a row gets its own label'
+run 0 predict --model m6 --data test.txt --threshold .25
+awk -F '\t' '{ line = ""; for (i = 1; i <= NF; i++) { split($i, of, ":"); if (of[2] >= .25) line = line (line ? "\t" : "") $i }
+    print line }' scores >left
+expect 'some scores are below .25, and some are not' test "$(grep -c : left)" -gt 0 -a "$(wc -c <left)" -lt "$(wc -c <scores)"
+expect 'the scores of at least .25' cmp left stdout
 run 0 predict --model m6 --data test.txt --probabilities
 cp stdout all
 run 0 predict --model m6 --data test.txt --probabilities --threshold .3

@@ -597,14 +597,49 @@ static void test_weights(void **state)
     }
 }
 
+/* Labels of a row with weights of their own are refused where a row has several, before anything is fitted. */
+static void test_weights_of_labels(void **state)
+{
+    (void)state;
+    for (size_t labels = 1; labels <= 2; labels++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *data = look_alikes(5, ROWS, labels, LABELS, true);
+        xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+        xsm_dataset_weights w = XSM_DATASET_WEIGHTS_INIT;
+        xsm_label_tree_options o = small_trees();
+        xsm_model *m = NULL;
+        assert_ok(xsm_dataset_get_info(data, &info, &err), err);
+        float *weights = malloc(info.labels * sizeof *weights);
+        assert_non_null(weights);
+        for (uint64_t i = 0; i < info.labels; i++) {
+            weights[i] = 0.5f + (float)(i % 2);
+        }
+        w.labels = weights;
+        w.label_count = (size_t)info.labels;
+        assert_ok(xsm_dataset_set_weights(data, &w, &err), err);
+        if (labels == 1) {
+            assert_ok(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), err);
+        } else {
+            assert_fails(xsm_fit_label_tree(NULL, data, &o, &m, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_non_null(strstr(err.message, "labels with weights; a label tree weighs rows"));
+            assert_null(m);
+        }
+        free(weights);
+        xsm_model_free(m);
+        xsm_dataset_free(data);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),          cmocka_unit_test(test_seed),     cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_probabilities), cmocka_unit_test(test_odds),     cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_options),       cmocka_unit_test(test_defaults), cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_overflow),      cmocka_unit_test(test_every),    cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_bits),    cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_learns),  cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_odds),    cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_options), cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_edges),   cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_every),   cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_stack),   cmocka_unit_test(test_weights_of_labels),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
