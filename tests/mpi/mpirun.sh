@@ -3,6 +3,8 @@
 #
 #   mpirun.sh openmpi|mpich LAUNCHER RANKS PROGRAM [ARGUMENT...]
 set -u
+# Where a container shows no /sys, hwloc and UCX, on which MPIs are built, say so on ranks' output.
+export HWLOC_HIDE_ERRORS=2 UCX_LOG_LEVEL=fatal
 kind=$1 launcher=$2 ranks=$3
 shift 3
 case $kind in
