@@ -141,14 +141,13 @@ int main(int argc, char **argv)
         for (size_t i = 0; i < count; i++) {
             const call *c = &calls[i];
             const double seconds = c->seconds + c->seconds_more * size;
-            const char kind = c->kind;
             double gathered = 0;
             smpi_execute_flops(1e9 * (seconds > 0 ? seconds : 0)); /* a simulated processor does 1e9 a second */
-            if (kind == 'm') {
+            if (c->kind == 'm') {
                 MPI_Allreduce(MPI_IN_PLACE, all, (int)(c->bytes / sizeof(float)), MPI_FLOAT, MPI_MAX, MPI_COMM_WORLD);
-            } else if (kind == 'c') {
+            } else if (c->kind == 'c') {
                 MPI_Bcast(all, (int)c->bytes, MPI_BYTE, 0, MPI_COMM_WORLD);
-            } else if (kind == 'g') {
+            } else if (c->kind == 'g') {
                 int at = 0;
                 for (int r = 0; r < ranks; r++) {
                     const long long part = start_of(classes, ranks, r + 1) - start_of(classes, ranks, r);
