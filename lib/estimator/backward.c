@@ -140,7 +140,7 @@ static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, u
         rows = XSMI_MIN(first + count - i, together);
         input_sums state = {p, i, rows, sifted ? listed_labels(g, i) : 0};
         const xsmi_shard_sums sums = {
-            m->kernels, m->classes, (size_t)rows, m->features, sifted ? sum_sifted : sum_dense, &state};
+            m->kernels, m->classes, (size_t)rows, m->features, sifted ? sum_sifted : sum_dense, NULL, &state};
         xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride, scratch);
     }
 }

@@ -15,7 +15,7 @@ uint32_t xsmi_shard_start(uint32_t classes, uint32_t shard)
 size_t xsmi_shard_scratch(uint32_t classes)
 {
     size_t levels = 0;
-    while (classes > (uint64_t)XSMI_RUN_CLASSES << levels && 1 << levels < XSMI_SHARDS) {
+    while (classes > (uint64_t)XSMI_RUN_CLASSES << levels) {
         levels++;
     }
     return levels;
@@ -29,7 +29,11 @@ bool xsmi_shard_node(const xsmi_shard_sums *s, uint32_t shard, uint32_t count, f
     if (first == end) {
         return false;
     }
-    if (count == 1 || end - first <= XSMI_RUN_CLASSES) {
+    bool any;
+    if (s->known && s->known(s->state, shard, count, out, stride, &any)) {
+        return any;
+    }
+    if (end - first <= XSMI_RUN_CLASSES) {
         return s->sum(s->state, first, end, out, stride);
     }
     if (!xsmi_shard_node(s, shard, half, out, stride, scratch)) {

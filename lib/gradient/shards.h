@@ -2,10 +2,11 @@
  * Sums of vectors over all classes, such as dL/dphi = sum_k g_k w_k, in an order that several machines can keep.
  *
  * The class runs (XSMI_RUN_CLASSES) are divided into XSMI_SHARDS contiguous shards, whatever computes them: shard
- * s of R class runs begins with number R*s/XSMI_SHARDS. Within a shard vectors are added one after another. The sums of
- * the shards are joined by a balanced binary tree: a node's sum is its left half's plus its right half's, and a half
- * without classes is left out. The sum of a whole node needs nothing of other shards, so that any contiguous groups
- * of shards give the same bits. Up to XSMI_RUN_CLASSES classes are one shard.
+ * s of R class runs begins with number R*s/XSMI_SHARDS, and has one class run or none. Within a class run vectors are
+ * added one after another. The sums of the shards are joined by a balanced binary tree: a node's sum is its left half's
+ * plus its right half's, and a half without classes is left out. The sum of a whole node needs nothing of other shards:
+ * whoever has some contiguous class runs can compute the largest nodes that lie in them, and the sums of all nodes that
+ * all have computed give the same bits.
  */
 #ifndef XSMI_SHARDS_H
 #define XSMI_SHARDS_H
@@ -14,8 +15,8 @@
 
 #include <stdbool.h>
 
-/* A power of two. */
-#define XSMI_SHARDS 64
+/* A power of two, not less than there can be class runs. */
+#define XSMI_SHARDS (1 << 20)
 
 typedef struct xsmi_shard_sums {
     const xsmi_kernels *kernels;
@@ -24,6 +25,8 @@ typedef struct xsmi_shard_sums {
     /* Sets the vectors in `out`, `stride` floats apart, to the sums over the classes first..end in their order. Returns
      * false if none of them contributes; `out` then has no meaning. For each node the calls come in rising order. */
     bool (*sum)(void *state, uint32_t first, uint32_t end, float *out, size_t stride);
+    /* NULL, or sets the vectors to the sum of a node, if it is known. *any becomes what sum() would return. */
+    bool (*known)(void *state, uint32_t shard, uint32_t count, float *out, size_t stride, bool *any);
     void *state;
 } xsmi_shard_sums;
 

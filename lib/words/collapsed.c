@@ -168,7 +168,12 @@ static void turn_row(void *state, size_t index, uint32_t thread)
         memset(gradient, 0, c->dimension * sizeof *gradient);
         if (total > 0) {
             centre own = {c, z};
-            const xsmi_shard_sums sums = {c->kernels, c->words, 1, c->dimension, sum_words, &own};
+            const xsmi_shard_sums sums = {.kernels = c->kernels,
+                                          .classes = c->words,
+                                          .rows = 1,
+                                          .width = c->dimension,
+                                          .sum = sum_words,
+                                          .state = &own};
             xsmi_shard_all(&sums, gradient, c->dimension, c->shards + thread * c->shards_each);
             c->kernels->scale(gradient, c->dimension, (float)(1 / total));
         }

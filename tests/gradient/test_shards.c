@@ -12,7 +12,7 @@
 
 enum { ROWS = 2, WIDTH = 3, STRIDE = 5 };
 
-static const uint32_t sizes[] = {1, 4095, 4096, 4097, 8192, 12300, 5 * 4096, 64 * 4096, 100 * 4096 + 5};
+static const uint32_t sizes[] = {1, 4095, 4096, 4097, 8192, 12300, 5 * 4096, 64 * 4096, 100 * 4096 + 5, 131 * 4096};
 enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /* Of different sizes, so that the order of additions shows. */
@@ -50,7 +50,7 @@ static bool sum(void *state, uint32_t first, uint32_t end, float *out, size_t st
 
 static xsmi_shard_sums sums_of(uint32_t classes, source *s)
 {
-    return (xsmi_shard_sums){xsmi_kernels_select(0), classes, ROWS, WIDTH, sum, s};
+    return (xsmi_shard_sums){xsmi_kernels_select(0), classes, ROWS, WIDTH, sum, NULL, s};
 }
 
 static float *new_scratch(uint32_t classes)
@@ -66,17 +66,18 @@ static void shards_are_whole_runs(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SIZES; i++) {
-        const uint64_t runs = (sizes[i] + UINT64_C(4095)) / 4096;
         assert_int_equal(xsmi_shard_start(sizes[i], 0), 0);
         assert_int_equal(xsmi_shard_start(sizes[i], XSMI_SHARDS), sizes[i]);
         for (uint32_t s = 0; s < XSMI_SHARDS; s++) {
             const uint32_t first = xsmi_shard_start(sizes[i], s), end = xsmi_shard_start(sizes[i], s + 1);
             assert_true(first <= end && (end % 4096 == 0 || end == sizes[i]));
-            assert_true(end - first <= (runs / XSMI_SHARDS + 1) * 4096);
+            assert_true(end - first <= 4096);
         }
     }
     assert_int_equal(xsmi_shard_start(UINT32_MAX, XSMI_SHARDS), UINT32_MAX);
-    assert_int_equal(xsmi_shard_scratch(UINT32_MAX), 6);
+    assert_int_equal(xsmi_shard_scratch(UINT32_MAX), 20);
+    assert_int_equal(xsmi_shard_scratch(64 * 4096), 6);
+    assert_int_equal(xsmi_shard_scratch(64 * 4096 + 1), 7);
     assert_int_equal(xsmi_shard_scratch(4096), 0);
     assert_int_equal(xsmi_shard_scratch(4097), 1);
 }
@@ -117,7 +118,7 @@ static void sums_are_right(void **state)
 static bool shared_node(const xsmi_shard_sums *s, uint32_t groups, uint32_t shard, uint32_t count, float *out)
 {
     for (uint32_t g = 0; g < groups; g++) {
-        if (shard >= XSMI_SHARDS * g / groups && shard + count <= XSMI_SHARDS * (g + 1) / groups) {
+        if (shard >= (uint64_t)XSMI_SHARDS * g / groups && shard + count <= (uint64_t)XSMI_SHARDS * (g + 1) / groups) {
             float *scratch = new_scratch(s->classes);
             ((source *)s->state)->last = UINT32_MAX;
             const bool any = xsmi_shard_node(s, shard, count, out, WIDTH, scratch);
