@@ -6,11 +6,14 @@
  *
  * WORK is evaluate, wire (the latency and the bandwidth of MPI's calls themselves; the other words are not used), or
  * the name of an estimator, whose steps are measured; `shared` is sampled-softmax with shared draws. DRAWS are the
- * negatives of an example or batch, 0 for estimators without. Prints a line: rows a second, and the bytes that a rank
- * sends a row and a step. bench/cluster/run.sh runs it. SCHEDULE is a file that gets the calls of a step on rank 0
- * (schedule.h): of an epoch of one batch, or of an evaluation of one batch.
+ * negatives of an example or batch, 0 for estimators without. FEATURES is a number of features, of dense rows, or
+ * FEATURES/HIDDEN/LISTED for an embedding model with sparse rows, each of which lists so many of its features. Prints a
+ * line: rows a second, and the bytes that a rank sends a row and a step. bench/cluster/run.sh runs it. SCHEDULE is a
+ * file that gets the calls of a step on rank 0 (schedule.h): of an epoch of one batch, or of an evaluation of one
+ * batch.
  */
 #define XSM_EXPERIMENTAL
+#include <inttypes.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,23 +68,64 @@ typedef struct settings {
     const char *work;
     double seconds;
     uint32_t threads, classes, features, batch, draws;
+    uint32_t hidden, listed; /* 0: rows are dense, and scored directly */
 } settings;
 
-/* Dense rows with values in [-1, 1), the same on every rank. */
+static uint64_t next(uint64_t *state)
+{
+    *state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return *state >> 40;
+}
+
+static xsm_status make_dense(xsm_context *ctx, const settings *s, uint64_t rows, const float *values,
+                             const xsm_labels *labels, xsm_dataset **made)
+{
+    xsm_dense_rows given = XSM_DENSE_ROWS_INIT;
+    given.values = values;
+    given.rows = rows;
+    given.features = s->features;
+    given.labels = labels;
+    return xsm_dataset_from_dense(ctx, &given, made, &err);
+}
+
+/* One feature of each of `listed` ranges of the features; `offsets` and `index` are memory. */
+static xsm_status make_sparse(xsm_context *ctx, const settings *s, uint64_t rows, const float *values,
+                              const xsm_labels *labels, uint64_t *offsets, uint32_t *index, xsm_dataset **made)
+{
+    uint64_t state = 2;
+    const uint32_t range = s->features / s->listed;
+    for (uint64_t i = 0; i < rows * s->listed; i++) {
+        index[i] = (uint32_t)(i % s->listed) * range + (uint32_t)(next(&state) % range);
+    }
+    for (uint64_t i = 0; i <= rows; i++) {
+        offsets[i] = i * s->listed;
+    }
+    xsm_csr_rows given = XSM_CSR_ROWS_INIT;
+    given.rows = rows;
+    given.features = s->features;
+    given.offsets = offsets;
+    given.index_bits = 32;
+    given.index = index;
+    given.values = values;
+    given.labels = labels;
+    return xsm_dataset_from_csr(ctx, &given, made, &err);
+}
+
+/* Rows with values in [-1, 1), the same on every rank. */
 static xsm_dataset *make_rows(xsm_context *ctx, const settings *s, uint64_t rows)
 {
-    float *values = malloc(sizeof *values * rows * s->features);
-    uint32_t *classes = malloc(sizeof *classes * rows);
+    const uint64_t count = rows * (s->hidden ? s->listed : s->features);
+    float *values = malloc(sizeof *values * count);
+    uint32_t *classes = malloc(sizeof *classes * rows), *index = malloc(sizeof *index * count);
+    uint64_t *offsets = malloc(sizeof *offsets * (rows + 1)), state = 1;
     xsm_dataset *made = NULL;
-    uint64_t state = 1;
-    if (!values || !classes) {
+    if (!values || !classes || !index || !offsets) {
         fprintf(stderr, "bench_cluster: out of memory\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
         exit(1);
     }
-    for (uint64_t i = 0; i < rows * s->features; i++) {
-        state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-        values[i] = (float)(state >> 40) / 8388608.0f - 1.0f;
+    for (uint64_t i = 0; i < count; i++) {
+        values[i] = (float)next(&state) / 8388608.0f - 1.0f;
     }
     for (uint64_t i = 0; i < rows; i++) {
         classes[i] = (uint32_t)(i * UINT64_C(2654435761) % s->classes);
@@ -89,14 +133,22 @@ static xsm_dataset *make_rows(xsm_context *ctx, const settings *s, uint64_t rows
     xsm_labels labels = XSM_LABELS_INIT;
     labels.classes = s->classes;
     labels.labels = classes;
-    xsm_dense_rows given = XSM_DENSE_ROWS_INIT;
-    given.values = values;
-    given.rows = rows;
-    given.features = s->features;
-    given.labels = &labels;
-    check(xsm_dataset_from_dense(ctx, &given, &made, &err));
+    check(s->hidden ? make_sparse(ctx, s, rows, values, &labels, offsets, index, &made)
+                    : make_dense(ctx, s, rows, values, &labels, &made));
     free(values);
     free(classes);
+    free(index);
+    free(offsets);
+    return made;
+}
+
+static xsm_model *make_model(xsm_context *ctx, const settings *s)
+{
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *made = NULL;
+    check(s->hidden ? xsm_model_new_embedding(ctx, s->features, s->hidden, s->classes, &layer, &made, &err)
+                    : xsm_model_new_linear(ctx, s->features, s->classes, &shape, &made, &err));
     return made;
 }
 
@@ -131,19 +183,19 @@ static void print(const settings *s, const counted *sent, double rows, double st
                   double seconds)
 {
     if (sent->of.rank == 0) {
-        printf("%s ranks %u threads %u classes %u features %u batch %u draws %u: %.1f rows/s, %.1f bytes a row, %.0f "
+        printf("%s ranks %u threads %u classes %u features %u hidden %u batch %u draws %u: %.1f rows/s, %.1f bytes a "
+               "row, %.0f "
                "bytes and %.1f calls a step\n",
                s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
-               (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows, steps > 0 ? bytes / steps : 0,
-               steps > 0 ? calls / steps : 0);
+               (unsigned)s->hidden, (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows,
+               steps > 0 ? bytes / steps : 0, steps > 0 ? calls / steps : 0);
     }
 }
 
 static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
 {
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-    xsm_model *model = NULL;
+    xsm_model *model = make_model(ctx, s);
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
@@ -151,7 +203,6 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps};
     const int shared = strcmp(s->work, "shared") == 0;
     xsm_dataset *rows = make_rows(ctx, s, (steps ? 1 : 20) * (uint64_t)s->batch);
-    check(xsm_model_new_linear(ctx, s->features, s->classes, &shape, &model, &err));
     check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
     if (s->draws > 0) {
         check(xsm_estimator_set_number(estimator, "negatives", s->draws, &err));
@@ -193,12 +244,10 @@ static void record_evaluation(xsm_context *ctx, const settings *s, const xsm_mod
 
 static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
 {
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT, timed = XSM_EVALUATE_OPTIONS_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
-    xsm_model *model = NULL;
+    xsm_model *model = make_model(ctx, s);
     xsm_dataset *rows = make_rows(ctx, s, 100 * (uint64_t)s->batch);
-    check(xsm_model_new_linear(ctx, s->features, s->classes, &shape, &model, &err));
     timed.seconds = s->seconds; /* finds how many rows take so long */
     check(xsm_evaluate(ctx, model, rows, &timed, &metrics, &err));
     all.rows = metrics.rows;
@@ -249,13 +298,17 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
-    const settings s = {.work = argv[1],
-                        .threads = (uint32_t)atoi(argv[2]),
-                        .seconds = atof(argv[3]),
-                        .classes = (uint32_t)atoi(argv[4]),
-                        .features = (uint32_t)atoi(argv[5]),
-                        .batch = (uint32_t)atoi(argv[6]),
-                        .draws = (uint32_t)atoi(argv[7])};
+    settings s = {.work = argv[1],
+                  .threads = (uint32_t)atoi(argv[2]),
+                  .seconds = atof(argv[3]),
+                  .classes = (uint32_t)atoi(argv[4]),
+                  .batch = (uint32_t)atoi(argv[6]),
+                  .draws = (uint32_t)atoi(argv[7])};
+    const int numbers = sscanf(argv[5], "%" SCNu32 "/%" SCNu32 "/%" SCNu32, &s.features, &s.hidden, &s.listed);
+    if (numbers != 1 && (numbers != 3 || s.listed < 1 || s.listed > s.features)) {
+        fprintf(stderr, "bench_cluster: FEATURES is '%s'; a number, or FEATURES/HIDDEN/LISTED, is accepted\n", argv[5]);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
     MPI_Comm all = MPI_COMM_WORLD;
     xsm_comm group = XSM_COMM_INIT;
     xsm_context *ctx = NULL;

@@ -10,7 +10,9 @@
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "estimator/gathered.h"
 #include "gradient/shards.h"
+#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
 {
     const float *coefficients = g->coefficients + i * g->width;
     const double *shrinks = g->shrinks + i * g->width;
+    const uint32_t *classes = xsmi_listed_classes(g, i);
     float amounts[GROUP];
     double own = 0;
     for (uint32_t start = 0; start < g->lengths[i]; start += GROUP) {
@@ -36,7 +39,7 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
             amounts[k] = (float)(c * s);
             own += c * c * s;
         }
-        xsmi_model_backward(e->model, g->classes + i * g->width + start, 0, amounts, count, out);
+        xsmi_model_backward(xsmi_listed_model(e, g), classes + start, 0, amounts, count, out);
     }
     xsmi_features x = xsmi_gradient_features(e, g, i);
     const float back = (float)(-eta * own);
@@ -49,6 +52,8 @@ static void add_proximal(const xsm_estimator *e, const xsm_gradient *g, double e
 /* The rows of a call from `row` on, and their sums over the classes. */
 typedef struct input_sums {
     const xsmi_pass *pass;
+    const xsm_model *model; /* class k is number k - first of its classes, and has the coefficient k - column */
+    uint32_t first, column;
     uint64_t row, rows;
     uint32_t next; /* sifted: the first entry of the list, behind the labels, that is not done */
 } input_sums;
@@ -58,7 +63,7 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
 {
     const input_sums *s = state;
     const xsm_gradient *g = s->pass->gradient;
-    const xsm_model *m = s->pass->estimator->model;
+    const xsm_model *m = s->model;
     for (uint64_t i = 0; i < s->rows; i++) {
         memset(out + i * stride, 0, m->features * sizeof *out);
     }
@@ -68,7 +73,8 @@ static bool sum_dense(void *state, uint32_t first, uint32_t end, float *out, siz
             return true; /* the call fails, and its rows are undefined */
         }
         for (uint64_t i = 0; i < s->rows; i++) {
-            xsmi_model_backward(m, NULL, k, g->coefficients + (s->row + i) * g->width + k, some, out + i * stride);
+            const float *coefficients = g->coefficients + (s->row + i) * g->width + (k - s->column);
+            xsmi_model_backward(m, NULL, k - s->first, coefficients, some, out + i * stride);
         }
     }
     return true;
@@ -86,16 +92,33 @@ static uint32_t listed_labels(const xsm_gradient *g, uint64_t row)
     return count;
 }
 
+/* Adds what some listed classes contribute. */
+static void add_sifted(const input_sums *s, const uint32_t *classes, const float *coefficients, size_t count,
+                       float *out)
+{
+    uint32_t numbers[GROUP];
+    for (size_t start = 0, some; start < count; start += some) {
+        some = XSMI_MIN(count - start, GROUP);
+        for (size_t i = 0; i < some; i++) {
+            numbers[i] = classes[start + i] - s->first;
+        }
+        xsmi_model_backward(s->model, numbers, 0, coefficients + start, some, out);
+    }
+}
+
 /* The labels among the classes first..end, then the other listed classes among them. One row. */
 static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     input_sums *s = state;
     const xsm_gradient *g = s->pass->gradient;
-    const xsm_model *m = s->pass->estimator->model;
-    const uint32_t *classes = g->classes + s->row * g->width, start = s->next, labels = listed_labels(g, s->row);
+    const uint32_t *classes = g->classes + s->row * g->width, labels = listed_labels(g, s->row);
     const float *listed = g->work.sifted + s->row * g->width;
     bool any = false;
     (void)stride;
+    while (s->next < g->lengths[s->row] && classes[s->next] < first) {
+        s->next++; /* of classes that another rank has */
+    }
+    const uint32_t start = s->next;
     while (s->next < g->lengths[s->row] && classes[s->next] < end) {
         s->next++;
     }
@@ -105,11 +128,11 @@ static bool sum_sifted(void *state, uint32_t first, uint32_t end, float *out, si
     if (!any && s->next == start) {
         return false;
     }
-    memset(out, 0, m->features * sizeof *out);
+    memset(out, 0, s->model->features * sizeof *out);
     for (uint32_t j = 0; j < labels; j++) {
-        xsmi_model_backward(m, classes + j, 0, listed + j, classes[j] >= first && classes[j] < end, out);
+        add_sifted(s, classes + j, listed + j, classes[j] >= first && classes[j] < end, out);
     }
-    xsmi_model_backward(m, classes + start, 0, listed + start, s->next - start, out);
+    add_sifted(s, classes + start, listed + start, s->next - start, out);
     return true;
 }
 
@@ -128,20 +151,54 @@ size_t xsmi_pass_backward_scratch(const xsmi_pass *p)
                                                            : 0;
 }
 
-/* Classes that all have a coefficient, or might have one: sums by shards. */
-static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows)
+{
+    return xsmi_gradient_is_sifted(p->gradient) ? 1 : rows_together(p->estimator->model, rows);
+}
+
+/* The sums of `rows` examples from `first` on. */
+static xsmi_shard_sums sums_of(const xsmi_pass *p, uint64_t first, uint64_t rows, input_sums *state)
 {
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
     const bool sifted = xsmi_gradient_is_sifted(g);
-    const uint64_t together = sifted ? 1 : rows_together(m, XSMI_EXAMPLE_CHUNK);
-    float *scratch = g->work.shards + thread * g->work.shards_each;
+    *state = (input_sums){
+        .pass = p,
+        .model = xsmi_model_weights(m),
+        .first = m->part.first,
+        .column = g->width < m->classes ? m->part.first : 0,
+        .row = first,
+        .rows = rows,
+        .next = sifted ? listed_labels(g, first) : 0,
+    };
+    return (xsmi_shard_sums){.kernels = m->kernels,
+                             .classes = m->classes,
+                             .rows = (size_t)rows,
+                             .width = m->features,
+                             .sum = sifted ? sum_sifted : sum_dense,
+                             .state = state};
+}
+
+bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, uint32_t shard,
+                             uint32_t count, float *out, size_t stride)
+{
+    input_sums state;
+    const xsmi_shard_sums sums = sums_of(p, first, rows, &state);
+    return xsmi_shard_node(&sums, shard, count, out, stride,
+                           p->gradient->work.shards + thread * p->gradient->work.shards_each);
+}
+
+/* Classes that all have a coefficient, or might have one: sums by shards. */
+static void backward_dense(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread)
+{
+    const xsm_gradient *g = p->gradient;
+    const uint64_t together = xsmi_pass_rows_together(p, XSMI_EXAMPLE_CHUNK);
     for (uint64_t i = first, rows; i < first + count; i += rows) {
         rows = XSMI_MIN(first + count - i, together);
-        input_sums state = {p, i, rows, sifted ? listed_labels(g, i) : 0};
-        const xsmi_shard_sums sums = {
-            m->kernels, m->classes, (size_t)rows, m->features, sifted ? sum_sifted : sum_dense, NULL, &state};
-        xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride, scratch);
+        input_sums state;
+        const xsmi_shard_sums sums = sums_of(p, i, rows, &state);
+        xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride,
+                       g->work.shards + thread * g->work.shards_each);
     }
 }
 
@@ -155,7 +212,8 @@ static void backward_listed(const xsmi_pass *p, uint64_t i)
     if (g->proximal) {
         add_proximal(p->estimator, g, p->eta, i, out);
     } else {
-        xsmi_model_backward(m, g->classes + i * g->width, 0, g->coefficients + i * g->width, g->lengths[i], out);
+        xsmi_model_backward(xsmi_listed_model(p->estimator, g), xsmi_listed_classes(g, i), 0,
+                            g->coefficients + i * g->width, g->lengths[i], out);
     }
 }
 

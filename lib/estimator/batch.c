@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "estimator/gathered.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
 #include "estimator/stream.h"
@@ -24,8 +25,10 @@ static bool select_and_score(const xsmi_pass *p, uint64_t first, uint64_t count)
     if (xsmi_gradient_is_dense(g)) {
         return true;
     }
-    xsmi_estimator_select(e, g, first, count);
-    return xsmi_estimator_scores(e, g, first, count, e->model->alpha, NULL);
+    if (!g->work.gathered.used) {
+        xsmi_estimator_select(e, g, first, count);
+    }
+    return xsmi_estimator_scores(e, g, first, count, xsmi_listed_model(e, g)->alpha, NULL);
 }
 
 static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_outcome *outcome)
@@ -34,7 +37,8 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
         xsmi_shared_coefficients(p, piece, outcome);
         return;
     }
-    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient)) {
+    const bool gathered = p->gradient->work.gathered.used;
+    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient) && !gathered) {
         outcome->finite = xsmi_divided_finite(p->gradient, piece->first, piece->count);
     } else {
         xsmi_pass_list_examples(p, piece->first, piece->count);
@@ -45,24 +49,30 @@ static void compute_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xs
     }
 }
 
+/* Whether the gradient of the rows waits for what other ranks have of every class. */
+static bool waits(const xsmi_pass *p)
+{
+    return xsmi_model_is_divided(p->estimator->model) && xsmi_gradient_is_dense(p->gradient);
+}
+
 static bool propagate_back(const xsmi_pass *p, const xsmi_piece *piece)
 {
     return xsmi_gradient_is_shared(p->gradient)
                ? xsmi_shared_backward(p, piece)
-               : !p->input || xsmi_pass_backward(p, piece->first, piece->count, piece->thread);
+               : !p->input || waits(p) || xsmi_pass_backward(p, piece->first, piece->count, piece->thread);
 }
 
 static void run_chunk(void *state, size_t index, uint32_t thread)
 {
     const xsmi_pass *p = state;
-    const uint64_t chunk = chunk_of(p->gradient), first = index * chunk, rest = p->batch->count - first;
+    const uint64_t chunk = chunk_of(p->gradient), first = p->first + index * chunk, rest = p->end - first;
     const uint64_t count = XSMI_MIN(rest, chunk);
     const xsmi_piece piece = {first, count, p->batch->count, p->eta, thread};
     xsmi_outcome *outcome = &p->gradient->work.outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};
     compute_coefficients(p, &piece, outcome);
     outcome->finite = outcome->finite && propagate_back(p, &piece);
-    if (p->estimator->model->layer && outcome->finite) {
+    if (p->estimator->model->layer && outcome->finite && !waits(p)) {
         xsmi_pass_layer_backward(p, first, count, outcome);
     }
 }
@@ -84,6 +94,10 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
+    if (xsmi_pass_gathers(p)) {
+        XSMI_TRY(xsmi_gather_weights(p, err));
+        return xsmi_gradient_is_shared(g) ? xsmi_shared_score(p, err) : XSM_OK;
+    }
     if (xsmi_gradient_is_shared(g)) {
         return xsmi_shared_score(p, err);
     }
@@ -125,10 +139,25 @@ static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
     return XSM_OK;
 }
 
+/* Makes the outcome of the chunks that of the batch, on a divided model with what other ranks have computed. */
+static xsm_status end_chunks(const xsmi_pass *p, size_t chunks, xsm_status status, xsmi_outcome *outcome,
+                             xsm_error *err)
+{
+    for (size_t i = 0; i < chunks && status == XSM_OK; i++) {
+        xsmi_outcome_join(outcome, &p->gradient->work.outcomes[i]);
+    }
+    if (p->gradient->work.gathered.used) {
+        return xsmi_gather_results(p, status, outcome, err);
+    }
+    XSMI_TRY(status);
+    return waits(p) ? xsmi_divided_backward(p, outcome, err) : XSM_OK;
+}
+
 /* Processes the examples in chunks, on the context's threads. */
 static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)
 {
     xsmi_pass p = *given;
+    p.end = p.batch->count;
     xsm_estimator *e = p.estimator;
     xsm_gradient *g = p.gradient;
     const uint32_t threads = xsmi_context_threads(e->context);
@@ -144,9 +173,13 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     p.input = e->model->layer ? &of_layer : p.input;
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
     if (xsmi_divided_has_sums(e, e->model)) {
-        return xsmi_divided_sums(&p, outcome, err);
+        XSMI_TRY(xsmi_divided_sums(&p, outcome, err));
+        return xsmi_divided_backward(&p, outcome, err);
     }
-    const size_t chunks = (size_t)((p.batch->count + chunk_of(g) - 1) / chunk_of(g));
+    if (xsmi_pass_gathers(&p)) {
+        xsmi_gather_range(&p);
+    }
+    const size_t chunks = (size_t)((p.end - p.first + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
     XSMI_TRY(score_all(&p, err));
     const bool divided = xsmi_model_is_divided(e->model);
@@ -158,10 +191,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     if (divided) {
         xsmi_unshield(&shield);
     }
-    XSMI_TRY(status);
-    for (size_t i = 0; i < chunks; i++) {
-        xsmi_outcome_join(outcome, &g->work.outcomes[i]);
-    }
+    XSMI_TRY(end_chunks(&p, chunks, status, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     return XSM_OK;
 }
@@ -227,7 +257,12 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
     }
     XSMI_TRY(what.input ? check_input_gradient(e, &batch, what.input, err) : XSM_OK);
     /* Bounded rows are changed one by one. */
-    const xsmi_pass pass = {e, g, &batch, eta, what.input, what.lists || e->row_bound > 0 || e->model->row_length};
+    const xsmi_pass pass = {.estimator = e,
+                            .gradient = g,
+                            .batch = &batch,
+                            .eta = eta,
+                            .input = what.input,
+                            .lists = what.lists || e->row_bound > 0 || e->model->row_length};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(run_pass(&pass, &outcome, err));
     if (!outcome.finite) {
@@ -298,7 +333,6 @@ xsm_status xsm_estimator_gradient_input(xsm_estimator *e, const xsm_batch *batch
         return xsmi_fail(err, XSM_ERROR_SHAPE, "rows of the gradient %zu floats apart for %u features", stride,
                          e->model->features);
     }
-    XSMI_TRY(e && e->model ? xsmi_model_need_whole(e->model, "the gradient of the rows", err) : XSM_OK);
     if (e && e->model && e->model->layer) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED,

@@ -5,6 +5,7 @@
 #include "estimator/pass.h"
 
 #include "base/order.h"
+#include "estimator/gathered.h"
 #include "estimator/sifted.h"
 
 #include <math.h>
@@ -61,11 +62,11 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_upcoming *upcoming)
 {
-    const xsm_model *m = e->model;
+    const xsm_model *m = xsmi_listed_model(e, g);
     bool finite = true;
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
-        const uint32_t *classes = g->classes + i * g->width;
+        const uint32_t *classes = xsmi_listed_classes(g, i);
         float *scores = g->work.scores + i * g->width;
         xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, upcoming);
         for (uint32_t j = 0; j < g->lengths[i]; j++) {

@@ -13,7 +13,6 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
                        : e->ops.kind == XSM_ESTIMATOR_SEARCHED  ? "searches classes"
                        : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "has weights for the nodes of a tree"
                        : e->row_bound > 0                       ? "bounds the length of rows"
-                       : e->labels_alone                        ? "is bound to labels alone"
                                                                 : NULL;
     return what ? xsmi_fail(
                       err, XSM_ERROR_UNSUPPORTED,

@@ -22,6 +22,10 @@ static inline bool xsmi_divided_has_sums(const xsm_estimator *e, const xsm_model
 /* Such a batch, for a reserved gradient: 4 bytes for a row's largest value and for each label, for each run of this
  * rank's classes 8 for each sum, or 4, and 36 bytes. (divided_exact.c) */
 xsm_status xsmi_divided_sums(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
+/* The gradient of the rows of a batch where every class has a coefficient, once there are such and they are finite: 4
+ * bytes for each feature and node of the rank's classes. Does nothing for a pass without the output array.
+ * (divided_backward.c) */
+xsm_status xsmi_divided_backward(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* Whether the scores of some examples are finite, and not too large. */
 bool xsmi_divided_finite(const xsm_gradient *g, uint64_t first, uint64_t count);
 

@@ -22,6 +22,7 @@ typedef struct xsmi_pass {
     double eta;
     const xsmi_input_gradient *input; /* where the gradient of the rows goes; NULL = nowhere */
     bool lists;                       /* also of classes that an optimizer finds in the shared matrix */
+    uint64_t first, end;              /* the examples that this process computes */
 } xsmi_pass;
 
 /* The largest |g| ||(x,1)|| so far, and whether all numbers are finite. */
@@ -50,6 +51,12 @@ void xsmi_pass_layer_backward(const xsmi_pass *p, uint64_t first, uint64_t count
  * thread. (backward.c) */
 bool xsmi_pass_backward(const xsmi_pass *p, uint64_t first, uint64_t count, uint32_t thread);
 size_t xsmi_pass_backward_scratch(const xsmi_pass *p);
+/* Where every class has a coefficient, of `rows` examples from `first` on (no more than xsmi_pass_rows_together(), and
+ * in sifted gradients one): the sum over the classes of a node (gradient/shards.h), all of them this rank's, as
+ * xsmi_shard_node() says. */
+uint64_t xsmi_pass_rows_together(const xsmi_pass *p, uint64_t rows);
+bool xsmi_pass_backward_node(const xsmi_pass *p, uint64_t first, uint64_t rows, uint32_t thread, uint32_t shard,
+                             uint32_t count, float *out, size_t stride);
 /* Several examples as a whole: the table's joint(). Refuses batches for which that is not supported (joint.c). */
 xsm_status xsmi_pass_joint(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 /* A batch whose classes are searched (search.c). */

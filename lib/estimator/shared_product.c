@@ -65,7 +65,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsm_model *m = d->model;
-    const bool divided = m != p->estimator->model;
+    const bool divided = m != p->estimator->model && !p->gradient->work.gathered.used;
     const size_t biases = divided && m->bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
@@ -91,9 +91,10 @@ static void choose_own(const xsmi_pass *p)
     const xsm_model *m = p->estimator->model;
     const xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
-    d->own = s->classes;
+    const xsmi_gathered *w = &p->gradient->work.gathered;
+    d->own = w->used ? w->shared : s->classes;
     d->own_count = s->count;
-    if (!xsmi_model_is_divided(m)) {
+    if (!xsmi_model_is_divided(m) || w->used) {
         return;
     }
     d->own = d->part;
@@ -132,7 +133,7 @@ static void pack_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
     const xsm_model *m = p->estimator->model;
-    const uint64_t first = block * XSMI_LANES, count = XSMI_MIN(p->batch->count - first, XSMI_LANES);
+    const uint64_t first = p->first + block * XSMI_LANES, count = XSMI_MIN(p->end - first, XSMI_LANES);
     const float *x[XSMI_LANES] = {NULL};
     (void)thread;
     xsmi_pass_list_examples(p, first, count);
@@ -200,19 +201,18 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
     float *scores = d->scores + c;
     pack_classes(p, block, &f);
-    for (uint64_t i = 0; i < p->batch->count; i += XSMI_LANES) {
-        m->kernels->rank_packed(false, scores + i * s->stride, s->stride,
-                                (size_t)XSMI_MIN(p->batch->count - i, XSMI_LANES), d->packed + i * m->features, 1,
-                                XSMI_LANES, f.packed, 0, m->features, some, &queue);
+    for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
+        m->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
+                                d->packed + i * m->features, 1, XSMI_LANES, f.packed, 0, m->features, some, &queue);
     }
-    for (uint64_t i = 0; m->bias && i < p->batch->count; i++) {
+    for (uint64_t i = p->first; m->bias && i < p->end; i++) {
         m->kernels->axpby(scores + i * s->stride, d->bias + c, some, 1, 1);
     }
 }
 
 static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
 {
-    const size_t n = (size_t)p->batch->count;
+    const size_t n = (size_t)(p->end - p->first);
     XSMI_TRY(reserve(p, err));
     XSMI_TRY(
         xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
@@ -290,13 +290,21 @@ static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_model *m = p->estimator->model;
-    const bool divided = xsmi_model_is_divided(m);
-    p->gradient->work.shared.model = divided ? m->part.own : m;
+    const xsmi_gathered *w = &p->gradient->work.gathered;
+    const bool divided = xsmi_model_is_divided(m) && !w->used;
+    p->gradient->work.shared.model = w->used ? w->rows : xsmi_model_weights(m);
     const xsm_status status = score_own(p, err);
     return divided ? exchange(p, status, err) : status;
 }
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */
+
+/* The number of an example's labels in the model that they are scored with. */
+static const uint32_t *labels_of(const xsmi_pass *p, uint64_t i)
+{
+    const xsm_gradient *g = p->gradient;
+    return g->work.gathered.used ? g->work.gathered.slots + i * g->width : g->example[i].labels;
+}
 
 /* The scores without the biases, which other ranks may have. */
 static void subtract_biases(const xsmi_pass *p, const xsm_score_block *b, const float *scores, float *linear)
@@ -317,15 +325,18 @@ static void compute_example(const xsmi_pass *p, const xsm_score_block *b, float 
     const xsm_estimator *e = p->estimator;
     const xsm_model *m = e->model;
     const uint64_t i = (uint64_t)(b->examples - p->gradient->example), labels = b->examples->label_count;
-    if (xsmi_model_is_divided(m)) {
-        const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsm_model *scored = d->model;
+    if (xsmi_model_is_divided(m) && !p->gradient->work.gathered.used) {
         memmove(scores, d->scores + i * p->gradient->shared.stride - labels, (size_t)labels * sizeof *scores);
         subtract_biases(p, b, scores, linear);
     } else {
         const xsmi_features x = xsmi_gradient_features(e, p->gradient, i);
-        xsmi_model_score_classes(m, &x, b->classes, (size_t)labels, m->alpha, scores, NULL);
-        for (uint32_t j = 0; m->bias && j < b->lengths[0]; j++) {
-            linear[j] = scores[j] - m->bias[b->classes[j]];
+        const uint32_t *numbers = labels_of(p, i);
+        xsmi_model_score_classes(scored, &x, numbers, (size_t)labels, scored->alpha, scores, NULL);
+        for (uint32_t j = 0; scored->bias && j < b->lengths[0]; j++) {
+            linear[j] = scores[j] -
+                        (j < labels ? scored->bias[numbers[j]] : d->bias[p->gradient->shared.column[b->classes[j]]]);
         }
     }
     /* False for NaN, too. */
@@ -432,13 +443,13 @@ void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
 /* Adds what labels outside S contribute; returns whether all is finite. */
 static bool add_labels(const xsmi_pass *p, uint64_t i)
 {
-    const xsm_model *m = p->estimator->model;
     const xsm_gradient *g = p->gradient;
+    const xsm_model *m = g->work.shared.model;
     const xsm_example *example = &g->example[i];
     float *row = p->input->values + i * p->input->stride;
     for (uint64_t j = 0; j < example->label_count; j++) {
         if (g->shared.column[example->labels[j]] == XSMI_NO_CLASS) {
-            xsmi_model_backward(m, &example->labels[j], 0, g->coefficients + i * g->width + j, 1, row);
+            xsmi_model_backward(m, labels_of(p, i) + j, 0, g->coefficients + i * g->width + j, 1, row);
         }
     }
     return m->kernels->row_scaled_max(row, m->features, 1, 0) < INFINITY; /* false for NaN, too */

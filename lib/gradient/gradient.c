@@ -46,6 +46,19 @@ static void clear_work(xsm_context *ctx, xsmi_work *w)
     xsmi_score_scratch_free(ctx, &w->score_scratch);
 }
 
+static void clear_gathered(xsm_context *ctx, xsmi_gathered *w)
+{
+    if (w->rows) {
+        w->rows->weight = NULL; /* it has no memory of its own */
+        w->rows->bias = NULL;
+        w->rows->row_scale = NULL;
+        xsm_model_free(w->rows);
+    }
+    xsmi_release(ctx, w->lists, w->list_bytes, 1);
+    xsmi_release(ctx, w->weights, w->weight_bytes, 1);
+    xsmi_release(ctx, w->results, w->result_bytes, 1);
+}
+
 static void clear_shared(xsm_context *ctx, xsm_gradient *g)
 {
     xsmi_shared_draws *d = &g->work.shared;
@@ -66,6 +79,7 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_correction_release(g->correction);
         xsmi_class_tree_release(g->hierarchy);
         clear_shared(ctx, g);
+        clear_gathered(ctx, &g->work.gathered);
         clear_work(ctx, &g->work);
         xsmi_release(ctx, g, 1, sizeof *g);
         xsm_context_free(ctx);
@@ -120,6 +134,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, 
     g->layered = false;
     g->whole = (xsmi_whole_gradient){0, 0};
     g->work.coded = false;
+    g->work.gathered.used = false;
     forget_shared(g);
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",

@@ -64,7 +64,8 @@ struct xsm_gradient {
     bool label_weighted;
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
-    bool layered;                /* `layer` is in use: the examples' rows are its hidden vectors */
+    bool layered;                /* the examples' rows are the hidden vectors of `layer`; of the gradient that
+                                    xsmi_gradient_part() has made, of that of the whole */
     xsmi_correction *correction; /* the correction that the model needs, or NULL */
     xsmi_class_tree *hierarchy;  /* the hierarchy that the model needs, or NULL */
     double decay;                /* weight decay factor of all weights */

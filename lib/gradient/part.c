@@ -72,10 +72,6 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
 
 xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
 {
-    if (g->layered) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a step on a model that is divided among ranks takes no gradient of a first layer");
-    }
     const bool dense = xsmi_gradient_is_dense(g), sifted = xsmi_gradient_is_sifted(g);
     const xsmi_gradient_shape shape = {.form = xsmi_gradient_is_shared(g) ? XSMI_GRADIENT_LISTED : g->form,
                                        .examples = g->examples,
@@ -101,6 +97,7 @@ xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t en
     if (dense) {
         out->whole = (xsmi_whole_gradient){g->width, xsmi_gradient_count(g, true)};
     }
+    out->layered = g->layered;
     out->decay = g->decay;
     out->row_bound = g->row_bound;
     out->loss = g->loss;

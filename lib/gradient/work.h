@@ -41,6 +41,18 @@ typedef struct xsmi_shared_draws {
                                      at the end */
 } xsmi_shared_draws;
 
+/* The weights of the classes that a batch lists, of a divided model, gathered from all ranks (estimator/gathered.h). */
+typedef struct xsmi_gathered {
+    bool used; /* the batch's examples are scored with them */
+    xsm_model
+        *rows; /* class s has the weights of slot s, which are in `weights`, and so on; NULL: there were none yet */
+    uint32_t
+        *slots; /* [examples][width] the slots of the listed classes; of classes that a batch shares, the labels' */
+    uint32_t *shared;                         /* [count] those of the classes that the batch shares */
+    unsigned char *lists, *weights, *results; /* memory */
+    size_t list_bytes, weight_bytes, result_bytes;
+} xsmi_gathered;
+
 /* What became of some examples. */
 typedef struct xsmi_outcome {
     double largest; /* max |g| ||(x,1)|| */
@@ -63,6 +75,7 @@ typedef struct xsmi_work {
     bool coded;   /* `codes` are of this batch */
     size_t code_capacity;
     xsmi_shared_draws shared;
+    xsmi_gathered gathered;
     xsm_prefetch_queue *upcoming; /* memory of later steps, for tables to prefetch; or NULL */
     unsigned char *sieve;
     size_t sieve_bytes;

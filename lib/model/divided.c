@@ -52,7 +52,7 @@ static const char *undivided(const xsm_model *m)
 {
     return m->trees                                        ? "a label tree"
            : m->sparse                                     ? "sparse weights"
-           : m->layer                                      ? "a first layer"
+           : m->layer && m->layer->tied                    ? "vectors that are tied to the classes'"
            : m->hierarchy                                  ? "a tree of classes"
            : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
            : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
@@ -93,6 +93,13 @@ static xsm_status copy_narrow(xsm_model *m, xsm_error *err)
     return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
 }
 
+/* Gives the first layer, in memory of its own, to the part. */
+static xsm_status move_layer(xsm_model *m, xsm_error *err)
+{
+    m->part.own->layer = m->layer;
+    return m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK;
+}
+
 static xsm_status correct_part(xsm_model *m, xsmi_correction *c, xsm_error *err)
 {
     xsmi_correction *part = NULL;
@@ -116,11 +123,12 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     const char *what = undivided(m);
     if (what) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a model with %s cannot be divided among ranks yet; linear models with dense weights are "
-                         "accepted",
+                         "a model with %s cannot be divided among ranks yet; models with dense weights, linear or "
+                         "with a first layer of their own, are accepted",
                          what);
     }
     XSMI_TRY(m->narrow.data ? copy_narrow(m, err) : copy_weights(m, err));
+    XSMI_TRY(move_layer(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;
     if (m->bias) {

@@ -2,7 +2,8 @@
  * Models whose classes are divided among the processes (ranks) of a context: base/comm.h.
  *
  * The class runs (XSMI_RUN_CLASSES) are divided into contiguous parts, one a rank. A divided model has no weights of
- * its own; its part is a model of its own, whose class c is class first + c. Sums over all classes are joined by class
+ * its own; its part is a model of its own, whose class c is class first + c. A first layer is not divided: it is the
+ * part's, and the divided model's `layer` points to it. Sums over all classes are joined by class
  * runs, in rising order, so that results have the bits of one process. All ranks make the same calls.
  */
 #ifndef XSMI_DIVIDED_H
@@ -56,12 +57,13 @@ xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size
  */
 xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
 
-/* As xsmi_model_score_classes(), of this rank's classes; the scores of others are -INFINITY, and one of this rank's
- * that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores. */
+/* As xsmi_model_score_classes(), `x` being the output layer's input, of this rank's classes; the scores of others are
+ * -INFINITY, and one of this rank's that is NaN is INFINITY, so that xsmi_exchange_max() gives every rank all scores.
+ */
 void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                                 float *scores);
 /* The same with the model's correction. `scratch` has xsmi_correction_code() floats. */
-void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                                    float *scores, float *scratch);
 
 /* -- chosen classes and ranges (divided_chosen.c) ------------------------------------------------------------------ */

@@ -68,8 +68,8 @@ typedef struct chosen_job {
     const uint32_t *classes; /* [rows][count] of the rows from `first` on */
     float *scores;
     size_t first, rows, count;
-    float *scratch; /* [threads][each] of xsmi_model_chosen_scores() */
-    size_t each;
+    float *scratch; /* [threads][each]: `code` floats of xsmi_model_chosen_scores(), then a hidden vector */
+    size_t code, each;
 } chosen_job;
 
 /* Scores those of a row's classes that this rank has; the scores of others are left as they are. */
@@ -77,7 +77,7 @@ static void score_row(const chosen_job *job, size_t row, float *scratch)
 {
     const xsm_model *m = job->model;
     const xsmi_features x = xsmi_batch_features(job->batch, job->first + row);
-    const xsmi_model_row both = {x, x};
+    const xsmi_model_row both = {x, xsmi_model_forward(m, &x, scratch + job->code)};
     uint32_t local[SOME];
     size_t at[SOME];
     float z[SOME];
@@ -135,10 +135,11 @@ xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch
 {
     const size_t rows = (size_t)batch->count, wanted = XSMI_MAX(TOGETHER / count, 1), each = XSMI_MIN(wanted, rows);
     const size_t threads = xsmi_context_threads(m->context), code = xsmi_model_chosen_scratch(m->part.own);
-    float *scratch = xsmi_allocate(m->context, threads, code * sizeof *scratch);
+    const size_t of_thread = code + (m->layer ? m->features : 0);
+    float *scratch = xsmi_allocate(m->context, threads, of_thread * sizeof *scratch);
     blocks b = {.sizes = NULL};
     xsm_status status = scratch ? blocks_new(m, each * count, &b, err)
-                                : xsmi_fail_memory(err, threads * code * sizeof *scratch, "scratch of scoring");
+                                : xsmi_fail_memory(err, threads * of_thread * sizeof *scratch, "scratch of scoring");
     status = xsmi_agree(m->context, status, err);
     for (size_t first = 0; first < rows && status == XSM_OK; first += each) {
         const chosen_job job = {.model = m,
@@ -149,12 +150,13 @@ xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch
                                 .rows = XSMI_MIN(rows - first, each),
                                 .count = count,
                                 .scratch = scratch,
-                                .each = code};
+                                .code = code,
+                                .each = of_thread};
         status = score_some(&job, &b, err);
         xsmi_advance(m->context, job.rows);
     }
     blocks_free(m, &b);
-    xsmi_release(m->context, scratch, threads, code * sizeof *scratch);
+    xsmi_release(m->context, scratch, threads, of_thread * sizeof *scratch);
     return status;
 }
 

@@ -37,12 +37,12 @@ void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, cons
     }
 }
 
-void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                                    float *scores, float *scratch)
 {
-    xsmi_divided_score_classes(m, x, classes, count, scores);
+    xsmi_divided_score_classes(m, &row->input, classes, count, scores);
     if (m->correction) {
-        m->correction->kind->chosen(m->correction, x, classes, count, scores, scratch);
+        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
     }
 }
 

@@ -1,7 +1,7 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
-#include "base/comm.h"
 #include "base/entry.h"
+#include "model/divided.h"
 #include "model/score.h"
 
 #include <math.h>
@@ -33,6 +33,17 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
     return XSM_OK;
 }
 
+/* Adds the first layer, to every rank's part of a divided model. */
+static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
+{
+    const bool divided = xsmi_model_is_divided(m);
+    xsm_model *to = divided ? m->part.own : m;
+    xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
+    status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
+    m->layer = to->layer;
+    return divided ? xsmi_agree(m->context, status, err) : status;
+}
+
 xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                    const xsm_embedding_options *options, xsm_model **out, xsm_error *err)
 {
@@ -46,9 +57,10 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     if (hidden < 1 || hidden > XSM_HIDDEN_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "hidden vectors of %u; accepted are 1 to %u", hidden, XSM_HIDDEN_MAX);
     }
-    XSMI_TRY(xsmi_need_alone(context, "a model with a first layer", err));
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     XSMI_TRY(read_options(options, hidden, &o, err));
+    XSMI_TRY(o.tied ? xsmi_need_alone(context, "a model whose features' vectors are tied to the classes'", err)
+                    : XSM_OK);
     if (o.tied && features != classes) {
         return xsmi_fail(
             err, XSM_ERROR_SHAPE,
@@ -59,8 +71,7 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     linear.bias = o.bias;
     xsm_model *m;
     XSMI_TRY(xsm_model_new_linear(context, hidden, classes, &linear, &m, err));
-    xsm_status status = xsmi_layer_new(m, features, &o, NULL, err);
-    status = status == XSM_OK ? xsmi_layer_start(m, err) : status;
+    xsm_status status = add_layer(m, features, &o, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;

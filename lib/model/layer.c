@@ -158,11 +158,32 @@ double xsmi_layer_squared_norm(const xsm_model *m)
     return l ? sum * l->alpha * l->alpha : 0;
 }
 
+/* The same for vectors in fewer bits. */
+static xsm_status own_narrow(xsm_model *m, xsm_error *err)
+{
+    xsmi_layer *l = m->layer;
+    const size_t bytes = l->features * l->narrow.stride * xsmi_number_bytes(l->narrow.dtype);
+    if (l->narrow_bytes > 0) {
+        return XSM_OK;
+    }
+    void *numbers = xsmi_allocate(m->context, bytes, 1);
+    if (!numbers) {
+        return xsmi_fail_memory(err, bytes, "the features' vectors");
+    }
+    memcpy(numbers, l->narrow.data, bytes);
+    l->narrow.data = numbers;
+    l->narrow_bytes = bytes;
+    return XSM_OK;
+}
+
 xsm_status xsmi_layer_own(xsm_model *m, xsm_error *err)
 {
     xsmi_layer *l = m->layer;
     if (!l || l->tied || l->weight_count > 0) {
         return XSM_OK;
+    }
+    if (l->narrow.data) {
+        return own_narrow(m, err);
     }
     float *weight;
     size_t stride, count;

@@ -207,6 +207,9 @@ void xsm_model_free(xsm_model *m)
     }
     xsm_context *ctx = m->context;
     xsmi_lender lender = m->lender;
+    if (m->part.own && m->part.own->layer) {
+        m->layer = NULL; /* it is the part's */
+    }
     xsmi_layer_free(m);
     xsmi_host_tensors_clear(ctx, &m->host);
     xsmi_model_release_weights(m);

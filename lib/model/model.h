@@ -96,7 +96,8 @@ struct xsm_model {
     xsmi_sparse *sparse;
     xsmi_label_trees *trees;
 
-    /* Or the classes are divided among processes: `weight` and `bias` are then NULL. */
+    /* Or the classes are divided among processes: `weight` and `bias` are then NULL. A first layer is that of part.own,
+     * which every process has whole. */
     xsmi_part part;
 
     /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of

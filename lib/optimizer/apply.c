@@ -273,11 +273,11 @@ static xsm_status check_step(const xsm_optimizer *o, const xsm_batch *batch, con
 }
 
 /* The output layer's rows: the hidden vectors of the gradient. */
-static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model *m, const xsm_gradient *g)
+static void use_hidden(xsm_batch *batch, const xsm_batch *rows, const xsm_model *m, const xsmi_layer_gradient *layer)
 {
     *batch = *rows;
-    batch->values = g->layer.hidden;
-    batch->stride = g->layer.stride;
+    batch->values = layer->hidden;
+    batch->stride = layer->stride;
     batch->features = m->features;
     batch->offsets = NULL; /* dense, whatever form the rows have */
     batch->index = NULL;
@@ -365,17 +365,23 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, xsm_error *err)
+/* `whole` has the gradient of a first layer: g, or what g is a part of. */
+static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, const xsm_gradient *whole,
+                        double eta, xsm_error *err)
 {
     xsm_model *m = o->model;
-    xsmi_step s = {.optimizer = o, .batch = batch, .g = g, .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
+    xsmi_step s = {.optimizer = o,
+                   .batch = batch,
+                   .g = g,
+                   .layer = &whole->layer,
+                   .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
     XSMI_TRY(check_step(o, batch, g, eta, err));
     if (!o->whole) {
         xsmi_model_set_scoring(m, g->correction, g->hierarchy);
     }
     if (m->layer) {
-        use_hidden(&hidden, batch, m, g);
+        use_hidden(&hidden, batch, m, s.layer);
         s.batch = &hidden;
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
@@ -421,7 +427,7 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
         xsmi_model_set_scoring(o->whole, g->correction, g->hierarchy);
         xsmi_activity shield;
         xsmi_shield(&shield, o->context);
-        status = apply(o, batch, part, eta, err);
+        status = apply(o, batch, part, g, eta, err);
         xsmi_unshield(&shield);
     }
     xsmi_correction_release(correction);
@@ -431,7 +437,7 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err)
 {
-    return (o->whole ? apply_part : apply)(o, batch, g, eta, err);
+    return o->whole ? apply_part(o, batch, g, eta, err) : apply(o, batch, g, g, eta, err);
 }
 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,

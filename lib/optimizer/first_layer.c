@@ -36,7 +36,7 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     const xsmi_feature_list *list = &o->rows;
     const size_t hidden = o->model->features;
     xsmi_row row;
-    const xsmi_example_rows rows = {o->model->kernels, s->g->layer.gradient, s->g->layer.stride, hidden};
+    const xsmi_example_rows rows = {o->model->kernels, s->layer->gradient, s->layer->stride, hidden};
     for (size_t f = piece; f < list->founds; f += job->pieces) {
         if (f + FEATURES_AHEAD * job->pieces < list->founds) {
             row_of(o, list->found[f + FEATURES_AHEAD * job->pieces], &row);
@@ -64,7 +64,7 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     const xsmi_layer_change change = {s->step.eta, job->alpha, piece, job->pieces};
     for (size_t i = 0; i < job->rows->count; i++) {
         xsmi_features x = xsmi_batch_features(job->rows, i);
-        xsmi_layer_step(o->model, &x, s->g->layer.gradient + i * s->g->layer.stride, &change);
+        xsmi_layer_step(o->model, &x, s->layer->gradient + i * s->layer->stride, &change);
     }
 }
 
@@ -94,7 +94,7 @@ xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, x
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
 {
     xsm_model *m = s->optimizer->model;
-    layer_job job = {.step = s, .rows = rows, .alpha = decay_layer(m, s->g->layer.decay)};
+    layer_job job = {.step = s, .rows = rows, .alpha = decay_layer(m, s->layer->decay)};
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;

@@ -9,10 +9,11 @@ typedef struct xsmi_step {
     xsm_optimizer *optimizer;
     const xsm_batch *batch;
     const xsm_gradient *g;
-    double alpha;  /* the model's after the step */
-    size_t listed; /* of a dense gradient: coefficients that are not 0 */
-    bool every;    /* all classes are stepped alike, whether a coefficient is 0 or not */
-    bool undoes;   /* it may be cancelled: classes are saved before they change */
+    const xsmi_layer_gradient *layer; /* of a model with a first layer */
+    double alpha;                     /* the model's after the step */
+    size_t listed;                    /* of a dense gradient: coefficients that are not 0 */
+    bool every;                       /* all classes are stepped alike, whether a coefficient is 0 or not */
+    bool undoes;                      /* it may be cancelled: classes are saved before they change */
     xsm_step step;
 } xsmi_step;
 

@@ -216,9 +216,9 @@ static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, cons
                             .top_class = here->top_class};
 }
 
-/* The scores of the labels of a job's rows that have several, of a divided model. */
-static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float **scores, size_t *total,
-                               xsm_error *err)
+/* The scores of the labels of a job's rows that have several, of a divided model; `hidden` is scratch. */
+static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float *hidden, float **scores,
+                               size_t *total, xsm_error *err)
 {
     const xsm_model *m = job->model;
     *total = 0;
@@ -242,7 +242,8 @@ static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, siz
         const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
         if (count > 1) {
             const xsmi_features x = xsmi_dataset_features(job->dataset, row);
-            xsmi_divided_corrected_scores(m, &x, labels, count, *scores + at, scratch_code);
+            const xsmi_model_row both = {x, xsmi_model_forward(m, &x, hidden)};
+            xsmi_divided_corrected_scores(m, &both, labels, count, *scores + at, scratch_code);
             at += count;
         }
     }
@@ -347,7 +348,7 @@ xsm_status xsmi_evaluate_rows_divided(const xsmi_evaluate_job *job, size_t index
     XSMI_TRY(xsmi_divided_score_rows(job->model, &wanted, job->context, err));
     float *scores;
     size_t total;
-    const xsm_status status = score_labels(job, first, rows, &scores, &total, err);
+    const xsm_status status = score_labels(job, first, rows, here.hidden, &scores, &total, err);
     here.label_scores = scores;
     if (status == XSM_OK) {
         add_rows(job, index, first, rows, &here);

@@ -214,7 +214,8 @@ static xsm_status add_group(group *g, double *loss, xsm_error *err)
     given.labels = g->counts->contexts + g->counts->offsets[row];
     given.label_offsets = offsets;
     XSMI_TRY(xsmi_estimator_read_batch(s->estimator, &given, &batch, err));
-    const xsmi_pass pass = {s->estimator, s->gradient, &batch, 1, NULL, true};
+    const xsmi_pass pass = {
+        .estimator = s->estimator, .gradient = s->gradient, .batch = &batch, .eta = 1, .lists = true};
     xsmi_outcome outcome = {.finite = true};
     XSMI_TRY(xsmi_pass_search(&pass, &outcome, err));
     xsmi_searcher_change_none(s->estimator->search.searcher); /* there was no step yet */

@@ -48,6 +48,8 @@ settings() {
     2) echo --data several.txt --estimator one-vs-all-sampled --set negatives=20 --optimizer adagrad --eta 0.1 --batch 17 \
         --threads 2 ;;
     3) echo --data single.txt --estimator umax --set negatives=3 --eta 0.3 --batch 1000 --threads 2 ;;
+    4) echo --data single.txt --estimator sampled-softmax --set shared=yes --set negatives=50 --hidden 6 --eta 0.1 --batch 500 \
+        --threads 1 ;;
     esac
 }
 
@@ -56,7 +58,7 @@ same() {
     sed -e 's/ in [0-9:.]* s.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
 }
 
-for number in 1 2 3; do
+for number in 1 2 3 4; do
     # shellcheck disable=SC2046
     set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no
     "$command" "$@" --model model >one || exit 1
@@ -72,6 +74,13 @@ for number in 1 2 3; do
     done
 done
 expect 'no other file' test "$(find . -name 'model*' | wc -l)" -eq 1
+
+# A model with a first layer that is loaded in parts.
+"$command" evaluate --model one.4 --data test.txt --json >a
+on 2 "$ranked" evaluate --model one.4 --data test.txt --json
+same a >one
+same out >b
+expect 'an evaluation with a first layer' cmp one b
 
 # A history has a line an epoch, of rank 0.
 # shellcheck disable=SC2046

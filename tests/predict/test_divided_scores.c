@@ -1,7 +1,7 @@
 /*
  * Scores of chosen classes and ranges, ranks of labels, filtered predictions and evaluations that a clock ends, of
- * models whose classes are divided among ranks, with weights of every type and corrections of every kind: the same bits
- * as in one process.
+ * models whose classes are divided among ranks, with weights of every type, corrections of every kind and a first
+ * layer: the same bits as in one process.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -191,13 +191,40 @@ static void correct(xsm_model *m, const test_problem *p, int32_t kind)
     xsm_sampler_free(sampler);
 }
 
-static work work_new(const test_problem *p, bool bias, int32_t dtype, int32_t correction, const xsm_dataset *known)
+/* With random weights up to 3: linear, or with a first layer of `hidden` > 0. */
+static xsm_model *model_new(const test_problem *p, bool bias, uint32_t hidden)
+{
+    if (hidden == 0) {
+        return test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    layer.bias = bias;
+    layer.activation = XSM_ACTIVATION_TANH;
+    layer.pool = XSM_POOL_MEAN;
+    xsm_model *m = NULL;
+    uint64_t seed = 6;
+    assert_ok(xsm_model_new_embedding(NULL, FEATURES, hidden, CLASSES, &layer, &m, &err), err);
+    assert_ok(xsmi_model_own(m, &err), err);
+    for (size_t k = 0; k < CLASSES; k++) {
+        for (size_t j = 0; j < hidden; j++) {
+            m->weight[k * m->stride + j] = (float)(6 * test_uniform(&seed) - 3);
+        }
+        if (bias) {
+            m->bias[k] = (float)(6 * test_uniform(&seed) - 3);
+        }
+    }
+    return m;
+}
+
+static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t dtype, int32_t correction,
+                     const xsm_dataset *known)
 {
     xsm_error err = XSM_ERROR_INIT;
     work w = {.rows = p->data, .known = known};
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
-    xsm_model *m = test_model(NULL, p, bias, XSM_LAYOUT_CLASS_MAJOR, 3, 6), *narrow = NULL;
+    xsm_model *m = model_new(p, bias, hidden), *narrow = NULL;
     correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
@@ -208,7 +235,7 @@ static work work_new(const test_problem *p, bool bias, int32_t dtype, int32_t co
     return w;
 }
 
-static void try_bits(bool sparse, bool bias, int32_t dtype, int32_t correction)
+static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int32_t correction)
 {
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
@@ -224,7 +251,7 @@ static void try_bits(bool sparse, bool bias, int32_t dtype, int32_t correction)
         }
     }
     xsm_dataset *known = test_relabel(&p, sparse, CLASSES, offsets, labels);
-    work w = work_new(&p, bias, dtype, correction, known);
+    work w = work_new(&p, bias, hidden, dtype, correction, known);
     w.of = &one;
     test_run_ranks(1, 2, 0, load_and_use, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
@@ -261,28 +288,37 @@ static void try_bits(bool sparse, bool bias, int32_t dtype, int32_t correction)
 static void test_floats(void **state)
 {
     (void)state;
-    try_bits(false, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
-    try_bits(true, false, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
+    try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
+    try_bits(true, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
 }
 
 static void test_narrow(void **state)
 {
     (void)state;
-    try_bits(false, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
-    try_bits(true, true, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
-    try_bits(false, true, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
-    try_bits(true, false, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
+    try_bits(false, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
+    try_bits(true, true, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_NONE);
+    try_bits(false, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
+    try_bits(true, false, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
 }
 
 static void test_corrected(void **state)
 {
     (void)state;
-    try_bits(false, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_CLASSES);
-    try_bits(true, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
-    try_bits(false, false, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
-    try_bits(true, true, XSM_DTYPE_INT8, XSM_CORRECTION_TREE);
-    try_bits(true, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_PAIRS);
-    try_bits(true, false, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
+    try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_CLASSES);
+    try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
+    try_bits(false, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
+    try_bits(true, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_TREE);
+    try_bits(true, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_PAIRS);
+    try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
+}
+
+static void test_first_layers(void **state)
+{
+    (void)state;
+    try_bits(true, true, 7, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE);
+    try_bits(false, false, 40, XSM_DTYPE_FLOAT32, XSM_CORRECTION_TREE);
+    try_bits(true, false, 7, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_CLASSES);
+    try_bits(true, true, 7, XSM_DTYPE_INT8, XSM_CORRECTION_NONE);
 }
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
@@ -332,7 +368,7 @@ static void test_failures(void **state)
     static results one, many[TEST_RANKS];
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
-    work w = work_new(&p, true, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE, p.data);
+    work w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_NONE, p.data);
     w.of = &one;
     test_run_ranks(1, 1, 0, use_diverged, &w, ranks);
     assert_fails(ranks[0].status, XSM_ERROR_DIVERGED, ranks[0].err);
@@ -356,7 +392,7 @@ static void test_failures(void **state)
         assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
     } while (ranks[0].status != XSM_OK);
     assert_true(at > 30);
-    w = work_new(&p, true, XSM_DTYPE_INT8, XSM_CORRECTION_NONE, p.data);
+    w = work_new(&p, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE, p.data);
     w.of = many;
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     assert_ok(ranks[0].status, ranks[0].err);
@@ -367,10 +403,8 @@ static void test_failures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_floats),
-        cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_corrected),
-        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_floats),       cmocka_unit_test(test_narrow),   cmocka_unit_test(test_corrected),
+        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

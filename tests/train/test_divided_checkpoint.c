@@ -23,13 +23,16 @@ typedef struct settings {
     const char *estimator, *options, *optimizer;
     uint64_t batch;
     bool bias, sparse;
+    uint32_t hidden; /* of a first layer; 0: none */
 } settings;
 
 static const settings plans[] = {
-    {"implicit", "negatives=4 ridge=400", "sgd", 1, true, false}, /* scales of rows, multiplied out on the way */
-    {"umax", "negatives=3", "sgd", 1, false, true},               /* a number of the estimator's for each row */
-    {"ove", "negatives=6", "adagrad", 8, true, false},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true},
+    {"implicit", "negatives=4 ridge=400", "sgd", 1, true, false, 0}, /* scales of rows, multiplied out on the way */
+    {"umax", "negatives=3", "sgd", 1, false, true, 0},               /* a number of the estimator's for each row */
+    {"ove", "negatives=6", "adagrad", 8, true, false, 0},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6},
+    {"softmax", "ridge=3", "sgd", 8, true, false, 6},
 };
 
 /* Where a checkpoint is. */
@@ -66,7 +69,10 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     const settings *plan = t->of->plan;
     xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
     shape.bias = plan->bias;
-    XSMI_TRY(xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    layer.bias = plan->bias;
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
+                              : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
     char text[128];
     snprintf(text, sizeof text, "%s", plan->options);
@@ -352,7 +358,7 @@ static xsm_status refuse(test_rank *r)
 static void test_refusals(void **state)
 {
     (void)state;
-    static const settings plan = {"softmax", "ridge=0", "adagrad", 8, true, true};
+    static const settings plan = {"softmax", "ridge=0", "adagrad", 8, true, true, 0};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     work w = work_new(&plan, &p);
     run(&w, 2, 1, refuse);
@@ -363,7 +369,7 @@ static void test_refusals(void **state)
 static void test_feature_major(void **state)
 {
     (void)state;
-    static const settings plan = {"softmax", "ridge=0.1", "sgd", 8, true, true};
+    static const settings plan = {"softmax", "ridge=0.1", "sgd", 8, true, true, 0};
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     work w = work_new(&plan, &p);
     run(&w, 1, 1, begin);

@@ -1,7 +1,8 @@
 /*
- * Every estimator of the registry on a model whose classes are divided among ranks: the saved model and the losses are
- * those of one process, to the bit, for single rows and batches, rows with several labels and weights where the table
- * takes them; or it refuses, and is in the list here. And what exact estimators send.
+ * Every estimator of the registry on a model whose classes are divided among ranks, linear or with a first layer: the
+ * saved model and the losses are those of one process, to the bit, for single rows and batches, draws for each row or
+ * shared, rows with several labels and weights where the table takes them; or it refuses, and is in the list here. And
+ * what estimators send.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -17,7 +18,7 @@
 #include <string.h>
 
 /* Four class runs, the last of a few classes. */
-enum { ROWS = 30, FEATURES = 5, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
+enum { ROWS = 40, FEATURES = 5, HIDDEN = 7, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
 
 static const char *const refused[] = {"mips", "decomp-mips", "ove-searched", "hierarchical"};
 
@@ -25,6 +26,9 @@ typedef struct work {
     const xsm_estimator_ops *table;
     const xsm_dataset *rows;
     uint64_t batch;
+    bool layer;         /* a first layer */
+    const char *shared; /* its value; NULL = as it is */
+    const char *optimizer;
     char path[256];
     double loss[TEST_RANKS];
     uint64_t sent[TEST_RANKS];
@@ -54,6 +58,22 @@ static int32_t on_progress(void *user, const xsm_progress *p)
     return 0;
 }
 
+static xsm_status new_model(xsm_context *ctx, const work *w, xsm_model **model, xsm_error *err)
+{
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    shape.bias = layer.bias = 1;
+    layer.activation = XSM_ACTIVATION_TANH;
+    return w->layer ? xsm_model_new_embedding(ctx, FEATURES, HIDDEN, CLASSES, &layer, model, err)
+                    : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, model, err);
+}
+
+static xsm_status new_estimator(xsm_context *ctx, const work *w, xsm_estimator **estimator, xsm_error *err)
+{
+    XSMI_TRY(xsm_estimator_new_from(ctx, w->table, estimator, err));
+    return w->shared ? xsm_estimator_set(*estimator, "shared", w->shared, err) : XSM_OK;
+}
+
 static xsm_status train(test_rank *r)
 {
     work *w = r->user;
@@ -62,17 +82,15 @@ static xsm_status train(test_rank *r)
     xsm_estimator *estimator = NULL;
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
-    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
-    shape.bias = 1;
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     options.epochs = 2;
     options.batch = w->batch;
     options.eta = w->table->flags & XSM_ESTIMATOR_UNBOUNDED ? 1e-5 : 0.25;
     options.progress = on_progress;
     options.progress_user = &of;
-    xsm_status status = xsm_model_new_linear(r->context, FEATURES, CLASSES, &shape, &model, &r->err);
-    status = status == XSM_OK ? xsm_estimator_new_from(r->context, w->table, &estimator, &r->err) : status;
-    status = status == XSM_OK ? xsm_optimizer_new(r->context, "sgd", &optimizer, &r->err) : status;
+    xsm_status status = new_model(r->context, w, &model, &r->err);
+    status = status == XSM_OK ? new_estimator(r->context, w, &estimator, &r->err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(r->context, w->optimizer, &optimizer, &r->err) : status;
     status = status == XSM_OK
                  ? xsm_trainer_new(r->context, model, w->rows, estimator, optimizer, &options, &trainer, &r->err)
                  : status;
@@ -129,13 +147,13 @@ static unsigned char *run_on(work *w, uint32_t count, uint32_t threads, size_t *
     return test_read(w->path, size);
 }
 
-static void expect_refusal(work *w)
+static void expect_refusal(work *w, const char *why)
 {
     test_rank ranks[TEST_RANKS];
     test_run_ranks(2, 1, 0, train, w, ranks);
     for (uint32_t r = 0; r < 2; r++) {
         assert_fails(ranks[r].status, XSM_ERROR_UNSUPPORTED, ranks[r].err);
-        assert_non_null(strstr(ranks[r].err.message, "2 ranks"));
+        assert_non_null(strstr(ranks[r].err.message, why));
     }
 }
 
@@ -148,7 +166,8 @@ static void expect_bits(work *w)
         unsigned char *many = run_on(w, count, 1 + count % 2, &size);
         assert_int_equal(size, wanted);
         if (memcmp(many, one, size) != 0) {
-            fail_msg("%s: another model on %u ranks, batches of %u", w->table->name, count, (unsigned)w->batch);
+            fail_msg("%s with %s%s%s: another model on %u ranks, batches of %u", w->table->name, w->optimizer,
+                     w->layer ? ", a first layer" : "", w->shared ? ", shared draws" : "", count, (unsigned)w->batch);
         }
         for (uint32_t r = 0; r < count; r++) {
             assert_memory_equal(&w->loss[r], &loss, sizeof loss);
@@ -158,28 +177,56 @@ static void expect_bits(work *w)
     free(one);
 }
 
-static void test_all(void **state)
+static void try_batches(work *w, const uint64_t *batches, size_t count)
 {
-    (void)state;
+    for (size_t i = 0; i < count; i++) {
+        w->batch = batches[i];
+        if (IS_IN(refused, w->table->name)) {
+            expect_refusal(w, "2 ranks");
+        } else if (w->layer && w->batch > 1 && w->table->joint) {
+            expect_refusal(w, "hidden vectors"); /* as in one process */
+        } else {
+            expect_bits(w);
+        }
+    }
+}
+
+static void test_all(bool layer, const char *optimizer, const uint64_t *batches, size_t count)
+{
     float x[ROWS * FEATURES];
     uint64_t seed = 3;
     for (size_t i = 0; i < sizeof x / sizeof *x; i++) {
         x[i] = (float)(2 * test_uniform(&seed) - 1);
     }
-    work w = {.batch = 1};
+    work w = {.layer = layer, .optimizer = optimizer};
     snprintf(w.path, sizeof w.path, "%s", test_path("registry"));
     for (size_t i = 0; (w.table = xsm_estimator_at(i)); i++) {
         xsm_dataset *rows = rows_for(w.table, x);
         w.rows = rows;
-        for (w.batch = 1; w.batch <= 11; w.batch += 10) {
-            if (IS_IN(refused, w.table->name)) {
-                expect_refusal(&w);
-            } else {
-                expect_bits(&w);
-            }
+        try_batches(&w, batches, count);
+        w.shared = "yes";
+        if (layer && w.table->kind == XSM_ESTIMATOR_SAMPLED && !w.table->joint) {
+            try_batches(&w, batches, count);
         }
+        w.shared = NULL;
         xsm_dataset_free(rows);
     }
+}
+
+static void test_linear(void **state)
+{
+    static const uint64_t batches[] = {1, 11};
+    (void)state;
+    test_all(false, "sgd", batches, 2);
+}
+
+/* With batches of more rows than a product takes together. */
+static void test_first_layers(void **state)
+{
+    static const uint64_t batches[] = {1, 11, ROWS};
+    (void)state;
+    test_all(true, "sgd", batches, 3);
+    test_all(true, "adagrad", batches + 2, 1);
 }
 
 /* The bytes of a row that a rank sends in training: for the row, and for each class run of the rank. Besides them a
@@ -193,7 +240,7 @@ static void test_sent(void **state)
     } sends[] = {{"softmax", 8, 4}, {"one-vs-all", 4, 8}, {"bouchard", 0, 4 * XSMI_RUN_CLASSES}};
     enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, STEP_MOST = 48, RUN_MOST = 64 };
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
-    work w = {.rows = p.data, .batch = BATCH};
+    work w = {.rows = p.data, .batch = BATCH, .optimizer = "sgd"};
     snprintf(w.path, sizeof w.path, "%s", test_path("registry"));
     for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
         w.table = xsm_estimator_find(sends[i].name);
@@ -202,14 +249,42 @@ static void test_sent(void **state)
         const uint64_t least = 2 * ROWS * (sends[i].row + 2 * sends[i].run); /* rank 0 has two whole runs */
         assert_in_range(w.sent[0], least, least + STEPS * STEP_MOST + RUN_MOST);
     }
+    /* With a first layer, for each row besides: the sum over the classes of this rank, one node. */
+    w.layer = true;
+    w.table = xsm_estimator_find("softmax");
+    size_t size;
+    free(run_on(&w, 2, 1, &size));
+    const uint64_t least = 2 * ROWS * (8 + 2 * 4 + 4 * HIDDEN);
+    assert_in_range(w.sent[0], least, least + STEPS * (STEP_MOST + 8) + RUN_MOST);
+    test_problem_free(&p);
+}
+
+/* With a first layer and lists both ranks together send each listed class once a step, its weights, bias and scale;
+ * then for each row its gradient, its loss and a coefficient for each entry, and what has room for an outcome. Few
+ * classes are listed twice. */
+static void test_sent_lists(void **state)
+{
+    (void)state;
+    enum { BATCH = 10, STEPS = 2 * ROWS / BATCH, LIST = 6, LINE = 4 * (HIDDEN + 1 + 2), PADDING = 64 };
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    work w = {.rows = p.data, .batch = BATCH, .layer = true, .optimizer = "sgd"};
+    snprintf(w.path, sizeof w.path, "%s", test_path("registry"));
+    w.table = xsm_estimator_find("sampled-softmax");
+    size_t size;
+    free(run_on(&w, 2, 1, &size));
+    const uint64_t weights = 2 * ROWS * LIST * LINE, results = 2 * ROWS * (4 * HIDDEN + 8 + 4 * LIST);
+    assert_in_range(w.sent[0] + w.sent[1], weights * 95 / 100 + results,
+                    weights + results + STEPS * 2 * (5 * PADDING + 3 * 4) + 2 * PADDING);
     test_problem_free(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_first_layers),
         cmocka_unit_test(test_sent),
+        cmocka_unit_test(test_sent_lists),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

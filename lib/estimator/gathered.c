@@ -1,0 +1,437 @@
+/* Weights of listed classes from all ranks, and what each computes with them: see gathered.h. */
+#include "estimator/gathered.h"
+
+#include "base/arena.h"
+#include "base/order.h"
+#include "estimator/divided.h"
+#include "estimator/shared.h"
+
+#include <string.h>
+
+bool xsmi_pass_gathers(const xsmi_pass *p)
+{
+    return p->input && xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient);
+}
+
+/* -- which rank computes which examples ---------------------------------------------------------------------------- */
+
+/* Whether every rank computes all examples, so that the states of the rows are the same on all. */
+static bool computes_all(const xsm_estimator *e)
+{
+    return (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) || e->ops.state_tensor;
+}
+
+/* The first example of a rank; for the number of ranks the number of examples. Products take whole blocks. */
+static uint64_t start_of(const xsmi_pass *p, uint32_t rank)
+{
+    const uint64_t unit = xsmi_gradient_is_shared(p->gradient) ? XSMI_SHARED_ROWS : 1;
+    const uint64_t units = (p->batch->count + unit - 1) / unit;
+    return XSMI_MIN(units * rank / xsmi_ranks(p->estimator->model->context) * unit, p->batch->count);
+}
+
+void xsmi_gather_range(xsmi_pass *p)
+{
+    const xsm_context *ctx = p->estimator->model->context;
+    if (!computes_all(p->estimator)) {
+        p->first = start_of(p, xsmi_rank(ctx));
+        p->end = start_of(p, xsmi_rank(ctx) + 1);
+    }
+}
+
+/* -- the classes of a batch ---------------------------------------------------------------------------------------- */
+
+/* The classes that a batch lists, each once, in the order of the examples, and a table with open addresses that finds a
+ * class among them. */
+typedef struct listing {
+    uint32_t *classes; /* [most] */
+    uint32_t *slots;   /* [most] */
+    uint32_t *table;   /* [1 << bits] where a class is in `classes`; XSMI_NO_CLASS: free */
+    size_t *next;      /* [ranks + 1] the first slot of each rank, then the next */
+    size_t *sizes;     /* [ranks] bytes that each sends */
+    size_t most;
+    uint32_t count, bits;
+} listing;
+
+/* Where a class is in the list, at whose end it is added if it is new. */
+static uint32_t place_of(listing *l, uint32_t class)
+{
+    const size_t mask = ((size_t)1 << l->bits) - 1;
+    size_t at = class * UINT32_C(2654435769) >> (32 - l->bits);
+    while (l->table[at] != XSMI_NO_CLASS && l->classes[l->table[at]] != class) {
+        at = (at + 1) & mask;
+    }
+    if (l->table[at] == XSMI_NO_CLASS) {
+        l->table[at] = l->count;
+        l->classes[l->count++] = class;
+    }
+    return l->table[at];
+}
+
+static size_t listed_length(const xsm_gradient *g, uint64_t i)
+{
+    return xsmi_gradient_is_shared(g) ? (size_t)g->example[i].label_count : g->lengths[i];
+}
+
+static const uint32_t *listed_classes(const xsm_gradient *g, uint64_t i)
+{
+    return xsmi_gradient_is_shared(g) ? g->example[i].labels : g->classes + i * g->width;
+}
+
+/* The classes of shared draws; 0 where lists have all. */
+static uint32_t shared_count(const xsm_gradient *g)
+{
+    return xsmi_gradient_is_shared(g) ? g->shared.count : 0;
+}
+
+static void divide_lists(const xsmi_pass *p, listing *l, xsmi_arena *arena)
+{
+    const uint64_t n = p->batch->count;
+    xsmi_gathered *w = &p->gradient->work.gathered;
+    const size_t ranks = xsmi_ranks(p->estimator->model->context);
+    w->slots = xsmi_arena_take(arena, n, (size_t)p->gradient->width * sizeof *w->slots);
+    w->shared = xsmi_arena_take(arena, shared_count(p->gradient), sizeof *w->shared);
+    l->classes = xsmi_arena_take(arena, l->most, sizeof *l->classes);
+    l->slots = xsmi_arena_take(arena, l->most, sizeof *l->slots);
+    l->table = xsmi_arena_take(arena, (uint64_t)1 << l->bits, sizeof *l->table);
+    l->next = xsmi_arena_take(arena, ranks + 1, sizeof *l->next);
+    l->sizes = xsmi_arena_take(arena, ranks, sizeof *l->sizes);
+}
+
+static xsm_status reserve_lists(const xsmi_pass *p, listing *l, xsm_error *err)
+{
+    xsm_gradient *g = p->gradient;
+    xsmi_gathered *w = &g->work.gathered;
+    uint64_t entries = shared_count(g);
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        entries += listed_length(g, i);
+    }
+    l->most = (size_t)XSMI_MIN(entries, p->estimator->model->classes);
+    for (l->bits = 4; l->bits < 32 && (uint64_t)1 << l->bits < 2 * (uint64_t)l->most; l->bits++) {
+    }
+    xsmi_arena counted = {NULL, 0};
+    divide_lists(p, l, &counted);
+    if (counted.used == SIZE_MAX || !xsmi_reserve(g->context, &w->lists, &w->list_bytes, counted.used, 1)) {
+        return xsmi_fail_memory(err, counted.used, "the classes of a batch");
+    }
+    xsmi_arena arena = {w->lists, 0};
+    divide_lists(p, l, &arena);
+    return XSM_OK;
+}
+
+/* Lists the classes, and gives each a slot: those of rank 0 come first. */
+static void list_classes(const xsmi_pass *p, listing *l)
+{
+    const xsm_model *m = p->estimator->model;
+    xsm_gradient *g = p->gradient;
+    xsmi_gathered *w = &g->work.gathered;
+    const uint32_t ranks = xsmi_ranks(m->context);
+    memset(l->table, 0xff, ((size_t)1 << l->bits) * sizeof *l->table);
+    memset(l->next, 0, ((size_t)ranks + 1) * sizeof *l->next);
+    for (uint32_t c = 0; c < shared_count(g); c++) {
+        w->shared[c] = place_of(l, g->shared.classes[c]);
+    }
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        const uint32_t *classes = listed_classes(g, i);
+        for (size_t j = 0; j < listed_length(g, i); j++) {
+            w->slots[i * g->width + j] = place_of(l, classes[j]);
+        }
+    }
+    for (uint32_t s = 0; s < l->count; s++) {
+        l->next[xsmi_part_of(m->classes, ranks, l->classes[s]) + 1]++;
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        l->sizes[r] = l->next[r + 1];
+        l->next[r + 1] += l->next[r];
+    }
+    for (uint32_t s = 0; s < l->count; s++) {
+        l->slots[s] = (uint32_t)l->next[xsmi_part_of(m->classes, ranks, l->classes[s])]++;
+    }
+    for (uint32_t c = 0; c < shared_count(g); c++) {
+        w->shared[c] = l->slots[w->shared[c]];
+    }
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        for (size_t j = 0; j < listed_length(g, i); j++) {
+            uint32_t *slot = &w->slots[i * g->width + j];
+            *slot = l->slots[*slot];
+        }
+    }
+}
+
+/* -- weights ------------------------------------------------------------------------------------------------------- */
+
+/* A class as it is sent: its weights, its bias and, at the next even float, its scale. */
+typedef struct lines {
+    float *all, *mine; /* [count][floats] */
+    float *bias;       /* [count] */
+    double *scale;
+    size_t floats;
+} lines;
+
+static size_t scale_at(const xsm_model *m)
+{
+    return ((size_t)m->features + 2) / 2 * 2;
+}
+
+static void divide_lines(const xsm_model *m, const listing *l, lines *of, xsmi_arena *arena)
+{
+    const uint32_t rank = xsmi_rank(m->context);
+    of->floats = scale_at(m) + sizeof(double) / sizeof(float);
+    of->all = xsmi_arena_take(arena, l->count, of->floats * sizeof *of->all);
+    of->mine = xsmi_arena_take(arena, l->sizes[rank], of->floats * sizeof *of->mine);
+    of->bias = xsmi_arena_take(arena, l->count, sizeof *of->bias);
+    of->scale = xsmi_arena_take(arena, l->count, sizeof *of->scale);
+}
+
+static xsm_status reserve_lines(const xsmi_pass *p, const listing *l, lines *of, xsm_error *err)
+{
+    const xsm_model *m = p->estimator->model;
+    xsm_gradient *g = p->gradient;
+    xsmi_gathered *w = &g->work.gathered;
+    if (!w->rows) {
+        XSMI_TRY(xsmi_model_new_empty(g->context, m->features, 1, &w->rows, err));
+    }
+    xsmi_arena counted = {NULL, 0};
+    divide_lines(m, l, of, &counted);
+    if (counted.used == SIZE_MAX || !xsmi_reserve(g->context, &w->weights, &w->weight_bytes, counted.used, 1)) {
+        return xsmi_fail_memory(err, counted.used, "the weights of a batch's classes");
+    }
+    xsmi_arena arena = {w->weights, 0};
+    divide_lines(m, l, of, &arena);
+    return XSM_OK;
+}
+
+/* Copies this rank's classes, in the order of their slots, which is that of the list. */
+static void copy_mine(const xsm_model *m, const listing *l, const lines *of)
+{
+    const xsm_model *own = m->part.own;
+    float *to = of->mine;
+    for (uint32_t s = 0; s < l->count; s++) {
+        if (xsmi_divided_has(m, l->classes[s])) {
+            const size_t k = l->classes[s] - m->part.first;
+            const double scale = own->row_scale ? own->row_scale[k] : 1;
+            memcpy(to, own->weight + k * own->stride, own->features * sizeof *to);
+            to[own->features] = own->bias ? own->bias[k] : 0;
+            memset(to + own->features + 1, 0, (scale_at(m) - own->features - 1) * sizeof *to);
+            memcpy(to + scale_at(m), &scale, sizeof scale);
+            to += of->floats;
+        }
+    }
+}
+
+/* Makes a model of what came. */
+static void use_lines(const xsm_model *m, const listing *l, const lines *of, xsmi_gathered *w)
+{
+    xsm_model *rows = w->rows;
+    bool ones = true;
+    for (uint32_t s = 0; s < l->count; s++) {
+        const float *from = of->all + s * of->floats;
+        of->bias[s] = from[m->features];
+        memcpy(&of->scale[s], from + scale_at(m), sizeof *of->scale);
+        ones &= of->scale[s] == 1;
+    }
+    rows->features = m->features;
+    rows->classes = l->count;
+    rows->kernels = m->kernels;
+    rows->weight = of->all;
+    rows->stride = of->floats;
+    rows->bias = m->part.own->bias ? of->bias : NULL;
+    rows->alpha = m->part.own->alpha;
+    rows->row_scale = ones ? NULL : of->scale;
+    rows->unscaled = ones;
+    rows->untouched = false;
+    w->used = true;
+}
+
+static void list_chunk(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const uint64_t first = index * XSMI_EXAMPLE_CHUNK, rest = p->batch->count - first;
+    const uint64_t count = XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK);
+    (void)thread;
+    xsmi_pass_list_examples(p, first, count);
+    if (!xsmi_gradient_is_shared(p->gradient)) {
+        xsmi_estimator_select(p->estimator, p->gradient, first, count);
+    }
+}
+
+static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *err)
+{
+    const xsm_model *m = p->estimator->model;
+    if (m->part.own->layout != XSM_LAYOUT_CLASS_MAJOR) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s': the gradient of the rows needs class-major weights where they are divided "
+                         "among %u ranks: xsm_model_set_layout()",
+                         p->estimator->ops.name, xsmi_ranks(m->context));
+    }
+    const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
+    XSMI_TRY(xsmi_run(p->estimator->context, list_chunk, (void *)(uintptr_t)p, (size_t)chunks, err));
+    XSMI_TRY(reserve_lists(p, l, err));
+    list_classes(p, l);
+    XSMI_TRY(reserve_lines(p, l, of, err));
+    copy_mine(m, l, of);
+    return XSM_OK;
+}
+
+xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err)
+{
+    const xsm_model *m = p->estimator->model;
+    listing l = {.count = 0};
+    lines of = {.floats = 0};
+    XSMI_TRY(xsmi_agree(m->context, prepare(p, &l, &of, err), err));
+    for (uint32_t r = 0; r < xsmi_ranks(m->context); r++) {
+        l.sizes[r] *= of.floats * sizeof *of.all;
+    }
+    XSMI_TRY(xsmi_exchange_blocks(m->context, of.mine, of.all, l.sizes, err));
+    use_lines(m, &l, &of, &p->gradient->work.gathered);
+    return XSM_OK;
+}
+
+/* -- results ------------------------------------------------------------------------------------------------------- */
+
+/* What a rank sends of its examples, one array after another, each in the order of the examples. */
+typedef struct results {
+    xsmi_outcome *outcome; /* one */
+    double *losses;
+    double *shrinks;     /* [examples][width], of proximal tables */
+    float *coefficients; /* [examples][listed] */
+    float *matrix;       /* [examples][shared] of the classes that all share */
+    float *gradient;     /* [examples][features] */
+} results;
+
+/* Entries of an example's list that an optimizer or a host reads. */
+static size_t listed_width(const xsm_gradient *g)
+{
+    const size_t labels = g->work.shared.front;
+    return xsmi_gradient_is_shared(g) && !g->shared.listed ? (size_t)XSMI_MIN(labels, g->width) : (size_t)g->width;
+}
+
+static void divide_results(const xsmi_pass *p, uint64_t examples, results *r, xsmi_arena *arena)
+{
+    const xsm_gradient *g = p->gradient;
+    r->outcome = xsmi_arena_take(arena, 1, sizeof *r->outcome);
+    r->losses = xsmi_arena_take(arena, examples, sizeof *r->losses);
+    r->shrinks = xsmi_arena_take(arena, g->proximal ? examples : 0, (size_t)g->width * sizeof *r->shrinks);
+    r->coefficients = xsmi_arena_take(arena, examples, listed_width(g) * sizeof *r->coefficients);
+    r->matrix = xsmi_arena_take(arena, examples, shared_count(g) * sizeof *r->matrix);
+    r->gradient = xsmi_arena_take(arena, examples, p->estimator->model->features * sizeof *r->gradient);
+}
+
+/* The blocks of all ranks, and this one's own. */
+typedef struct exchange {
+    size_t *sizes; /* [ranks] */
+    unsigned char *mine, *all;
+} exchange;
+
+static uint64_t examples_of(const xsmi_pass *p, uint32_t rank, uint64_t *first)
+{
+    *first = start_of(p, rank);
+    return start_of(p, rank + 1) - *first;
+}
+
+static xsm_status reserve_results(const xsmi_pass *p, exchange *x, xsm_error *err)
+{
+    const xsm_context *ctx = p->estimator->model->context;
+    const uint32_t ranks = xsmi_ranks(ctx);
+    xsm_gradient *g = p->gradient;
+    xsmi_gathered *w = &g->work.gathered;
+    uint64_t all = 0, mine = 0, first;
+    for (uint32_t r = 0; r < ranks; r++) {
+        xsmi_arena counted = {NULL, 0};
+        results of;
+        divide_results(p, examples_of(p, r, &first), &of, &counted);
+        all = counted.used == SIZE_MAX ? UINT64_MAX / 4 : all + counted.used;
+        mine = r == xsmi_rank(ctx) ? counted.used : mine;
+    }
+    const uint64_t sizes = (ranks * sizeof *x->sizes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+    if (!xsmi_reserve(g->context, &w->results, &w->result_bytes, sizes + mine + all, 1)) {
+        return xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all ranks");
+    }
+    *x = (exchange){(size_t *)(void *)w->results, w->results + sizes, w->results + sizes + mine};
+    for (uint32_t r = 0; r < ranks; r++) {
+        xsmi_arena counted = {NULL, 0};
+        results of;
+        divide_results(p, examples_of(p, r, &first), &of, &counted);
+        x->sizes[r] = counted.used;
+    }
+    return XSM_OK;
+}
+
+/* Copies rows of `bytes` bytes. */
+static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_stride, size_t bytes, uint64_t rows)
+{
+    for (uint64_t i = 0; i < rows && bytes > 0; i++) {
+        memcpy((unsigned char *)to + i * to_stride, (const unsigned char *)from + i * from_stride, bytes);
+    }
+}
+
+/* Between the gradient and a rank's block, in either direction. */
+static void move_results(const xsmi_pass *p, uint64_t first, uint64_t count, unsigned char *block, bool out)
+{
+    xsm_gradient *g = p->gradient;
+    const size_t features = p->estimator->model->features, listed = listed_width(g), shared = shared_count(g);
+    xsmi_arena arena = {block, 0};
+    results of;
+    divide_results(p, count, &of, &arena);
+    const struct {
+        void *gradient, *block;
+        size_t stride, bytes;
+    } arrays[] = {
+        {g->losses + first, of.losses, sizeof(double), sizeof(double)},
+        {g->proximal ? g->shrinks + first * g->width : NULL, of.shrinks, (size_t)g->width * sizeof(double),
+         g->proximal ? (size_t)g->width * sizeof(double) : 0},
+        {g->coefficients + first * g->width, of.coefficients, (size_t)g->width * sizeof(float), listed * sizeof(float)},
+        {shared ? g->shared.matrix + first * g->shared.stride : NULL, of.matrix, g->shared.stride * sizeof(float),
+         shared * sizeof(float)},
+        {p->input->values + first * p->input->stride, of.gradient, p->input->stride * sizeof(float),
+         features * sizeof(float)},
+    };
+    for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) {
+        if (out) {
+            copy_rows(arrays[a].block, arrays[a].bytes, arrays[a].gradient, arrays[a].stride, arrays[a].bytes, count);
+        } else {
+            copy_rows(arrays[a].gradient, arrays[a].stride, arrays[a].block, arrays[a].bytes, arrays[a].bytes, count);
+        }
+    }
+}
+
+/* What an optimizer reads of examples that share classes, which other ranks have computed. */
+static void list_shared(const xsmi_pass *p, uint64_t first, uint64_t count)
+{
+    xsm_gradient *g = p->gradient;
+    for (uint64_t i = first; i < first + count && xsmi_gradient_is_shared(g); i++) {
+        const xsm_example *example = &g->example[i];
+        if (g->shared.listed || xsmi_shared_next_label(&g->shared, example, 0) < g->shared.count) {
+            xsmi_shared_select(p->estimator, g, i, 1);
+        } else {
+            g->lengths[i] = (uint32_t)example->label_count + g->shared.count;
+            memcpy(g->classes + i * g->width, example->labels, (size_t)example->label_count * sizeof *g->classes);
+        }
+    }
+}
+
+xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsm_context *group = p->estimator->model->context;
+    exchange x = {NULL, NULL, NULL};
+    if (computes_all(p->estimator)) {
+        return status;
+    }
+    status = status == XSM_OK ? reserve_results(p, &x, err) : status;
+    XSMI_TRY(xsmi_agree(group, status, err));
+    move_results(p, p->first, p->end - p->first, x.mine, true);
+    memset(x.mine, 0, sizeof *outcome);
+    ((xsmi_outcome *)(void *)x.mine)->largest = outcome->largest;
+    ((xsmi_outcome *)(void *)x.mine)->finite = outcome->finite;
+    XSMI_TRY(xsmi_exchange_blocks(group, x.mine, x.all, x.sizes, err));
+    unsigned char *block = x.all;
+    for (uint32_t r = 0; r < xsmi_ranks(group); block += x.sizes[r], r++) {
+        uint64_t first;
+        const uint64_t count = examples_of(p, r, &first);
+        xsmi_outcome_join(outcome, (const xsmi_outcome *)(const void *)block);
+        if (r != xsmi_rank(group)) {
+            move_results(p, first, count, block, false);
+            list_shared(p, first, count);
+        }
+    }
+    return XSM_OK;
+}

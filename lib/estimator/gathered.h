@@ -1,0 +1,36 @@
+/*
+ * Batches on a divided model whose estimator lists some classes, where the gradient of the rows (dL/dphi) is wanted.
+ *
+ * Such a gradient is a sum over the list in its order, with classes of several ranks. So all ranks get the weights of
+ * the classes that the batch lists, each class's once, from the rank that has it; they divide the examples, compute
+ * them as one process does, and exchange what came of it. All have then the gradient of the whole batch, with the bits
+ * of one process.
+ */
+#ifndef XSMI_ESTIMATOR_GATHERED_H
+#define XSMI_ESTIMATOR_GATHERED_H
+
+#include "estimator/pass.h"
+
+/* Whether a batch is computed so, for a pass that has the output array and a reserved gradient. */
+bool xsmi_pass_gathers(const xsmi_pass *p);
+/* Sets which examples this rank computes, whole blocks of XSMI_SHARED_ROWS if they share draws; all examples, if the
+ * table keeps a state for each row. */
+void xsmi_gather_range(xsmi_pass *p);
+/* Lists the classes of all examples, or takes those that they share, and gathers the weights: 4 bytes for each feature,
+ * and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure. */
+xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err);
+/* Gives all ranks what each has computed of its examples: 4 bytes for each feature and each entry of an example (and 8
+ * of proximal tables), and 8. `status` is that of this rank's computation. */
+xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);
+
+/* The model that listed classes are scored with, and the number there of each class of an example's list. */
+static inline const xsm_model *xsmi_listed_model(const xsm_estimator *e, const xsm_gradient *g)
+{
+    return g->work.gathered.used ? g->work.gathered.rows : e->model;
+}
+static inline const uint32_t *xsmi_listed_classes(const xsm_gradient *g, uint64_t i)
+{
+    return (g->work.gathered.used ? g->work.gathered.slots : g->classes) + i * g->width;
+}
+
+#endif

@@ -1,0 +1,290 @@
+/*
+ * dL/dphi for hosts, of models whose classes are divided among ranks: for every estimator of the registry the gradient
+ * of the rows and the trained model are those of one process, to the bit, with rows of a dataset, with rows that come
+ * with their batches, and with streams; and with so many classes that a shard of the ranks' has many class runs.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "comm.h"
+#include "gradient/gradient.h"
+#include "model/divided.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 45, PHI = 6, STRIDE = 9, STEPS = 3, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
+/* Ranks of three have no node of half or a quarter of the class runs. */
+enum { MANY = 150 * XSMI_RUN_CLASSES + 77 };
+
+enum { OF_DATASET, WITH_BATCHES, STREAMED };
+
+static const char *const refused[] = {"mips", "decomp-mips", "ove-searched", "hierarchical"};
+
+typedef struct work {
+    const xsm_estimator_ops *table;
+    const char *shared; /* option of the estimator; NULL = none */
+    const xsm_dataset *rows, *labels;
+    const float *x;
+    uint32_t classes, batch;
+    int bound;
+    char start[256], path[256]; /* the models before and after */
+    float input[TEST_RANKS][STEPS][ROWS * STRIDE];
+    double loss[TEST_RANKS][STEPS];
+} work;
+
+static bool is_refused(const char *name)
+{
+    bool in = false;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        in |= strcmp(refused[i], name) == 0;
+    }
+    return in;
+}
+
+static xsm_status bind(const work *w, xsm_estimator *e, const xsm_model *m, xsm_error *err)
+{
+    xsm_stream_options stream = XSM_STREAM_OPTIONS_INIT;
+    stream.examples = 1000;
+    stream.ids = ROWS;
+    return w->bound == OF_DATASET     ? xsm_estimator_bind(e, m, w->rows, err)
+           : w->bound == WITH_BATCHES ? xsm_estimator_bind_labels(e, m, w->labels, err)
+                                      : xsm_estimator_bind_stream(e, m, &stream, err);
+}
+
+static xsm_status take_steps(const test_rank *r, work *w, xsm_estimator *e, xsm_optimizer *o, xsm_gradient *g,
+                             xsm_error *err)
+{
+    uint32_t labels[ROWS];
+    uint64_t ids[ROWS];
+    const double eta = w->table->flags & XSM_ESTIMATOR_UNBOUNDED ? 1e-5 : 0.25;
+    memset(w->input[r->rank], 0, sizeof w->input[r->rank]);
+    for (uint32_t s = 0; s < STEPS; s++) {
+        const uint32_t first = s * w->batch % (ROWS - w->batch + 1);
+        const float *x = w->x + (size_t)first * PHI;
+        xsm_batch batch = xsm_batch_range(w->bound == WITH_BATCHES ? w->labels : w->rows, first, w->batch);
+        if (w->bound == STREAMED) {
+            batch = xsm_batch_values(x, w->batch, PHI, PHI);
+        } else if (w->bound == WITH_BATCHES) {
+            batch.values = x;
+            batch.features = batch.stride = PHI;
+        }
+        for (uint32_t i = 0; i < w->batch && w->bound == STREAMED; i++) {
+            size_t count;
+            labels[i] = *xsmi_dataset_labels(w->rows, first + i, &count);
+            ids[i] = first + i;
+        }
+        batch.labels = w->bound == STREAMED ? labels : NULL;
+        batch.ids = w->bound == STREAMED ? ids : NULL;
+        XSMI_TRY(xsm_estimator_gradient_input(e, &batch, eta, g, w->input[r->rank][s], STRIDE, err));
+        w->loss[r->rank][s] = g->loss;
+        XSMI_TRY(xsm_optimizer_apply(o, &batch, g, eta, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status run(test_rank *r)
+{
+    work *w = r->user;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_gradient *g = NULL;
+    xsm_status status = xsm_model_load(r->context, w->start, NULL, &m, &r->err);
+    status = status == XSM_OK ? xsm_estimator_new_from(r->context, w->table, &e, &r->err) : status;
+    status = status == XSM_OK && w->shared ? xsm_estimator_set(e, "shared", w->shared, &r->err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(r->context, "sgd", &o, &r->err) : status;
+    status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
+    status = status == XSM_OK ? bind(w, e, m, &r->err) : status;
+    status = status == XSM_OK ? xsm_optimizer_bind(o, m, &r->err) : status;
+    status = status == XSM_OK ? take_steps(r, w, e, o, g, &r->err) : status;
+    xsm_model_clear_correction(m); /* of streams, which no file holds */
+    status = status == XSM_OK ? xsm_model_save(m, w->path, &r->err) : status;
+    xsm_gradient_free(g);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static unsigned char *run_on(work *w, uint32_t count, uint32_t threads, size_t *size)
+{
+    test_rank ranks[TEST_RANKS];
+    remove(w->path);
+    test_run_ranks(count, threads, 0, run, w, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        if (ranks[r].status != XSM_OK) {
+            fail_msg("%s on %u ranks: %s", w->table->name, count, ranks[r].err.message);
+        }
+    }
+    return test_read(w->path, size);
+}
+
+static void expect_bits(work *w, uint32_t most)
+{
+    static float one_input[STEPS][ROWS * STRIDE];
+    double one_loss[STEPS];
+    size_t size, wanted;
+    unsigned char *one = run_on(w, 1, 2, &wanted);
+    memcpy(one_input, w->input[0], sizeof one_input);
+    memcpy(one_loss, w->loss[0], sizeof one_loss);
+    float largest = 0;
+    for (size_t i = 0; i < STEPS * ROWS * STRIDE; i++) {
+        const float value = one_input[i / (ROWS * STRIDE)][i % (ROWS * STRIDE)];
+        largest = value > largest ? value : largest;
+    }
+    assert_true(largest > 0);
+    for (uint32_t count = 2; count <= most; count++) {
+        for (uint32_t threads = 1; threads <= 2; threads++) {
+            unsigned char *many = run_on(w, count, threads, &size);
+            assert_int_equal(size, wanted);
+            if (memcmp(many, one, size) != 0) {
+                fail_msg("%s: another model on %u ranks, batches of %u", w->table->name, count, w->batch);
+            }
+            for (uint32_t r = 0; r < count; r++) {
+                if (memcmp(w->input[r], one_input, sizeof one_input) != 0) {
+                    fail_msg("%s: another gradient of the rows on %u ranks, batches of %u", w->table->name, count,
+                             w->batch);
+                }
+                assert_memory_equal(w->loss[r], one_loss, sizeof one_loss);
+            }
+            free(many);
+        }
+    }
+    free(one);
+}
+
+/* Rows whose classes are spread over the parts of all ranks. */
+static void work_new(work *w, uint32_t classes, test_problem *p)
+{
+    *p = test_problem_new(ROWS, PHI, classes, false, 4);
+    memset(w, 0, sizeof *w);
+    w->rows = p->data;
+    w->x = p->x;
+    w->classes = classes;
+    snprintf(w->path, sizeof w->path, "%s", test_path("input"));
+    xsm_labels labels = XSM_LABELS_INIT;
+    xsm_dense_rows rows = XSM_DENSE_ROWS_INIT;
+    xsm_dataset *data = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    labels.classes = classes;
+    labels.labels = p->labels;
+    rows.rows = ROWS;
+    rows.labels = &labels;
+    assert_ok(xsm_dataset_from_dense(NULL, &rows, &data, &err), err);
+    w->labels = data;
+    snprintf(w->start, sizeof w->start, "%s", test_path("start"));
+    xsm_model *m = test_model(NULL, p, true, XSM_LAYOUT_CLASS_MAJOR, 0.5, 7);
+    assert_ok(xsm_model_save(m, w->start, &err), err);
+    xsm_model_free(m);
+}
+
+static void try_registry(int bound)
+{
+    static work w;
+    test_problem p;
+    work_new(&w, CLASSES, &p);
+    w.bound = bound;
+    for (size_t i = 0; (w.table = xsm_estimator_at(i)); i++) {
+        for (w.batch = 1; w.batch <= ROWS && !is_refused(w.table->name); w.batch += ROWS - 1) {
+            if (w.batch == 1 || !w.table->joint) {
+                expect_bits(&w, 4);
+            }
+            if (w.batch > 1 && !w.table->joint && w.table->kind == XSM_ESTIMATOR_SAMPLED) {
+                w.shared = "yes";
+                expect_bits(&w, 4);
+                w.shared = NULL;
+            }
+        }
+    }
+    xsm_dataset_free((xsm_dataset *)(uintptr_t)w.labels);
+    test_problem_free(&p);
+}
+
+static void test_of_dataset(void **state)
+{
+    (void)state;
+    try_registry(OF_DATASET);
+}
+
+static void test_with_batches(void **state)
+{
+    (void)state;
+    try_registry(WITH_BATCHES);
+}
+
+static void test_streamed(void **state)
+{
+    (void)state;
+    try_registry(STREAMED);
+}
+
+static void test_many_classes(void **state)
+{
+    (void)state;
+    static work w;
+    test_problem p;
+    work_new(&w, MANY, &p);
+    w.batch = 4;
+    static const char *const names[] = {"softmax", "margin", "bouchard"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        w.table = xsm_estimator_find(names[i]);
+        expect_bits(&w, i == 0 ? 5 : 3);
+    }
+    xsm_dataset_free((xsm_dataset *)(uintptr_t)w.labels);
+    test_problem_free(&p);
+}
+
+/* -- what is refused ----------------------------------------------------------------------------------------------- */
+
+/* The gradient of rows of listed classes needs whole rows of weights. */
+static xsm_status refuse(test_rank *r)
+{
+    work *w = r->user;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_gradient *g = NULL;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    shape.layout = XSM_LAYOUT_FEATURE_MAJOR;
+    xsm_status status = xsm_model_new_linear(r->context, PHI, w->classes, &shape, &m, &r->err);
+    status = status == XSM_OK ? xsm_estimator_new(r->context, "nce", &e, &r->err) : status;
+    status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
+    status = status == XSM_OK ? xsm_estimator_bind(e, m, w->rows, &r->err) : status;
+    float *input = w->input[r->rank][0];
+    const xsm_batch batch = xsm_batch_range(w->rows, 0, 1);
+    if (status == XSM_OK) {
+        input[0] = 77;
+        status = xsm_estimator_gradient_input(e, &batch, 1, g, input, PHI, &r->err);
+        status = status == XSM_ERROR_UNSUPPORTED && strstr(r->err.message, "class-major") && input[0] == 77
+                     ? XSM_OK
+                     : XSM_ERROR_INTERNAL;
+    }
+    xsm_gradient_free(g);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_refused(void **state)
+{
+    (void)state;
+    static work w;
+    test_problem p;
+    test_rank ranks[TEST_RANKS];
+    work_new(&w, CLASSES, &p);
+    test_run_ranks(2, 1, 0, refuse, &w, ranks);
+    assert_ok(ranks[0].status, ranks[0].err);
+    assert_ok(ranks[1].status, ranks[1].err);
+    xsm_dataset_free((xsm_dataset *)(uintptr_t)w.labels);
+    test_problem_free(&p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_of_dataset),   cmocka_unit_test(test_with_batches), cmocka_unit_test(test_streamed),
+        cmocka_unit_test(test_many_classes), cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
