@@ -146,7 +146,7 @@ static xsm_status end_chunks(const xsmi_pass *p, size_t chunks, xsm_status statu
     for (size_t i = 0; i < chunks && status == XSM_OK; i++) {
         xsmi_outcome_join(outcome, &p->gradient->work.outcomes[i]);
     }
-    if (p->gradient->work.gathered.used) {
+    if (xsmi_model_is_divided(p->estimator->model) && !xsmi_gradient_is_dense(p->gradient)) {
         return xsmi_gather_results(p, status, outcome, err);
     }
     XSMI_TRY(status);
@@ -176,7 +176,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
         XSMI_TRY(xsmi_divided_sums(&p, outcome, err));
         return xsmi_divided_backward(&p, outcome, err);
     }
-    if (xsmi_pass_gathers(&p)) {
+    if (xsmi_model_is_divided(e->model) && !xsmi_gradient_is_dense(g)) {
         xsmi_gather_range(&p);
     }
     const size_t chunks = (size_t)((p.end - p.first + chunk_of(g) - 1) / chunk_of(g));

@@ -15,10 +15,16 @@ bool xsmi_pass_gathers(const xsmi_pass *p)
 
 /* -- which rank computes which examples ---------------------------------------------------------------------------- */
 
-/* Whether every rank computes all examples, so that the states of the rows are the same on all. */
-static bool computes_all(const xsm_estimator *e)
+/* Fewer examples are computed by each rank, where their scores are there: an exchange would take longer. */
+#define DIVIDED_LEAST 32
+
+/* Whether every rank computes all examples: so that the states of the rows are the same on all, or because they are
+ * few. */
+static bool computes_all(const xsmi_pass *p)
 {
-    return (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) || e->ops.state_tensor;
+    const xsm_estimator *e = p->estimator;
+    return (e->ops.flags & XSM_ESTIMATOR_ROW_STATE) || e->ops.state_tensor ||
+           (!p->input && p->batch->count < DIVIDED_LEAST);
 }
 
 /* The first example of a rank; for the number of ranks the number of examples. Products take whole blocks. */
@@ -32,7 +38,7 @@ static uint64_t start_of(const xsmi_pass *p, uint32_t rank)
 void xsmi_gather_range(xsmi_pass *p)
 {
     const xsm_context *ctx = p->estimator->model->context;
-    if (!computes_all(p->estimator)) {
+    if (!computes_all(p)) {
         p->first = start_of(p, xsmi_rank(ctx));
         p->end = start_of(p, xsmi_rank(ctx) + 1);
     }
@@ -313,7 +319,7 @@ static void divide_results(const xsmi_pass *p, uint64_t examples, results *r, xs
     r->shrinks = xsmi_arena_take(arena, g->proximal ? examples : 0, (size_t)g->width * sizeof *r->shrinks);
     r->coefficients = xsmi_arena_take(arena, examples, listed_width(g) * sizeof *r->coefficients);
     r->matrix = xsmi_arena_take(arena, examples, shared_count(g) * sizeof *r->matrix);
-    r->gradient = xsmi_arena_take(arena, examples, p->estimator->model->features * sizeof *r->gradient);
+    r->gradient = xsmi_arena_take(arena, p->input ? examples : 0, p->estimator->model->features * sizeof *r->gradient);
 }
 
 /* The blocks of all ranks, and this one's own. */
@@ -368,7 +374,8 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
 static void move_results(const xsmi_pass *p, uint64_t first, uint64_t count, unsigned char *block, bool out)
 {
     xsm_gradient *g = p->gradient;
-    const size_t features = p->estimator->model->features, listed = listed_width(g), shared = shared_count(g);
+    const size_t features = p->input ? p->estimator->model->features : 0, listed = listed_width(g),
+                 shared = shared_count(g);
     xsmi_arena arena = {block, 0};
     results of;
     divide_results(p, count, &of, &arena);
@@ -382,8 +389,8 @@ static void move_results(const xsmi_pass *p, uint64_t first, uint64_t count, uns
         {g->coefficients + first * g->width, of.coefficients, (size_t)g->width * sizeof(float), listed * sizeof(float)},
         {shared ? g->shared.matrix + first * g->shared.stride : NULL, of.matrix, g->shared.stride * sizeof(float),
          shared * sizeof(float)},
-        {p->input->values + first * p->input->stride, of.gradient, p->input->stride * sizeof(float),
-         features * sizeof(float)},
+        {p->input ? p->input->values + first * p->input->stride : NULL, of.gradient,
+         p->input ? p->input->stride * sizeof(float) : 0, features * sizeof(float)},
     };
     for (size_t a = 0; a < sizeof arrays / sizeof *arrays; a++) {
         if (out) {
@@ -413,7 +420,7 @@ xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outco
 {
     xsm_context *group = p->estimator->model->context;
     exchange x = {NULL, NULL, NULL};
-    if (computes_all(p->estimator)) {
+    if (computes_all(p)) {
         return status;
     }
     status = status == XSM_OK ? reserve_results(p, &x, err) : status;

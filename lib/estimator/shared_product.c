@@ -293,8 +293,13 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
     const xsmi_gathered *w = &p->gradient->work.gathered;
     const bool divided = xsmi_model_is_divided(m) && !w->used;
     p->gradient->work.shared.model = w->used ? w->rows : xsmi_model_weights(m);
-    const xsm_status status = score_own(p, err);
-    return divided ? exchange(p, status, err) : status;
+    xsmi_pass scored = *p;
+    if (divided) { /* this rank's classes are scored for the examples of all */
+        scored.first = 0;
+        scored.end = p->batch->count;
+    }
+    const xsm_status status = score_own(&scored, err);
+    return divided ? exchange(&scored, status, err) : status;
 }
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */

@@ -18,22 +18,25 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
         const uint64_t from = i * g->width, at = i * out->width;
         const uint64_t labels = g->example[i].label_count, length = has_labels_alone(g) ? labels : g->lengths[i];
         uint32_t kept = 0, kept_labels = 0;
-        for (uint64_t j = from; j < from + length; j++) {
-            const uint32_t class = g->classes[j];
-            if (class < first || class >= end) {
-                continue;
-            }
-            out->classes[at + kept] = class - first;
-            if (sifted) {
-                out->coefficients[at + (class - first)] = g->coefficients[from + class];
-            } else {
-                out->coefficients[at + kept] = g->coefficients[j];
-            }
+        for (uint64_t j = from; j < from + length && !sifted; j++) {
+            /* Without a jump, for none could be foretold: what is written here and not kept is written over, or left
+             * behind the list. */
+            const uint32_t class = g->classes[j] - first, own = class < end - first;
+            out->classes[at + kept] = class;
+            out->coefficients[at + kept] = g->coefficients[j];
             if (g->proximal) {
                 out->shrinks[at + kept] = g->shrinks[j];
             }
-            kept++;
-            kept_labels += j < from + labels;
+            kept += own;
+            kept_labels += own & (j < from + labels);
+        }
+        for (uint64_t j = from; j < from + length && sifted; j++) {
+            const uint32_t class = g->classes[j];
+            if (class >= first && class < end) {
+                out->classes[at + kept++] = class - first;
+                out->coefficients[at + (class - first)] = g->coefficients[from + class];
+                kept_labels += j < from + labels;
+            }
         }
         out->lengths[i] = kept;
         out->example[i] = (xsm_example){.label_count = kept_labels};
@@ -47,6 +50,7 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
     xsmi_shared_classes *to = &out->shared;
     xsmi_shared_draws *d = &out->work.shared;
     size_t count;
+    uint32_t *columns; /* [count] of the matrix of all */
     XSMI_TRY(xsmi_gradient_reserve_shared(out, from->count, err));
     to->stride = xsmi_row_stride(from->count);
     to->listed = from->listed;
@@ -55,17 +59,20 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
         return xsmi_fail_memory(err, SIZE_MAX, "the coefficients of a batch");
     }
     to->matrix = (float *)(void *)d->memory;
+    columns = d->draws; /* a part has none */
     out->form = XSMI_GRADIENT_SHARED;
     for (uint32_t c = 0; c < from->count; c++) {
         const uint32_t class = from->classes[c];
-        if (class < first || class >= end) {
-            continue;
+        if (class >= first && class < end) {
+            columns[to->count] = c;
+            to->column[class - first] = to->count;
+            to->classes[to->count++] = class - first;
         }
-        for (uint64_t i = 0; i < g->examples; i++) {
-            to->matrix[i * to->stride + to->count] = from->matrix[i * from->stride + c];
+    }
+    for (uint64_t i = 0; i < g->examples; i++) {
+        for (uint32_t c = 0; c < to->count; c++) {
+            to->matrix[i * to->stride + c] = from->matrix[i * from->stride + columns[c]];
         }
-        to->column[class - first] = to->count;
-        to->classes[to->count++] = class - first;
     }
     return XSM_OK;
 }

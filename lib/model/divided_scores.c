@@ -23,12 +23,11 @@ void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, cons
     for (size_t j = 0; j < count;) {
         size_t some = 0;
         for (; j < count && some < SOME; j++) {
-            if (classes[j] >= m->part.first && classes[j] < m->part.end) {
-                local[some] = classes[j] - m->part.first;
-                at[some++] = j;
-            } else {
-                scores[j] = -INFINITY;
-            }
+            /* Without a jump, for none could be foretold. */
+            local[some] = classes[j] - m->part.first;
+            at[some] = j;
+            scores[j] = -INFINITY;
+            some += local[some] < m->part.end - m->part.first;
         }
         xsmi_model_score_classes(own, x, local, some, own->alpha, z, NULL);
         for (size_t i = 0; i < some; i++) {

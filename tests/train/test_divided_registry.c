@@ -215,9 +215,9 @@ static void test_all(bool layer, const char *optimizer, const uint64_t *batches,
 
 static void test_linear(void **state)
 {
-    static const uint64_t batches[] = {1, 11};
+    static const uint64_t batches[] = {1, 11, ROWS};
     (void)state;
-    test_all(false, "sgd", batches, 2);
+    test_all(false, "sgd", batches, 3);
 }
 
 /* With batches of more rows than a product takes together. */
