@@ -1,8 +1,8 @@
 /*
  * The cost of a search as a function of K: for K = 10^3 to 10^6 rows of 64 numbers in sqrt(K) directions, prints the
  * microseconds per query of `exact` and of `spherical` with its defaults, on one thread in the same run, the rows that
- * a search scores, its recall at 10 and the time to build the index. Both times are the least processor times of
- * several alternating runs.
+ * a search scores, its recall at 10 and the times to build the index and to load it from memory. Both times are the
+ * least processor times of several alternating runs.
  *
  *     bench_search [LARGEST-K]
  *
@@ -20,6 +20,7 @@
 
 #include <xsoftmax.h>
 #include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/storage.h>
 
 enum { WIDTH = 64, QUERIES = 256, TOP = 10, RUNS = 5 };
 
@@ -120,14 +121,33 @@ static int recall_of_files(xsm_context *context, const char *rows_path, const ch
     return 0;
 }
 
+/* Seconds of loading an index from memory that it was saved to. */
+static double load_again(xsm_context *context, const xsm_index *index, const xsm_index_rows *rows)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_buffer *buffer = NULL;
+    xsm_storage storage = XSM_STORAGE_INIT;
+    xsm_index *loaded = NULL;
+    check(xsm_buffer_new(context, &buffer, &err), &err);
+    check(xsm_buffer_get_storage(buffer, &storage, &err), &err);
+    check(xsm_index_save_to(index, &storage, &err), &err);
+    check(xsm_buffer_get_storage(buffer, &storage, &err), &err);
+    const double start = now();
+    check(xsm_index_load_rows_from(context, &storage, NULL, rows, &loaded, &err), &err);
+    const double seconds = now() - start;
+    xsm_index_free(loaded);
+    xsm_buffer_free(buffer);
+    return seconds;
+}
+
 static int cost_against_k(xsm_context *context, double largest)
 {
     static uint32_t classes[QUERIES * TOP], lengths[QUERIES];
     static float scores[QUERIES * TOP];
     static const char *const names[2] = {"exact", "spherical"};
     xsm_error err = XSM_ERROR_INIT;
-    printf("%10s %12s %12s %8s %12s %9s %10s %14s\n", "K", "exact us", "spherical us", "ratio", "rows scored",
-           "recall@10", "build s", "us / sqrt(K)");
+    printf("%10s %12s %12s %8s %12s %9s %10s %10s %14s\n", "K", "exact us", "spherical us", "ratio", "rows scored",
+           "recall@10", "build s", "load s", "us / sqrt(K)");
     for (double size = 1000; size <= largest * 1.0001; size *= sqrt(10)) {
         uint32_t k = (uint32_t)lround(size), directions = (uint32_t)lround(sqrt(size));
         uint64_t state = k;
@@ -143,7 +163,7 @@ static int cost_against_k(xsm_context *context, double largest)
         }
         xsm_index *index[2];
         xsm_index_rows view = {sizeof view, rows, WIDTH, k, WIDTH, NULL, 0, 0};
-        double best[2] = {INFINITY, INFINITY}, built = 0, recall = 0;
+        double best[2] = {INFINITY, INFINITY}, built = 0, loaded = 0, recall = 0;
         xsm_index_search search = {sizeof search, queries, WIDTH, QUERIES, TOP, 0, 0, 0, classes, scores, lengths, 0};
         for (int i = 0; i < 2; i++) {
             double start = now();
@@ -151,6 +171,7 @@ static int cost_against_k(xsm_context *context, double largest)
             check(xsm_index_build(index[i], &view, &err), &err);
             built = now() - start;
         }
+        loaded = load_again(context, index[1], &view);
         for (int run = 0; run < RUNS; run++) {
             for (int i = 0; i < 2; i++) {
                 double start = now();
@@ -167,8 +188,8 @@ static int cost_against_k(xsm_context *context, double largest)
                                                    .top = TOP},
                                &recall, &err),
               &err);
-        printf("%10u %12.2f %12.2f %8.1f %12.0f %9.4f %10.2f %14.4f\n", k, 1e6 * best[0], 1e6 * best[1],
-               best[0] / best[1], (double)search.probed / QUERIES, recall, built, 1e6 * best[1] / sqrt(size));
+        printf("%10u %12.2f %12.2f %8.1f %12.0f %9.4f %10.3f %10.4f %14.4f\n", k, 1e6 * best[0], 1e6 * best[1],
+               best[0] / best[1], (double)search.probed / QUERIES, recall, built, loaded, 1e6 * best[1] / sqrt(size));
         fflush(stdout);
         xsm_index_free(index[0]);
         xsm_index_free(index[1]);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the fuzz targets of tests/fuzz/, so many seconds each. On a fresh Debian it first installs what is missing.
 #
-#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset text model restore checkpoint arguments
+#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset text model restore index checkpoint arguments
 #
 # Each starts from its committed corpus and from what earlier runs have added to build-fuzz/corpus/TARGET. The exit
 # status is 0 if nothing was found; what was found is in build-fuzz/found/, with the command that shows it again.
@@ -15,7 +15,7 @@ case ${1-} in
 esac
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- dataset text model restore checkpoint arguments
+[ $# -gt 0 ] || set -- dataset text model restore index checkpoint arguments
 for target in "$@"; do
     [ -d "$root/tests/fuzz/corpus/$target" ] ||
         fail "there is no target '$target'; there are $(cd "$root/tests/fuzz/corpus" && echo *)"

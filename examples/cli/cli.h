@@ -317,16 +317,26 @@ char *cli_model_shape(const xsm_model *model);
 
 /* --- index.c: an index to search the classes with ----------------------------------------------------------------- */
 
-/* The values of --index, --probe and --index-set; see CLI_INDEX_FLAGS. */
+/* The values of --index, --index-file, --probe and --index-set; see CLI_INDEX_FLAGS. */
 typedef struct cli_index {
-    const char *name; /* NULL: no search */
+    const char *name; /* as given, or of the file's index once that is loaded */
+    const char *path; /* of an index's file; with neither of both there is no search */
     uint64_t probe;
     cli_list sets;
-    xsm_index *index; /* made from the flags, or NULL */
-    double seconds;   /* seconds that building it took */
+    xsm_context *context; /* borrowed */
+    xsm_index *index;     /* made from the flags, or NULL */
+    double seconds;       /* seconds that building or loading it took */
 } cli_index;
 
 #define CLI_INDEX_FLAGS(x, help)                                                                                       \
+    CLI_INDEX_OPTIONS(x, help),                                                                                        \
+    {                                                                                                                  \
+        "index-file", CLI_TEXT, &(x).path, "FILE", "the same by an index that 'xsoftmax index' has saved", NULL, 0, 0, \
+            0, 0                                                                                                       \
+    }
+
+/* The flags of an index that is built. */
+#define CLI_INDEX_OPTIONS(x, help)                                                                                     \
     {"index", CLI_TEXT, &(x).name, "NAME", (help), NULL, 0, 0, 0, 0},                                                  \
         {"probe",                                                                                                      \
          CLI_WHOLE,                                                                                                    \
@@ -342,9 +352,11 @@ typedef struct cli_index {
         "index-set", CLI_LIST, &(x).sets, "KEY=VALUE", "another option of the index", NULL, 0, 0, 0, 0                 \
     }
 
+/* Whether the flags request an index. */
+int cli_index_wanted(const cli_index *x);
 /* Makes the index that the flags request, if any, with its options. `in_tree`: a search in a tree was requested. */
 int cli_index_make(xsm_context *context, cli_index *x, int in_tree);
-/* Builds it over a model's classes. */
+/* Builds it over a model's classes, or loads it. */
 int cli_index_build(cli_index *x, const xsm_model *model);
 void cli_index_free(cli_index *x);
 
@@ -558,5 +570,6 @@ int cli_estimators(const cli_command *command, int argc, char **argv);
 int cli_samplers(const cli_command *command, int argc, char **argv);
 int cli_optimizers(const cli_command *command, int argc, char **argv);
 int cli_indexes(const cli_command *command, int argc, char **argv);
+int cli_index_save(const cli_command *command, int argc, char **argv);
 
 #endif

@@ -33,6 +33,10 @@ static const cli_command commands[] = {
      "bfloat16 takes a half of float32, int8 a quarter. Such a model predicts and is evaluated,\n"
      "faster for single rows, and cannot be trained. With --test it says what is lost.",
      cli_convert_model},
+    {"index", "MODEL OUT", "Builds a search index of a model's classes, and saves it.",
+     "predict and evaluate take it by --index-file in place of building one. It is of this\n"
+     "model's weights, and refused with others.",
+     cli_index_save},
     {"info", "FILE", "Says what a model file or a data file holds.", NULL, cli_info},
     {"estimators", "[NAME]", "Lists the estimators, or the options of one.", NULL, cli_estimators},
     {"samplers", "[NAME]", "Lists the samplers, or the options of one.", NULL, cli_samplers},

@@ -65,7 +65,7 @@ static int rank(evaluation *e)
 /* Whether a search is evaluated too. */
 static int is_searching(const evaluation *e)
 {
-    return e->index.name || e->shortlist.path || (e->beam > 0 && !e->label_tree) || e->tree_alone;
+    return cli_index_wanted(&e->index) || e->shortlist.path || (e->beam > 0 && !e->label_tree) || e->tree_alone;
 }
 
 static void print_json(const evaluation *e, const xsm_metrics *metrics, const xsm_search_metrics *search,
@@ -83,15 +83,15 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     if (is_searching(e)) {
-        cli_json_open(&json, e->index.name       ? "index"
-                             : e->shortlist.path ? "shortlist"
-                             : e->tree_alone     ? "tree_alone"
-                                                 : "beam");
+        cli_json_open(&json, cli_index_wanted(&e->index) ? "index"
+                             : e->shortlist.path         ? "shortlist"
+                             : e->tree_alone             ? "tree_alone"
+                                                         : "beam");
         if (e->shortlist.path) {
             cli_json_text(&json, "file", e->shortlist.path);
-        } else if (e->index.name) {
+        } else if (cli_index_wanted(&e->index)) {
             cli_json_text(&json, "name", e->index.name);
-            cli_json_real(&json, "build_seconds", e->index.seconds);
+            cli_json_real(&json, e->index.path ? "load_seconds" : "build_seconds", e->index.seconds);
         } else {
             cli_json_whole(&json, "width", e->beam);
         }
@@ -126,10 +126,10 @@ static void print_search(const evaluation *e, const xsm_search_metrics *m)
 {
     cli_buffer a, b, c;
     uint32_t classes = xsm_model_class_count(e->model);
-    if (e->index.name) {
-        printf("index      %s, built in %s: %s of %s classes scored a row\n", e->index.name,
-               cli_seconds(e->index.seconds, &c), cli_grouped((uint64_t)(m->probed + 0.5), &a),
-               cli_grouped(classes, &b));
+    if (cli_index_wanted(&e->index)) {
+        printf("index      %s, %s in %s: %s of %s classes scored a row\n", e->index.name,
+               e->index.path ? "loaded" : "built", cli_seconds(e->index.seconds, &c),
+               cli_grouped((uint64_t)(m->probed + 0.5), &a), cli_grouped(classes, &b));
     } else if (e->shortlist.path) {
         printf("shortlist  %s: %s of %s classes scored a row\n", e->shortlist.path,
                cli_grouped((uint64_t)(m->probed + 0.5), &a), cli_grouped(classes, &b));
@@ -204,7 +204,7 @@ static int try_search(evaluation *e, xsm_search_metrics *search)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    if (e->index.name) {
+    if (cli_index_wanted(&e->index)) {
         int code = cli_index_build(&e->index, e->model);
         if (code != CLI_GO_ON) {
             return code;
@@ -238,7 +238,9 @@ static int evaluate(evaluation *e)
     options.propensity_a = e->propensity_a;
     options.propensity_b = e->propensity_b;
     int code = cli_context(e->threads, &e->context);
-    code = code == CLI_GO_ON ? cli_shortlist_load(e->context, &e->shortlist, e->index.name || e->tree_alone) : code;
+    code = code == CLI_GO_ON
+               ? cli_shortlist_load(e->context, &e->shortlist, cli_index_wanted(&e->index) || e->tree_alone)
+               : code;
     code = code == CLI_GO_ON ? cli_index_make(e->context, &e->index, e->beam > 0 || e->tree_alone) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(e->context, e->model_path, e->data, &e->model) : code;
     code = cli_agree(code == CLI_GO_ON ? read_rows(e) : code);

@@ -171,14 +171,16 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
 /* Checks the search flags, before anything is read. */
 static int make_index(prediction *p)
 {
-    if (p->probabilities && (p->index.name || p->shortlist.path)) {
-        return cli_misuse("--probabilities need the scores of all classes; not with --%s",
-                          p->index.name ? "index" : "shortlist");
+    if (p->probabilities && (cli_index_wanted(&p->index) || p->shortlist.path)) {
+        return cli_misuse("--probabilities need the scores of all classes; not with --%s", p->index.path ? "index-file"
+                                                                                           : p->index.name
+                                                                                               ? "index"
+                                                                                               : "shortlist");
     }
     if (p->probabilities && (p->filter.threshold < 0 || p->filter.threshold > 1)) {
         return cli_misuse("--threshold is of probabilities, with --probabilities; 0 to 1 is accepted");
     }
-    const int code = cli_shortlist_load(p->context, &p->shortlist, p->index.name || p->tree_alone);
+    const int code = cli_shortlist_load(p->context, &p->shortlist, cli_index_wanted(&p->index) || p->tree_alone);
     return code == CLI_GO_ON ? cli_index_make(p->context, &p->index, p->beam > 0 || p->tree_alone) : code;
 }
 
@@ -241,9 +243,9 @@ static int build_index(prediction *p, uint64_t rows)
         uint32_t classes = xsm_model_class_count(p->model);
         uint64_t top = p->top < classes ? p->top : classes;
         fprintf(cli_messages(),
-                "xsoftmax: index %s over %s classes built in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
-                p->index.name, cli_grouped(classes, &a), cli_seconds(p->index.seconds, &b), cli_grouped(top, &c),
-                recall, 100 * part);
+                "xsoftmax: index %s over %s classes %s in %s; recall@%s %.4f, %.2f %% of the classes scored\n",
+                p->index.name, cli_grouped(classes, &a), p->index.path ? "loaded" : "built",
+                cli_seconds(p->index.seconds, &b), cli_grouped(top, &c), recall, 100 * part);
     }
     return code;
 }
@@ -309,7 +311,7 @@ static int predict(prediction *p)
         return cli_library_failed(&err);
     }
     tell_unknown(p, &info);
-    code = p->index.index ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;
+    code = cli_index_wanted(&p->index) ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;
     code = cli_agree(code == CLI_GO_ON ? make_slices(p) : code);
     for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
         size_t used = 0;

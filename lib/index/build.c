@@ -5,6 +5,7 @@
 #include "index/index.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "data/batch.h"
 #include "model/model.h"
 
@@ -149,6 +150,46 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
     return status;
 }
 
+typedef struct hash_job {
+    const xsm_index_source *source;
+    unsigned char *scratch;
+    size_t stride;
+    uint64_t *hashes; /* for each job */
+} hash_job;
+
+static void run_hash(void *state, size_t index, uint32_t thread)
+{
+    const hash_job *job = state;
+    const xsm_index_source *source = job->source;
+    float *block = (float *)(void *)(job->scratch + thread * CHECK_ROWS * job->stride * sizeof(float));
+    const uint32_t first = (uint32_t)index * CHECK_ROWS, count = XSMI_MIN(source->count - first, CHECK_ROWS);
+    uint64_t hash = 0;
+    source->read(source, NULL, first, count, block, job->stride);
+    for (uint32_t j = 0; j < count; j++) {
+        hash = xsmi_hash(block + j * job->stride, source->width * sizeof *block, hash);
+    }
+    job->hashes[index] = hash;
+}
+
+/* Hashes of blocks of rows, hashed: the same for any number of threads. */
+xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *err)
+{
+    xsm_index_source source = source_of(x);
+    const size_t jobs = ((size_t)x->count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsmi_context_threads(x->context);
+    hash_job job = {&source, NULL, xsmi_index_query_stride(x), NULL};
+    const size_t each = CHECK_ROWS * job.stride * sizeof(float);
+    job.scratch = xsmi_allocate(x->context, threads, each);
+    job.hashes = xsmi_allocate(x->context, jobs, sizeof *job.hashes);
+    xsm_status status = job.scratch && job.hashes ? xsmi_run(x->context, run_hash, &job, jobs, err)
+                                                  : xsmi_fail_memory(err, threads * each, "the hash of rows");
+    if (status == XSM_OK) {
+        *out = xsmi_hash(job.hashes, jobs * sizeof *job.hashes, 0);
+    }
+    xsmi_release(x->context, job.scratch, threads, each);
+    xsmi_release(x->context, job.hashes, jobs, sizeof *job.hashes);
+    return status;
+}
+
 static xsm_status build(xsm_index *x, xsm_error *err)
 {
     xsmi_activity activity;
@@ -166,12 +207,8 @@ static xsm_status build(xsm_index *x, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
+xsm_status xsmi_index_aim_at_rows(xsm_index *x, const xsm_index_rows *given, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!x || !given) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
-    }
     xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
     XSMI_TRY(xsmi_options_read(&rows, sizeof rows, XSMI_FIRST(xsm_index_rows), given, "xsm_index_rows", err));
     XSMI_TRY(xsmi_check_float32("xsm_index_rows.dtype", rows.dtype, err));
@@ -196,15 +233,21 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *given, xsm_error 
     x->count = rows.count;
     x->width = rows.width;
     x->own_width = rows.width + (rows.bias != NULL);
+    return XSM_OK;
+}
+
+xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!x || !rows) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build: %s is NULL", x ? "rows" : "the index");
+    }
+    XSMI_TRY(xsmi_index_aim_at_rows(x, rows, err));
     return build(x, err);
 }
 
-xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
+xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!x || !model) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
-    }
     const xsmi_correction *correction = model->correction;
     if (!model->narrow.data) {
         XSMI_TRY(xsmi_model_need_dense(model, "an index", err));
@@ -226,6 +269,16 @@ xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error
     x->width = model->features;
     xsmi_index_hold(x, model->correction);
     x->own_width = model->features + (model->bias || correction);
+    return XSM_OK;
+}
+
+xsm_status xsm_index_build_model(xsm_index *x, const xsm_model *model, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!x || !model) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_build_model: %s is NULL", x ? "the model" : "the index");
+    }
+    XSMI_TRY(xsmi_index_aim_at_model(x, model, err));
     return build(x, err);
 }
 
@@ -261,9 +314,14 @@ xsm_status xsmi_index_saved(xsm_index *x, const xsmi_index_slice *slice, uint64_
     if (!x->built) {
         aim_at_slice(x, slice);
     }
-    xsm_index_source source = source_of(x);
-    *numbers = x->ops.saved(x->state, &source);
+    *numbers = xsmi_index_numbers(x);
     return XSM_OK;
+}
+
+uint64_t xsmi_index_numbers(const xsm_index *x)
+{
+    xsm_index_source source = source_of(x);
+    return x->ops.saved(x->state, &source);
 }
 
 void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
@@ -277,6 +335,11 @@ xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice,
 {
     xsmi_index_clear(x);
     aim_at_slice(x, slice);
+    return xsmi_index_restore(x, numbers, err);
+}
+
+xsm_status xsmi_index_restore(xsm_index *x, const uint32_t *numbers, xsm_error *err)
+{
     XSMI_TRY(check_rows(x, NULL, x->count, err));
     xsm_index_source source = source_of(x);
     xsm_status status = x->ops.restore(x->state, &source, numbers, err);
@@ -285,6 +348,16 @@ xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice,
         xsmi_index_clear(x);
     }
     return status;
+}
+
+xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
+{
+    return x->model && x->model->shape != x->shape
+               ? xsmi_fail(err, XSM_ERROR_STATE,
+                           "index '%s': its model has another number of classes or features, or another geometry, "
+                           "than when it was built; build it anew",
+                           x->ops.name)
+               : XSM_OK;
 }
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
@@ -296,13 +369,7 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built", x->ops.name);
     }
-    if (x->model && x->model->shape != x->shape) {
-        return xsmi_fail(
-            err, XSM_ERROR_STATE,
-            "index '%s': its model has another number of classes or features, or another geometry, than when "
-            "it was built; build it anew",
-            x->ops.name);
-    }
+    XSMI_TRY(xsmi_index_check_model(x, err));
     for (uint32_t j = 0; j < count; j++) {
         if (classes[j] >= x->count) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "row %u at position %u; the index has %u", classes[j], j, x->count);

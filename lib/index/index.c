@@ -128,6 +128,11 @@ void xsm_index_free(xsm_index *x)
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
+xsmi_option_group xsmi_index_options(const xsm_index *x)
+{
+    return options_of(&x->ops, (void *)(uintptr_t)&x->common, x->state);
+}
+
 static const char *closed(const xsm_index *x)
 {
     return x->built ? "before the index is built" : NULL;

@@ -40,6 +40,8 @@ void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
 void xsmi_index_aim(xsm_index *index, const xsm_model *model);
 /* Returns the index to the state before it was built. */
 void xsmi_index_clear(xsm_index *index);
+/* Its options with their values, which may be set as long as it is not built. */
+xsmi_option_group xsmi_index_options(const xsm_index *index);
 /* A new index with the table and options of an index that is not built. */
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err);
 /* The features first..first+width of a class-major model, searched for `wanted` rows at a time. */
@@ -60,6 +62,16 @@ xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uin
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
 xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
                                     xsm_error *err);
+
+/* For files (file.c): sets the rows of an index, of a model or the host, without building it; the number of numbers
+ * that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the model that
+ * it was built over still has its shape. */
+xsm_status xsmi_index_aim_at_model(xsm_index *index, const xsm_model *model, xsm_error *err);
+xsm_status xsmi_index_aim_at_rows(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
+uint64_t xsmi_index_numbers(const xsm_index *index);
+xsm_status xsmi_index_restore(xsm_index *index, const uint32_t *numbers, xsm_error *err);
+xsm_status xsmi_index_fingerprint(const xsm_index *index, uint64_t *out, xsm_error *err);
+xsm_status xsmi_index_check_model(const xsm_index *index, xsm_error *err);
 
 /* Floats from query to query in the library's memory. */
 static inline size_t xsmi_index_query_stride(const xsm_index *index)

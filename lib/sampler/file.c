@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/heap_sort.h"
+#include "base/option_texts.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,7 +18,6 @@
 #define KEY_SAMPLER "sampler"
 #define KEY_CLASSES "classes"
 #define KEY_FEATURES "features"
-#define KEY_OPTION "option."
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
@@ -49,24 +49,6 @@ static int compare_sizes(const void *a, const void *b)
     return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
 }
 
-/* The options' values as texts in one block: keys and values, each terminated. */
-static size_t list_options(const xsm_sampler *s, char *text, size_t size, xsmi_entry *entries)
-{
-    size_t used = 0;
-    const xsm_option *option;
-    for (size_t i = 0; (option = xsm_sampler_ops_option(&s->ops, i)); i++) {
-        size_t key = strlen(KEY_OPTION) + strlen(option->name) + 1;
-        size_t value = xsm_sampler_get(s, option->name, NULL, 0) + 1;
-        if (text) {
-            entries[i] = (xsmi_entry){text + used, text + used + key};
-            snprintf(text + used, size - used, "%s%s", KEY_OPTION, option->name);
-            xsm_sampler_get(s, option->name, text + used + key, value);
-        }
-        used += key + value;
-    }
-    return used;
-}
-
 static xsm_status write_arrays(const void *state, xsmi_container_writer *file, xsm_error *err)
 {
     const xsm_array_writer *w = state;
@@ -78,30 +60,19 @@ static xsm_status write_arrays(const void *state, xsmi_container_writer *file, x
 
 static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, const xsmi_place *place, xsm_error *err)
 {
-    size_t options = 0;
-    while (xsm_sampler_ops_option(&s->ops, options)) {
-        options++;
-    }
-    size_t size = list_options(s, NULL, 0, NULL), count = options + 3;
-    char *text = xsmi_allocate(s->context, size, 1);
-    xsmi_entry *entries = xsmi_allocate(s->context, count, sizeof *entries);
+    const xsmi_option_group options = xsmi_sampler_options(s);
+    xsmi_option_texts texts;
+    XSMI_TRY(xsmi_option_texts_list(s->context, &options, 3, &texts, err));
+    char classes[16], features[16];
+    snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
+    snprintf(features, sizeof features, "%" PRIu32, s->features);
+    texts.own[0] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
+    texts.own[1] = (xsmi_entry){KEY_CLASSES, classes};
+    texts.own[2] = (xsmi_entry){KEY_FEATURES, features};
     xsmi_container_writer *file = NULL;
-    xsm_status status = XSM_OK;
-    if (!text || !entries) {
-        status = xsmi_fail_memory(err, size, "the options of a sampler");
-    } else {
-        char classes[16], features[16];
-        list_options(s, text, size, entries);
-        snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
-        snprintf(features, sizeof features, "%" PRIu32, s->features);
-        entries[options] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
-        entries[options + 1] = (xsmi_entry){KEY_CLASSES, classes};
-        entries[options + 2] = (xsmi_entry){KEY_FEATURES, features};
-        const xsmi_container_plan plan = {w->tensors, w->count, 0, entries, count};
-        status = xsmi_container_create_at(s->context, place, &plan, &file, err);
-    }
-    xsmi_release(s->context, text, size, 1);
-    xsmi_release(s->context, entries, count, sizeof *entries);
+    const xsmi_container_plan plan = {w->tensors, w->count, 0, texts.entries, texts.count};
+    xsm_status status = xsmi_container_create_at(s->context, place, &plan, &file, err);
+    xsmi_option_texts_clear(s->context, &texts);
     XSMI_TRY(status);
     xsmi_activity activity;
     xsmi_begin(&activity, s->context, "saving", "bytes", xsmi_container_expected(file));
@@ -184,31 +155,6 @@ xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error 
     return XSM_OK;
 }
 
-static bool read_number(const xsmi_container *file, const char *key, uint32_t least, uint32_t most, uint32_t *out)
-{
-    const char *text = xsmi_container_metadata(file, key);
-    int64_t number;
-    if (!text || !xsmi_parse_int(text, &number) || number < least || number > most) {
-        return false;
-    }
-    *out = (uint32_t)number;
-    return true;
-}
-
-static xsm_status set_options(xsm_sampler *s, const xsmi_container *file, const char *path, xsm_error *err)
-{
-    const xsmi_entry *entry;
-    for (size_t i = 0; (entry = xsmi_container_metadata_at(file, i)); i++) {
-        xsm_error said = XSM_ERROR_INIT;
-        size_t prefix = strlen(KEY_OPTION);
-        if (strncmp(entry->key, KEY_OPTION, prefix) == 0 &&
-            xsm_sampler_set(s, entry->key + prefix, entry->value, &said) != XSM_OK) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s", path, said.message);
-        }
-    }
-    return XSM_OK;
-}
-
 /* The file's own tensors as a list. */
 static xsm_status list_tensors(xsm_context *ctx, const xsmi_container *file, xsm_array_writer *list, xsm_error *err)
 {
@@ -225,8 +171,8 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
 {
     const char *name = xsmi_container_metadata(file, KEY_SAMPLER);
     uint32_t classes, features;
-    if (!name || !read_number(file, KEY_CLASSES, 1, XSM_CLASSES_MAX, &classes) ||
-        !read_number(file, KEY_FEATURES, 0, XSM_FEATURES_MAX, &features)) {
+    if (!name || !xsmi_metadata_number(file, KEY_CLASSES, 1, XSM_CLASSES_MAX, &classes) ||
+        !xsmi_metadata_number(file, KEY_FEATURES, 0, XSM_FEATURES_MAX, &features)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: no sampler's file: the metadata 'sampler', 'classes' and 'features' are needed", path);
     }
@@ -241,7 +187,10 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
         status = xsmi_fail(err, XSM_ERROR_NAME, "%s: this is a sampler '%s', not '%s'", path, name, s->ops.name);
     }
     xsm_array_writer list = {.context = ctx};
-    status = status == XSM_OK ? set_options(s, file, path, err) : status;
+    if (status == XSM_OK) {
+        const xsmi_option_group options = xsmi_sampler_options(s);
+        status = xsmi_option_texts_set(&options, file, path, err);
+    }
     status = status == XSM_OK ? list_tensors(ctx, file, &list, err) : status;
     if (status == XSM_OK) {
         xsm_array_reader reader = {list.tensors, list.count, path};

@@ -123,6 +123,11 @@ xsm_status xsm_sampler_get_info(const xsm_sampler *s, xsm_sampler_info *info, xs
 
 /* -- options ------------------------------------------------------------------------------------------------------- */
 
+xsmi_option_group xsmi_sampler_options(const xsm_sampler *s)
+{
+    return options_of(&s->ops, (void *)(uintptr_t)&s->common, s->state);
+}
+
 static const char *closed(const xsm_sampler *s)
 {
     return s->bound ? "before the sampler is bound" : NULL;

@@ -37,6 +37,8 @@ struct xsm_random {
     xsmi_stream stream;
 };
 
+/* Its options with their values, which may be set as long as it is not bound. */
+xsmi_option_group xsmi_sampler_options(const xsm_sampler *s);
 /* Unbinds; options can be set again. */
 void xsmi_sampler_unbind(xsm_sampler *s);
 /* Makes a bound sampler of the same table, options and distribution; the table must have save() and load(). */

@@ -318,6 +318,14 @@ done <<END
 2|--beam: '0' is out of range|predict --model model --data test.txt --beam 0
 2|not both|evaluate --model model --data test.txt --index exact --beam 9
 2|need --index|evaluate --model model --data test.txt --probe 5
+2|not with --index, --probe or --index-set|evaluate --model model --data test.txt --index-file x --probe 5
+2|not both|evaluate --model model --data test.txt --index-file x --beam 9
+2|not with --index-file|predict --model model --data test.txt --index-file x --probabilities
+1|missing.index: |predict --model model --data test.txt --index-file missing.index
+1|no index's file|predict --model model --data test.txt --index-file model
+2|index needs a MODEL and the file OUT|index model
+2|no index 'sphericle'; did you mean 'spherical'?|index model out --index sphericle
+1|/nonexistent/x: |index model /nonexistent/x
 2|no option 'porbe'|evaluate --model model --data test.txt --index spherical --index-set porbe=5
 1|the model has no tree|predict --model model --data test.txt --beam 9
 1|the model has no tree|predict --model model --data test.txt --tree-alone
@@ -1169,6 +1177,19 @@ run 0 evaluate --model m6 --data test.txt --index spherical --probe 5 --index-se
 says stdout 'index      spherical, built in'
 says stdout ': 5 of 5 classes scored a row'
 says stdout '  recall    @1 1.0000, @3 1.0000, @5 1.0000'
+# An index is saved, and finds what it found.
+run 0 index m6 m6.index --probe 5 --index-set clusters=2
+says stdout 'index      spherical over 5 classes, built in'
+run 0 predict --model m6 --data test.txt --index-file m6.index
+labels_of stdout >found
+expect 'prediction by a saved index' cmp -s found all
+expect 'recall is told' grep -q '^xsoftmax: index spherical over 5 classes loaded in .* 100.00 % of the classes scored$' stderr
+run 0 evaluate --model m6 --data test.txt --index-file m6.index
+says stdout 'index      spherical, loaded in'
+run 0 evaluate --model m6 --data test.txt --index-file m6.index --json
+says stdout '"index":{"name":"spherical","load_seconds":'
+run 1 predict --model model --data test.txt --index-file m6.index
+says stderr 'm6.index: an index of'
 run 0 evaluate --model m6 --data test.txt --index exact --json
 says stdout '"index":{"name":"exact","build_seconds":'
 says stdout '"recall":{"1":1,"3":1,"5":1,"10":null},"precision":{"1":'

@@ -138,7 +138,7 @@ static xsm_storage bytes_storage(const void *bytes, size_t size)
 
 /* -- what is saved ------------------------------------------------------------------------------------------------- */
 
-enum { LINEAR, EMBEDDING, PRUNED, LABEL_TREE, CHECKPOINT, SAMPLER, THINGS };
+enum { LINEAR, EMBEDDING, PRUNED, LABEL_TREE, CHECKPOINT, SAMPLER, INDEX, THINGS };
 
 /* Something that can be saved, and a second one of its kind for a checkpoint to be resumed in. */
 typedef struct thing {
@@ -146,6 +146,7 @@ typedef struct thing {
     test_problem p;
     xsm_model *model;
     xsm_sampler *sampler;
+    xsm_index *index;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
     xsm_trainer *trainer;
@@ -191,6 +192,11 @@ static thing new_thing(int kind, bool trained)
             assert_ok(xsm_trainer_run(t.trainer, &err), err);
         }
         break;
+    case INDEX:
+        t.model = test_model(NULL, &t.p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 3);
+        assert_ok(xsm_index_new(NULL, "spherical", &t.index, &err), err);
+        assert_ok(xsm_index_build_model(t.index, t.model, &err), err);
+        break;
     default:
         assert_ok(xsm_sampler_new(NULL, "tree", &t.sampler, &err), err);
         assert_ok(xsm_sampler_bind(t.sampler, t.p.data, &err), err);
@@ -206,6 +212,7 @@ static void free_thing(thing *t)
     xsm_estimator_free(t->estimator);
     xsm_model_free(t->model);
     xsm_sampler_free(t->sampler);
+    xsm_index_free(t->index);
     test_problem_free(&t->p);
 }
 
@@ -213,6 +220,7 @@ static xsm_status save(const thing *t, const xsm_storage *to, xsm_error *err)
 {
     return t->kind == CHECKPOINT ? xsm_trainer_checkpoint_to(t->trainer, to, err)
            : t->kind == SAMPLER  ? xsm_sampler_save_to(t->sampler, to, err)
+           : t->kind == INDEX    ? xsm_index_save_to(t->index, to, err)
                                  : xsm_model_save_to(t->model, to, err);
 }
 
@@ -220,6 +228,7 @@ static xsm_status save_file(const thing *t, const char *path, xsm_error *err)
 {
     return t->kind == CHECKPOINT ? xsm_trainer_checkpoint(t->trainer, path, err)
            : t->kind == SAMPLER  ? xsm_sampler_save(t->sampler, path, err)
+           : t->kind == INDEX    ? xsm_index_save(t->index, path, err)
                                  : xsm_model_save(t->model, path, err);
 }
 
@@ -232,6 +241,10 @@ static xsm_status load_again(int kind, const xsm_storage *from, const xsm_load_o
     if (kind == CHECKPOINT) {
         t = new_thing(kind, false);
         status = xsm_trainer_resume_from(t.trainer, from, err);
+    } else if (kind == INDEX) {
+        thing of = new_thing(kind, false);
+        status = xsm_index_load_from(NULL, from, NULL, of.model, &t.index, err);
+        free_thing(&of); /* the index keeps the model */
     } else {
         status = kind == SAMPLER ? xsm_sampler_load_from(NULL, from, NULL, &t.sampler, err)
                                  : xsm_model_load_from(NULL, from, o, &t.model, err);
@@ -481,7 +494,7 @@ static void test_release(void **state)
     o.copy = 1;
     assert_fails(xsm_model_load_from(NULL, &s, &o, &m, &err), XSM_ERROR_ARGUMENT, err);
     assert_non_null(strstr(err.message, "release()"));
-    for (int kind = CHECKPOINT; kind <= SAMPLER; kind++) {
+    for (int kind = CHECKPOINT; kind <= INDEX; kind++) {
         assert_fails(load_again(kind, &s, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
         assert_non_null(strstr(err.message, "release()"));
     }
@@ -680,11 +693,12 @@ static void test_arguments(void **state)
 {
     (void)state;
     disk *d = new_disk();
-    thing t = new_thing(LINEAR, true), u = new_thing(CHECKPOINT, true), v = new_thing(SAMPLER, true);
+    thing t = new_thing(LINEAR, true), u = new_thing(CHECKPOINT, true), v = new_thing(SAMPLER, true),
+          w = new_thing(INDEX, true);
     xsm_error err = XSM_ERROR_INIT;
     const xsm_storage whole = disk_storage(d);
-    const thing *things[] = {&t, &u, &v};
-    for (size_t i = 0; i < 3; i++) {
+    const thing *things[] = {&t, &u, &v, &w};
+    for (size_t i = 0; i < 4; i++) {
         const int kind = things[i]->kind;
         xsm_storage s = whole;
         assert_fails(save(things[i], NULL, &err), XSM_ERROR_ARGUMENT, err);
@@ -722,11 +736,17 @@ static void test_arguments(void **state)
     assert_fails(xsm_trainer_resume_from(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_model_load_from(NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_sampler_load_from(NULL, &whole, NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_save_to(NULL, &whole, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load_from(NULL, &whole, NULL, w.model, NULL, &err), XSM_ERROR_ARGUMENT, err);
+    xsm_index *none = NULL;
+    assert_fails(xsm_index_load_from(NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
+    assert_fails(xsm_index_load_rows_from(NULL, &whole, NULL, NULL, &none, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_buffer_new(NULL, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_fails(xsm_buffer_get_storage(NULL, &(xsm_storage)XSM_STORAGE_INIT, &err), XSM_ERROR_ARGUMENT, err);
     free_thing(&t);
     free_thing(&u);
     free_thing(&v);
+    free_thing(&w);
     free(d);
 }
 

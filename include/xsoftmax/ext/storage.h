@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <xsoftmax/dataset.h>
+#include <xsoftmax/ext/search.h>
 #include <xsoftmax/model.h>
 #include <xsoftmax/sampler.h>
 #include <xsoftmax/storage.h>
@@ -72,6 +73,17 @@ XSM_API xsm_status xsm_sampler_save_to(const xsm_sampler *sampler, const xsm_sto
  *  @return as xsm_sampler_load(); as xsm_model_load_from() for the storage */
 XSM_API xsm_status xsm_sampler_load_from(xsm_context *context, const xsm_storage *storage, const xsm_sampler_ops *ops,
                                          xsm_sampler **out, xsm_error *err);
+/** As xsm_index_save(), to a storage.
+ *  @return as xsm_index_save(); #XSM_ERROR_ARGUMENT for a storage without write() */
+XSM_API xsm_status xsm_index_save_to(const xsm_index *index, const xsm_storage *storage, xsm_error *err);
+/** As xsm_index_load(), from a storage.
+ *  @return as xsm_index_load(); as xsm_model_load_from() for the storage */
+XSM_API xsm_status xsm_index_load_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
+                                       const xsm_model *model, xsm_index **out, xsm_error *err);
+/** As xsm_index_load_rows(), from a storage.
+ *  @return as xsm_index_load_rows(); as xsm_model_load_from() for the storage */
+XSM_API xsm_status xsm_index_load_rows_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
+                                            const xsm_index_rows *rows, xsm_index **out, xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -1782,6 +1782,35 @@ class index : public detail::with_options<xsm_index, xsm_index_free, xsm_index_i
             return xsm_index_build(get(), &of, err);
         });
     }
+    /** Loads an index of save() over the model that it was built of; with a table, which must outlive it, one of the
+     *  program's own. (ext/search.h) */
+    template <class How = throwing>
+    static outcome<How, index> load(const context &in, cstring path, const model &of,
+                                    const xsm_index_ops *ops = nullptr)
+    {
+        return detail::make<How, index>([&](xsm_index **out, xsm_error *err) {
+            return xsm_index_load(in.get(), path.c_str(), ops, of.get(), out, err);
+        });
+    }
+    /** Saves it in a file. (ext/search.h) */
+    template <class How = throwing> outcome<How, void> save(cstring path) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save(get(), path.c_str(), err); });
+    }
+    /** As load(), from a storage. (ext/storage.h) */
+    template <class How = throwing>
+    static outcome<How, index> load_from(const context &in, const xsm_storage &from, const model &of,
+                                         const xsm_index_ops *ops = nullptr)
+    {
+        return detail::make<How, index>([&](xsm_index **out, xsm_error *err) {
+            return xsm_index_load_from(in.get(), &from, ops, of.get(), out, err);
+        });
+    }
+    /** As save(), to a storage. (ext/storage.h) */
+    template <class How = throwing> outcome<How, void> save_to(const xsm_storage &to) const
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_index_save_to(get(), &to, err); });
+    }
     template <class How = throwing> outcome<How, void> update(span<const std::uint32_t> changed)
     {
         return detail::invoke<How>([&](xsm_error *err) -> xsm_status {

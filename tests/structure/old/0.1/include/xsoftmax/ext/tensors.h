@@ -15,7 +15,7 @@
  *
  * A host keeps tensors of its own in a model: what its network has below the softmax, tables, statistics. They are
  * saved with the model, in every file, checkpoint and storage, where their names begin with `host.`, and are used in
- * place when it is loaded. xsm_model_grow() and xsm_model_prune() keep them; the library does nothing else with them.
+ * place when it is loaded. A model that grows, is pruned or converted keeps them; the library does no more with them.
  *  @{ */
 
 /** Most bytes of a tensor's name. */

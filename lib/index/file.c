@@ -1,0 +1,301 @@
+/*
+ * Indexes in files: a container of safetensors.h with the numbers that the table's save() writes, as U32 tensor
+ * `numbers`, and as metadata index          the table's name rows           K width          D, without the bias bias
+ * 1 = the rows have a bias or what replaces it, else 0 fingerprint    16 hexadecimal digits: of all rows option.KEY
+ * each option's value, as text The rows themselves are read from the model, or the host's memory, when the file is
+ * loaded.
+ */
+#include "index/index.h"
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/option_texts.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEY_INDEX "index"
+#define KEY_ROWS "rows"
+#define KEY_WIDTH "width"
+#define KEY_BIAS "bias"
+#define KEY_FINGERPRINT "fingerprint"
+#define NUMBERS "numbers"
+
+/* Metadata besides the options. */
+#define OWN_ENTRIES 5
+
+/* -- saving -------------------------------------------------------------------------------------------------------- */
+
+typedef struct saved_index {
+    const uint32_t *numbers;
+    size_t count;
+} saved_index;
+
+static xsm_status write_numbers(const void *state, xsmi_container_writer *file, xsm_error *err)
+{
+    const saved_index *s = state;
+    return xsmi_container_write(file, s->numbers, s->count * sizeof *s->numbers, err);
+}
+
+/* Begins the file; the numbers follow. */
+static xsm_status begin_file(const xsm_index *x, const saved_index *saved, const xsmi_place *place,
+                             xsmi_container_writer **out, xsm_error *err)
+{
+    uint64_t fingerprint;
+    XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
+    const xsmi_option_group options = xsmi_index_options(x);
+    xsmi_option_texts texts;
+    XSMI_TRY(xsmi_option_texts_list(x->context, &options, OWN_ENTRIES, &texts, err));
+    char rows[16], width[16], hash[24];
+    snprintf(rows, sizeof rows, "%" PRIu32, x->count);
+    snprintf(width, sizeof width, "%" PRIu32, x->width);
+    snprintf(hash, sizeof hash, "%016" PRIx64, fingerprint);
+    const xsmi_entry own[OWN_ENTRIES] = {{KEY_INDEX, x->ops.name},
+                                         {KEY_ROWS, rows},
+                                         {KEY_WIDTH, width},
+                                         {KEY_BIAS, x->own_width > x->width ? "1" : "0"},
+                                         {KEY_FINGERPRINT, hash}};
+    memcpy(texts.own, own, sizeof own);
+    const xsmi_tensor numbers = {
+        .name = NUMBERS, .dtype = XSMI_DTYPE_U32, .rank = 1, .shape = {saved->count}, .size = saved->count * 4};
+    const xsmi_container_plan plan = {&numbers, 1, 0, texts.entries, texts.count};
+    xsm_status status = xsmi_container_create_at(x->context, place, &plan, out, err);
+    xsmi_option_texts_clear(x->context, &texts);
+    return status;
+}
+
+static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *err)
+{
+    if (!x->built) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built: there is nothing to save", x->ops.name);
+    }
+    if (!x->ops.saved) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "index '%s' has no save() and restore() in its table",
+                         x->ops.name);
+    }
+    XSMI_TRY(xsmi_index_check_model(x, err));
+    uint64_t count = xsmi_index_numbers(x);
+    uint32_t *numbers =
+        count <= SIZE_MAX / sizeof *numbers ? xsmi_allocate(x->context, (size_t)count, sizeof *numbers) : NULL;
+    if (count > 0 && !numbers) {
+        return xsmi_fail_memory(err, (size_t)count * sizeof *numbers, "the numbers of an index");
+    }
+    xsmi_index_save(x, numbers);
+    const saved_index saved = {numbers, (size_t)count};
+    xsmi_container_writer *file = NULL;
+    xsm_status status = begin_file(x, &saved, place, &file, err);
+    if (status == XSM_OK) {
+        xsmi_activity activity;
+        xsmi_begin(&activity, x->context, "saving", "bytes", xsmi_container_expected(file));
+        status = xsmi_end(&activity, xsmi_container_fill(file, write_numbers, &saved, err), err);
+    }
+    xsmi_release(x->context, numbers, (size_t)count, sizeof *numbers);
+    return status;
+}
+
+xsm_status xsm_index_save(const xsm_index *x, const char *path, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!x || !path) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save: %s is NULL", x ? "path" : "the index");
+    }
+    const xsmi_place place = {.name = path};
+    return save(x, &place, err);
+}
+
+xsm_status xsm_index_save_to(const xsm_index *x, const xsm_storage *storage, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    xsm_storage known;
+    xsmi_place place;
+    if (!x) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_save_to: the index is NULL");
+    }
+    XSMI_TRY(xsmi_place_to_write(storage, &known, "xsm_index_save_to", &place, err));
+    return save(x, &place, err);
+}
+
+/* -- loading ------------------------------------------------------------------------------------------------------- */
+
+/* Where the rows of a loaded index are: one of the two. */
+typedef struct row_place {
+    const xsm_model *model;
+    const xsm_index_rows *rows;
+} row_place;
+
+/* What a file says of its rows. */
+typedef struct file_facts {
+    const char *index;
+    uint32_t rows, width, bias;
+    uint64_t fingerprint;
+} file_facts;
+
+static bool read_hash(const char *text, uint64_t *out)
+{
+    if (!text || strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16) {
+        return false;
+    }
+    return sscanf(text, "%" SCNx64, out) == 1;
+}
+
+static xsm_status read_facts(const xsmi_container *file, const char *path, file_facts *f, xsm_error *err)
+{
+    f->index = xsmi_container_metadata(file, KEY_INDEX);
+    if (!f->index || !xsmi_metadata_number(file, KEY_ROWS, 1, XSM_CLASSES_MAX, &f->rows) ||
+        !xsmi_metadata_number(file, KEY_WIDTH, 1, XSM_FEATURES_MAX, &f->width) ||
+        !xsmi_metadata_number(file, KEY_BIAS, 0, 1, &f->bias) ||
+        !read_hash(xsmi_container_metadata(file, KEY_FINGERPRINT), &f->fingerprint)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: no index's file: the metadata 'index', 'rows', 'width', 'bias' and 'fingerprint' are "
+                         "needed",
+                         path);
+    }
+    return XSM_OK;
+}
+
+/* Whether the rows are those that the index was built of. */
+static xsm_status check_rows(const xsm_index *x, const file_facts *f, const char *path, xsm_error *err)
+{
+    const uint32_t bias = x->own_width > x->width;
+    if (x->count != f->rows || x->width != f->width || bias != f->bias) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "%s: an index of %u rows of %u numbers%s; here are %u of %u%s", path,
+                         f->rows, f->width, f->bias ? " and a bias" : "", x->count, x->width,
+                         bias ? " and a bias" : "");
+    }
+    uint64_t fingerprint;
+    XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
+    if (fingerprint != f->fingerprint) {
+        return xsmi_fail(
+            err, XSM_ERROR_STATE,
+            "%s: an index of other rows than these, of which the weights have changed since or which are of "
+            "another model: build it anew",
+            path);
+    }
+    return XSM_OK;
+}
+
+static xsm_status restore(xsm_index *x, const xsmi_container *file, const file_facts *f, const char *path,
+                          xsm_error *err)
+{
+    XSMI_TRY(check_rows(x, f, path, err));
+    const uint64_t count = xsmi_index_numbers(x);
+    const xsmi_tensor *numbers = xsmi_container_tensor(file, NUMBERS);
+    if (!xsmi_tensor_is(numbers, XSMI_DTYPE_U32, 1, count, 0)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '" NUMBERS "' must hold %" PRIu64 " U32 for this index",
+                         path, count);
+    }
+    xsm_error said = XSM_ERROR_INIT;
+    xsm_status status = xsmi_index_restore(x, (const uint32_t *)(const void *)numbers->data, &said);
+    if (status == XSM_ERROR_FORMAT) {
+        return xsmi_fail(err, status, "%s: %s", path, said.message);
+    }
+    if (status != XSM_OK && err) {
+        *err = said;
+    }
+    return status;
+}
+
+static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const char *path, const xsm_index_ops *ops,
+                            const row_place *rows, xsm_index **out, xsm_error *err)
+{
+    file_facts facts;
+    XSMI_TRY(read_facts(file, path, &facts, err));
+    const xsm_index_ops *found = ops ? ops : xsm_index_find(facts.index);
+    if (!found) {
+        return xsmi_fail(err, XSM_ERROR_NAME, "%s: index '%s' is not built in; its table is needed", path, facts.index);
+    }
+    xsm_index *x;
+    XSMI_TRY(xsm_index_new_from(ctx, found, &x, err));
+    xsm_status status = XSM_OK;
+    if (strcmp(x->ops.name, facts.index) != 0) {
+        status = xsmi_fail(err, XSM_ERROR_NAME, "%s: this is an index '%s', not '%s'", path, facts.index, x->ops.name);
+    } else if (!x->ops.saved) {
+        status =
+            xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "index '%s' has no save() and restore() in its table", x->ops.name);
+    }
+    if (status == XSM_OK) {
+        const xsmi_option_group options = xsmi_index_options(x);
+        status = xsmi_option_texts_set(&options, file, path, err);
+    }
+    if (status == XSM_OK) {
+        status =
+            rows->model ? xsmi_index_aim_at_model(x, rows->model, err) : xsmi_index_aim_at_rows(x, rows->rows, err);
+    }
+    status = status == XSM_OK ? restore(x, file, &facts, path, err) : status;
+    if (status != XSM_OK) {
+        xsm_index_free(x);
+        return status;
+    }
+    *out = x;
+    return XSM_OK;
+}
+
+static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
+                       xsm_index **out, xsm_error *err)
+{
+    xsm_context *ctx;
+    XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
+    xsmi_container *file;
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
+    if (status == XSM_OK) {
+        status = from_file(ctx, file, place->name, ops, rows, out, err);
+        xsmi_container_close(file);
+    }
+    status = xsmi_end(&activity, status, err);
+    xsm_context_free(ctx);
+    return status;
+}
+
+static xsm_status load_path(xsm_context *context, const char *path, const xsm_index_ops *ops, const row_place *rows,
+                            xsm_index **out, const char *function, xsm_error *err)
+{
+    const char *missing = !path ? "path" : !out ? "out" : !rows->model && !rows->rows ? "what has its rows" : NULL;
+    if (missing) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, missing);
+    }
+    const xsmi_place place = {.name = path};
+    return load(context, &place, ops, rows, out, err);
+}
+
+static xsm_status load_storage(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
+                               const row_place *rows, xsm_index **out, const char *function, xsm_error *err)
+{
+    xsm_storage known;
+    xsmi_place place;
+    XSMI_TRY(xsmi_place_to_read(storage, &known, function, &place, err));
+    XSMI_TRY(xsmi_place_check_unlent(&place, err));
+    if (!out || (!rows->model && !rows->rows)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: %s is NULL", function, out ? "what has its rows" : "out");
+    }
+    return load(context, &place, ops, rows, out, err);
+}
+
+xsm_status xsm_index_load(xsm_context *context, const char *path, const xsm_index_ops *ops, const xsm_model *model,
+                          xsm_index **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return load_path(context, path, ops, &(row_place){model, NULL}, out, "xsm_index_load", err);
+}
+
+xsm_status xsm_index_load_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
+                               const xsm_model *model, xsm_index **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return load_storage(context, storage, ops, &(row_place){model, NULL}, out, "xsm_index_load_from", err);
+}
+
+xsm_status xsm_index_load_rows(xsm_context *context, const char *path, const xsm_index_ops *ops,
+                               const xsm_index_rows *rows, xsm_index **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return load_path(context, path, ops, &(row_place){NULL, rows}, out, "xsm_index_load_rows", err);
+}
+
+xsm_status xsm_index_load_rows_from(xsm_context *context, const xsm_storage *storage, const xsm_index_ops *ops,
+                                    const xsm_index_rows *rows, xsm_index **out, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    return load_storage(context, storage, ops, &(row_place){NULL, rows}, out, "xsm_index_load_rows_from", err);
+}
