@@ -196,12 +196,96 @@ static void scores_that_are_not_finite_are_refused(void **state)
     }
 }
 
+/* After the first, a call for one row allocates nothing, whatever the type of the weights. */
+static void single_rows_need_no_memory(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static float x[ROWS * FEATURES];
+    fill_rows(x, ROWS * FEATURES);
+    for (int32_t type = 0; type < 3; type++) {
+        test_memory *memory;
+        xsm_context *ctx = test_memory_context(&memory, 1);
+        xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+        xsm_model *m = make_model(ctx, BIASED, FEATURES), *small = NULL;
+        o.dtype = type == 1 ? XSM_DTYPE_BFLOAT16 : XSM_DTYPE_INT8;
+        if (type > 0) {
+            assert_ok(xsm_model_convert(m, &o, &small, &err), err);
+        }
+        xsm_predictor *p = make_predictor(small ? small : m, 5);
+        uint32_t classes[5];
+        float scores[5];
+        xsm_batch row = xsm_batch_values(x, 1, FEATURES, FEATURES);
+        assert_ok(test_predict(p, &row, classes, scores, NULL, &err), err);
+        test_memory_fail(memory, 0); /* counts from nothing */
+        for (size_t i = 0; i < ROWS; i++) {
+            row = xsm_batch_values(x + i * FEATURES, 1, FEATURES, FEATURES);
+            assert_true(screened(small ? small : m, x + i * FEATURES, 5));
+            assert_ok(test_predict(p, &row, classes, scores, NULL, &err), err);
+        }
+        assert_int_equal(test_memory_calls(memory), 0);
+        xsm_predictor_free(p);
+        xsm_model_free(small);
+        xsm_model_free(m);
+        test_memory_end(memory, ctx);
+    }
+}
+
+/* As the guide says: the best by int8 are scored again by float32, and of these the best are those of float32, where
+ * they are among the first. */
+static void the_best_are_scored_again_in_float32(void **state)
+{
+    (void)state;
+    enum { WIDE_TOP = 20, NARROW_TOP = 5 };
+    xsm_error err = XSM_ERROR_INIT;
+    static float x[ROWS * FEATURES];
+    xsm_convert_options o = XSM_CONVERT_OPTIONS_INIT;
+    xsm_model *m = make_model(NULL, RANDOM, FEATURES), *small = NULL;
+    size_t recalled = 0, moved = 0;
+    fill_rows(x, ROWS * FEATURES);
+    o.dtype = XSM_DTYPE_INT8;
+    assert_ok(xsm_model_convert(m, &o, &small, &err), err);
+    xsm_predictor *first = make_predictor(small, WIDE_TOP), *exact = make_predictor(m, NARROW_TOP);
+    for (size_t i = 0; i < ROWS; i++) {
+        const xsm_batch row = xsm_batch_values(x + i * FEATURES, 1, FEATURES, FEATURES);
+        uint32_t some[WIDE_TOP], best[NARROW_TOP];
+        float scores[WIDE_TOP], want[NARROW_TOP];
+        assert_ok(test_predict(first, &row, some, NULL, NULL, &err), err);
+        assert_ok(test_predict(exact, &row, best, want, NULL, &err), err);
+        assert_ok(xsm_model_scores(m, &row, some, WIDE_TOP, scores, &err), err);
+        moved += memcmp(some, best, sizeof best) != 0;
+        for (size_t k = 0; k < NARROW_TOP; k++) {
+            size_t at = 0, better = 0;
+            while (at < WIDE_TOP && some[at] != best[k]) {
+                at++;
+            }
+            if (at == WIDE_TOP) {
+                continue;
+            }
+            recalled++;
+            assert_true(fabsf(scores[at] - want[k]) <= 1e-5f * (1 + fabsf(want[k]))); /* the float32 model's */
+            for (size_t j = 0; j < WIDE_TOP; j++) {
+                better += scores[j] > scores[at];
+            }
+            assert_true(better <=
+                        k); /* so sorting by the scores puts it at its place, or before if one above is missing */
+        }
+    }
+    assert_true(recalled >= ROWS * NARROW_TOP * 95 / 100 && moved > 0);
+    xsm_predictor_free(exact);
+    xsm_predictor_free(first);
+    xsm_model_free(small);
+    xsm_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(single_rows_have_the_bits_of_many),
         cmocka_unit_test(equal_scores_are_left_to_full_scoring),
         cmocka_unit_test(scores_that_are_not_finite_are_refused),
+        cmocka_unit_test(single_rows_need_no_memory),
+        cmocka_unit_test(the_best_are_scored_again_in_float32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

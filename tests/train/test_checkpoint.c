@@ -4,6 +4,7 @@
  */
 #include "training.h"
 
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/index.h>
 
 #include "train/trainer.h"
@@ -24,6 +25,7 @@ typedef struct setting {
     uint64_t batch;
     bool sparse, bias;
     double eta;
+    bool weighted; /* rows, and labels by their classes */
 } setting;
 
 /* A run and all that it stands on. */
@@ -150,12 +152,31 @@ static void check_same(const rig *whole, const rig *resumed, uint64_t stop_at)
     }
 }
 
+static void weigh(xsm_dataset *data)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_weights rows = XSM_DATASET_WEIGHTS_INIT;
+    xsm_class_weights classes = XSM_CLASS_WEIGHTS_INIT;
+    float weights[ROWS];
+    for (size_t i = 0; i < ROWS; i++) {
+        weights[i] = (float)(i % 5) / 2;
+    }
+    rows.rows = weights;
+    rows.row_count = ROWS;
+    classes.method = XSM_CLASS_WEIGHTS_BALANCED;
+    assert_ok(xsm_dataset_set_weights(data, &rows, &err), err);
+    assert_ok(xsm_dataset_weigh_classes(data, &classes, &err), err);
+}
+
 /* Stops a run at each of some calls, and resumes it with a new everything. */
 static void check(const setting *s)
 {
     xsm_error err = XSM_ERROR_INIT;
     test_problem p = test_problem_new(ROWS, 9, CLASSES, s->sparse, 3);
     rig whole;
+    if (s->weighted) {
+        weigh(p.data);
+    }
     begin(&whole, s, &p, 1, 0, 0);
     xsm_status status = xsm_trainer_run(whole.t, &err);
     assert_ok(status, err);
@@ -194,7 +215,8 @@ static void check_estimator(const char *estimator, const char *options)
     const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
     bool small = strcmp(estimator, "vanilla") == 0 || strcmp(estimator, "raman") == 0;
     for (int bits = 0; bits < 4; bits++) {
-        setting s = {estimator, options, NULL, bits & 1 ? 7 : 1, bits & 2, bits == 1 || bits == 2, small ? 1e-4 : 0};
+        setting s = {estimator,        options, NULL, bits & 1 ? 7 : 1, bits & 2, bits == 1 || bits == 2,
+                     small ? 1e-4 : 0, false};
         if (s.batch <= ops->batch_limit || !ops->batch_limit) {
             check(&s);
         }
@@ -209,6 +231,38 @@ static void every_estimator_resumes_to_the_same_bits(void **state)
         check_estimator(ops->name, "");
         check_estimator(ops->name, "ridge=0.5");
     }
+}
+
+static void weights_are_resumed_to_the_same_bits(void **state)
+{
+    (void)state;
+    const xsm_estimator_ops *ops;
+    for (size_t i = 0; (ops = xsm_estimator_at(i)) != NULL; i++) {
+        const bool small = strcmp(ops->name, "vanilla") == 0 || strcmp(ops->name, "raman") == 0;
+        const setting s = {ops->name, "", NULL, 1, i % 2 == 1, true, small ? 1e-4 : 0, true};
+        check(&s);
+    }
+}
+
+/* Rows with other weights are other rows. */
+static void other_weights_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const setting s = {"umax", "", NULL, 1, false, true, 0, true};
+    test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3), plain = test_problem_new(ROWS, 9, CLASSES, false, 3);
+    rig first, second;
+    weigh(p.data);
+    begin(&first, &s, &p, 1, 0, 0);
+    assert_ok(xsm_trainer_run(first.t, &err), err);
+    assert_ok(xsm_trainer_checkpoint(first.t, test_path("weights"), &err), err);
+    begin(&second, &s, &plain, 1, 0, 0);
+    assert_fails(xsm_trainer_resume(second.t, test_path("weights"), &err), XSM_ERROR_DATA, err);
+    end(&second);
+    end(&first);
+    test_problem_free(&p);
+    test_problem_free(&plain);
+    test_files_end();
 }
 
 /* Indexes come about step by step: what they are is part of the run, and so is when the search begins. */
@@ -273,7 +327,7 @@ static void every_optimizer_resumes_to_the_same_bits(void **state)
     const xsm_optimizer_ops *ops;
     for (size_t i = 0; (ops = xsm_optimizer_at(i)) != NULL; i++) {
         for (int bits = 0; bits < 12; bits++) {
-            setting s = {estimators[bits / 4], "", ops->name, bits & 1 ? 7 : 1, bits & 2, true, 0};
+            setting s = {estimators[bits / 4], "", ops->name, bits & 1 ? 7 : 1, bits & 2, true, 0, false};
             check(&s);
         }
     }
@@ -284,7 +338,7 @@ static void epochs_can_be_added(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    const setting s = {"umax", "", NULL, 1, false, true, 0};
+    const setting s = {"umax", "", NULL, 1, false, true, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     rig first, second, whole;
     begin(&first, &s, &p, 1, 0, 0);
@@ -328,7 +382,7 @@ static void a_checkpoint_is_a_model(void **state)
     static const char *const options[] = {"ridge=50", "ridge=2 weight-bound=0.5", "ridge=3", "sampler=tree ridge=1"};
     xsm_error err = XSM_ERROR_INIT;
     for (int i = 0; i < 4; i++) {
-        const setting s = {kinds[i], options[i], NULL, 1, true, true, 0};
+        const setting s = {kinds[i], options[i], NULL, 1, true, true, 0, false};
         test_problem p = test_problem_new(ROWS, 9, CLASSES, true, 3);
         rig r;
         begin(&r, &s, &p, 1, 0, 0);
@@ -392,7 +446,7 @@ static void refused(const setting *s, const test_problem *p, const char *path, x
 static void other_settings_are_refused(void **state)
 {
     (void)state;
-    const setting s = {"umax", "negatives=4", NULL, 1, false, true, 0};
+    const setting s = {"umax", "negatives=4", NULL, 1, false, true, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     const char *path = saved(&s, &p);
     setting other = s;
@@ -420,7 +474,7 @@ static void other_rows_are_refused(void **state)
 {
     (void)state;
     for (int sparse = 0; sparse < 2; sparse++) {
-        const setting s = {"umax", "", NULL, 1, sparse, false, 0};
+        const setting s = {"umax", "", NULL, 1, sparse, false, 0, false};
         test_problem p = test_problem_new(ROWS, 9, CLASSES, sparse, 3);
         const char *path = saved(&s, &p);
         test_problem other = test_problem_new(ROWS - 1, 9, CLASSES, sparse, 3);
@@ -449,7 +503,7 @@ static void another_order_is_refused(void **state)
 {
     (void)state;
     const size_t size = (size_t)600 << 20;
-    const setting s = {"umax", "", NULL, 1, false, false, 0};
+    const setting s = {"umax", "", NULL, 1, false, false, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     char path[200];
     snprintf(path, sizeof path, "%s", saved(&s, &p));
@@ -507,7 +561,7 @@ static void damaged_files_are_refused(void **state)
     (void)state;
     static char bytes[1 << 16];
     xsm_error err = XSM_ERROR_INIT;
-    const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, true, 0};
+    const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, true, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     size_t size = read_file(saved(&s, &p), bytes, sizeof bytes);
     rig r, untouched;
@@ -629,7 +683,7 @@ static void nothing_is_leaked(void **state)
 {
     (void)state;
     static char ours[1 << 16], theirs[1 << 16];
-    const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, false, 0};
+    const setting s = {"umax", "ridge=2 weight-bound=0.5", NULL, 1, false, false, 0, false};
     test_problem p = test_problem_new(ROWS, 9, CLASSES, false, 3);
     char from[200], copy[200]; /* test_path() keeps its last few only */
     snprintf(from, sizeof from, "%s", saved(&s, &p));
@@ -647,6 +701,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_estimator_resumes_to_the_same_bits),
+        cmocka_unit_test(weights_are_resumed_to_the_same_bits),
+        cmocka_unit_test(other_weights_are_refused),
         cmocka_unit_test(searches_resume_to_the_same_bits),
         cmocka_unit_test(indexes_that_cannot_be_saved_are_refused),
         cmocka_unit_test(settings_resume_to_the_same_bits),
