@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Compares the numbers of the papers' pages with those of a run: check.sh calls this.
 
-    check.py RUN.json PAGE.md...
+    check.py RUN.json [--renew] PAGE.md...
 
 RUN.json is what `sh bench/papers/run.sh all --json` prints. A table of a page is compared if the line before it says which
 cells it shows, as a comment that no reader sees:
@@ -19,7 +19,8 @@ and one of words by
 
     <!-- words -->
 
-The status is 1 if a number differs, is of no cell, or stands in a table that says neither.
+The status is 1 if a number differs, is of no cell, or stands in a table that says neither. With --renew each number of ours
+in a table is replaced by the run's, to as many digits; what the text around says of them is left to whoever reads it.
 """
 import json
 import math
@@ -52,8 +53,31 @@ def cells_of(line):
     return [plain(c) for c in line.strip().strip("|").split("|")]
 
 
+def printed(number, like, wide):
+    """The number as `like` is printed: with as many decimals, or as many significant digits where it is ten times another."""
+    old = like.replace(",", "")
+    if number is None:
+        return "-"
+    was = abs(float(old))
+    if "e" in old or (0 < abs(number) < 1e-3 and not was < 1e-3 and wide):
+        mantissa, exponent = f"{number:.1e}".split("e")
+        return f"{mantissa.removesuffix('.0')}e{int(exponent):03d}"
+    decimals = len(old.split(".")[1]) if "." in old else 0
+    if wide and number != 0 and was != 0:  # times and the like: as many significant digits
+        digits = len(re.sub(r"^[-.0]*", "", old).replace(".", ""))
+        if "." not in old:
+            digits = max(2, len(old.lstrip("-").rstrip("0")))
+        decimals = max(0, digits - 1 - math.floor(math.log10(abs(number))))
+        number = round(number, digits - 1 - math.floor(math.log10(abs(number))))
+    if wide and number == int(number):
+        decimals = 0
+    text = f"{number:,.{decimals}f}" if "," in like or abs(number) >= 10000 else f"{number:.{decimals}f}"
+    return re.sub(r"^(-?)0\.", r"\1.", text) if re.match(r"-?\.", like) else text
+
+
 class Check:
-    def __init__(self, run):
+    def __init__(self, run, renew=False):
+        self.renew = renew
         self.cells = {}
         for line in open(run, encoding="utf-8"):
             if line.startswith("{"):
@@ -84,6 +108,7 @@ class Check:
         free = within == "free" or any(plain(t).split(", ")[-1] in TIMES for t in (first, head))
         bound = 0.0 if not within or free else float(within[:-2]) / 100
         numbers = NUMBER.findall(text.split("(")[0])
+        self.renewed = None
         bracket = re.search(r"\(([^)]*)\)", text)
         if not numbers and text not in ("-",) and not bracket:
             return
@@ -92,6 +117,12 @@ class Check:
         if c is None:
             self.wrong.append(f"{where}: {text}: no run gives {key[0]}: '{key[1]}', '{key[2]}'")
             return
+        if self.renew and numbers:
+            match = NUMBER.search(text)
+            wide = free or ratio is not None
+            self.renewed = text[:match.start()] + printed(c["ours"], match.group(0), wide) + text[match.end():]
+        elif self.renew and text.split("(")[0].strip() == "-" and c["ours"] is not None:
+            self.renewed = text.replace("-", f"{c['ours']:.3g}", 1)
         if text.split("(")[0].strip() == "-":
             self.compared += 1
             if c["ours"] is not None:
@@ -105,7 +136,8 @@ class Check:
         name = path.rsplit("/", 1)[-1]
         note = why = head = None
         words = False
-        for n, line in enumerate(open(path, encoding="utf-8"), 1):
+        lines = open(path, encoding="utf-8").read().splitlines(keepends=True)
+        for n, line in enumerate(lines, 1):
             if line.startswith("<!--"):
                 note, why, words = CELLS.match(line), NO_RUN.match(line), line.strip() == "<!-- words -->"
                 if not note and not why and not words:
@@ -128,6 +160,8 @@ class Check:
                         self.without += bool(NUMBER.search(text))
                     elif note:
                         self.cell(where, note, row[0], head[i] if i < len(head) else "", text)
+                        if self.renewed is not None:
+                            lines[n - 1] = put(lines[n - 1], i, self.renewed)
                     elif why:
                         self.without += bool(NUMBER.search(text))
                     elif NUMBER.search(text) and not words:
@@ -135,12 +169,31 @@ class Check:
                 if why and (name, why) not in self.said:
                     self.said.add((name, why))
                     print(f"{name}:{n}: no run gives this table: {why.group(1)}")
+        if self.renew:
+            open(path, "w", encoding="utf-8").write("".join(lines))
+
+
+def put(line, column, plainly):
+    """A line of a table with another number in that column, whose markup stays."""
+    cells = line.rstrip("\n").split("|")
+    old = cells[column + 1]
+    was, now = NUMBER.search(old), NUMBER.search(plainly)
+    if now is None or was is None:
+        cells[column + 1] = f" {plainly} "
+    else:
+        cells[column + 1] = old[:was.start()] + now.group(0) + old[was.end():]
+    return "|".join(cells) + "\n"
 
 
 def main():
-    check = Check(sys.argv[1])
+    renew = "--renew" in sys.argv
+    check = Check(sys.argv[1], renew)
     for path in sys.argv[2:]:
-        check.page(path)
+        if path != "--renew":
+            check.page(path)
+    if renew:
+        print("pages are renewed; run it again without --renew")
+        return
     for figure in sorted(check.missing):
         print(f"the run has no {figure}: its numbers are not compared")
     for line in check.wrong:
