@@ -20,7 +20,8 @@ and one of words by
     <!-- words -->
 
 The status is 1 if a number differs, is of no cell, or stands in a table that says neither. With --renew each number of ours
-in a table is replaced by the run's, to as many digits; what the text around says of them is left to whoever reads it.
+that differs, and each that depends on the machine, is replaced by the run's, to as many digits; what the text around says
+of them is left to whoever reads it.
 """
 import json
 import math
@@ -60,8 +61,8 @@ def printed(number, like, wide):
         return "-"
     was = abs(float(old))
     if "e" in old or (0 < abs(number) < 1e-3 and not was < 1e-3 and wide):
-        mantissa, exponent = f"{number:.1e}".split("e")
-        return f"{mantissa.removesuffix('.0')}e{int(exponent):03d}"
+        mantissa = old.split("e")[0]
+        return f"{number:.{len(mantissa.split('.')[1]) if '.' in mantissa and 'e' in old else 0}e}"
     decimals = len(old.split(".")[1]) if "." in old else 0
     if wide and number != 0 and was != 0:  # times and the like: as many significant digits
         digits = len(re.sub(r"^[-.0]*", "", old).replace(".", ""))
@@ -117,18 +118,19 @@ class Check:
         if c is None:
             self.wrong.append(f"{where}: {text}: no run gives {key[0]}: '{key[1]}', '{key[2]}'")
             return
-        if self.renew and numbers:
-            match = NUMBER.search(text)
-            wide = free or ratio is not None
-            self.renewed = text[:match.start()] + printed(c["ours"], match.group(0), wide) + text[match.end():]
-        elif self.renew and text.split("(")[0].strip() == "-" and c["ours"] is not None:
+        if self.renew and text.split("(")[0].strip() == "-" and c["ours"] is not None:
             self.renewed = text.replace("-", f"{c['ours']:.3g}", 1)
         if text.split("(")[0].strip() == "-":
             self.compared += 1
             if c["ours"] is not None:
                 self.wrong.append(f"{where}: -, but the run has {c['ours']:.4g}")
         elif numbers:
+            wrong = len(self.wrong)
             self.number(where, numbers[0], c["ours"], bound, ratio and float(ratio), free)
+            if self.renew and (free or len(self.wrong) > wrong or ratio):
+                match = NUMBER.search(text)
+                wide = free or ratio is not None
+                self.renewed = text[:match.start()] + printed(c["ours"], match.group(0), wide) + text[match.end():]
         if bracket and NUMBER.search(bracket.group(1)):
             self.number(where, NUMBER.search(bracket.group(1)).group(0), c["paper"], 0, None, False)
 
