@@ -21,8 +21,8 @@ do for [s=1:words(sets)] {
             @PANEL
             set title word(titles, s)
             set xlabel (row == rows - 1 ? "training time, ".column_name(f,1) : "")
-            # Ends that are there even where all points are alike.
-            if (m == 1) { set yrange [0:0.001<*] } else { set yrange [*:-1<*] }
+            # Ends that are there even where all points are alike. A method far below the others would press them together.
+            if (m == 1) { set yrange [0:0.001<*] } else { set yrange [-16<*:-1<*] }
             set ylabel (m == 1 ? "test accuracy" : "test log-likelihood")
             plot for [i=2:columns_of(f)] f using 1:i skip 1 with linespoints linecolor rgb colour(column_name(f,i)) dashtype dash(column_name(f,i)) pointtype mark(column_name(f,i)) pointsize size(column_name(f,i))
         }

@@ -8,10 +8,10 @@ cells it shows, as a comment that no reader sees:
 
     <!-- cells FIGURE: row "Bibtex, $c", column "$r" within 2 % -->
 
-$r is the text of the table's first column, $c that of its head, both without markup. A number in brackets is the paper's.
-A number may be as far from the run's as its last digit is worth, or as the bound says; numbers of columns or rows whose
-name is a time ("s", "seconds", "ms", "us") are free, and so are all numbers of a table `within free`. `ratio N` allows a
-factor of N either way. A table whose numbers no run gives is named by
+$r is the text of the table's first column, $c that of its head, both without markup. A number in brackets is the paper's. A
+number may be as far from the run's as its last digit is worth, or as the bound says; numbers of columns or rows whose name
+is a time ("s", "seconds", "ms", "us") or "epochs" are free, and so are all numbers of a table `within free`. `ratio N`
+allows a factor of N either way. A table whose numbers no run gives is named by
 
     <!-- no run: WHY -->
 
@@ -31,7 +31,8 @@ import sys
 CELLS = re.compile(r'<!-- cells (\S+): row "([^"]*)", column "([^"]*)"(?: within (free|[\d.]+ %))?(?: ratio ([\d.]+))? -->')
 NO_RUN = re.compile(r"<!-- no run: (.*) -->")
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?|-?\.\d+")
-TIMES = {"s", "s an epoch", "seconds", "ms", "us", "minutes"}
+# Which depend on the machine: times, and the epochs of methods that have a given time.
+TIMES = {"s", "s an epoch", "seconds", "ms", "us", "minutes", "epochs"}
 
 
 def plain(text):
@@ -72,6 +73,8 @@ def printed(number, like, wide):
         number = round(number, digits - 1 - math.floor(math.log10(abs(number))))
     if wide and number == int(number):
         decimals = 0
+    elif decimals == 0 and abs(number) < 10:  # where an integer was
+        return f"{number:.3g}"
     text = f"{number:,.{decimals}f}" if "," in like or abs(number) >= 10000 else f"{number:.{decimals}f}"
     return re.sub(r"^(-?)0\.", r"\1.", text) if re.match(r"-?\.", like) else text
 
@@ -127,7 +130,7 @@ class Check:
         elif numbers:
             wrong = len(self.wrong)
             self.number(where, numbers[0], c["ours"], bound, ratio and float(ratio), free)
-            if self.renew and (free or len(self.wrong) > wrong or ratio):
+            if self.renew and (free or len(self.wrong) > wrong or ratio or bound >= 0.1):
                 match = NUMBER.search(text)
                 wide = free or ratio is not None
                 self.renewed = text[:match.start()] + printed(c["ours"], match.group(0), wide) + text[match.end():]
