@@ -110,7 +110,7 @@ static int save(saving *s)
         return code;
     }
     if (xsm_index_save(s->index.index, s->path, &err) != XSM_OK) {
-        return cli_fail("%s: %s", s->path, err.message);
+        return cli_library_failed(&err);
     }
     printf("index      %s over %s classes, built in %s\nfile       %s\n", s->index.name,
            cli_grouped(xsm_model_class_count(s->model), &a), cli_seconds(s->index.seconds, &b), s->path);

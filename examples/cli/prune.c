@@ -67,7 +67,7 @@ static int prune(pruned *p)
         return cli_fail("%s: %s", p->from, err.message);
     }
     if (xsm_model_save(p->after, p->to, &err) != XSM_OK) {
-        return cli_fail("%s: %s", p->to, err.message);
+        return cli_library_failed(&err);
     }
     return CLI_GO_ON;
 }

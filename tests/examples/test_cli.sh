@@ -325,7 +325,8 @@ done <<END
 1|no index's file|predict --model model --data test.txt --index-file model
 2|index needs a MODEL and the file OUT|index model
 2|no index 'sphericle'; did you mean 'spherical'?|index model out --index sphericle
-1|/nonexistent/x: |index model /nonexistent/x
+1|xsoftmax: /nonexistent/x: cannot write|index model /nonexistent/x
+1|xsoftmax: /nonexistent/x: cannot write|prune model /nonexistent/x --keep 3
 2|no option 'porbe'|evaluate --model model --data test.txt --index spherical --index-set porbe=5
 1|the model has no tree|predict --model model --data test.txt --beam 9
 1|the model has no tree|predict --model model --data test.txt --tree-alone
