@@ -9,11 +9,10 @@
 
 xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
-    const char *what = !xsmi_model_is_divided(m)                ? NULL
-                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED  ? "searches classes"
-                       : e->ops.kind == XSM_ESTIMATOR_HIERARCHY ? "has weights for the nodes of a tree"
-                       : e->row_bound > 0                       ? "bounds the length of rows"
-                                                                : NULL;
+    const char *what = !xsmi_model_is_divided(m)               ? NULL
+                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? "searches classes"
+                       : e->row_bound > 0                      ? "bounds the length of rows"
+                                                               : NULL;
     return what ? xsmi_fail(
                       err, XSM_ERROR_UNSUPPORTED,
                       "estimator '%s' %s, and the classes of the model are divided among %u ranks; estimators that "

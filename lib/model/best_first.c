@@ -52,7 +52,7 @@ size_t xsmi_best_first_scratch(const xsmi_class_tree *h)
     return (size_t)h->classes * sizeof(open); /* each open node has classes of its own */
 }
 
-uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_row_filter *filter,
+uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const float *nodes, const xsmi_row_filter *filter,
                          const xsmi_top *list, void *scratch)
 {
     const xsmi_class_tree *h = m->hierarchy;
@@ -71,7 +71,11 @@ uint64_t xsmi_best_first(const xsm_model *m, const xsmi_features *x, const xsmi_
             continue;
         }
         float z;
-        xsmi_model_score_classes(m, x, &best.child, 1, m->alpha, &z, NULL);
+        if (nodes) {
+            z = nodes[best.child];
+        } else {
+            xsmi_model_score_classes(m, x, &best.child, 1, m->alpha, &z, NULL);
+        }
         if (!isfinite(z)) {
             return 0;
         }

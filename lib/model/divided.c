@@ -53,7 +53,6 @@ static const char *undivided(const xsm_model *m)
     return m->trees                                        ? "a label tree"
            : m->sparse                                     ? "sparse weights"
            : m->layer && m->layer->tied                    ? "vectors that are tied to the classes'"
-           : m->hierarchy                                  ? "a tree of classes"
            : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
            : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
                                                            : NULL;

@@ -75,4 +75,53 @@ xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch
 xsm_status xsmi_divided_score_range(const xsm_model *m, const xsmi_score_range *range, xsmi_score_scratch *scratch,
                                     xsm_error *err);
 
+/* -- hierarchies (divided_nodes.c) --------------------------------------------------------------------------------- */
+
+/* Scores of all nodes of some rows, on every rank. */
+typedef struct xsmi_nodes {
+    const xsm_model *model;
+    xsm_context *context;
+    bool sparse;
+    size_t together;   /* rows, at most */
+    float *scores;     /* [together][inner nodes] */
+    float *mine, *all; /* this rank's, row by row, and those of one rank after another */
+    size_t *sizes;     /* [ranks] bytes */
+    unsigned char *scratch;
+    size_t scratch_each; /* of a thread */
+} xsmi_nodes;
+
+/* Memory for so many rows (1 or more), or fewer at a time. For a rank alone: what it returns is the status that the
+ * first xsmi_nodes_score() takes, on every rank. To be freed after a failure, too. */
+xsm_status xsmi_nodes_new(const xsm_model *m, xsm_context *ctx, size_t rows, bool sparse, xsmi_nodes *n,
+                          xsm_error *err);
+void xsmi_nodes_free(xsmi_nodes *n);
+/* Scores up to `together` rows, with the bits of tiles, or of dot products. 4 bytes for each of this rank's nodes. */
+xsm_status xsmi_nodes_score(const xsmi_nodes *n, const xsmi_features *features, size_t rows, bool products,
+                            xsm_status status, xsm_error *err);
+/* Tiles of log-probabilities of the classes first..end of up to XSMI_TILE_ROWS of these rows from `row` on, by this
+ * rank alone. */
+typedef struct xsmi_nodes_range {
+    const xsmi_features *features;
+    size_t row, rows;
+    uint32_t first, end;
+    void (*consume)(void *state, const xsmi_tile *tile);
+    void *state;
+} xsmi_nodes_range;
+void xsmi_nodes_tiles(const xsmi_nodes *n, const xsmi_nodes_range *range, uint32_t thread);
+
+/* xsmi_divided_score_rows(), xsmi_divided_chosen_scores() and xsmi_divided_score_range() of a model with a hierarchy: 4
+ * bytes for each of this rank's nodes, or those on the paths of the chosen classes. */
+xsm_status xsmi_nodes_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
+xsm_status xsmi_nodes_score_batch(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
+                                  float *scores, xsm_error *err);
+xsm_status xsmi_nodes_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_error *err);
+/* Scores of other classes for each row; -INFINITY of those that the model lacks. */
+typedef struct xsmi_chosen_rows {
+    const xsmi_features *features; /* [rows] */
+    const size_t *starts;          /* [rows + 1] where the classes of each row are */
+    size_t rows;
+    const uint32_t *classes;
+} xsmi_chosen_rows;
+xsm_status xsmi_nodes_score_chosen(const xsm_model *m, const xsmi_chosen_rows *chosen, float *scores, xsm_error *err);
+
 #endif

@@ -133,6 +133,9 @@ static xsm_status score_some(const chosen_job *job, const blocks *b, xsm_error *
 xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                                       float *scores, xsm_error *err)
 {
+    if (m->hierarchy) {
+        return xsmi_nodes_score_batch(m, batch, classes, count, scores, err);
+    }
     const size_t rows = (size_t)batch->count, wanted = XSMI_MAX(TOGETHER / count, 1), each = XSMI_MIN(wanted, rows);
     const size_t threads = xsmi_context_threads(m->context), code = xsmi_model_chosen_scratch(m->part.own);
     const size_t of_thread = code + (m->layer ? m->features : 0);
@@ -209,6 +212,9 @@ static xsm_status score_piece(const xsm_model *m, const xsmi_score_range *range,
 xsm_status xsmi_divided_score_range(const xsm_model *m, const xsmi_score_range *range, xsmi_score_scratch *scratch,
                                     xsm_error *err)
 {
+    if (m->hierarchy) {
+        return xsmi_nodes_score_range(m, range, err);
+    }
     const uint32_t ranks = xsmi_ranks(m->context);
     const size_t rows = (size_t)range->batch->count;
     uint32_t widest = 0, end;

@@ -198,6 +198,9 @@ static void join_row(const xsm_model *m, const xsmi_score_all *all, const block 
 
 xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err)
 {
+    if (m->hierarchy) {
+        return xsmi_nodes_score_rows(m, rows, ctx, err);
+    }
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
     size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
     block *blocks = xsmi_allocate(ctx, ranks, sizeof *blocks);

@@ -120,6 +120,22 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
     }
 }
 
+/* Consumes scores of all nodes, row by row. */
+static void sweep_given(swept *w, size_t block, const float *scores, size_t stride, const xsm_context *ctx)
+{
+    float *nodes = w->nodes + block * XSMI_ROW_TILE * XSMI_LANES;
+    const uint32_t inner = w->sweep[block].tree->inner;
+    for (uint32_t first = 0, count; first < inner && !xsmi_poll(ctx); first += count) {
+        count = XSMI_MIN(inner - first, XSMI_ROW_TILE);
+        for (size_t l = 0; l < w->counts[block]; l++) {
+            for (uint32_t i = 0; i < count; i++) {
+                nodes[(size_t)i * XSMI_LANES + l] = scores[l * stride + first + i];
+            }
+        }
+        xsmi_hierarchy_consume(&w->sweep[block], nodes, count);
+    }
+}
+
 /* Passes a block's log-probabilities on as tiles. */
 static void pass_swept(const xsmi_tile_call *call, size_t block, const float *log_p, float *scores)
 {
@@ -145,8 +161,9 @@ static void pass_swept(const xsmi_tile_call *call, size_t block, const float *lo
     }
 }
 
-/* Converts the nodes' scores of several blocks to log-probabilities of all classes, which are then the tiles. */
-static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
+/* Converts the nodes' scores of several blocks, which may be given, to log-probabilities of all classes, which are then
+ * the tiles. */
+static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *given, scratch *s)
 {
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
@@ -163,7 +180,12 @@ static void score_hierarchy(const xsmi_tile_call *call, scratch *s)
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
         const xsmi_tile_call nodes = {m, &group, 0, h->inner, sweep_tile, &w, call->context, call->stores};
-        xsmi_plain_score(&nodes, &s->plain);
+        for (size_t i = 0; given && i < some; i++) {
+            sweep_given(&w, i, given->of[b + i], given->stride, call->context);
+        }
+        if (!given) {
+            xsmi_plain_score(&nodes, &s->plain);
+        }
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);
         }
@@ -179,10 +201,18 @@ void xsmi_tiles_score(const xsmi_tile_call *call, void *memory)
     if (m->trees) {
         xsmi_label_tiles(call, s.labels);
     } else if (m->hierarchy) {
-        score_hierarchy(call, &s);
+        score_hierarchy(call, NULL, &s);
     } else if (m->correction) {
         score_corrected(call, &s);
     } else {
         xsmi_plain_score(call, &s.plain);
     }
+}
+
+void xsmi_tiles_sweep(const xsmi_tile_call *call, const xsmi_node_scores *nodes, void *memory)
+{
+    xsmi_arena arena = {memory, 0};
+    scratch s;
+    divide_scratch(call->model, call->rows->sparse, call->rows->blocks, &arena, &s);
+    score_hierarchy(call, nodes, &s);
 }

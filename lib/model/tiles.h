@@ -36,6 +36,13 @@ static inline bool xsmi_tiles_packed(const xsm_model *m, bool sparse)
 size_t xsmi_tiles_scratch(const xsm_model *m, bool sparse, size_t blocks);
 /* Scores the rows. `scratch` is aligned to XSMI_ALIGNMENT. */
 void xsmi_tiles_score(const xsmi_tile_call *call, void *scratch);
+/* The same for a model with a hierarchy whose nodes were scored elsewhere: those of row i of block b are at of[b] +
+ * i*stride. */
+typedef struct xsmi_node_scores {
+    const float *of[XSMI_TILE_BLOCKS];
+    size_t stride;
+} xsmi_node_scores;
+void xsmi_tiles_sweep(const xsmi_tile_call *call, const xsmi_node_scores *nodes, void *scratch);
 
 /* xsmi_model_score_range() for sparse rows and a feature-major model that has neither a correction nor a first layer:
  * the same bits as by tiles, faster where rows share features. Otherwise *done is false, and nothing was done.

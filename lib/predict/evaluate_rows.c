@@ -216,6 +216,34 @@ static xsmi_score_all all_scores(const xsmi_evaluate_job *job, size_t rows, cons
                             .top_class = here->top_class};
 }
 
+/* The log-probabilities of the labels of a job's rows that have several, `total` of them, in a divided hierarchy. */
+static xsm_status score_paths(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float *scores, size_t total,
+                              xsm_error *err)
+{
+    xsmi_features features[XSMI_EVALUATE_ROWS];
+    size_t starts[XSMI_EVALUATE_ROWS + 1] = {0}, at = 0;
+    uint32_t *classes = xsmi_allocate(job->context, total, sizeof *classes);
+    xsm_status status =
+        classes && scores ? XSM_OK : xsmi_fail_memory(err, total * sizeof *scores, "the scores of labels");
+    for (size_t i = 0; i < rows && status == XSM_OK; i++) {
+        size_t count;
+        const uint64_t row = row_of(job, first + i);
+        const uint32_t *labels = xsmi_dataset_labels(job->dataset, row, &count);
+        features[i] = xsmi_dataset_features(job->dataset, row);
+        for (size_t j = 0; count > 1 && j < count; j++) {
+            classes[at++] = labels[j];
+        }
+        starts[i + 1] = at;
+    }
+    status = xsmi_agree(job->model->context, status, err);
+    if (status == XSM_OK) {
+        const xsmi_chosen_rows chosen = {features, starts, rows, classes};
+        status = xsmi_nodes_score_chosen(job->model, &chosen, scores, err);
+    }
+    xsmi_release(job->context, classes, total, sizeof *classes);
+    return status;
+}
+
 /* The scores of the labels of a job's rows that have several, of a divided model; `hidden` is scratch. */
 static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, size_t rows, float *hidden, float **scores,
                                size_t *total, xsm_error *err)
@@ -230,6 +258,10 @@ static xsm_status score_labels(const xsmi_evaluate_job *job, uint64_t first, siz
     }
     if (*total == 0) {
         return XSM_OK;
+    }
+    if (m->hierarchy) {
+        *scores = xsmi_allocate(job->context, *total, sizeof **scores);
+        return score_paths(job, first, rows, *scores, *total, err);
     }
     const size_t code = xsmi_correction_code(m->correction);
     float *scratch_code = xsmi_allocate(job->context, code, sizeof *scratch_code);

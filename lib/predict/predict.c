@@ -221,12 +221,10 @@ static xsm_status run_piece(xsm_predictor *p, const xsm_batch *batch, size_t fir
 }
 
 /* A row of a model with a hierarchy, whose scores are already log-probabilities. */
-static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
-                             const xsmi_top *list, double *probabilities)
+static bool search_nodes(xsm_predictor *p, const xsmi_features *input, const float *nodes,
+                         const xsmi_row_filter *filter, void *scratch, const xsmi_top *list, double *probabilities)
 {
-    const best_first_scratch *b = own;
-    const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
-    const uint64_t opened = xsmi_best_first(p->model, &input, filter, list, b->search);
+    const uint64_t opened = xsmi_best_first(p->model, input, nodes, filter, list, scratch);
     for (uint32_t k = 0; opened > 0 && probabilities && k < p->top; k++) {
         probabilities[k] = exp((double)list->score[k]);
     }
@@ -234,10 +232,66 @@ static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsm
     return opened > 0;
 }
 
+static bool search_hierarchy(xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, const void *own,
+                             const xsmi_top *list, double *probabilities)
+{
+    const best_first_scratch *b = own;
+    const xsmi_features input = xsmi_model_forward(p->model, x, b->hidden);
+    return search_nodes(p, &input, NULL, filter, b->search, list, probabilities);
+}
+
+/* The rows first..first+rows of a divided model's batch, whose nodes were scored. */
+static xsm_status search_piece(xsm_predictor *p, const xsm_prediction *to, const xsmi_nodes *n, size_t first,
+                               size_t rows, void *scratch, xsm_error *err)
+{
+    const xsmi_top list = {p->top_score, p->top_class, p->top};
+    for (size_t i = first; i < first + rows; i++) {
+        XSMI_TRY(xsmi_go_on(p->context, err));
+        const float *nodes = n->scores + (i - first) * p->hierarchy->inner;
+        const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
+        if (!search_nodes(p, NULL, nodes, filter, scratch, &list, xsmi_predict_space(p, to))) {
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                             (unsigned long long)xsmi_batch_row(to->batch, i));
+        }
+        xsmi_predict_put(p, to, i, &list);
+        xsmi_advance(p->context, 1);
+    }
+    return XSM_OK;
+}
+
+/* The same search where the ranks have scored all nodes, with the bits of those that it opens. */
+static xsm_status run_divided_hierarchy(xsm_predictor *p, const xsm_prediction *to, void *scratch, xsm_error *err)
+{
+    const size_t count = (size_t)to->batch->count;
+    if (count == 0) {
+        return XSM_OK;
+    }
+    xsmi_nodes n;
+    xsm_status status =
+        xsmi_nodes_new(p->model, p->context, XSMI_MIN(count, XSMI_PIECE), xsmi_batch_sparse(to->batch), &n, err);
+    size_t first = 0, rows;
+    do {
+        rows = XSMI_MIN(count - first, n.together);
+        for (size_t i = 0; i < rows; i++) {
+            p->features[i] = xsmi_batch_features(to->batch, first + i);
+        }
+        status = xsmi_nodes_score(&n, p->features, rows, true, status, err);
+        if (status == XSM_OK) {
+            status = xsmi_agree(p->model->context, search_piece(p, to, &n, first, rows, scratch, err), err);
+        }
+        first += rows;
+    } while (status == XSM_OK && first < count);
+    xsmi_nodes_free(&n);
+    return status;
+}
+
 static xsm_status run_hierarchy(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
     xsmi_arena arena = {p->scratch, 0};
     const best_first_scratch own = divide_best_first(p->model, &arena);
+    if (xsmi_model_is_divided(p->model)) {
+        return run_divided_hierarchy(p, to, own.search, err);
+    }
     return xsmi_predict_rows(p, to, search_hierarchy, &own, err);
 }
 

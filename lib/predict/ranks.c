@@ -205,8 +205,8 @@ typedef struct pass {
     bool counting; /* the second pass */
     bool finite;
     size_t cursors[JOB_ROWS]; /* the next class of each row to find in a tile */
-    size_t rows;
-    uint32_t first; /* the first class that is scored, of those of the whole model */
+    size_t row, rows;         /* of the job: the first that is scored, and how many */
+    uint32_t first;           /* the first class that is scored, of those of the whole model */
 } pass;
 
 /* Reads one row's scores of a tile, `step` floats apart. */
@@ -247,11 +247,11 @@ static void read_tile(void *state, const xsmi_tile *tile)
 {
     pass *p = state;
     if (!tile->lanes) {
-        read_row(p, tile->block * XSMI_LANES + tile->row, tile, tile->scores, 1);
+        read_row(p, p->row + tile->block * XSMI_LANES + tile->row, tile, tile->scores, 1);
         return;
     }
     for (size_t l = 0; l < XSMI_LANES && tile->block * XSMI_LANES + l < p->rows; l++) {
-        read_row(p, tile->block * XSMI_LANES + l, tile, tile->scores + l, XSMI_LANES);
+        read_row(p, p->row + tile->block * XSMI_LANES + l, tile, tile->scores + l, XSMI_LANES);
     }
 }
 
@@ -321,6 +321,16 @@ static bool list_rows(ranks_job *job, size_t index, double *numbers, list *l)
     return true;
 }
 
+/* The first item of a row whose class is `class` or a later one. */
+static size_t first_item(const list *l, size_t row, uint32_t class)
+{
+    size_t i = l->starts[row];
+    while (i < l->starts[row + 1] && l->items[i].class < class) {
+        i++;
+    }
+    return i;
+}
+
 /* One pass over the scores of a job's rows: of all classes, or of this rank's. Returns whether they are finite. */
 static bool score_rows(const ranks_job *job, size_t index, uint32_t thread, list *l, bool counting)
 {
@@ -333,9 +343,7 @@ static bool score_rows(const ranks_job *job, size_t index, uint32_t thread, list
     for (size_t i = 0; i < p.rows; i++) {
         features[i] = xsmi_dataset_features(job->data, first + i);
         counts[i / XSMI_LANES]++;
-        for (p.cursors[i] = l->starts[i];
-             p.cursors[i] < l->starts[i + 1] && l->items[p.cursors[i]].class < m->part.first; p.cursors[i]++) {
-        }
+        p.cursors[i] = first_item(l, i, m->part.first);
     }
     const xsmi_tile_rows rows = {features, counts, (p.rows + XSMI_LANES - 1) / XSMI_LANES, job->data->sparse};
     const xsmi_tile_call call = {own, &rows, 0, own->classes, read_tile, &p, job->context, false};
@@ -409,6 +417,64 @@ static void count_some(void *state, size_t index, uint32_t thread)
     if (l->count > 0 && job->partials[index].failed == UINT64_MAX) {
         (void)score_rows(job, index, thread, l, true);
     }
+}
+
+/* A pass over the scores of the rows of the job job->at in a hierarchy, whose nodes all ranks score together: over
+ * those of this rank's classes. `status` is this rank's so far. */
+static xsm_status sweep_rows(const ranks_job *job, xsm_status status, bool counting, xsm_error *err)
+{
+    const xsm_model *m = job->model;
+    list *l = &job->lists[0];
+    uint64_t from;
+    pass p = {.list = l, .counting = counting, .finite = true};
+    const size_t rows = rows_of(job, job->at, &from);
+    xsmi_features features[JOB_ROWS];
+    for (size_t i = 0; i < rows; i++) {
+        features[i] = xsmi_dataset_features(job->data, from + i);
+        p.cursors[i] = status == XSM_OK ? first_item(l, i, m->part.first) : 0;
+    }
+    xsmi_nodes n;
+    const xsm_status made = xsmi_nodes_new(m, job->context, rows, job->data->sparse, &n, err);
+    status = status == XSM_OK ? made : status;
+    size_t first = 0;
+    do {
+        const size_t some = XSMI_MIN(rows - first, n.together);
+        status = xsmi_nodes_score(&n, features + first, some, false, status, err);
+        p.row = first;
+        p.rows = some; /* XSMI_TILE_ROWS at most */
+        if (status == XSM_OK) {
+            xsmi_nodes_tiles(&n,
+                             &(xsmi_nodes_range){.features = features + first,
+                                                 .rows = some,
+                                                 .first = m->part.first,
+                                                 .end = m->part.end,
+                                                 .consume = read_tile,
+                                                 .state = &p},
+                             0);
+        }
+        first += some;
+    } while (status == XSM_OK && first < rows);
+    xsmi_nodes_free(&n);
+    if (!p.finite) {
+        job->partials[job->at].failed = (uint64_t)job->at * JOB_ROWS;
+    }
+    return status;
+}
+
+/* find_some() and count_some() of the job job->at in a hierarchy. */
+static xsm_status find_by_nodes(ranks_job *job, xsm_error *err)
+{
+    list *l = &job->lists[0];
+    const bool all = list_rows(job, job->at, numbers_of(job, job->at), l);
+    for (size_t i = 0; i < l->count; i++) {
+        l->items[i].score = -INFINITY;
+    }
+    return sweep_rows(job, all ? XSM_OK : xsmi_fail_memory(err, sizeof(listed), "the labels of rows"), false, err);
+}
+
+static xsm_status count_by_nodes(ranks_job *job, xsm_error *err)
+{
+    return job->partials[job->at].failed == UINT64_MAX ? sweep_rows(job, XSM_OK, true, err) : XSM_OK;
 }
 
 static xsm_status check_some(const ranks_job *job, size_t count, xsm_error *err)
@@ -486,7 +552,9 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
 {
     xsm_context *ctx = job->context, *group = job->model->context;
     const uint32_t ranks = xsmi_ranks(group);
-    xsm_status status = xsmi_run(ctx, find_some, job, count, err);
+    xsmi_agree_begin(group);
+    const bool nodes = job->model->hierarchy != NULL; /* then it is one job */
+    xsm_status status = nodes ? find_by_nodes(job, err) : xsmi_run(ctx, find_some, job, count, err);
     status = status == XSM_OK ? check_some(job, count, err) : status;
     size_t items = 0;
     for (size_t i = 0; i < count; i++) {
@@ -499,12 +567,12 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
     if (status == XSM_OK && (!values || !sizes || !counts)) {
         status = xsmi_fail_memory(err, blocks * items * sizeof *counts, "the scores of labels");
     }
-    status = xsmi_agree(group, status, err);
+    status = xsmi_agree_once(group, status, err);
     status = status == XSM_OK ? exchange_scores(job, count, values, err) : status;
     if (status == XSM_OK) {
-        status = xsmi_run(ctx, count_some, job, count, err);
+        status = nodes ? count_by_nodes(job, err) : xsmi_run(ctx, count_some, job, count, err);
         status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
-        status = xsmi_agree(group, status, err);
+        status = xsmi_agree_once(group, status, err);
         status = status == XSM_OK ? exchange_counts(job, count, items, sizes, counts, err) : status;
     }
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
@@ -518,13 +586,14 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
     return status;
 }
 
-/* A round: as many jobs together as there are threads. */
+/* A round: as many jobs together as there are threads; in a hierarchy one, for all threads. */
 static xsm_status run_divided(void *state, size_t count, xsm_error *err)
 {
     ranks_job *job = state;
     const size_t threads = xsmi_context_threads(job->context), end = job->rounds.first + count;
-    for (job->at = job->rounds.first; job->at < end; job->at += threads) {
-        XSMI_TRY(run_some(job, XSMI_MIN(end - job->at, threads), err));
+    const size_t together = job->model->hierarchy ? 1 : threads;
+    for (job->at = job->rounds.first; job->at < end; job->at += together) {
+        XSMI_TRY(run_some(job, XSMI_MIN(end - job->at, together), err));
     }
     return XSM_OK;
 }

@@ -50,6 +50,7 @@ settings() {
     3) echo --data single.txt --estimator umax --set negatives=3 --eta 0.3 --batch 1000 --threads 2 ;;
     4) echo --data single.txt --estimator sampled-softmax --set shared=yes --set negatives=50 --hidden 6 --eta 0.1 --batch 500 \
         --threads 1 ;;
+    5) echo --data single.txt --estimator hierarchical --eta 0.3 --batch 300 --threads 2 ;;
     esac
 }
 
@@ -58,7 +59,7 @@ same() {
     sed -e 's/ in [0-9:.]* s.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
 }
 
-for number in 1 2 3 4; do
+for number in 1 2 3 4 5; do
     # shellcheck disable=SC2046
     set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no
     "$command" "$@" --model model >one || exit 1
@@ -81,6 +82,11 @@ on 2 "$ranked" evaluate --model one.4 --data test.txt --json
 same a >one
 same out >b
 expect 'an evaluation with a first layer' cmp one b
+
+# A model with a tree of its classes.
+"$command" predict --model one.5 --data test.txt --top 3 --probabilities >one
+on 3 "$ranked" predict --model one.5 --data test.txt --top 3 --probabilities
+expect 'predictions with a tree' cmp one out
 
 # A history has a line an epoch, of rank 0.
 # shellcheck disable=SC2046

@@ -1,7 +1,7 @@
 /*
  * Scores of chosen classes and ranges, ranks of labels, filtered predictions and evaluations that a clock ends, of
- * models whose classes are divided among ranks, with weights of every type, corrections of every kind and a first
- * layer: the same bits as in one process.
+ * models whose classes are divided among ranks, with weights of every type, corrections of every kind, trees of the
+ * classes and a first layer: the same bits as in one process.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -34,6 +34,7 @@ typedef struct results {
     float scores[4][SOME * TOP];
     double probabilities[4][SOME * TOP];
     uint32_t lengths[4][SOME];
+    uint64_t probed; /* classes or nodes that predictions scored */
     double log_loss, error;
     uint64_t evaluated;
     int32_t dtype, correction;
@@ -145,6 +146,9 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     xsm_predictor *p = NULL;
     XSMI_TRY(xsm_predictor_new(m, &options, &p, err));
     xsm_status status = predict(p, w, to, err);
+    xsm_predictor_info searched = XSM_PREDICTOR_INFO_INIT;
+    status = status == XSM_OK ? xsm_predictor_get_info(p, &searched, err) : status;
+    to->probed = searched.probed;
     xsm_predictor_free(p);
     XSMI_TRY(status);
     xsm_evaluate_options timed = XSM_EVALUATE_OPTIONS_INIT;
@@ -175,6 +179,19 @@ static void correct(xsm_model *m, const test_problem *p, int32_t kind)
 {
     xsm_error err = XSM_ERROR_INIT;
     if (kind == XSM_CORRECTION_NONE) {
+        return;
+    }
+    if (kind == XSM_CORRECTION_HIERARCHY) {
+        xsmi_class_tree *tree = NULL;
+        uint64_t *weights = calloc(CLASSES, sizeof *weights);
+        assert_non_null(weights);
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            weights[k] = k % 97 * (k % 5);
+        }
+        assert_ok(xsmi_hierarchy_huffman(m->context, weights, CLASSES, &tree, &err), err);
+        xsmi_model_set_hierarchy(m, tree);
+        xsmi_class_tree_release(tree);
+        free(weights);
         return;
     }
     if (kind == XSM_CORRECTION_PAIRS) {
@@ -312,6 +329,15 @@ static void test_corrected(void **state)
     try_bits(true, false, 0, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_PAIRS);
 }
 
+static void test_trees(void **state)
+{
+    (void)state;
+    try_bits(false, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY);
+    try_bits(true, false, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY);
+    try_bits(true, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_HIERARCHY);
+    try_bits(true, true, 7, XSM_DTYPE_BFLOAT16, XSM_CORRECTION_HIERARCHY);
+}
+
 static void test_first_layers(void **state)
 {
     (void)state;
@@ -342,6 +368,21 @@ static xsm_status use_diverged(test_rank *r)
     }
     xsm_model_free(m);
     return status;
+}
+
+/* The group fails at each of its calls in turn. */
+static void lose_group(work *w, uint64_t least)
+{
+    test_rank ranks[TEST_RANKS];
+    uint64_t at = 1;
+    do {
+        test_run_ranks(3, 1, at++, load_and_use, w, ranks);
+        for (uint32_t r = 1; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[0].status);
+        }
+        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+    } while (ranks[0].status != XSM_OK);
+    assert_true(at > least);
 }
 
 /* Weights in fewer bits are never trained. */
@@ -382,16 +423,10 @@ static void test_failures(void **state)
         assert_memory_equal(many[r].all, one.all, sizeof one.all);
     }
     assert_true(one.chosen[0] != one.chosen[0]);
-    /* The group fails at each of its calls in turn. */
-    uint64_t at = 1;
-    do {
-        test_run_ranks(3, 1, at++, load_and_use, &w, ranks);
-        for (uint32_t r = 1; r < 3; r++) {
-            assert_int_equal(ranks[r].status, ranks[0].status);
-        }
-        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-    } while (ranks[0].status != XSM_OK);
-    assert_true(at > 30);
+    lose_group(&w, 30);
+    w = work_new(&p, true, 0, XSM_DTYPE_FLOAT32, XSM_CORRECTION_HIERARCHY, p.data);
+    w.of = many;
+    lose_group(&w, 60);
     w = work_new(&p, true, 0, XSM_DTYPE_INT8, XSM_CORRECTION_NONE, p.data);
     w.of = many;
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
@@ -404,7 +439,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_floats),       cmocka_unit_test(test_narrow),   cmocka_unit_test(test_corrected),
-        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_first_layers), cmocka_unit_test(test_failures), cmocka_unit_test(test_trees),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

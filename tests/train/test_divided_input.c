@@ -20,7 +20,7 @@ enum { MANY = 150 * XSMI_RUN_CLASSES + 77 };
 
 enum { OF_DATASET, WITH_BATCHES, STREAMED };
 
-static const char *const refused[] = {"mips", "decomp-mips", "ove-searched", "hierarchical"};
+static const char *const refused[] = {"mips", "decomp-mips", "ove-searched"};
 
 typedef struct work {
     const xsm_estimator_ops *table;

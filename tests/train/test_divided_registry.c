@@ -20,7 +20,7 @@
 /* Four class runs, the last of a few classes. */
 enum { ROWS = 40, FEATURES = 5, HIDDEN = 7, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
 
-static const char *const refused[] = {"mips", "decomp-mips", "ove-searched", "hierarchical"};
+static const char *const refused[] = {"mips", "decomp-mips", "ove-searched"};
 
 typedef struct work {
     const xsm_estimator_ops *table;

@@ -91,6 +91,9 @@ static const settings plans[] = {
     {"softmax", {{NULL}}, "adagrad", 7, false, true, 0, 40},
     {"margin", {{NULL}}, "adagrad", 4, true, true, 0, 9},
     {"bouchard", {{NULL}}, "sgd", 20, true, true, 0, 9},
+    {"hierarchical", {{NULL}}, "sgd", 1, true, false, 0, 0},
+    {"hierarchical", {{"tree", "fitted"}, {"ridge", "0.1"}}, "sgd", 8, false, true, 0, 0},
+    {"hierarchical", {{"tree", "balanced"}}, "sgd", 70, true, false, 0, 9},
 };
 
 typedef struct work {
@@ -288,6 +291,7 @@ static void test_host_loop(void **state)
     try_host_loop(&plans[39]); /* a first layer */
     try_host_loop(&plans[40]);
     try_host_loop(&plans[44]);
+    try_host_loop(&plans[49]); /* the first step gives the model its tree */
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
@@ -355,8 +359,8 @@ static void test_stopped(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, shared; of first layers listed, shared, sums. */
-    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45};
+    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree. */
+    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = ROWS;
@@ -440,8 +444,8 @@ static xsm_status train_without(test_rank *r)
 static void test_memory_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores. */
-    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46};
+    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree. */
+    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = 35;
@@ -468,7 +472,6 @@ static void test_memory_lost(void **state)
 /* -- what is refused ----------------------------------------------------------------------------------------------- */
 
 static const settings refused[] = {
-    {"hierarchical", {{NULL}}, "sgd", 1, false, false, 0, 0},
     {"mips", {{NULL}}, "sgd", 1, false, false, 0, 0},
     {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0, 0},
 };
