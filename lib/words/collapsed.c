@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "gradient/shards.h"
+#include "model/divided.h"
 #include "words/release.h"
 
 #include <math.h>
@@ -417,6 +418,8 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
     }
     descent d = {.options = XSM_SKIPGRAM_FIT_OPTIONS_INIT, .models = {input, output}, .start = xsmi_seconds()};
     XSMI_TRY(read_options(options, corpus, &d.options, err));
+    XSMI_TRY(xsmi_model_need_whole(input, "a fit of full gradients", err));
+    XSMI_TRY(xsmi_model_need_whole(output, "a fit of full gradients", err));
     XSMI_TRY(xsmi_word_models_check(corpus, input, output, err));
     if (output->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

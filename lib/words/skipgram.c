@@ -6,6 +6,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "train/trainer.h"
 #include "words/release.h"
 
@@ -102,8 +103,29 @@ static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, cons
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the %s model has %u classes, the corpus %u words", what, m->classes,
                          corpus->info.words);
     }
-    if (m->bias) {
+    if (xsmi_model_has_bias(m)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the %s model has a bias; word vectors have none", what);
+    }
+    return XSM_OK;
+}
+
+/* Class-major rows without scales, in memory. */
+static xsm_status make_plain(xsm_model *m, xsm_error *err)
+{
+    XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
+    xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
+    xsm_status status = xsm_model_parameters(xsmi_model_is_divided(m) ? m->part.own : m, &p, err);
+    return xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
+}
+
+/* Whether all vectors are zero; of divided models on all ranks. */
+static xsm_status are_zero(const xsm_model *input, const xsm_model *output, bool *zero, xsm_error *err)
+{
+    *zero = xsmi_model_is_zero(xsmi_model_weights(input)) && xsmi_model_is_zero(xsmi_model_weights(output));
+    if (xsmi_model_is_divided(output)) {
+        float other = *zero ? 0 : 1;
+        XSMI_TRY(xsmi_exchange_max(output->context, &other, 1, err));
+        *zero = other == 0;
     }
     return XSM_OK;
 }
@@ -122,13 +144,16 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
     if (corpus->info.words < 2) {
         return xsmi_fail(err, XSM_ERROR_DATA, "%s: a vocabulary of one word has nothing to predict", corpus->path);
     }
-    xsm_model *both[2] = {input, output};
-    for (int i = 0; i < 2; i++) {
-        xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
-        XSMI_TRY(xsm_model_set_layout(both[i], XSM_LAYOUT_CLASS_MAJOR, err));
-        XSMI_TRY(xsm_model_parameters(both[i], &p, err));
+    if (xsmi_model_is_divided(input) != xsmi_model_is_divided(output)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "the words of the %s model are divided among ranks, those of the other are not",
+                         xsmi_model_is_divided(input) ? "input" : "output");
     }
-    if (xsmi_model_is_zero(input) && xsmi_model_is_zero(output)) {
+    bool zero;
+    XSMI_TRY(make_plain(input, err));
+    XSMI_TRY(make_plain(output, err));
+    XSMI_TRY(are_zero(input, output, &zero, err));
+    if (zero) {
         return xsmi_fail(err, XSM_ERROR_DATA,
                          "all vectors are zero, where every gradient is zero too; start the "
                          "input vectors with a spread above 0");
@@ -181,6 +206,40 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
     return XSM_OK;
 }
 
+/* A trainer for what was checked; of->context may be NULL. */
+static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, xsm_skipgram **out, xsm_error *err)
+{
+    xsm_context *ctx;
+    void *memory;
+    XSMI_TRY(xsmi_object_new(of->context, sizeof(xsm_skipgram), "a skip-gram trainer", &ctx, &memory, err));
+    xsm_skipgram *t = memory;
+    t->context = ctx;
+    t->corpus = xsmi_corpus_retain(of->corpus);
+    t->input = xsmi_model_retain(of->input);
+    t->output = xsmi_model_retain(of->output);
+    t->estimator = xsmi_estimator_retain(of->estimator);
+    t->options = *o;
+    t->text.words.source.fd = -1;
+    xsm_status status = of->estimator ? bind_estimator(t, err) : XSM_OK;
+    if (status == XSM_OK) {
+        const xsmi_word_task task = {ctx, of->corpus, of->input, of->output, of->estimator};
+        status = xsmi_skipgram_batch_new(&task, o, &t->batch, err);
+    }
+    if (status == XSM_OK) {
+        const xsmi_text_settings settings = {o->window, o->subsample, o->seed};
+        status = xsmi_centres_open(&t->text, ctx, of->corpus, &settings, err);
+    }
+    if (status != XSM_OK) {
+        xsm_skipgram_free(t);
+        return status;
+    }
+    if (of->estimator) {
+        xsmi_model_set_scoring(of->output, of->estimator->correction, of->estimator->hierarchy);
+    }
+    *out = t;
+    return XSM_OK;
+}
+
 xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                             xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                             xsm_error *err)
@@ -202,34 +261,21 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                          "the %s model's scores are corrected by what a sampler drew; clear its correction",
                          !xsmi_model_is_plain(input) ? "input" : "output");
     }
-    xsm_context *ctx;
-    void *memory;
-    XSMI_TRY(xsmi_object_new(context, sizeof(xsm_skipgram), "a skip-gram trainer", &ctx, &memory, err));
-    xsm_skipgram *t = memory;
-    t->context = ctx;
-    t->corpus = xsmi_corpus_retain(corpus);
-    t->input = xsmi_model_retain(input);
-    t->output = xsmi_model_retain(output);
-    t->estimator = xsmi_estimator_retain(estimator);
-    t->options = o;
-    t->text.words.source.fd = -1;
-    xsm_status status = estimator ? bind_estimator(t, err) : XSM_OK;
-    if (status == XSM_OK) {
-        const xsmi_word_task task = {ctx, corpus, input, output, estimator};
-        status = xsmi_skipgram_batch_new(&task, &o, &t->batch, err);
+    if (xsmi_model_is_divided(output) && estimator) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "skip-gram training with an estimator needs all words in one process, and those of the "
+                         "models are divided among %u ranks; without an estimator they may be",
+                         xsmi_ranks(output->context));
     }
-    if (status == XSM_OK) {
-        const xsmi_text_settings settings = {o.window, o.subsample, o.seed};
-        status = xsmi_centres_open(&t->text, ctx, corpus, &settings, err);
-    }
+    const xsmi_word_task given = {context, corpus, input, output, estimator};
+    xsm_skipgram *made = NULL;
+    xsm_status status = make(&given, &o, &made, err);
+    status = xsmi_model_is_divided(output) ? xsmi_agree(output->context, status, err) : status;
     if (status != XSM_OK) {
-        xsm_skipgram_free(t);
+        xsm_skipgram_free(made);
         return status;
     }
-    if (estimator) {
-        xsmi_model_set_scoring(output, estimator->correction, estimator->hierarchy);
-    }
-    *out = t;
+    *out = made;
     return XSM_OK;
 }
 
@@ -336,22 +382,46 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     return XSM_OK;
 }
 
+/* Whether to go on: not if the callback or the hook has stopped the run, of divided models on any rank. */
+static xsm_status go_on(xsm_skipgram *t, bool stop, xsm_error *err)
+{
+    const bool steps = !t->pending && t->epoch < t->options.epochs;
+    const xsm_status status =
+        stop    ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
+        : steps ? xsmi_go_on(t->context, err)
+                : XSM_OK;
+    return xsmi_model_is_divided(t->output) ? xsmi_agree(t->output->context, status, err) : status;
+}
+
+/* advance() on every rank that has words. */
+static xsm_status advance_all(xsm_skipgram *t, bool *last, xsm_error *err)
+{
+    if (!xsmi_model_is_divided(t->output)) {
+        return advance(t, last, err);
+    }
+    xsmi_agree_begin(t->output->context);
+    return xsmi_agree_once(t->output->context, advance(t, last, err), err);
+}
+
 static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
 {
     bool stop = t->step == 0 && report(t);
-    while (!stop && (t->pending || t->epoch < t->options.epochs)) {
+    while (true) {
+        xsmi_reach(activity, t->step);
+        XSMI_TRY(go_on(t, stop, err));
         if (t->pending) {
             stop = report(t);
             t->pending = false;
             continue;
         }
-        xsmi_reach(activity, t->step);
-        XSMI_TRY(xsmi_go_on(t->context, err));
+        if (t->epoch >= t->options.epochs) {
+            return XSM_OK;
+        }
         const double start = xsmi_seconds();
         bool last = false;
         xsmi_activity shield;
         xsmi_shield(&shield, t->context); /* a batch is taken as a whole, with the words read for it */
-        xsm_status status = advance(t, &last, err);
+        xsm_status status = advance_all(t, &last, err);
         xsmi_unshield(&shield);
         const double end = xsmi_seconds();
         t->seconds += end - start;
@@ -364,8 +434,6 @@ static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
             stop = report(t);
         }
     }
-    return stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
-                : XSM_OK;
 }
 
 xsm_status xsm_skipgram_run(xsm_skipgram *t, xsm_error *err)

@@ -4,10 +4,15 @@
  * vector. Then the changes are added, with the words divided among the threads by residue; each thread adds the changes
  * of its words in the order of the steps. So the bits do not depend on the threads, and no thread waits for another
  * within a phase. While changes are added, one job reads the next batch from the text.
+ *
+ * Where words are divided among ranks, each rank scores a share of the steps with copies of the vectors, and adds all
+ * steps' changes of its own words (skipgram_ranks.h).
  */
 #include "words/skipgram.h"
 
 #include "base/order.h"
+#include "model/divided.h"
+#include "words/skipgram_ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +28,8 @@ struct xsmi_skipgram_batch {
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
-    bool in_order; /* step by step, for estimators whose state or steps need it */
+    xsmi_skipgram_ranks *ranks; /* NULL: this process has all words */
+    bool in_order;              /* step by step, for estimators whose state or steps need it */
     struct {
         uint32_t batch, window, negatives;
         uint64_t seed;
@@ -131,6 +137,9 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     if (status == XSM_OK && !e) {
         status = make_alias(b, task->corpus, o->power, err);
     }
+    if (status == XSM_OK && xsmi_model_is_divided(task->output)) {
+        status = xsmi_skipgram_ranks_new(task, &b->ranks, err);
+    }
     for (uint32_t i = 0; status == XSM_OK && e && i < b->thread.count; i++) {
         status = xsm_gradient_new(ctx, &b->thread.gradients[i], err);
         if (status == XSM_OK) {
@@ -173,6 +182,7 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
     if (b->alias.columns) {
         xsmi_alias_clear(ctx, &b->alias);
     }
+    xsmi_skipgram_ranks_free(b->ranks);
     xsmi_release(ctx, b, 1, sizeof *b);
     xsm_context_free(ctx);
 }
@@ -211,14 +221,23 @@ typedef struct run {
     xsmi_centres *text;
     uint64_t position;
     double eta;
-    bool *finite; /* by chunk */
+    uint32_t first, end; /* the steps that this process scores */
+    bool *finite;        /* by chunk */
     xsm_status filled;
     xsm_error error;
 } run;
 
+/* The vector of a word that this process has. */
 static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
 {
-    return b->input->weight + (size_t)word * b->input->stride;
+    const xsm_model *m = xsmi_model_weights(b->input);
+    return m->weight + (size_t)(word - b->input->part.first) * m->stride;
+}
+
+/* Where a step's slots are among those of the batch. */
+static size_t slots_of(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t s)
+{
+    return (size_t)d->starts[s] * b->settings.pair_width;
 }
 
 /* Lists a step's slots: each context, then the words drawn against it. Returns their number. */
@@ -290,7 +309,14 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, float eta, s
     return largest < (float)XSMI_STEP_LIMIT;
 }
 
-/* Orders a step's slots by part, keeping the order within each; they are stored from `offset` on. */
+/* The part that adds the changes of a word; b->parts for one of another rank. */
+static uint32_t part_of(const xsmi_skipgram_batch *b, uint32_t word)
+{
+    return b->ranks && !xsmi_divided_has(b->output, word) ? b->parts : word % b->parts;
+}
+
+/* Orders a step's slots by part, keeping the order within each; they are stored from `offset` on, as rows of this
+ * process's weights. Those of other ranks are left out. */
 static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, size_t offset)
 {
     const uint32_t *rows = own->rows, n = own->count;
@@ -298,16 +324,22 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
     uint32_t *bounds = b->step.bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
     memset(bounds, 0, (parts + 1) * sizeof *bounds);
     for (uint32_t j = 0; j < n; j++) {
-        bounds[rows[j] % parts + 1]++;
+        const uint32_t part = part_of(b, rows[j]);
+        if (part < parts) {
+            bounds[part + 1]++;
+        }
     }
     for (uint32_t p = 0; p < parts; p++) {
         next[p] = bounds[p];
         bounds[p + 1] += bounds[p];
     }
     for (uint32_t j = 0; j < n; j++) {
-        uint32_t to = next[rows[j] % parts]++;
-        b->slot.rows[offset + to] = rows[j];
-        b->slot.amounts[offset + to] = own->amounts[j];
+        const uint32_t part = part_of(b, rows[j]);
+        if (part < parts) {
+            const uint32_t to = next[part]++;
+            b->slot.rows[offset + to] = rows[j] - b->output->part.first;
+            b->slot.amounts[offset + to] = own->amounts[j];
+        }
     }
 }
 
@@ -376,13 +408,13 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     run *r = state;
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    const uint32_t first = (uint32_t)index * CHUNK;
-    const uint32_t last = r->d->steps - first < CHUNK ? r->d->steps : first + CHUNK;
+    const uint32_t first = r->first + (uint32_t)index * CHUNK;
+    const uint32_t last = r->end - first < CHUNK ? r->end : first + CHUNK;
     uint32_t *own_rows = b->thread.rows + thread * b->thread.slots;
     float *scores = b->thread.amounts + thread * b->thread.slots;
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
-        const size_t offset = (size_t)r->d->starts[s] * b->settings.pair_width;
+        const size_t offset = slots_of(b, r->d, s);
         const float *x = input_row(b, r->d->centres[s]);
         float *copy = b->step.x + s * b->stride, *change = b->step.change + s * b->stride;
         /* Slots are made in scratch before they are divided into parts. */
@@ -414,6 +446,65 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     r->finite[index] = finite;
 }
 
+/* -- scoring with words of several ranks --------------------------------------------------------------------------- */
+
+/* Lists the slots of all steps, on every rank. */
+static void draw_chunk(void *state, size_t index, uint32_t thread)
+{
+    const run *r = state;
+    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
+    (void)thread;
+    for (uint32_t s = first; s < last; s++) {
+        draw(r->b, r->d, s, r->position, r->b->slot.rows + slots_of(r->b, r->d, s));
+    }
+}
+
+/* Scores steps of this rank with the copied vectors. */
+static void score_copies(void *state, size_t index, uint32_t thread)
+{
+    run *r = state;
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_kernels *kernels = b->kernels;
+    const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(b->ranks);
+    const uint32_t first = r->first + (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->end);
+    float *scores = b->thread.amounts + thread * b->thread.slots;
+    bool finite = true;
+    for (uint32_t s = first; s < last && finite; s++) {
+        const size_t offset = slots_of(b, r->d, s);
+        const uint32_t *at = copies->of_slots + offset;
+        const float *x = copies->vectors + copies->of_centres[s] * b->stride;
+        float *change = b->step.change + s * b->stride;
+        slots own = {b->slot.rows + offset, b->slot.amounts + offset, (uint32_t)(slots_of(b, r->d, s + 1) - offset), 0};
+        kernels->gather_scores(copies->vectors, b->stride, at, own.count, x, b->dimension, scores, NULL);
+        finite = turn(b, scores, (float)r->eta, &own);
+        if (finite) {
+            b->step.losses[s] = own.loss;
+            memset(change, 0, b->dimension * sizeof *change);
+            kernels->column_sums(copies->vectors, b->stride, at, own.amounts, own.count, b->dimension, change);
+        }
+    }
+    r->finite[index] = finite;
+}
+
+/* Orders the slots of all steps by the parts of this rank's words. */
+static void place_chunk(void *state, size_t index, uint32_t thread)
+{
+    const run *r = state;
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(b->ranks);
+    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
+    slots own = {b->thread.rows + thread * b->thread.slots, b->thread.amounts + thread * b->thread.slots, 0, 0};
+    for (uint32_t s = first; s < last; s++) {
+        const size_t offset = slots_of(b, r->d, s);
+        own.count = (uint32_t)(slots_of(b, r->d, s + 1) - offset);
+        memcpy(own.rows, b->slot.rows + offset, own.count * sizeof *own.rows);
+        memcpy(own.amounts, b->slot.amounts + offset, own.count * sizeof *own.amounts);
+        divide(b, s, &own, offset);
+        memcpy(b->step.x + s * b->stride, copies->vectors + copies->of_centres[s] * b->stride,
+               b->dimension * sizeof *b->step.x);
+    }
+}
+
 /* -- adding -------------------------------------------------------------------------------------------------------- */
 
 /* Adds the changes of the words of one part. */
@@ -421,14 +512,15 @@ static void add_part(const run *r, uint32_t part)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
+    const xsm_model *out = xsmi_model_weights(b->output);
+    const bool divided = b->parts > 1 || b->ranks;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        const size_t offset = (size_t)r->d->starts[s] * b->settings.pair_width;
+        const size_t offset = slots_of(b, r->d, s);
         const uint32_t *bounds = b->step.bounds + (size_t)s * (b->parts + 1);
-        const uint32_t from = b->parts > 1 ? bounds[part] : 0,
-                       to = b->parts > 1 ? bounds[part + 1] : b->step.lengths[s];
-        kernels->scatter_update(b->output->weight, b->output->stride, b->slot.rows + offset + from, to - from,
+        const uint32_t from = divided ? bounds[part] : 0, to = divided ? bounds[part + 1] : b->step.lengths[s];
+        kernels->scatter_update(out->weight, out->stride, b->slot.rows + offset + from, to - from,
                                 b->step.x + s * b->stride, b->dimension, b->slot.amounts + offset + from, NULL);
-        if (r->d->centres[s] % b->parts == part) {
+        if (part_of(b, r->d->centres[s]) == part) {
             kernels->axpby(input_row(b, r->d->centres[s]), b->step.change + s * b->stride, b->dimension, 1, 1);
         }
     }
@@ -448,12 +540,17 @@ static void fill_or_add(void *state, size_t index, uint32_t thread)
 
 /* -- a batch ------------------------------------------------------------------------------------------------------- */
 
-static xsm_status score(run *r, bool *good, xsm_error *err)
+static size_t chunks_of(uint32_t steps)
+{
+    return ((size_t)steps + CHUNK - 1) / CHUNK;
+}
+
+static xsm_status score(run *r, xsm_job job, bool *good, xsm_error *err)
 {
     bool finite[XSMI_BATCH_MOST / CHUNK];
-    const size_t chunks = (r->d->steps + CHUNK - 1) / CHUNK;
+    const size_t chunks = chunks_of(r->end - r->first);
     r->finite = finite;
-    XSMI_TRY(xsmi_run(r->b->context, score_chunk, r, chunks, err));
+    XSMI_TRY(xsmi_run(r->b->context, job, r, chunks, err));
     *good = true;
     for (size_t i = 0; i < chunks; i++) {
         *good &= finite[i];
@@ -461,17 +558,39 @@ static xsm_status score(run *r, bool *good, xsm_error *err)
     return XSM_OK;
 }
 
+/* Every rank gets the vectors that the batch reads, scores its share of the steps, and gets what all have computed. */
+static xsm_status score_on_ranks(run *r, xsm_error *err)
+{
+    xsmi_skipgram_batch *b = r->b;
+    const xsmi_drawn *d = r->d;
+    const xsmi_word_slots all = {d, b->slot.rows, b->slot.amounts, b->settings.pair_width};
+    const xsmi_word_changes changes = {b->step.change, b->stride, b->step.losses};
+    xsm_status status = xsmi_run(b->context, draw_chunk, r, chunks_of(d->steps), err);
+    XSMI_TRY(xsmi_skipgram_ranks_gather(b->ranks, &all, status, err));
+    bool good = true;
+    xsmi_skipgram_ranks_share(b->ranks, d->steps, &r->first, &r->end);
+    status = score(r, score_copies, &good, err);
+    if (status == XSM_OK && !good) {
+        status = xsmi_fail(err, XSM_ERROR_DIVERGED, "scores are not finite");
+    }
+    XSMI_TRY(xsmi_skipgram_ranks_exchange(b->ranks, &all, &changes, status, err));
+    status = xsmi_run(b->context, place_chunk, r, chunks_of(d->steps), err);
+    return xsmi_agree(b->output->context, status, err); /* before weights change */
+}
+
 xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
                                    xsmi_batch_result *result, xsm_error *err)
 {
     xsmi_drawn *d = &b->drawn[b->at], *next = &b->drawn[!b->at];
-    run r = {b, d, next, text, position, eta, NULL, XSM_OK, XSM_ERROR_INIT};
+    run r = {b, d, next, text, position, eta, 0, d->steps, NULL, XSM_OK, XSM_ERROR_INIT};
     bool good = true;
     memset(result, 0, sizeof *result);
     if (b->in_order) {
         good = run_in_order(&r);
+    } else if (d->steps > 0 && b->ranks) {
+        XSMI_TRY(score_on_ranks(&r, err));
     } else if (d->steps > 0) {
-        XSMI_TRY(score(&r, &good, err));
+        XSMI_TRY(score(&r, score_chunk, &good, err));
     }
     if (!good) {
         return XSM_ERROR_DIVERGED;

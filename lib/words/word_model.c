@@ -2,7 +2,6 @@
  * Word vectors as linear models: making them for a corpus, and text files in word2vec's format (`.vec`).
  */
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/file.h"
 #include "base/random.h"
@@ -10,7 +9,7 @@
 #include "base/grow.h"
 #include "read/number.h"
 #include "data/text.h"
-#include "model/model.h"
+#include "model/divided.h"
 #include "words/release.h"
 
 #include <xsoftmax/words/skipgram.h>
@@ -24,6 +23,26 @@
 
 /* -- for a corpus -------------------------------------------------------------------------------------------------- */
 
+/* Draws the vectors, of a divided model those of this rank. */
+static xsm_status start(xsm_model *m, xsmi_activity *activity, double spread, uint64_t seed, xsm_error *err)
+{
+    xsm_model *own = xsmi_model_is_divided(m) ? m->part.own : m;
+    XSMI_TRY(xsmi_model_own(own, err));
+    for (uint32_t k = 0; spread > 0 && k < own->classes; k++) {
+        xsmi_stream stream;
+        if (k % WORDS_TOGETHER == 0) {
+            xsmi_reach(activity, k);
+            XSMI_TRY(xsmi_go_on(m->context, err));
+        }
+        xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, m->part.first + k);
+        float *row = own->weight + (size_t)k * own->stride;
+        for (uint32_t i = 0; i < own->features; i++) {
+            row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, uint32_t dimension, double spread,
                               uint64_t seed, xsm_model **out, xsm_error *err)
 {
@@ -32,7 +51,6 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
     }
-    XSMI_TRY(xsmi_need_alone(context, "a model of word vectors", err));
     if (!(spread >= 0 && spread < 1e30)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
     }
@@ -46,20 +64,9 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
         status = xsm_model_set_class_map(m, &map, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_model_own(m, err);
+        status = start(m, &activity, spread, seed, err);
     }
-    for (uint32_t k = 0; spread > 0 && status == XSM_OK && k < m->classes; k++) {
-        xsmi_stream stream;
-        if (k % WORDS_TOGETHER == 0) {
-            xsmi_reach(&activity, k);
-            status = xsmi_go_on(m->context, err);
-        }
-        xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, k);
-        float *row = m->weight + (size_t)k * m->stride;
-        for (uint32_t i = 0; i < dimension; i++) {
-            row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
-        }
-    }
+    status = xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
     status = xsmi_end(&activity, status, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
@@ -212,7 +219,8 @@ static xsm_status read_head(reading *r, xsm_error *err)
                        "the first line is to hold two numbers, those of words and dimensions, 1 to 2147483647");
     }
     r->words = (uint32_t)words;
-    XSMI_TRY(xsm_model_new_linear(r->context, (uint32_t)dimension, r->words, NULL, &r->model, err));
+    const xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    XSMI_TRY(xsmi_model_new_local(r->context, (uint32_t)dimension, r->words, &o, &r->model, err));
     XSMI_TRY(xsmi_model_own(r->model, err));
     r->starts = xsmi_allocate(r->context, r->words, sizeof *r->starts);
     r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
@@ -290,13 +298,17 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
     if (!path || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
     }
-    XSMI_TRY(xsmi_need_alone(context, "a model of word vectors", err));
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     reading r = {.context = ctx, .source = {.fd = -1}};
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "reading", "bytes", 0);
-    xsm_status status = xsmi_end(&activity, read_all(&r, path, &activity, err), err);
+    xsm_status status = read_all(&r, path, &activity, err);
+    if (xsmi_ranks(ctx) > 1) {
+        status = status == XSM_OK ? xsmi_model_divide(r.model, err) : status;
+        status = xsmi_agree(ctx, status, err);
+    }
+    status = xsmi_end(&activity, status, err);
     xsmi_lines_end(&r.lines);
     xsmi_source_close(&r.source);
     xsmi_release(ctx, r.text, r.capacity, 1);

@@ -124,6 +124,9 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  input vector of word c, with class counts from the corpus. A sampler that is already bound (for example a `tree`, to
  *  rows of vectors from an earlier training) is used unchanged. Proximal estimators take their steps one by one, on one
  *  thread.
+ *
+ *  Without an estimator both models may be divided among ranks (ext/comm.h). All ranks then make the same calls, each
+ *  with all of the text, and get the bits of one process.
  *  @param context   context whose threads are used, or NULL
  *  @param corpus    the text
  *  @param input     model of V classes and D features, without a bias; input and output vectors must not all be zero
@@ -135,7 +138,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for models that do not match the corpus or each other; #XSM_ERROR_DATA for a
  *          vocabulary of one word or models of zeros; #XSM_ERROR_UNSUPPORTED for an estimator that scores every class
- *          or searches, or has an L2 penalty or a maximum row norm, and for models with a bias or a correction;
+ *          or searches, or has an L2 penalty or a maximum row norm, for any with models that are divided among ranks,
+ *          and for models with a bias or a correction; #XSM_ERROR_ARGUMENT if one model alone is divided;
  *          #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind() */
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,

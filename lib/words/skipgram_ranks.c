@@ -1,0 +1,247 @@
+/* Vectors of words from all ranks, and what each rank computes with them: see skipgram_ranks.h. */
+#include "words/skipgram_ranks.h"
+
+#include "base/order.h"
+#include "model/divided.h"
+
+#include <string.h>
+
+struct xsmi_skipgram_ranks {
+    xsm_context *context; /* the models' */
+    const xsm_model *input, *output;
+    size_t dimension, stride;
+    /* Vectors are numbered: words' output vectors, then their input vectors. */
+    uint32_t *index;  /* [2 V] where a vector is among those of its rank; XSMI_NO_CLASS: not in the batch */
+    uint32_t *listed; /* the vectors of the batch, each once */
+    size_t listed_capacity;
+    uint32_t *rows; /* of the slots, then of the centres */
+    size_t rows_capacity;
+    uint32_t *starts; /* [ranks + 1] the first row of each rank */
+    size_t *sizes;    /* [ranks] bytes that each sends */
+    float *mine, *vectors;
+    size_t mine_capacity, vectors_capacity;
+    unsigned char *sent, *received; /* what steps have computed */
+    size_t sent_capacity, received_capacity;
+    xsmi_word_copies copies;
+};
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_skipgram_ranks_new(const xsmi_word_task *task, xsmi_skipgram_ranks **out, xsm_error *err)
+{
+    xsm_context *ctx = task->output->context;
+    const uint32_t ranks = xsmi_ranks(ctx);
+    const uint64_t vectors = 2 * (uint64_t)task->output->classes;
+    xsmi_skipgram_ranks *r = xsmi_allocate_zero(ctx, 1, sizeof *r);
+    if (!r) {
+        return xsmi_fail_memory(err, sizeof *r, "steps on several ranks");
+    }
+    r->context = xsmi_context_retain(ctx);
+    r->input = task->input;
+    r->output = task->output;
+    r->dimension = task->output->features;
+    r->stride = xsmi_row_stride(r->dimension);
+    r->index = xsmi_allocate(ctx, vectors, sizeof *r->index);
+    r->starts = xsmi_allocate(ctx, (uint64_t)ranks + 1, sizeof *r->starts);
+    r->sizes = xsmi_allocate(ctx, ranks, sizeof *r->sizes);
+    if (!r->index || !r->starts || !r->sizes) {
+        xsmi_skipgram_ranks_free(r);
+        return xsmi_fail_memory(err, vectors * sizeof *r->index, "steps on several ranks");
+    }
+    for (uint64_t i = 0; i < vectors; i++) {
+        r->index[i] = XSMI_NO_CLASS;
+    }
+    *out = r;
+    return XSM_OK;
+}
+
+void xsmi_skipgram_ranks_free(xsmi_skipgram_ranks *r)
+{
+    if (r) {
+        xsm_context *ctx = r->context;
+        const uint32_t ranks = xsmi_ranks(ctx);
+        xsmi_release(ctx, r->index, (size_t)2 * r->output->classes, sizeof *r->index);
+        xsmi_release(ctx, r->listed, r->listed_capacity, sizeof *r->listed);
+        xsmi_release(ctx, r->rows, r->rows_capacity, sizeof *r->rows);
+        xsmi_release(ctx, r->starts, (size_t)ranks + 1, sizeof *r->starts);
+        xsmi_release(ctx, r->sizes, ranks, sizeof *r->sizes);
+        xsmi_release(ctx, r->mine, r->mine_capacity, sizeof *r->mine);
+        xsmi_release(ctx, r->vectors, r->vectors_capacity, sizeof *r->vectors);
+        xsmi_release(ctx, r->sent, r->sent_capacity, 1);
+        xsmi_release(ctx, r->received, r->received_capacity, 1);
+        xsmi_release(ctx, r, 1, sizeof *r);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- vectors ------------------------------------------------------------------------------------------------------- */
+
+static uint32_t rank_of(const xsmi_skipgram_ranks *r, uint32_t vector)
+{
+    const uint32_t words = r->output->classes;
+    return xsmi_part_of(words, xsmi_ranks(r->context), vector < words ? vector : vector - words);
+}
+
+/* The numbers of a vector of this rank. */
+static const float *numbers_of(const xsmi_skipgram_ranks *r, uint32_t vector)
+{
+    const uint32_t words = r->output->classes, word = vector < words ? vector : vector - words;
+    const xsm_model *m = vector < words ? r->output : r->input, *own = xsmi_model_weights(m);
+    return own->weight + (size_t)(word - m->part.first) * own->stride;
+}
+
+/* Lists each vector of rows[0..count) once; index[] of it becomes its place among those of its rank, starts[rank + 1]
+ * their number. Returns the length of the list. */
+static size_t list_vectors(xsmi_skipgram_ranks *r, size_t count)
+{
+    size_t listed = 0;
+    memset(r->starts, 0, ((size_t)xsmi_ranks(r->context) + 1) * sizeof *r->starts);
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t vector = r->rows[i];
+        if (r->index[vector] == XSMI_NO_CLASS) {
+            r->index[vector] = r->starts[rank_of(r, vector) + 1]++;
+            r->listed[listed++] = vector;
+        }
+    }
+    return listed;
+}
+
+/* Copies this rank's listed vectors to where they are sent from, and converts rows[] from vectors to rows of copies. */
+static void fill(xsmi_skipgram_ranks *r, size_t count, size_t listed)
+{
+    const uint32_t rank = xsmi_rank(r->context);
+    for (size_t i = 0; i < listed; i++) {
+        const uint32_t vector = r->listed[i];
+        if (rank_of(r, vector) == rank) {
+            float *to = r->mine + r->index[vector] * r->stride;
+            memcpy(to, numbers_of(r, vector), r->dimension * sizeof *to);
+            memset(to + r->dimension, 0, (r->stride - r->dimension) * sizeof *to);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        r->rows[i] = r->starts[rank_of(r, r->rows[i])] + r->index[r->rows[i]];
+    }
+}
+
+static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, xsm_error *err)
+{
+    const xsmi_drawn *d = slots->drawn;
+    const uint32_t ranks = xsmi_ranks(r->context), rank = xsmi_rank(r->context), words = r->output->classes;
+    const size_t slot_count = (size_t)d->starts[d->steps] * slots->pair_width, count = slot_count + d->steps;
+    const uint64_t most = XSMI_MIN(count, 2 * (uint64_t)words);
+    if (!xsmi_reserve(r->context, &r->rows, &r->rows_capacity, count, sizeof *r->rows) ||
+        !xsmi_reserve(r->context, &r->listed, &r->listed_capacity, most, sizeof *r->listed)) {
+        return xsmi_fail_memory(err, count * sizeof *r->rows, "the words of a batch");
+    }
+    memcpy(r->rows, slots->words, slot_count * sizeof *r->rows);
+    for (uint32_t s = 0; s < d->steps; s++) {
+        r->rows[slot_count + s] = words + d->centres[s];
+    }
+    const size_t listed = list_vectors(r, count);
+    for (uint32_t i = 0; i < ranks; i++) {
+        r->sizes[i] = r->starts[i + 1] * r->stride * sizeof *r->vectors;
+        r->starts[i + 1] += r->starts[i];
+    }
+    const uint64_t own = (uint64_t)(r->starts[rank + 1] - r->starts[rank]) * r->stride;
+    const bool room =
+        xsmi_reserve(r->context, &r->mine, &r->mine_capacity, own, sizeof *r->mine) &&
+        xsmi_reserve(r->context, &r->vectors, &r->vectors_capacity, listed * r->stride, sizeof *r->vectors);
+    if (room) {
+        fill(r, count, listed);
+    }
+    for (size_t i = 0; i < listed; i++) {
+        r->index[r->listed[i]] = XSMI_NO_CLASS;
+    }
+    if (!room) {
+        return xsmi_fail_memory(err, listed * r->stride * sizeof *r->vectors, "the vectors of a batch");
+    }
+    r->copies = (xsmi_word_copies){r->vectors, r->rows, r->rows + slot_count};
+    return XSM_OK;
+}
+
+xsm_status xsmi_skipgram_ranks_gather(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, xsm_status status,
+                                      xsm_error *err)
+{
+    status = status == XSM_OK ? prepare(r, slots, err) : status;
+    XSMI_TRY(xsmi_agree(r->context, status, err));
+    return xsmi_exchange_blocks(r->context, r->mine, r->vectors, r->sizes, err);
+}
+
+const xsmi_word_copies *xsmi_skipgram_ranks_copies(const xsmi_skipgram_ranks *r)
+{
+    return &r->copies;
+}
+
+/* -- what steps compute -------------------------------------------------------------------------------------------- */
+
+static uint32_t first_of(const xsmi_skipgram_ranks *r, uint32_t steps, uint32_t rank)
+{
+    return (uint32_t)((uint64_t)steps * rank / xsmi_ranks(r->context));
+}
+
+void xsmi_skipgram_ranks_share(const xsmi_skipgram_ranks *r, uint32_t steps, uint32_t *first, uint32_t *end)
+{
+    *first = first_of(r, steps, xsmi_rank(r->context));
+    *end = first_of(r, steps, xsmi_rank(r->context) + 1);
+}
+
+/* Copies what the steps first..end have computed to `bytes`, or from there: loss, change and amounts of each step. */
+static void move_steps(const xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, const xsmi_word_changes *changes,
+                       uint32_t rank, unsigned char *bytes, bool send)
+{
+    const xsmi_drawn *d = slots->drawn;
+    const uint32_t end = first_of(r, d->steps, rank + 1);
+    for (uint32_t s = first_of(r, d->steps, rank); s < end; s++) {
+        const size_t offset = (size_t)d->starts[s] * slots->pair_width;
+        const struct {
+            void *numbers;
+            size_t bytes;
+        } pieces[] = {{changes->losses + s, sizeof *changes->losses},
+                      {changes->changes + s * changes->stride, r->dimension * sizeof(float)},
+                      {slots->amounts + offset,
+                       ((size_t)d->starts[s + 1] * slots->pair_width - offset) * sizeof *slots->amounts}};
+        for (size_t i = 0; i < sizeof pieces / sizeof *pieces; bytes += pieces[i].bytes, i++) {
+            memcpy(send ? bytes : pieces[i].numbers, send ? pieces[i].numbers : bytes, pieces[i].bytes);
+        }
+    }
+}
+
+/* The bytes of so many steps and slots. */
+static uint64_t bytes_of(const xsmi_skipgram_ranks *r, uint64_t steps, uint64_t slots)
+{
+    return steps * (sizeof(double) + r->dimension * sizeof(float)) + slots * sizeof(float);
+}
+
+static xsm_status send_steps(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, const xsmi_word_changes *changes,
+                             xsm_error *err)
+{
+    const xsmi_drawn *d = slots->drawn;
+    const uint32_t ranks = xsmi_ranks(r->context), rank = xsmi_rank(r->context);
+    for (uint32_t i = 0; i < ranks; i++) {
+        const uint32_t first = first_of(r, d->steps, i), end = first_of(r, d->steps, i + 1);
+        const uint64_t pairs = d->starts[end] - d->starts[first];
+        r->sizes[i] = (size_t)bytes_of(r, end - first, pairs * slots->pair_width);
+    }
+    const uint64_t all = bytes_of(r, d->steps, (uint64_t)d->starts[d->steps] * slots->pair_width);
+    if (!xsmi_reserve(r->context, &r->sent, &r->sent_capacity, r->sizes[rank], 1) ||
+        !xsmi_reserve(r->context, &r->received, &r->received_capacity, all, 1)) {
+        return xsmi_fail_memory(err, all, "what the steps of a batch have computed");
+    }
+    move_steps(r, slots, changes, rank, r->sent, true);
+    return XSM_OK;
+}
+
+xsm_status xsmi_skipgram_ranks_exchange(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots,
+                                        const xsmi_word_changes *changes, xsm_status status, xsm_error *err)
+{
+    status = status == XSM_OK ? send_steps(r, slots, changes, err) : status;
+    XSMI_TRY(xsmi_agree(r->context, status, err));
+    XSMI_TRY(xsmi_exchange_blocks(r->context, r->sent, r->received, r->sizes, err));
+    unsigned char *bytes = r->received;
+    for (uint32_t i = 0; i < xsmi_ranks(r->context); bytes += r->sizes[i], i++) {
+        if (i != xsmi_rank(r->context)) {
+            move_steps(r, slots, changes, i, bytes, false);
+        }
+    }
+    return XSM_OK;
+}
