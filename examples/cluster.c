@@ -1,7 +1,7 @@
 /*
  * Classes divided among processes: trains a model of which each process has a part, evaluates it, predicts and saves it
- * as one file, which any number of processes can load. Every process has all rows: it reads the file, or makes the same
- * rows.
+ * as one file, which any number of processes can load. Every process reads the file, or makes the same rows; then each
+ * keeps a share of them.
  *
  *     mpirun -n 4 cluster [MODEL-FILE [DATA-FILE]]
  *
@@ -128,6 +128,7 @@ int main(int argc, char **argv)
     check_alone(xsm_context_new(&options, &context, &err), &err, group.rank);
     check_alone(data ? xsm_dataset_read(context, data, NULL, &rows, &err) : make_rows(context, &rows, &err), &err,
                 group.rank);
+    check(xsm_dataset_divide(rows, &err), &err, group.rank);
     xsm_model *model = train(context, rows, group.rank);
 
     xsm_metrics metrics = XSM_METRICS_INIT;

@@ -116,6 +116,13 @@ static void release(cli_run *r)
     cli_list_free(&r->sets);
 }
 
+/* The rows are as they are trained on. */
+static int divide_rows(cli_run *r)
+{
+    const int code = r->divide_rows ? cli_divide_rows(r->train_rows) : CLI_GO_ON;
+    return code == CLI_GO_ON && r->divide_rows ? cli_divide_rows(r->test_rows) : code;
+}
+
 static int train(cli_run *r)
 {
     char *json = NULL;
@@ -127,6 +134,7 @@ static int train(cli_run *r)
         code = code == CLI_GO_ON ? cli_label_tree_run(r) : code;
     } else {
         code = code == CLI_GO_ON ? cli_agree(cli_train_make_model(r)) : code;
+        code = code == CLI_GO_ON ? divide_rows(r) : code;
         code = code == CLI_GO_ON ? cli_train_run(r) : code;
     }
     code = code == CLI_GO_ON ? cli_train_calibrate(r) : code;
@@ -205,6 +213,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          0, 0, 0, 0},
         {"label-names", CLI_TEXT, &r.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
          0, 0, 0, 0},
+        {"divide-rows", CLI_SWITCH, &r.divide_rows, NULL,
+         "by mpirun: each rank keeps a share of the rows in memory, and gets others with each batch", NULL, 0, 0, 0, 0},
         {"transform", CLI_TEXT, &r.transform_text, "STEPS", "of tfidf, unit and truncate=N, with commas, in that order",
          NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},

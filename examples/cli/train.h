@@ -68,6 +68,7 @@ typedef struct cli_run {
     int measure;           /* an XSM_MEASURE_* value */
     int score;             /* an XSM_GEOMETRY_* value, -1 = not given */
     int dry;               /* --dry-run */
+    int divide_rows;       /* --divide-rows */
     int unevaluated;       /* --no-evaluate */
     int evaluate_train;    /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;

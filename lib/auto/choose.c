@@ -15,6 +15,7 @@
 #include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/pairs.h>
@@ -588,6 +589,7 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
     }
     XSMI_TRY(xsmi_need_alone(context, "the choice of how to train", err));
+    XSMI_TRY(xsmi_dataset_need_whole(train, "the choice of how to train", err));
     xsmi_chooser c = {
         .train = train, .options = XSM_CHOOSE_OPTIONS_INIT, .run = XSM_TRAINER_OPTIONS_INIT, .runner = {.user = &c}};
     c.runner.purpose = "the choice of how to train";

@@ -17,6 +17,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 
 #include <math.h>
@@ -335,6 +336,7 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                                       : "out");
     }
     XSMI_TRY(xsmi_model_need_whole(model, "the choice of a learning rate", err));
+    XSMI_TRY(xsmi_dataset_need_whole(train, "the choice of a learning rate", err));
     xsmi_tuner t = {.runner = {.model = model,
                                .purpose = "the choice of a learning rate",
                                .began = xsmi_seconds(),

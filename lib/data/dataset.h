@@ -26,6 +26,8 @@ typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
 
+typedef struct xsmi_row_part xsmi_row_part; /* part.h */
+
 struct xsm_dataset {
     xsmi_holders holders;
     xsm_context *context;
@@ -36,7 +38,8 @@ struct xsm_dataset {
     int32_t format;
     int32_t index_base; /* XSM_INDEX_BASE_* of the file, AUTO if not known */
 
-    /* Features: dense rows `stride` floats apart, or CSR. */
+    /* Features: dense rows `stride` floats apart, or CSR. Of a divided dataset, values and index are of this rank's
+     * rows alone. */
     const float *values;
     size_t stride;
     const uint64_t *offsets; /* [rows+1], NULL when dense */
@@ -56,7 +59,8 @@ struct xsm_dataset {
     struct {
         size_t values, index, offsets, labels, label_offsets, weights, label_weights;
     } capacity;
-    xsmi_lender lender; /* is told when no array is the caller's any more */
+    xsmi_row_part *part; /* NULL: the features of all rows are here */
+    xsmi_lender lender;  /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
     double total_weight; /* counted with the labels */
     uint64_t edits;      /* raised when rows, labels, weights or classes change */
@@ -71,9 +75,15 @@ typedef struct xsmi_features {
     size_t count;
 } xsmi_features;
 
+/* Of a divided dataset: a row that this rank keeps or that was fetched last (part.c); else its values are NULL. */
+xsmi_features xsmi_part_features(const xsm_dataset *d, uint64_t row);
+
 static inline xsmi_features xsmi_dataset_features(const xsm_dataset *d, uint64_t row)
 {
     xsmi_features f;
+    if (d->part) {
+        return xsmi_part_features(d, row);
+    }
     if (d->sparse) {
         uint64_t start = d->offsets[row];
         f.values = d->values + start;
@@ -119,6 +129,9 @@ static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t ro
 /* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
  * 2^64. O(size), at memory speed. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
+/* Its two passes: over shape and features, which a divided dataset knows from before, and over all else. */
+uint64_t xsmi_dataset_hash_features(const xsm_dataset *d);
+uint64_t xsmi_dataset_hash_rest(const xsm_dataset *d, uint64_t hash);
 
 /* Bytes of the rows if they are in files, 0 if they are in memory. */
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);

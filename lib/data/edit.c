@@ -2,7 +2,7 @@
  * Changing which rows and labels a dataset has. Memory is taken before anything changes, so a failure leaves the
  * dataset as it was.
  */
-#include "data/dataset.h"
+#include "data/part.h"
 #include "data/vocabulary.h"
 
 #include "base/entry.h"
@@ -14,7 +14,8 @@
 
 static xsm_status check(const xsm_dataset *d, const char *function, xsm_error *err)
 {
-    return d ? XSM_OK : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
+    return d ? xsmi_dataset_need_whole(d, function, err)
+             : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
 }
 
 /* -- dropping rows and classes ------------------------------------------------------------------------------------ */

@@ -1,7 +1,7 @@
 /*
  * A hash by which two datasets are compared: features, labels, weights and classes.
  */
-#include "data/dataset.h"
+#include "data/part.h"
 #include "base/activity.h"
 #include "base/hash.h"
 #include "base/order.h"
@@ -23,8 +23,11 @@ static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, 
     }
 }
 
-uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
+uint64_t xsmi_dataset_hash_features(const xsm_dataset *d)
 {
+    if (d->part) {
+        return d->part->hash;
+    }
     const uint64_t shape[] = {d->rows, d->features, d->classes, d->sparse};
     uint64_t hash = xsmi_hash(shape, sizeof shape, 0);
     if (d->sparse) {
@@ -41,6 +44,11 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
             }
         }
     }
+    return hash;
+}
+
+uint64_t xsmi_dataset_hash_rest(const xsm_dataset *d, uint64_t hash)
+{
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
     hash = hash_array(d, d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
     hash = hash_array(d, d->labels + first, (size_t)labels * sizeof *d->labels, hash);
@@ -54,4 +62,9 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
         hash = xsmi_hash(d->map.labels, d->classes * sizeof *d->map.labels, hash);
     }
     return hash;
+}
+
+uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
+{
+    return xsmi_dataset_hash_rest(d, xsmi_dataset_hash_features(d));
 }

@@ -4,7 +4,7 @@
  * Classes are words when a map has names and no labels of its own (0, 1, ...); they are then matched by name. Otherwise
  * they are matched by label, and names are only shown.
  */
-#include "data/dataset.h"
+#include "data/part.h"
 #include "base/entry.h"
 #include "data/sort.h"
 
@@ -190,6 +190,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     if (!d || !given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
     }
+    XSMI_TRY(xsmi_dataset_need_whole(d, "xsm_dataset_extend", err));
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_class_map_read(given, &map, err));
     XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));

@@ -3,7 +3,7 @@
  *
  * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */
-#include "data/dataset.h"
+#include "data/part.h"
 #include "data/text.h"
 #include "base/activity.h"
 #include "base/entry.h"
@@ -246,6 +246,7 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_fit: %s is NULL", t ? "dataset" : "transform");
     }
+    XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
     size_t at = find_tfidf(t);
     float *idf = NULL;
     uint32_t idf_count = 0;
@@ -480,6 +481,7 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
     if (!t || !d) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_apply: %s is NULL", t ? "dataset" : "transform");
     }
+    XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
     if (t->features == 0) {
         return xsmi_fail(err, XSM_ERROR_STATE,
                          "the transform '%.80s' has not been fitted: call xsm_transform_fit() "

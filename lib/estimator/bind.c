@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -44,21 +45,55 @@ typedef struct norm_job {
     const xsm_context *context;
     const xsm_dataset *train;
     const xsmi_kernels *kernels;
-    float *norms;
+    uint64_t first, end; /* the rows */
+    float *norms;        /* [end - first] */
 } norm_job;
 
 static void run_norms(void *state, size_t index, uint32_t thread)
 {
     norm_job *job = state;
     (void)thread;
-    uint64_t first = (uint64_t)index * NORM_ROWS, rest = job->train->rows - first;
+    uint64_t first = job->first + (uint64_t)index * NORM_ROWS, rest = job->end - first;
     uint64_t count = XSMI_MIN(rest, NORM_ROWS);
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_dataset_features(job->train, i);
-        job->norms[i] = job->kernels->dot(x.values, x.values, x.count);
+        job->norms[i - job->first] = job->kernels->dot(x.values, x.values, x.count);
     }
     xsmi_dataset_passed(job->train, first, count);
     xsmi_advance(job->context, (size_t)count);
+}
+
+static xsm_status run_norm_job(const xsm_estimator *e, norm_job *job, xsm_error *err)
+{
+    return xsmi_run(e->context, run_norms, job, (size_t)((job->end - job->first + NORM_ROWS - 1) / NORM_ROWS), err);
+}
+
+/* Of rows that are divided, each rank computes those of its own: 4 bytes for each. */
+static xsm_status share_norms(xsm_estimator *e, norm_job *job, xsm_error *err)
+{
+    const xsm_dataset *train = job->train;
+    xsm_context *group = train->context;
+    const uint32_t ranks = xsmi_ranks(group);
+    job->first = train->part->first;
+    job->end = train->part->end;
+    const size_t count = (size_t)(job->end - job->first);
+    float *norms = job->norms, *mine = xsmi_allocate(e->context, count, sizeof *mine);
+    size_t *sizes = xsmi_allocate(e->context, ranks, sizeof *sizes);
+    job->norms = mine;
+    xsm_status status = norms && mine && sizes
+                            ? run_norm_job(e, job, err)
+                            : xsmi_fail_memory(err, e->norm_count * sizeof *mine, "the norms of the rows");
+    status = xsmi_agree(group, status, err);
+    if (status == XSM_OK) {
+        for (uint32_t r = 0; r < ranks; r++) {
+            sizes[r] = (size_t)(xsmi_share_start(train->rows, ranks, r + 1) - xsmi_share_start(train->rows, ranks, r)) *
+                       sizeof *mine;
+        }
+        status = xsmi_exchange_blocks(group, mine, norms, sizes, err);
+    }
+    xsmi_release(e->context, mine, count, sizeof *mine);
+    xsmi_release(e->context, sizes, ranks, sizeof *sizes);
+    return status;
 }
 
 /* Computes the rows' squared lengths, and the largest of their lengths. */
@@ -66,12 +101,12 @@ static xsm_status compute_norms(xsm_estimator *e, const xsm_model *model, const 
                                 xsm_error *err)
 {
     e->norms = train->rows < SIZE_MAX ? xsmi_allocate(e->context, (size_t)train->rows, sizeof *e->norms) : NULL;
-    if (!e->norms) {
+    if (!e->norms && !train->part) {
         return xsmi_fail_memory(err, (size_t)train->rows * sizeof *e->norms, "the norms of the rows");
     }
     e->norm_count = (size_t)train->rows;
-    norm_job job = {e->context, train, model->kernels, e->norms};
-    xsm_status status = xsmi_run(e->context, run_norms, &job, (e->norm_count + NORM_ROWS - 1) / NORM_ROWS, err);
+    norm_job job = {e->context, train, model->kernels, 0, train->rows, e->norms};
+    xsm_status status = train->part ? share_norms(e, &job, err) : run_norm_job(e, &job, err);
     if (status != XSM_OK) {
         xsmi_release(e->context, e->norms, e->norm_count, sizeof *e->norms);
         e->norms = NULL;
@@ -263,6 +298,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     }
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(check_shape(model, train, labels_alone, err));
+    XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, err));
     xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
         of = *size;
@@ -280,9 +316,10 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->most_labels = of.most_labels;
     xsmi_activity activity;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
+    xsmi_agree_begin(model->context);
     xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
     if (xsmi_model_is_divided(model)) {
-        status = xsmi_agree(model->context, status, err);
+        status = xsmi_agree_once(model->context, status, err);
     }
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);

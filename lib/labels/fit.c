@@ -4,6 +4,7 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "base/storage.h"
+#include "data/part.h"
 #include "labels/fit.h"
 #include "labels/grow.h"
 #include "model/model.h"
@@ -406,6 +407,7 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
 {
     tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
+    XSMI_TRY(xsmi_dataset_need_whole(train, "the fit of a label tree", err));
     XSMI_TRY(read_options(given, &o, err));
     if (result) {
         XSMI_TRY(xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,

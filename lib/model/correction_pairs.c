@@ -6,6 +6,7 @@
 #include "model/correction.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "data/part.h"
 #include "model/model.h"
 #include "model/pairs.h"
 
@@ -138,6 +139,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }
     XSMI_TRY(xsmi_model_need_dense(m, "adding pairs", err));
+    XSMI_TRY(xsmi_dataset_need_whole(train, "adding pairs", err));
     if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
                          "rows of %u features and %u classes for a model of %u features and %u classes",

@@ -1,6 +1,7 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
 #include "base/entry.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "model/score.h"
 
@@ -92,6 +93,7 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
     }
     xsm_batch batch;
     XSMI_TRY(xsmi_model_read_batch(m, given, &batch, err));
+    XSMI_TRY(xsmi_dataset_need_whole(batch.values ? NULL : batch.dataset, "xsm_model_hidden_vectors()", err));
     if (stride < m->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "hidden vectors %zu floats apart, of %u", stride, m->features);
     }

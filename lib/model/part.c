@@ -2,6 +2,7 @@
 #include "model/divided.h"
 
 #include "base/order.h"
+#include "data/part.h"
 
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
 {
@@ -29,4 +30,17 @@ uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
     /* The last rank whose part begins at or before the class's run. */
     const uint64_t run = class / XSMI_RUN_CLASSES;
     return (uint32_t)(((run + 1) * ranks - 1) / xsmi_runs_of(classes));
+}
+
+xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err)
+{
+    if (!d || !d->part) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_model_is_divided(m) ? XSM_OK : xsmi_dataset_need_whole(d, "a model that is not divided", err));
+    return m->context == d->context
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "the rows are divided among the ranks of another context than the model's; the same is "
+                           "accepted");
 }

@@ -12,16 +12,20 @@
 #include "model/model.h"
 #include "model/tile.h"
 
+/* Refuses rows that are divided among ranks where the model is not, in the same context (part.c); NULL is accepted. */
+xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err);
 /* Checks that this model can score a parsed batch. */
 static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
 {
-    return xsmi_batch_check(batch, "a model", xsmi_model_input(m), err);
+    XSMI_TRY(xsmi_batch_check(batch, "a model", xsmi_model_input(m), err));
+    return batch->values ? XSM_OK : xsmi_model_check_rows(m, batch->dataset, err);
 }
 /* Parses and checks a caller's batch. */
 static inline xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch,
                                                xsm_error *err)
 {
-    return xsmi_batch_read(given, "a model", xsmi_model_input(m), batch, err);
+    XSMI_TRY(xsmi_batch_parse(given, batch, err));
+    return xsmi_model_check_batch(m, batch, err);
 }
 
 /* The output layer's input for a row: the row, or its hidden vector, which is computed in `hidden` [features]. */

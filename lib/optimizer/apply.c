@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "optimizer/step.h"
 
@@ -462,14 +463,15 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
-    XSMI_TRY(xsmi_model_read_batch(o->model, given, &batch, err));
+    XSMI_TRY(xsmi_model_read_batch(o->whole ? o->whole : o->model, given, &batch, err));
     xsmi_activity activity;
     if (batch.count < XSMI_UNDO_ROWS) {
         xsmi_begin_whole(&activity, o->context, "taking a step", "rows");
     } else {
         xsmi_begin_short(&activity, o->context, "taking a step", "rows");
     }
-    const xsm_status status = xsmi_end(&activity, xsmi_optimizer_apply(o, &batch, g, eta, err), err);
+    xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
+    status = xsmi_end(&activity, status == XSM_OK ? xsmi_optimizer_apply(o, &batch, g, eta, err) : status, err);
     if (status != XSM_CANCELLED) {
         xsmi_model_drop_calibration(o->model);
     }

@@ -10,6 +10,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "predict/calibrate_rows.h"
 #include "predict/label_scores.h"
@@ -273,6 +274,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
     }
     XSMI_TRY(xsmi_model_need_whole(model, "a calibration", err));
+    XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));

@@ -191,7 +191,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
                          dataset->features);
     }
-    return XSM_OK;
+    return xsmi_model_check_rows(model, dataset, err);
 }
 
 /* Releases what prepare() allocated, even where it failed. */

@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "model/tiles.h"
 #include "predict/rounds.h"
@@ -644,6 +645,7 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     if (!data) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", what);
     }
+    XSMI_TRY(xsmi_dataset_need_whole(data, "xsm_evaluate_ranks()", err));
     if (data->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, %s %u", xsmi_model_input(model), what,
                          data->features);

@@ -5,6 +5,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "predict/rounds.h"
 
@@ -187,6 +188,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                                     : "metrics");
     }
     XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_search()", err));
+    XSMI_TRY(xsmi_dataset_need_whole(dataset, "xsm_evaluate_search()", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;

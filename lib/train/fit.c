@@ -4,6 +4,7 @@
  */
 #include "base/activity.h"
 #include "base/entry.h"
+#include "data/part.h"
 #include "methods/registry.h"
 #include "model/divided.h"
 #include "predict/evaluate.h"
@@ -392,6 +393,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
                                   : "the estimator");
     }
     XSMI_TRY(xsmi_model_need_whole(model, "xsm_fit_full_batch()", err));
+    XSMI_TRY(xsmi_dataset_need_whole(train, "xsm_fit_full_batch()", err));
     if (model->layer) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a linear model; train an embedding model by steps");

@@ -98,6 +98,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
                          xsmi_model_input(model));
     }
+    XSMI_TRY(xsmi_model_check_rows(model, o.test, err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);

@@ -88,6 +88,24 @@ expect 'an evaluation with a first layer' cmp one b
 on 3 "$ranked" predict --model one.5 --data test.txt --top 3 --probabilities
 expect 'predictions with a tree' cmp one out
 
+# Rows that are divided, too, of a text and of a cache.
+"$command" convert --data single.txt --to cache --output single.cache >log 2>&1 || exit 1
+for data in single.txt single.cache; do
+    # shellcheck disable=SC2046
+    set -- train $(settings 1 | sed "s/single.txt/$data/") --test test.txt --epochs 1 --evaluate-train no --model model
+    "$command" "$@" >one && mv model whole || exit 1
+    on 3 "$ranked" "$@" --divide-rows
+    expect "training on a share of $data" cmp whole model
+    same one >a
+    same out >b
+    expect "its report on a share of $data" cmp a b
+done
+"$command" evaluate --model one.1 --data test.txt --json >a
+on 2 "$ranked" evaluate --model one.1 --data test.txt --json --divide-rows
+same a >one
+same out >b
+expect 'an evaluation on shares' cmp one b
+
 # A history has a line an epoch, of rank 0.
 # shellcheck disable=SC2046
 on 3 "$ranked" train $(settings 1) --test test.txt --epochs 2 --evaluate-train no --history history
@@ -119,6 +137,8 @@ failing() {
 failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --estimator umax --eta 1 --model made
 failing 3 2 "'convert' is for one process" "$ranked" convert --data test.txt --out made
 failing 2 2 'standard input is given to one rank' "$ranked" evaluate --model one.1 --data -
+failing 2 2 "a fit of principal components needs the features of all rows" "$ranked" train --data single.txt --estimator \
+    sampled-softmax --set sampler=tree --eta 0.1 --divide-rows --model made
 failing 2 2 'unknown option' "$ranked" train --data single.txt --rate 1
 failing 3 1 'training diverged at step' "$ranked" train --data single.txt --estimator vanilla --set negatives=3 --eta 1e14 \
     --batch 100 --epochs 2 --model made
