@@ -7,19 +7,36 @@
 
 #include <math.h>
 
+/* Lists of the exact index can be merged: no other finds what it finds in all classes. */
+static xsm_status check_search(const xsm_estimator *e, uint32_t ranks, xsm_error *err)
+{
+    if (e->search.index->ops.query != xsmi_exact_index_ops.query) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' searches with index '%s', and the classes of the model are divided among %u "
+                         "ranks; index 'exact' is accepted, which scores every class",
+                         e->ops.name, e->search.index->ops.name, ranks);
+    }
+    return !e->ops.state_tensor ? XSM_OK
+                                : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                                            "estimator '%s' searches, and has a state that changes, and the classes of "
+                                            "the model are divided among %u ranks, where searches are repeated; tables "
+                                            "without state_tensor() are accepted",
+                                            e->ops.name, ranks);
+}
+
 xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
-    const char *what = !xsmi_model_is_divided(m)               ? NULL
-                       : e->ops.kind == XSM_ESTIMATOR_SEARCHED ? "searches classes"
-                       : e->row_bound > 0                      ? "bounds the length of rows"
-                                                               : NULL;
-    return what ? xsmi_fail(
-                      err, XSM_ERROR_UNSUPPORTED,
-                      "estimator '%s' %s, and the classes of the model are divided among %u ranks; estimators that "
-                      "score every class, or list some classes for each row, are accepted, such as softmax, implicit "
-                      "and sampled-softmax",
-                      e->ops.name, what, xsmi_ranks(m->context))
-                : XSM_OK;
+    if (!xsmi_model_is_divided(m)) {
+        return XSM_OK;
+    }
+    if (e->row_bound > 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' bounds the length of rows, and the classes of the model are divided among %u "
+                         "ranks; estimators without such a bound are accepted, such as softmax, implicit and "
+                         "sampled-softmax",
+                         e->ops.name, xsmi_ranks(m->context));
+    }
+    return e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, xsmi_ranks(m->context), err) : XSM_OK;
 }
 
 /* Scores the classes of this rank that the examples list. */

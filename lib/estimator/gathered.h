@@ -16,9 +16,10 @@ bool xsmi_pass_gathers(const xsmi_pass *p);
 /* Sets which examples this rank computes, whole blocks of XSMI_SHARED_ROWS if they share draws; all examples, if the
  * table keeps a state for each row. */
 void xsmi_gather_range(xsmi_pass *p);
-/* Lists the classes of all examples, or takes those that they share, and gathers the weights: 4 bytes for each feature,
- * and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure. */
-xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err);
+/* Lists the classes of all examples, unless they are listed, or takes those that they share, and gathers the weights: 4
+ * bytes for each feature, and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure.
+ */
+xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err);
 /* Gives all ranks what each has computed of its examples: 4 bytes for each feature and each entry of an example (and 8
  * of proximal tables), and 8. `status` is that of this rank's computation. */
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);

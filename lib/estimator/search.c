@@ -1,20 +1,15 @@
 /* Searching the classes of a batch, and the coefficients of what was found. */
 #include "base/arena.h"
 #include "base/order.h"
-#include "estimator/pass.h"
+#include "estimator/divided.h"
+#include "estimator/search.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The search for the examples first..first+count of a batch. */
+/* The search for some examples. */
 typedef struct search_job {
-    const xsmi_pass *pass;
-    xsmi_searcher *searcher;
-    uint64_t first;
-    uint32_t count;
-    uint32_t pieces;    /* number of pieces of the queries, for more threads than blocks */
-    xsm_status *status; /* [pieces][blocks]; of lists that grow [count] */
-    xsm_error *errors;  /* the same */
+    xsmi_query_job queries;
     xsmi_outcome outcomes[XSM_INDEX_QUERIES];
 } search_job;
 
@@ -25,98 +20,26 @@ typedef struct example_job {
     xsmi_growing_lists lists; /* where lists grow */
 } example_job;
 
-/* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
-static void make_query(const search_job *job, const xsmi_block_index *p, uint32_t i, float *query)
-{
-    const xsmi_searcher *s = job->searcher;
-    const xsm_model *m = s->model;
-    xsmi_features x = xsmi_gradient_features(job->pass->estimator, job->pass->gradient, job->first + i);
-    float scale = (float)((double)s->blocks * m->alpha);
-    memset(query, 0, s->query_stride * sizeof *query);
-    if (x.index) {
-        for (size_t f = 0; f < x.count; f++) {
-            if (x.index[f] >= p->first && x.index[f] - p->first < p->width) {
-                query[x.index[f] - p->first] = scale * x.values[f];
-            }
-        }
-    } else {
-        for (uint32_t f = 0; f < p->width; f++) {
-            query[f] = scale * x.values[p->first + f];
-        }
-    }
-    if (m->bias) {
-        query[p->width] = m->score == XSM_GEOMETRY_EUCLIDEAN ? (float)s->blocks : 1;
-    }
-}
-
-static void run_queries(void *state, size_t index, uint32_t thread)
-{
-    search_job *job = state;
-    xsmi_searcher *s = job->searcher;
-    const size_t of = index % s->blocks, piece = index / s->blocks;
-    const xsmi_block_index *p = &s->indexes[of];
-    const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
-    const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
-    const size_t first_list = (size_t)begin * s->blocks + of;
-    float *queries = s->results.queries + (of * s->results.capacity + begin) * s->query_stride;
-    for (uint32_t i = 0; i < count; i++) {
-        make_query(job, p, begin + i, queries + i * s->query_stride);
-    }
-    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
-    xsm_index_block block = {
-        .size = sizeof block,
-        .queries = queries,
-        .stride = s->query_stride,
-        .count = count,
-        .top = s->candidates,
-        .threshold = -INFINITY,
-        .any_order = 1,
-        .classes = s->results.found + first_list * s->candidates,
-        .scores = s->results.score + first_list * s->candidates,
-        .list_stride = (size_t)s->blocks * s->candidates,
-    };
-    block.lengths = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.lengths);
-    block.probed = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.probed);
-    block.scratch = arena.base + arena.used;
-    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
-    job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
-    for (uint32_t i = 0; i < count && job->status[index] == XSM_OK; i++) {
-        s->results.length[first_list + (size_t)i * s->blocks] = block.lengths[i];
-    }
-}
-
 /* xsm_search_block.score() and next(): blocks have one example. */
 
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *shares)
 {
     const example_job *of = block->scorer;
-    const xsmi_searcher *s = of->job->searcher;
+    const xsmi_searcher *s = of->job->queries.searcher;
     const xsm_model *m = s->model;
-    const uint64_t i = of->index + example;
     for (uint32_t c = 0; c < count; c++) {
-        const float *row = m->weight + (size_t)classes[c] * m->stride;
         if (c + 4 < count) {
             xsmi_prefetch_row(m->weight + (size_t)classes[c + 4] * m->stride, m->features);
         }
-        float scale = m->row_scale ? (float)m->row_scale[classes[c]] : 1;
-        for (uint32_t j = 0; j < s->blocks; j++) {
-            const xsmi_block_index *p = &s->indexes[j];
-            const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
-            float sum = m->kernels->dot(row + p->first, query, p->width);
-            float own = m->bias ? m->bias[classes[c]] : 0;
-            if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
-                own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
-            }
-            shares[(size_t)c * s->blocks + j] = scale * sum + own;
-        }
+        xsmi_query_shares(s, (size_t)(of->index + example), classes[c], shares + (size_t)c * s->blocks);
     }
 }
 
 static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count)
 {
     const example_job *of = block->scorer;
-    search_job *job = of->job;
+    xsmi_query_job *job = &of->job->queries;
     const xsmi_searcher *s = job->searcher;
     const xsmi_growing_lists *lists = &of->lists;
     const uint32_t length = lists->length[j], left = s->most - length, i = of->index + (uint32_t)example;
@@ -153,14 +76,14 @@ static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint3
 /* Begins the lists of an example that grow. */
 static void begin_lists(example_job *of, uint32_t thread)
 {
-    const search_job *job = of->job;
+    const xsmi_query_job *job = &of->job->queries;
     const xsmi_searcher *s = job->searcher;
     xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
     of->lists = xsmi_searcher_divide(s, &arena);
     for (uint32_t j = 0; j < s->blocks; j++) {
         of->lists.length[j] = 0;
-        make_query(job, &s->indexes[j], of->index,
-                   s->results.queries + (j * s->results.capacity + of->index) * s->query_stride);
+        xsmi_query_make(job, &s->indexes[j], of->index,
+                        s->results.queries + (j * s->results.capacity + of->index) * s->query_stride);
     }
     job->errors[of->index] = (xsm_error)XSM_ERROR_INIT;
     job->status[of->index] = XSM_OK;
@@ -169,33 +92,18 @@ static void begin_lists(example_job *of, uint32_t thread)
 static void run_examples(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
-    const xsmi_searcher *s = job->searcher;
-    const xsmi_pass *p = job->pass;
+    const xsmi_query_job *q = &job->queries;
+    const xsmi_searcher *s = q->searcher;
+    const xsmi_pass *p = q->pass;
     example_job own = {.job = job, .index = (uint32_t)index};
-    xsm_gradient *g = p->gradient;
-    uint64_t at = job->first + index;
-    size_t lists = index * s->blocks, entry = (size_t)(at * g->width);
-    void *scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL;
-    xsm_search_block block = {
-        .size = sizeof block,
-        .examples = g->example + at,
-        .count = 1,
-        .batch = p->batch->count,
-        .width = g->width,
-        .blocks = s->blocks,
-        .candidates = s->candidates,
-        .found = s->results.found + lists * s->candidates,
-        .found_length = s->results.length + lists,
-        .found_score = s->results.score + lists * s->candidates,
-        .score = score_parts,
-        .eta = p->eta,
-        .classes = g->classes + entry,
-        .lengths = g->lengths + at,
-        .coefficients = g->coefficients + entry,
-        .losses = g->losses + at,
-        .scratch = scratch,
-        .scorer = &own,
-    };
+    const uint64_t at = q->first + index;
+    const size_t lists = index * s->blocks;
+    xsm_search_block block = xsmi_search_block_of(p, at, thread);
+    block.found = s->results.found + lists * s->candidates;
+    block.found_length = s->results.length + lists;
+    block.found_score = s->results.score + lists * s->candidates;
+    block.score = score_parts;
+    block.scorer = &own;
     xsmi_outcome *outcome = &job->outcomes[index];
     *outcome = (xsmi_outcome){.finite = true};
     if (s->most > 0) {
@@ -207,62 +115,32 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         block.next = list_more;
     }
     p->estimator->ops.search(p->estimator->state, &block);
-    if (s->most > 0 && job->status[index] != XSM_OK) {
+    if (s->most > 0 && q->status[index] != XSM_OK) {
         return;
     }
-    xsm_score_block found = {
-        .size = sizeof found,
-        .examples = block.examples,
-        .count = 1,
-        .batch = p->batch->count,
-        .width = g->width,
-        .lengths = block.lengths,
-        .eta = p->eta,
-        .coefficients = block.coefficients,
-        .losses = block.losses,
-        .weights = g->weighted ? g->weights + at : NULL,
-    };
-    xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
+    xsmi_search_finish(p, &block, outcome);
     if (p->input && outcome->finite) {
         outcome->finite = xsmi_pass_backward(p, at, 1, thread);
     }
 }
 
-/* Number of pieces of the queries, so that each thread has work. A table may process all queries of one block together,
- * which can be faster. */
-static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
-{
-    uint32_t pieces = (xsmi_context_threads(s->context) + s->blocks - 1) / s->blocks;
-    return XSMI_MIN(pieces, queries);
-}
-
-static xsm_status first_error(const search_job *job, size_t count, xsm_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (job->status[i] != XSM_OK) {
-            return xsmi_fail_copy(err, &job->errors[i]);
-        }
-    }
-    return XSM_OK;
-}
-
 static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)
 {
-    xsmi_searcher *s = job->searcher;
-    const uint64_t n = job->pass->batch->count;
-    for (uint64_t first = 0; first < n; first += job->count) {
-        job->first = first;
-        job->count = n - first < XSM_INDEX_QUERIES ? (uint32_t)(n - first) : XSM_INDEX_QUERIES;
-        xsmi_pass_list_examples(job->pass, first, job->count);
-        job->pieces = pieces_of(s, job->count);
-        const size_t jobs = (size_t)job->pieces * s->blocks;
+    xsmi_query_job *q = &job->queries;
+    xsmi_searcher *s = q->searcher;
+    const uint64_t n = q->pass->batch->count;
+    for (; q->first < n; q->first += q->count) {
+        q->count = n - q->first < XSM_INDEX_QUERIES ? (uint32_t)(n - q->first) : XSM_INDEX_QUERIES;
+        xsmi_pass_list_examples(q->pass, q->first, q->count);
+        q->pieces = xsmi_query_pieces(s, q->count);
+        const size_t jobs = (size_t)q->pieces * s->blocks;
         if (s->most == 0) {
-            XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
-            XSMI_TRY(first_error(job, jobs, err));
+            XSMI_TRY(xsmi_run(s->context, xsmi_query_run, q, jobs, err));
+            XSMI_TRY(xsmi_query_error(q, jobs, err));
         }
-        XSMI_TRY(xsmi_run(s->context, run_examples, job, job->count, err));
-        XSMI_TRY(s->most > 0 ? first_error(job, job->count, err) : XSM_OK);
-        for (uint32_t i = 0; i < job->count; i++) {
+        XSMI_TRY(xsmi_run(s->context, run_examples, job, q->count, err));
+        XSMI_TRY(s->most > 0 ? xsmi_query_error(q, q->count, err) : XSM_OK);
+        for (uint32_t i = 0; i < q->count; i++) {
             xsmi_outcome_join(outcome, &job->outcomes[i]);
         }
     }
@@ -272,15 +150,31 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
 static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
     xsmi_searcher *s = p->estimator->search.searcher;
-    search_job job = {.pass = p, .searcher = s};
-    const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
+    search_job job = {.queries = {.pass = p, .searcher = s}};
+    xsmi_query_job *q = &job.queries;
+    const size_t searches = (size_t)xsmi_query_pieces(s, (uint32_t)s->results.capacity) * s->blocks;
     const size_t jobs = s->most > 0 ? s->results.capacity : searches;
-    job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
-    job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
-    xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)
-                                                 : xsmi_fail_memory(err, jobs * sizeof *job.errors, "a search");
-    xsmi_release(s->context, job.status, jobs, sizeof *job.status);
-    xsmi_release(s->context, job.errors, jobs, sizeof *job.errors);
+    q->status = xsmi_allocate(s->context, jobs, sizeof *q->status);
+    q->errors = xsmi_allocate(s->context, jobs, sizeof *q->errors);
+    xsm_status status = q->status && q->errors ? search_all(&job, outcome, err)
+                                               : xsmi_fail_memory(err, jobs * sizeof *q->errors, "a search");
+    xsmi_release(s->context, q->status, jobs, sizeof *q->status);
+    xsmi_release(s->context, q->errors, jobs, sizeof *q->errors);
+    return status;
+}
+
+/* Indexes the rows that have changed; *finite: they are finite, on all ranks. */
+static xsm_status update(xsmi_searcher *s, bool *finite, xsm_error *err)
+{
+    xsm_error unsaid = XSM_ERROR_INIT;
+    const xsm_status updated = xsmi_searcher_update(s, &unsaid);
+    xsm_status status = updated == XSM_OK || updated == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &unsaid);
+    float diverged = updated == XSM_ERROR_DIVERGED;
+    if (s->whole) {
+        XSMI_TRY(xsmi_agree(s->whole->context, status, err));
+        status = xsmi_exchange_max(s->whole->context, &diverged, 1, err);
+    }
+    *finite = diverged == 0;
     return status;
 }
 
@@ -293,17 +187,13 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     XSMI_TRY(xsmi_pass_set_rows(&p, NULL, err));
     const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
     p.input = e->model->layer ? &of_layer : p.input;
-    xsm_error unsaid = XSM_ERROR_INIT;
-    const xsm_status updated = xsmi_searcher_update(e->search.searcher, &unsaid);
-    if (updated == XSM_ERROR_DIVERGED) { /* rows are not finite: the caller reports it, as for scores */
-        outcome->finite = false;
+    xsmi_searcher *s = e->search.searcher;
+    XSMI_TRY(update(s, &outcome->finite, err));
+    if (!outcome->finite) { /* the caller reports it, as for scores */
         return XSM_OK;
     }
-    if (updated != XSM_OK) {
-        return xsmi_fail_copy(err, &unsaid);
-    }
-    XSMI_TRY(xsmi_searcher_reserve(e->search.searcher, p.batch->count, err));
-    XSMI_TRY(search(&p, outcome, err));
+    XSMI_TRY(xsmi_searcher_reserve(s, p.batch->count, err));
+    XSMI_TRY(s->whole ? xsmi_divided_search(&p, outcome, err) : search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     if (outcome->finite && e->model->layer) {
         xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);

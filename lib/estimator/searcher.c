@@ -1,6 +1,7 @@
 /* The indexes of an estimator that searches, and their updates. */
 #include "estimator/searcher.h"
 #include "gradient/gradient.h"
+#include "model/divided.h"
 
 #include "base/activity.h"
 #include "base/arena.h"
@@ -10,7 +11,7 @@
 
 static void clear_lists(xsmi_searcher *s)
 {
-    size_t lists = s->results.capacity * s->blocks, entries = lists * s->candidates;
+    size_t lists = s->results.capacity * s->blocks, entries = lists * s->listed;
     xsmi_release(s->context, s->results.queries, lists, s->query_stride * sizeof *s->results.queries);
     xsmi_release(s->context, s->results.found, entries, sizeof *s->results.found);
     xsmi_release(s->context, s->results.score, entries, sizeof *s->results.score);
@@ -35,6 +36,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
         xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
+        xsmi_release(ctx, s->update.own, s->update.own_capacity, sizeof *s->update.own);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -58,13 +60,17 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         return xsmi_fail_memory(err, sizeof *s, "what searches");
     }
     s->context = xsmi_context_retain(ctx);
-    s->model = model;
+    const xsm_model *own = xsmi_model_weights(model);
+    s->model = own;
+    s->whole = xsmi_model_is_divided(model) ? model : NULL;
+    s->classes = model->classes;
+    s->listed = XSMI_MIN(plan->candidates, own->classes);
     s->blocks = plan->blocks;
     s->candidates = plan->candidates;
     s->most = plan->most;
     s->startup = plan->startup;
     if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
-        s->startup = xsmi_model_is_zero(model) ? rows : 0;
+        s->startup = xsmi_model_is_zero(own) ? rows : 0;
     }
     s->indexes = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->indexes);
     s->update.mark_words = ((size_t)model->classes + 63) / 64;
@@ -76,7 +82,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
-        size_t own = p->width + (model->bias != NULL), stride = (own + 15) / 16 * 16;
+        size_t width = p->width + (own->bias != NULL), stride = (width + 15) / 16 * 16;
         s->query_stride = XSMI_MAX(stride, s->query_stride);
     }
     if (status != XSM_OK) {
@@ -90,6 +96,14 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
 uint64_t xsmi_searcher_startup(const xsmi_searcher *s)
 {
     return s->startup;
+}
+
+xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err)
+{
+    float at_once = s->startup == 0;
+    XSMI_TRY(xsmi_exchange_max(s->whole->context, &at_once, 1, err));
+    s->startup = at_once > 0 ? 0 : s->startup;
+    return XSM_OK;
 }
 
 void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples)
@@ -144,8 +158,29 @@ xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t 
 
 xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
 {
-    for (uint32_t k = 0; k < s->model->classes; k++) {
+    for (uint32_t k = 0; k < s->classes; k++) {
         XSMI_TRY(note_change(s, k, err));
+    }
+    return XSM_OK;
+}
+
+/* The changed rows of the searcher's model, numbered as its. */
+static xsm_status list_changed(xsmi_searcher *s, const uint32_t **rows, uint32_t *count, xsm_error *err)
+{
+    *rows = s->update.changed;
+    *count = s->update.changes;
+    if (!s->whole) {
+        return XSM_OK;
+    }
+    if (!xsmi_reserve(s->context, &s->update.own, &s->update.own_capacity, s->update.changes, sizeof **rows)) {
+        return xsmi_fail_memory(err, s->update.changes * sizeof **rows, "rows to be indexed");
+    }
+    *rows = s->update.own;
+    *count = 0;
+    for (uint32_t i = 0; i < s->update.changes; i++) {
+        if (xsmi_divided_has(s->whole, s->update.changed[i])) {
+            s->update.own[(*count)++] = s->update.changed[i] - s->whole->part.first;
+        }
     }
     return XSM_OK;
 }
@@ -158,17 +193,20 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
     }
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
     bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
+    const uint32_t *changed;
+    uint32_t changes;
+    XSMI_TRY(list_changed(s, &changed, &changes, err));
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         if (whole) {
             s->built = false;
-            const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
+            const xsmi_index_slice slice = {m, p->first, p->width, s->listed};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
             /* An update that is repeated could give other clusters. */
             xsmi_activity shield;
             xsmi_shield(&shield, s->context);
-            xsm_status status = xsm_index_update(p->index, s->update.changed, s->update.changes, err);
+            xsm_status status = xsm_index_update(p->index, changed, changes, err);
             xsmi_unshield(&shield);
             XSMI_TRY(status);
         }
@@ -214,7 +252,7 @@ static size_t block_bytes(const xsmi_searcher *s)
         arena.used = 0;
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
-        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->candidates), 1);
+        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->listed), 1);
         each = XSMI_MAX(arena.used, each);
     }
     return each;
@@ -223,7 +261,7 @@ static size_t block_bytes(const xsmi_searcher *s)
 /* Lists that do not grow. */
 static bool reserve_lists(xsmi_searcher *s, size_t lists)
 {
-    const size_t entries = lists * s->candidates;
+    const size_t entries = lists * s->listed;
     s->results.found = xsmi_allocate(s->context, entries, sizeof *s->results.found);
     s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
     s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
@@ -236,7 +274,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
     if (want > s->results.capacity) {
         clear_lists(s);
         size_t lists = want * s->blocks;
-        bool fits = xsmi_multiply(lists, s->candidates, &entries);
+        bool fits = xsmi_multiply(lists, s->listed, &entries);
         s->results.capacity = want;
         s->results.queries =
             fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->results.queries) : NULL;

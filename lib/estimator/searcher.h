@@ -23,7 +23,10 @@ typedef struct xsmi_block_index {
 
 struct xsmi_searcher {
     xsm_context *context;
-    const xsm_model *model;            /* the estimator's reference */
+    const xsm_model *model;            /* the estimator's reference; of a divided model this rank's part, */
+    const xsm_model *whole;            /* and the divided model, else NULL: classes that change are its */
+    uint32_t classes;                  /* of the whole model */
+    uint32_t listed;                   /* classes that an index lists: `candidates`, or this rank's if they are fewer */
     uint32_t blocks, candidates, most; /* `most` above 0: lists grow on demand */
     uint64_t startup;
     xsmi_block_index *indexes; /* [blocks] */
@@ -38,14 +41,16 @@ struct xsmi_searcher {
         size_t mark_words; /* stored here, as the model may grow while it is bound */
         uint32_t *changed; /* [capacity] */
         uint32_t changes, capacity;
+        uint32_t *own; /* [own_capacity] those of this rank's part */
+        size_t own_capacity;
     } update;
 
     /* Memory for the classes found for up to `capacity` examples. */
     struct {
         size_t capacity;
         float *queries;       /* [blocks][capacity][query_stride] */
-        uint32_t *found;      /* [capacity][blocks][candidates] */
-        float *score;         /* [capacity][blocks][candidates] */
+        uint32_t *found;      /* [capacity][blocks][listed] */
+        float *score;         /* [capacity][blocks][listed] */
         uint32_t *length;     /* [capacity][blocks] */
         unsigned char *block; /* [threads][block_each] lists and scratch of a search, or xsmi_growing_lists */
         size_t block_each, block_bytes;
@@ -91,6 +96,8 @@ xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
 
 /* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
+/* Begins the search at once on all ranks if a rank has weights that are not zeros; `startup` is otherwise the same. */
+xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err);
 /* Reserves memory for the searches of a batch. */
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
 /* Records the rows of weights that a step with this gradient of n examples changes. */

@@ -1,7 +1,8 @@
 /*
  * The state that a checkpoint stores for an estimator that searches: for each block's index the numbers that its table
  * saves, the rows that wait for an update, in their order, and the start of the search. The other rows are the same in
- * the indexes and in the model, so they are not saved.
+ * the indexes and in the model, so they are not saved. Of a divided model the rows are those of all ranks; its indexes
+ * depend on no update before, and are built anew.
  *
  *     search.place    U64 [3]   1 if the indexes are built, examples before the search, rows that wait
  *     search.alpha    F64 [1]   the model's factor at the last update of the indexes
@@ -43,18 +44,18 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
                                 "what a checkpoint keeps of a search");
     }
     /* Reserves memory for the longest list of a file. */
-    if (s->update.capacity < s->model->classes) {
+    if (s->update.capacity < s->classes) {
         uint32_t *larger =
-            xsmi_reallocate(s->context, s->update.changed, s->update.capacity, s->model->classes, sizeof *larger);
+            xsmi_reallocate(s->context, s->update.changed, s->update.capacity, s->classes, sizeof *larger);
         if (!larger) {
-            return xsmi_fail_memory(err, s->model->classes * sizeof *larger, "rows to be indexed");
+            return xsmi_fail_memory(err, s->classes * sizeof *larger, "rows to be indexed");
         }
         s->update.changed = larger;
-        s->update.capacity = s->model->classes;
+        s->update.capacity = s->classes;
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_block_index *p = &s->indexes[j];
-        const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
+        const xsmi_index_slice slice = {s->model, p->first, p->width, s->listed};
         XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->copy.counts[j], err));
         if (s->copy.counts[j] >= SIZE_MAX / sizeof **s->copy.indexes) {
             return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
@@ -95,11 +96,7 @@ bool xsmi_searcher_tensor(xsmi_searcher *s, uint32_t index, xsm_state_tensor *te
     const xsm_state_tensor fixed[FIXED] = {
         {.name = "search.place", .type = XSM_STATE_U64, .lines = 1, .width = 3, .data = s->copy.progress},
         {.name = "search.alpha", .type = XSM_STATE_F64, .lines = 1, .width = 1, .data = &s->copy.alpha},
-        {.name = "search.changed",
-         .type = XSM_STATE_U32,
-         .lines = 1,
-         .width = s->model->classes,
-         .data = s->copy.changed},
+        {.name = "search.changed", .type = XSM_STATE_U32, .lines = 1, .width = s->classes, .data = s->copy.changed},
     };
     *tensor = index < FIXED
                   ? fixed[index]
@@ -117,7 +114,7 @@ static bool good_changes(const xsmi_searcher *s, const uint32_t *changed, uint64
 {
     for (uint64_t i = 0; i < count; i++) {
         uint64_t bit = UINT64_C(1) << changed[i] % 64;
-        if (changed[i] >= s->model->classes || (seen[changed[i] / 64] & bit)) {
+        if (changed[i] >= s->classes || (seen[changed[i] / 64] & bit)) {
             return false;
         }
         seen[changed[i] / 64] |= bit;
@@ -129,7 +126,7 @@ static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_err
 {
     const uint64_t *progress = data[0];
     const double *alpha = data[1];
-    bool good = progress[0] <= 1 && progress[2] <= s->model->classes && *alpha > 0;
+    bool good = progress[0] <= 1 && progress[2] <= s->classes && *alpha > 0;
     uint64_t *seen = xsmi_allocate_zero(s->context, s->update.mark_words, sizeof *seen);
     if (!seen) {
         return xsmi_fail_memory(err, s->update.mark_words * sizeof *seen, "rows to be indexed");
@@ -138,7 +135,7 @@ static xsm_status check(const xsmi_searcher *s, const void *const *data, xsm_err
     xsmi_release(s->context, seen, s->update.mark_words, sizeof *seen);
     return good ? XSM_OK
                 : xsmi_fail(err, XSM_ERROR_FORMAT,
-                            "the checkpoint's tensors 'search.*' are of no search over %u classes", s->model->classes);
+                            "the checkpoint's tensors 'search.*' are of no search over %u classes", s->classes);
 }
 
 static void let_go(const xsmi_searcher *s, xsm_index **indexes)
@@ -156,11 +153,11 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
     XSMI_TRY(check(s, data, err));
     memset(indexes, 0, s->blocks * sizeof(xsm_index *)); /* NOLINT(bugprone-sizeof-expression) */
     xsm_status status = XSM_OK;
-    for (uint32_t j = 0; j < s->blocks && status == XSM_OK; j++) {
+    for (uint32_t j = 0; j < s->blocks && status == XSM_OK && !s->whole; j++) {
         const xsmi_block_index *p = &s->indexes[j];
         status = xsmi_index_new_like(like, &indexes[j], err);
         if (status == XSM_OK && progress[0]) {
-            const xsmi_index_slice slice = {rows, p->first, p->width, s->candidates};
+            const xsmi_index_slice slice = {rows, p->first, p->width, s->listed};
             status = xsmi_index_restore_slice(indexes[j], &slice, data[FIXED + j], err);
         }
     }
@@ -174,7 +171,7 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
 {
     const uint64_t *progress = data[0];
     const uint32_t *changed = data[2];
-    for (uint32_t j = 0; j < s->blocks; j++) {
+    for (uint32_t j = 0; j < s->blocks && !s->whole; j++) {
         xsm_index_free(s->indexes[j].index);
         s->indexes[j].index = indexes[j];
         xsmi_index_aim(indexes[j], s->model);
@@ -183,7 +180,7 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     s->built = progress[0] != 0;
     s->startup = progress[1];
     s->alpha = *(const double *)data[1];
-    s->weight = s->model->weight;
+    s->weight = s->whole ? NULL : s->model->weight; /* NULL: the next update builds them anew */
     memset(s->update.marks, 0, s->update.mark_words * sizeof *s->update.marks);
     s->update.changes = (uint32_t)progress[2];
     memcpy(s->update.changed, changed, s->update.changes * sizeof *changed);

@@ -51,6 +51,7 @@ settings() {
     4) echo --data single.txt --estimator sampled-softmax --set shared=yes --set negatives=50 --hidden 6 --eta 0.1 --batch 500 \
         --threads 1 ;;
     5) echo --data single.txt --estimator hierarchical --eta 0.3 --batch 300 --threads 2 ;;
+    6) echo --data several.txt --estimator decomp-mips --set index=exact --set startup=0 --eta 0.1 --batch 17 --threads 1 ;;
     esac
 }
 
@@ -59,7 +60,7 @@ same() {
     sed -e 's/ in [0-9:.]* s.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
 }
 
-for number in 1 2 3 4 5; do
+for number in 1 2 3 4 5 6; do
     # shellcheck disable=SC2046
     set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no
     "$command" "$@" --model model >one || exit 1

@@ -33,6 +33,7 @@ static const settings plans[] = {
     {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0},
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6},
     {"softmax", "ridge=3", "sgd", 8, true, false, 6},
+    {"decomp-mips", "index=exact blocks=2 startup=9", "sgd", 3, true, false, 0},
     {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0},
 };
 

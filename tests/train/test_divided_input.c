@@ -20,8 +20,6 @@ enum { MANY = 150 * XSMI_RUN_CLASSES + 77 };
 
 enum { OF_DATASET, WITH_BATCHES, STREAMED };
 
-static const char *const refused[] = {"mips", "decomp-mips", "ove-searched"};
-
 typedef struct work {
     const xsm_estimator_ops *table;
     const char *shared; /* option of the estimator; NULL = none */
@@ -33,15 +31,6 @@ typedef struct work {
     float input[TEST_RANKS][STEPS][ROWS * STRIDE];
     double loss[TEST_RANKS][STEPS];
 } work;
-
-static bool is_refused(const char *name)
-{
-    bool in = false;
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        in |= strcmp(refused[i], name) == 0;
-    }
-    return in;
-}
 
 static xsm_status bind(const work *w, xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
@@ -93,6 +82,9 @@ static xsm_status run(test_rank *r)
     xsm_gradient *g = NULL;
     xsm_status status = xsm_model_load(r->context, w->start, NULL, &m, &r->err);
     status = status == XSM_OK ? xsm_estimator_new_from(r->context, w->table, &e, &r->err) : status;
+    if (status == XSM_OK && w->table->kind == XSM_ESTIMATOR_SEARCHED) {
+        status = xsm_estimator_set(e, "index", "exact", &r->err);
+    }
     status = status == XSM_OK && w->shared ? xsm_estimator_set(e, "shared", w->shared, &r->err) : status;
     status = status == XSM_OK ? xsm_optimizer_new(r->context, "sgd", &o, &r->err) : status;
     status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
@@ -187,7 +179,7 @@ static void try_registry(int bound)
     work_new(&w, CLASSES, &p);
     w.bound = bound;
     for (size_t i = 0; (w.table = xsm_estimator_at(i)); i++) {
-        for (w.batch = 1; w.batch <= ROWS && !is_refused(w.table->name); w.batch += ROWS - 1) {
+        for (w.batch = 1; w.batch <= ROWS; w.batch += ROWS - 1) {
             if (w.batch == 1 || !w.table->joint) {
                 expect_bits(&w, 4);
             }

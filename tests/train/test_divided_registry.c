@@ -1,8 +1,8 @@
 /*
  * Every estimator of the registry on a model whose classes are divided among ranks, linear or with a first layer: the
  * saved model and the losses are those of one process, to the bit, for single rows and batches, draws for each row or
- * shared, rows with several labels and weights where the table takes them; or it refuses, and is in the list here. And
- * what estimators send.
+ * shared, rows with several labels and weights where the table takes them; those that search do so with the exact
+ * index, and refuse another. And what estimators send.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -20,14 +20,13 @@
 /* Four class runs, the last of a few classes. */
 enum { ROWS = 40, FEATURES = 5, HIDDEN = 7, CLASSES = 3 * XSMI_RUN_CLASSES + 9 };
 
-static const char *const refused[] = {"mips", "decomp-mips", "ove-searched"};
-
 typedef struct work {
     const xsm_estimator_ops *table;
     const xsm_dataset *rows;
     uint64_t batch;
     bool layer;         /* a first layer */
     const char *shared; /* its value; NULL = as it is */
+    const char *index;  /* the same */
     const char *optimizer;
     char path[256];
     double loss[TEST_RANKS];
@@ -38,16 +37,6 @@ typedef struct run {
     work *of;
     const test_rank *rank;
 } run;
-
-static bool is_in(const char *const *list, size_t count, const char *name)
-{
-    bool in = false;
-    for (size_t i = 0; i < count; i++) {
-        in |= strcmp(list[i], name) == 0;
-    }
-    return in;
-}
-#define IS_IN(list, name) is_in(list, sizeof(list) / sizeof *(list), name)
 
 static int32_t on_progress(void *user, const xsm_progress *p)
 {
@@ -71,6 +60,7 @@ static xsm_status new_model(xsm_context *ctx, const work *w, xsm_model **model, 
 static xsm_status new_estimator(xsm_context *ctx, const work *w, xsm_estimator **estimator, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_new_from(ctx, w->table, estimator, err));
+    XSMI_TRY(w->index ? xsm_estimator_set(*estimator, "index", w->index, err) : XSM_OK);
     return w->shared ? xsm_estimator_set(*estimator, "shared", w->shared, err) : XSM_OK;
 }
 
@@ -181,9 +171,12 @@ static void try_batches(work *w, const uint64_t *batches, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         w->batch = batches[i];
-        if (IS_IN(refused, w->table->name)) {
-            expect_refusal(w, "2 ranks");
-        } else if (w->layer && w->batch > 1 && w->table->joint) {
+        w->index = NULL;
+        if (w->table->kind == XSM_ESTIMATOR_SEARCHED) {
+            expect_refusal(w, "2 ranks; index 'exact'");
+            w->index = "exact";
+        }
+        if (w->layer && w->batch > 1 && w->table->joint) {
             expect_refusal(w, "hidden vectors"); /* as in one process */
         } else {
             expect_bits(w);

@@ -94,6 +94,14 @@ static const settings plans[] = {
     {"hierarchical", {{NULL}}, "sgd", 1, true, false, 0, 0},
     {"hierarchical", {{"tree", "fitted"}, {"ridge", "0.1"}}, "sgd", 8, false, true, 0, 0},
     {"hierarchical", {{"tree", "balanced"}}, "sgd", 70, true, false, 0, 9},
+    {"mips", {{"index", "exact"}, {"startup", "0"}, {"ridge", "1"}}, "sgd", 8, true, false, 0, 0},
+    {"mips", {{"index", "exact"}, {"loss", "cross-entropy"}, {"startup", "50"}}, "adagrad", 30, true, false, 0, 9},
+    {"mips", {{"index", "exact"}, {"candidates", "12293"}}, "sgd", 35, false, false, 0, 0},
+    {"mips", {{"index", "exact"}, {"candidates", "5000"}}, "sgd", 70, true, true, 0, 0},
+    {"decomp-mips", {{"index", "exact"}, {"blocks", "3"}, {"rounds", "3"}}, "sgd", 7, true, false, 0, 0},
+    {"decomp-mips", {{"index", "exact"}, {"completion", "found"}, {"blocks", "2"}}, "adagrad", 35, true, true, 0, 0},
+    {"ove-searched", {{"index", "exact"}, {"startup", "0"}, {"negatives", "9"}}, "sgd", 1, true, false, 0, 0},
+    {"ove-searched", {{"index", "exact"}, {"candidates", "3"}}, "adagrad", 35, false, false, 0, 9},
 };
 
 typedef struct work {
@@ -292,6 +300,7 @@ static void test_host_loop(void **state)
     try_host_loop(&plans[40]);
     try_host_loop(&plans[44]);
     try_host_loop(&plans[49]); /* the first step gives the model its tree */
+    try_host_loop(&plans[55]);
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
@@ -359,8 +368,8 @@ static void test_stopped(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree. */
-    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49};
+    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches. */
+    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = ROWS;
@@ -444,8 +453,9 @@ static xsm_status train_without(test_rank *r)
 static void test_memory_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree. */
-    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50};
+    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
+     * search. */
+    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = 35;
@@ -474,6 +484,7 @@ static void test_memory_lost(void **state)
 static const settings refused[] = {
     {"mips", {{NULL}}, "sgd", 1, false, false, 0, 0},
     {"ove-searched", {{NULL}}, "sgd", 1, false, false, 0, 0},
+    {"mips", {{"index", "exact"}, {"error", "0.1"}, {"loss", "cross-entropy"}}, "sgd", 1, false, false, 0, 0},
 };
 
 static xsm_status refuse(test_rank *r)

@@ -1,0 +1,434 @@
+/*
+ * Searches on a divided model. Each rank's indexes have its classes; the lists of all are merged by the rule of one
+ * list: of equal scores the smaller class comes first.
+ *
+ * A table's search() asks for scores of any classes while it runs, on threads that cannot wait for other ranks. So it
+ * is run again: a request that no one has answered yet gets zeros, and is kept; the ranks exchange the scores that all
+ * examples lack, and what was computed without them is computed anew. All ranks ask for the same, as they know the
+ * same. The scores of labels are exchanged before the first run.
+ */
+#include "estimator/divided.h"
+#include "estimator/gathered.h"
+#include "estimator/search.h"
+
+#include "base/top.h"
+
+#include <string.h>
+
+/* The classes whose scores an example has asked for, in the order in which it did. */
+typedef struct asked {
+    xsm_context *context;
+    uint32_t *classes; /* [capacity] */
+    float *shares;     /* [capacity][blocks] of the first `known` */
+    size_t count, known, class_capacity, share_capacity;
+    size_t at; /* of this run, the next */
+    bool missing, short_of_memory, done;
+} asked;
+
+/* The lists of all ranks, merged. */
+typedef struct merged {
+    uint32_t *classes; /* [examples][blocks][candidates] */
+    float *scores;     /* the same */
+    uint32_t *lengths; /* [examples][blocks] */
+} merged;
+
+typedef struct divided_job {
+    xsmi_query_job queries;
+    merged lists;
+    asked *asked;           /* [examples] */
+    float *scores;          /* [threads][blocks][candidates] those that search() may overwrite */
+    xsmi_outcome *outcomes; /* [examples] */
+    size_t examples, jobs;  /* at most */
+    size_t *sizes, *next;   /* [ranks] */
+    unsigned char *mine, *all;
+    size_t mine_bytes, all_bytes;
+} divided_job;
+
+/* -- memory -------------------------------------------------------------------------------------------------------- */
+
+static size_t entries_of(const xsmi_searcher *s)
+{
+    return (size_t)s->blocks * s->candidates;
+}
+
+static xsm_status job_new(const xsmi_pass *p, divided_job *j, xsm_error *err)
+{
+    xsmi_searcher *s = p->estimator->search.searcher;
+    xsm_context *ctx = s->context;
+    const uint32_t ranks = xsmi_ranks(s->whole->context);
+    const size_t n = s->results.capacity, entries = entries_of(s);
+    *j = (divided_job){.queries = {.pass = p, .searcher = s}, .examples = n};
+    j->jobs = (size_t)xsmi_query_pieces(s, (uint32_t)n) * s->blocks;
+    j->queries.status = xsmi_allocate(ctx, j->jobs, sizeof *j->queries.status);
+    j->queries.errors = xsmi_allocate(ctx, j->jobs, sizeof *j->queries.errors);
+    j->lists.classes = xsmi_allocate(ctx, n, entries * sizeof *j->lists.classes);
+    j->lists.scores = xsmi_allocate(ctx, n, entries * sizeof *j->lists.scores);
+    j->lists.lengths = xsmi_allocate(ctx, n, s->blocks * sizeof *j->lists.lengths);
+    j->scores = xsmi_allocate(ctx, xsmi_context_threads(ctx), entries * sizeof *j->scores);
+    j->asked = xsmi_allocate_zero(ctx, n, sizeof *j->asked);
+    j->outcomes = xsmi_allocate(ctx, n, sizeof *j->outcomes);
+    j->sizes = xsmi_allocate(ctx, ranks, sizeof *j->sizes);
+    j->next = xsmi_allocate(ctx, ranks, sizeof *j->next);
+    return j->queries.status && j->queries.errors && j->lists.classes && j->lists.scores && j->lists.lengths &&
+                   j->scores && j->asked && j->outcomes && j->sizes && j->next
+               ? XSM_OK
+               : xsmi_fail_memory(err, 2 * n * entries * sizeof *j->scores, "what a search finds");
+}
+
+static void job_free(divided_job *j)
+{
+    const xsmi_searcher *s = j->queries.searcher;
+    xsm_context *ctx = s->context;
+    const uint32_t ranks = xsmi_ranks(s->whole->context);
+    const size_t n = j->examples, entries = entries_of(s);
+    for (size_t i = 0; j->asked && i < n; i++) {
+        xsmi_release(ctx, j->asked[i].classes, j->asked[i].class_capacity, sizeof *j->asked[i].classes);
+        xsmi_release(ctx, j->asked[i].shares, j->asked[i].share_capacity, sizeof *j->asked[i].shares);
+    }
+    xsmi_release(ctx, j->queries.status, j->jobs, sizeof *j->queries.status);
+    xsmi_release(ctx, j->queries.errors, j->jobs, sizeof *j->queries.errors);
+    xsmi_release(ctx, j->lists.classes, n, entries * sizeof *j->lists.classes);
+    xsmi_release(ctx, j->lists.scores, n, entries * sizeof *j->lists.scores);
+    xsmi_release(ctx, j->lists.lengths, n, s->blocks * sizeof *j->lists.lengths);
+    xsmi_release(ctx, j->scores, xsmi_context_threads(ctx), entries * sizeof *j->scores);
+    xsmi_release(ctx, j->asked, n, sizeof *j->asked);
+    xsmi_release(ctx, j->outcomes, n, sizeof *j->outcomes);
+    xsmi_release(ctx, j->sizes, ranks, sizeof *j->sizes);
+    xsmi_release(ctx, j->next, ranks, sizeof *j->next);
+    xsmi_release(ctx, j->mine, j->mine_bytes, 1);
+    xsmi_release(ctx, j->all, j->all_bytes, 1);
+}
+
+/* Room for the blocks of all ranks, of j->sizes bytes. */
+static xsm_status reserve_blocks(divided_job *j, xsm_error *err)
+{
+    const xsmi_searcher *s = j->queries.searcher;
+    const xsm_context *group = s->whole->context;
+    size_t all = 0;
+    for (uint32_t r = 0; r < xsmi_ranks(group); r++) {
+        all += j->sizes[r];
+    }
+    return xsmi_reserve(s->context, &j->mine, &j->mine_bytes, j->sizes[xsmi_rank(group)], 1) &&
+                   xsmi_reserve(s->context, &j->all, &j->all_bytes, all, 1)
+               ? XSM_OK
+               : xsmi_fail_memory(err, all, "what a search finds");
+}
+
+/* -- lists --------------------------------------------------------------------------------------------------------- */
+
+/* A rank's block of an exchange of lists. */
+typedef struct listed {
+    uint32_t *lengths; /* [examples][blocks] */
+    uint32_t *classes; /* [examples][blocks][each] of its part */
+    float *scores;     /* the same */
+    size_t each, bytes;
+} listed;
+
+static listed divide_block(const divided_job *j, uint32_t rank, unsigned char *block)
+{
+    const xsmi_searcher *s = j->queries.searcher;
+    const uint32_t ranks = xsmi_ranks(s->whole->context);
+    const uint32_t own = xsmi_part_start(s->classes, ranks, rank + 1) - xsmi_part_start(s->classes, ranks, rank);
+    const size_t lists = (size_t)j->queries.count * s->blocks;
+    listed l = {.each = XSMI_MIN(own, s->candidates)};
+    l.lengths = (uint32_t *)(void *)block;
+    l.classes = block ? l.lengths + lists : NULL;
+    l.scores = block ? (float *)(void *)(l.classes + lists * l.each) : NULL;
+    l.bytes = lists * (sizeof *l.lengths + l.each * (sizeof *l.classes + sizeof *l.scores));
+    return l;
+}
+
+/* Fills the list of one example and block from those of all ranks. */
+static void merge_list(const divided_job *j, size_t list)
+{
+    const xsmi_searcher *s = j->queries.searcher;
+    const uint32_t ranks = xsmi_ranks(s->whole->context);
+    const bool every = s->candidates == s->classes; /* then they are in the order of the classes */
+    const size_t first = list * s->candidates;
+    const xsmi_top top = {j->lists.scores + first, j->lists.classes + first, s->candidates};
+    unsigned char *block = j->all;
+    uint32_t length = 0;
+    if (!every) {
+        xsmi_top_start(&top);
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        const listed l = divide_block(j, r, block);
+        const uint32_t start = xsmi_part_start(s->classes, ranks, r);
+        for (size_t i = list * l.each; i < list * l.each + l.lengths[list]; i++) {
+            if (every) {
+                top.class_of[length] = start + l.classes[i];
+                top.score[length++] = l.scores[i];
+            } else {
+                xsmi_top_offer_any(&top, l.scores[i], start + l.classes[i]);
+            }
+        }
+        block += l.bytes;
+    }
+    if (!every) {
+        xsmi_top_sort(&top);
+        while (length < top.size && top.class_of[length] != XSMI_NO_CLASS) {
+            length++;
+        }
+    }
+    j->lists.lengths[list] = length;
+}
+
+/* Makes an array larger, with what is in it. */
+static bool grow(xsm_context *ctx, void **array, size_t *capacity, size_t count, size_t each)
+{
+    if (count > *capacity) {
+        const size_t more = XSMI_MAX(count, *capacity + *capacity / 2);
+        void *larger = xsmi_reallocate(ctx, *array, *capacity, more, each);
+        if (!larger) {
+            return false;
+        }
+        *array = larger;
+        *capacity = more;
+    }
+    return true;
+}
+
+/* Adds classes to those that an example has asked for. False without memory. */
+static bool ask(asked *a, const uint32_t *classes, size_t count, uint32_t blocks)
+{
+    const size_t total = a->count + count;
+    void *list = a->classes, *shares = a->shares;
+    const bool fits = grow(a->context, &list, &a->class_capacity, total, sizeof *a->classes) &&
+                      grow(a->context, &shares, &a->share_capacity, total * blocks, sizeof *a->shares);
+    a->classes = list;
+    a->shares = shares;
+    if (fits) {
+        memcpy(a->classes + a->count, classes, count * sizeof *classes);
+        a->count = total;
+    }
+    return fits;
+}
+
+/* Merges the lists of an example, and asks for the scores of its labels. */
+static void merge_example(void *state, size_t index, uint32_t thread)
+{
+    const divided_job *j = state;
+    const xsmi_query_job *q = &j->queries;
+    const xsm_example *example = &q->pass->gradient->example[q->first + index];
+    asked *a = &j->asked[index];
+    (void)thread;
+    for (size_t b = 0; b < q->searcher->blocks; b++) {
+        merge_list(j, index * q->searcher->blocks + b);
+    }
+    a->context = q->searcher->context;
+    a->count = a->known = 0;
+    a->done = false;
+    a->short_of_memory = !ask(a, example->labels, (size_t)example->label_count, q->searcher->blocks);
+}
+
+static xsm_status check_memory(const divided_job *j, xsm_status status, xsm_error *err)
+{
+    for (size_t i = 0; i < j->queries.count && status == XSM_OK; i++) {
+        status = j->asked[i].short_of_memory
+                     ? xsmi_fail_memory(err, j->asked[i].count * sizeof(float), "the scores of a search")
+                     : status;
+    }
+    return status;
+}
+
+/* Searches this rank's classes, and gets the lists of all. `status` is this rank's so far. */
+static xsm_status exchange_lists(divided_job *j, xsm_status status, xsm_error *err)
+{
+    xsmi_query_job *q = &j->queries;
+    xsmi_searcher *s = q->searcher;
+    xsm_context *group = s->whole->context;
+    if (status == XSM_OK) {
+        q->pieces = xsmi_query_pieces(s, q->count);
+        const size_t jobs = (size_t)q->pieces * s->blocks;
+        status = xsmi_run(s->context, xsmi_query_run, q, jobs, err);
+        status = status == XSM_OK ? xsmi_query_error(q, jobs, err) : status;
+        for (uint32_t r = 0; r < xsmi_ranks(group); r++) {
+            j->sizes[r] = divide_block(j, r, NULL).bytes;
+        }
+        status = status == XSM_OK ? reserve_blocks(j, err) : status;
+    }
+    XSMI_TRY(xsmi_agree(group, status, err));
+    const listed l = divide_block(j, xsmi_rank(group), j->mine);
+    const size_t lists = (size_t)q->count * s->blocks;
+    memcpy(l.lengths, s->results.length, lists * sizeof *l.lengths);
+    memcpy(l.classes, s->results.found, lists * l.each * sizeof *l.classes);
+    memcpy(l.scores, s->results.score, lists * l.each * sizeof *l.scores);
+    return xsmi_exchange_blocks(group, j->mine, j->all, j->sizes, err);
+}
+
+/* -- scores that are asked for ------------------------------------------------------------------------------------- */
+
+static void share_example(void *state, size_t index, uint32_t thread)
+{
+    const divided_job *j = state;
+    const xsmi_searcher *s = j->queries.searcher;
+    const asked *a = &j->asked[index];
+    (void)thread;
+    for (size_t c = a->known; c < a->count; c++) {
+        if (xsmi_divided_has(s->whole, a->classes[c])) {
+            xsmi_query_shares(s, index, a->classes[c] - s->whole->part.first, a->shares + c * s->blocks);
+        }
+    }
+}
+
+/* Gives all ranks the scores that examples lack. `status` is this rank's so far. */
+static xsm_status exchange_shares(divided_job *j, xsm_status status, xsm_error *err)
+{
+    const xsmi_searcher *s = j->queries.searcher;
+    xsm_context *group = s->whole->context;
+    const uint32_t ranks = xsmi_ranks(group), rank = xsmi_rank(group);
+    const size_t each = s->blocks * sizeof(float);
+    status = status == XSM_OK ? xsmi_run(s->context, share_example, j, j->queries.count, err) : status;
+    memset(j->sizes, 0, ranks * sizeof *j->sizes);
+    for (size_t i = 0; i < j->queries.count && status == XSM_OK; i++) {
+        for (size_t c = j->asked[i].known; c < j->asked[i].count; c++) {
+            j->sizes[xsmi_part_of(s->classes, ranks, j->asked[i].classes[c])] += each;
+        }
+    }
+    status = status == XSM_OK ? reserve_blocks(j, err) : status;
+    XSMI_TRY(xsmi_agree(group, status, err));
+    unsigned char *to = j->mine;
+    for (size_t i = 0; i < j->queries.count; i++) {
+        const asked *a = &j->asked[i];
+        for (size_t c = a->known; c < a->count; c++) {
+            if (xsmi_part_of(s->classes, ranks, a->classes[c]) == rank) {
+                memcpy(to, a->shares + c * s->blocks, each);
+                to += each;
+            }
+        }
+    }
+    XSMI_TRY(xsmi_exchange_blocks(group, j->mine, j->all, j->sizes, err));
+    size_t at = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        j->next[r] = at;
+        at += j->sizes[r];
+    }
+    for (size_t i = 0; i < j->queries.count; i++) {
+        asked *a = &j->asked[i];
+        for (; a->known < a->count; a->known++) {
+            size_t *next = &j->next[xsmi_part_of(s->classes, ranks, a->classes[a->known])];
+            memcpy(a->shares + a->known * s->blocks, j->all + *next, each);
+            *next += each;
+        }
+    }
+    return XSM_OK;
+}
+
+/* xsm_search_block.score(): what is known, or zeros, in which case the run is repeated. */
+static void score_asked(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
+                        float *shares)
+{
+    asked *a = *(asked *const *)block->scorer;
+    const size_t first = a->at, blocks = block->blocks;
+    (void)example;
+    a->at += count;
+    if (!a->missing) {
+        size_t same = 0;
+        while (same < count && first + same < a->known && a->classes[first + same] == classes[same]) {
+            same++;
+        }
+        if (same == count) {
+            memcpy(shares, a->shares + first * blocks, count * blocks * sizeof *shares);
+            return;
+        }
+        a->missing = true;
+        a->count = a->known = first + same;
+        a->short_of_memory = !ask(a, classes + same, count - same, block->blocks);
+    }
+    memset(shares, 0, count * blocks * sizeof *shares);
+}
+
+static void run_example(void *state, size_t index, uint32_t thread)
+{
+    const divided_job *j = state;
+    const xsmi_pass *p = j->queries.pass;
+    const xsmi_searcher *s = j->queries.searcher;
+    const size_t entries = entries_of(s);
+    asked *a = &j->asked[index];
+    if (a->done) {
+        return;
+    }
+    a->at = 0;
+    a->missing = false;
+    xsm_search_block block = xsmi_search_block_of(p, j->queries.first + index, thread);
+    float *scores = j->scores + thread * entries;
+    memcpy(scores, j->lists.scores + index * entries, entries * sizeof *scores);
+    block.found = j->lists.classes + index * entries;
+    block.found_length = j->lists.lengths + index * s->blocks;
+    block.found_score = scores;
+    block.score = score_asked;
+    block.scorer = &a;
+    p->estimator->ops.search(p->estimator->state, &block);
+    if (!a->missing) {
+        a->done = true;
+        xsmi_search_finish(p, &block, &j->outcomes[index]);
+    }
+}
+
+/* Some examples. What a rank fails in is agreed on next, whatever it and the others then do. */
+static xsm_status search_some(divided_job *j, xsm_status status, xsm_error *err)
+{
+    const xsmi_query_job *q = &j->queries;
+    xsm_context *ctx = q->searcher->context;
+    if (status == XSM_OK) {
+        xsmi_pass_list_examples(q->pass, q->first, q->count);
+    }
+    XSMI_TRY(exchange_lists(j, status, err));
+    status = check_memory(j, xsmi_run(ctx, merge_example, j, q->count, err), err);
+    bool missing = true;
+    while (missing) {
+        XSMI_TRY(exchange_shares(j, status, err));
+        status = check_memory(j, xsmi_run(ctx, run_example, j, q->count, err), err);
+        missing = false;
+        for (size_t i = 0; i < q->count; i++) {
+            missing |= !j->asked[i].done;
+        }
+    }
+    return xsmi_agree(q->searcher->whole->context, status, err);
+}
+
+/* -- the gradient of the rows -------------------------------------------------------------------------------------- */
+
+static void backward_some(void *state, size_t index, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const uint64_t first = p->first + index * XSMI_EXAMPLE_CHUNK, rest = p->end - first;
+    const bool finite = xsmi_pass_backward(p, first, XSMI_MIN(rest, XSMI_EXAMPLE_CHUNK), thread);
+    p->gradient->work.outcomes[index] = (xsmi_outcome){.finite = finite};
+}
+
+/* With the weights of the listed classes from all ranks, which divide the examples. */
+static xsm_status backward(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)
+{
+    xsmi_pass p = *given;
+    XSMI_TRY(xsmi_gather_weights(&p, true, err));
+    p.first = 0;
+    p.end = p.batch->count;
+    xsmi_gather_range(&p);
+    const size_t jobs = (size_t)((p.end - p.first + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
+    xsm_status status = xsmi_gradient_reserve_outcomes(p.gradient, jobs, err);
+    status = status == XSM_OK ? xsmi_run(p.estimator->context, backward_some, &p, jobs, err) : status;
+    for (size_t i = 0; i < jobs && status == XSM_OK; i++) {
+        xsmi_outcome_join(outcome, &p.gradient->work.outcomes[i]);
+    }
+    return xsmi_gather_results(&p, status, outcome, err);
+}
+
+xsm_status xsmi_divided_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
+{
+    const uint64_t n = p->batch->count;
+    divided_job j;
+    xsm_status status = job_new(p, &j, err);
+    xsmi_query_job *q = &j.queries;
+    do {
+        q->count = (uint32_t)XSMI_MIN(n - q->first, XSM_INDEX_QUERIES);
+        status = search_some(&j, status, err);
+        for (uint32_t i = 0; i < q->count && status == XSM_OK; i++) {
+            xsmi_outcome_join(outcome, &j.outcomes[i]);
+        }
+        q->first += q->count;
+    } while (status == XSM_OK && q->first < n);
+    job_free(&j);
+    XSMI_TRY(status);
+    return p->input && outcome->finite ? backward(p, outcome, err) : XSM_OK;
+}
