@@ -266,7 +266,7 @@ static int evaluate(evaluation *e)
         return cli_fail("%s: %s", e->data, err.message);
     }
     if (e->ranked) {
-        code = rank(e);
+        code = cli_agree(rank(e)); /* with a label tree each rank is alone */
         if (code != CLI_GO_ON) {
             return code;
         }

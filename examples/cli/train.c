@@ -131,7 +131,7 @@ static int train(cli_run *r)
     code = code == CLI_GO_ON && r->dry ? cli_dry_run(r) : code;
     code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
     if (r->method >= 0) {
-        code = code == CLI_GO_ON ? cli_label_tree_run(r) : code;
+        code = code == CLI_GO_ON ? cli_agree(cli_label_tree_run(r)) : code;
     } else {
         code = code == CLI_GO_ON ? cli_agree(cli_train_make_model(r)) : code;
         code = code == CLI_GO_ON ? divide_rows(r) : code;

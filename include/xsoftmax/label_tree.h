@@ -127,6 +127,9 @@ extern "C" {
  *  The model has the layout #XSM_LAYOUT_SPARSE_ROWS and the dataset's class map; give it the transform of the rows
  *  (xsm_model_set_transform()). The result is bit-identical for any number of threads and any instruction set.
  *
+ *  In a context with a communicator of several ranks (ext/comm.h) they divide the nodes among them, and each gets the
+ *  whole model, the same as one process makes; rank 0 writes the checkpoints, and its result is that of all.
+ *
  *  A **checkpoint** has the finished trees and the finished nodes of the current tree. A fit that continues it gives
  *  the same bits as one that was never stopped, on any number of threads; it computes label vectors and the shape of
  *  the current tree again. If the first checkpoint cannot be written, the fit ends at once; a later failure is in

@@ -166,6 +166,9 @@ static xsm_status save(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, 
 
 xsm_status xsmi_fit_checkpoint_save(xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err)
 {
+    if (!c->writes) {
+        return XSM_OK;
+    }
     xsmi_activity shield;
     xsmi_shield(&shield, c->context);
     c->status = save(c, now, err);

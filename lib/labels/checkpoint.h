@@ -27,6 +27,7 @@
 typedef struct xsmi_fit_checkpoint {
     xsm_context *context;
     const xsmi_place *place; /* NULL: none is written */
+    bool writes;             /* of several ranks the first, for all */
     double every;            /* seconds from one to the next */
     double saved;            /* when */
     uint32_t written;
@@ -51,7 +52,8 @@ typedef struct xsmi_fit_place {
 
 void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c);
 
-/* Writes a checkpoint, `now` NULL between trees, and notes its status: the fit goes on if that fails. */
+/* Writes a checkpoint if this rank does, `now` NULL between trees, and notes its status: the fit goes on if that fails.
+ */
 xsm_status xsmi_fit_checkpoint_save(xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err);
 static inline bool xsmi_fit_checkpoint_is_due(const xsmi_fit_checkpoint *c)
 {

@@ -28,6 +28,7 @@ typedef struct tree_settings {
     xsm_storage storages[2];       /* copies of the host's, for the places below */
     xsmi_place checkpoint, resume; /* without a name: none */
     double checkpoint_every;
+    bool divided; /* among the ranks of the context */
 } tree_settings;
 
 #define TYPE tree_settings
@@ -256,12 +257,14 @@ static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)
 {
     const uint64_t position = tree << 48, seed = (uint64_t)o->seed;
     return (xsmi_grow_settings){
+        .divided = o->divided,
         .layout = {.arity = (uint32_t)o->arity,
                    .leaf = (uint32_t)o->leaf,
                    .balanced = o->balance == XSM_LABEL_TREE_BALANCED,
                    .seed = seed,
                    .iterations = (uint32_t)o->rounds,
-                   .position = position},
+                   .position = position,
+                   .divided = o->divided},
         .node = {.dual = {o->cost, o->epsilon, (uint32_t)o->iterations,
                           o->loss == XSM_LABEL_TREE_LOGISTIC ? XSMI_DUAL_LOGISTIC : XSMI_DUAL_SQUARED_HINGE},
                  .threshold = o->threshold,
@@ -381,11 +384,15 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     result->link = o->link;
     xsmi_fit_checkpoint checkpoint = {.context = ctx,
                                       .place = o->checkpoint.name ? &o->checkpoint : NULL,
+                                      .writes = !o->divided || xsmi_rank(ctx) == 0,
                                       .every = o->checkpoint_every,
                                       .saved = xsmi_seconds(),
                                       .settings = {.context = ctx},
                                       .trees = trees};
     xsm_status status = prepare_checkpoint(train, o, trees, &checkpoint, err);
+    if (o->divided) { /* before the first rank replaces what others read */
+        status = xsmi_agree(ctx, status, err);
+    }
     if (status == XSM_OK) {
         status = grow_trees(ctx, train, o, trees, &checkpoint, result, err);
     }
@@ -402,13 +409,21 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
     return status;
 }
 
+/* The end of a fit that went well on this rank: whether it did on all, and the result of rank 0. */
+static xsm_status end_divided(xsm_context *ctx, xsm_label_tree_result *done, xsm_error *err)
+{
+    XSMI_TRY(xsmi_agree(ctx, XSM_OK, err));
+    return xsmi_exchange_copy(ctx, done, sizeof *done, 0, err);
+}
+
 xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *given,
-                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
+                               bool divided, xsm_model **out, xsm_label_tree_result *result, xsm_error *err)
 {
     tree_settings o;
     xsm_label_tree_result done = XSM_LABEL_TREE_RESULT_INIT;
     XSMI_TRY(xsmi_dataset_need_whole(train, "the fit of a label tree", err));
     XSMI_TRY(read_options(given, &o, err));
+    o.divided = divided;
     if (result) {
         XSMI_TRY(xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
                                     "xsm_label_tree_result", err));
@@ -419,6 +434,9 @@ xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, c
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "training a label tree", "trees", (uint64_t)o.trees);
     xsm_status status = xsmi_end(&activity, fit(ctx, train, &o, &model, &done, err), err);
+    if (divided && status == XSM_OK) {
+        status = end_divided(ctx, &done, err);
+    }
     if (status == XSM_OK && result) {
         status = xsmi_options_write(&done, sizeof done, XSMI_FIRST(xsm_label_tree_result), result,
                                     "xsm_label_tree_result", err);
@@ -439,6 +457,10 @@ xsm_status xsm_fit_label_tree(xsm_context *context, const xsm_dataset *train, co
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_label_tree: %s is NULL", train ? "out" : "train");
     }
-    XSMI_TRY(xsmi_need_alone(context, "the fit of a label tree", err));
-    return xsmi_fit_label_tree(context, train, given, out, result, err);
+    const bool divided = context && xsmi_ranks(context) > 1;
+    if (divided) {
+        xsmi_agree_begin(context);
+    }
+    const xsm_status status = xsmi_fit_label_tree(context, train, given, divided, out, result, err);
+    return divided && status != XSM_OK ? xsmi_agree_once(context, status, err) : status;
 }

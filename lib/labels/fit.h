@@ -6,8 +6,10 @@
 
 #include <xsoftmax/label_tree.h>
 
-/* xsm_fit_label_tree() in this process alone, whatever its context: each rank of a group gets the same trees. */
+/* xsm_fit_label_tree() by this process alone or, `divided`, by all ranks of the context together, which have agreed
+ * when it succeeds, and the caller makes agree where it fails: xsmi_agree_once(). Each rank gets the same trees both
+ * ways. */
 xsm_status xsmi_fit_label_tree(xsm_context *context, const xsm_dataset *train, const xsm_label_tree_options *options,
-                               xsm_model **out, xsm_label_tree_result *result, xsm_error *err);
+                               bool divided, xsm_model **out, xsm_label_tree_result *result, xsm_error *err);
 
 #endif

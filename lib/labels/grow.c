@@ -4,6 +4,8 @@
 #include "base/activity.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
+#include "base/share.h"
+#include "labels/parts.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -39,6 +41,7 @@ typedef struct grower {
     xsmi_levels levels;
     node_job *job, *sorted;
     size_t jobs;
+    uint32_t *owner;      /* [groups] the rank that trains each; NULL: this process alone */
     xsmi_node_part *part; /* [groups] */
     size_t parts, groups; /* planned; in all */
     xsmi_node_work *work; /* [threads] */
@@ -90,7 +93,9 @@ static xsm_status allocate_jobs(grower *g, xsm_error *err)
     g->job = xsmi_allocate(g->context, g->groups, sizeof *g->job);
     g->sorted = xsmi_allocate(g->context, g->groups, sizeof *g->sorted);
     g->part = xsmi_allocate_zero(g->context, g->groups, sizeof *g->part);
-    return g->job && g->sorted && g->part
+    const bool divided = g->settings->divided;
+    g->owner = divided ? xsmi_allocate(g->context, g->groups, sizeof *g->owner) : NULL;
+    return g->job && g->sorted && g->part && (g->owner || !divided)
                ? XSM_OK
                : xsmi_fail_memory(err, g->groups * sizeof *g->part, "the nodes of a label tree");
 }
@@ -267,16 +272,68 @@ static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weigh
     }
 }
 
-/* Trains the nodes of jobs first .. end-1, and appends their weights. */
-static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *err)
+/* Divides the `count` sorted jobs among the ranks, and keeps those of this rank. */
+static xsm_status keep_own(grower *g, size_t *count, xsm_error *err)
 {
-    memcpy(g->sorted, g->job + first, (end - first) * sizeof *g->job);
-    xsmi_heap_sort(g->sorted, end - first, sizeof *g->sorted, compare_jobs);
-    XSMI_TRY(xsmi_run(g->context, train_node, g, end - first, err));
+    xsm_context *ctx = g->context;
+    const size_t all = *count;
+    uint64_t *work = xsmi_allocate(ctx, all, sizeof *work);
+    uint32_t *owner = xsmi_allocate(ctx, all, sizeof *owner);
+    xsm_status status = work && owner ? XSM_OK : xsmi_fail_memory(err, all * 12, "the nodes of a label tree");
+    for (size_t i = 0; i < all && status == XSM_OK; i++) {
+        work[i] = g->sorted[i].work;
+    }
+    status = status == XSM_OK ? xsmi_share_work(ctx, work, all, owner, err) : status;
+    *count = 0;
+    for (size_t i = 0; i < all && status == XSM_OK; i++) {
+        const node_job job = g->sorted[i];
+        for (uint32_t p = 0; p < job.count; p++) {
+            g->owner[job.part + p] = owner[i];
+        }
+        if (owner[i] == xsmi_rank(ctx)) {
+            g->sorted[(*count)++] = job;
+        }
+    }
+    xsmi_release(ctx, work, all, sizeof *work);
+    xsmi_release(ctx, owner, all, sizeof *owner);
+    return status;
+}
+
+/* Trains those of the jobs first .. end-1 that are this rank's. */
+static xsm_status train_nodes(grower *g, size_t first, size_t end, xsm_error *err)
+{
+    size_t count = end - first;
+    memcpy(g->sorted, g->job + first, count * sizeof *g->job);
+    xsmi_heap_sort(g->sorted, count, sizeof *g->sorted, compare_jobs);
+    if (g->owner) {
+        XSMI_TRY(keep_own(g, &count, err));
+    }
+    XSMI_TRY(xsmi_run(g->context, train_node, g, count, err));
     if (atomic_load(&g->failed)) {
         return xsmi_fail_memory(err, (uint64_t)g->data->features * LANES * sizeof(float), "the rows of a node");
     }
-    XSMI_TRY(xsmi_go_on(g->context, err));
+    return xsmi_go_on(g->context, err);
+}
+
+/* Brings what each rank has trained of the jobs first .. end-1 to all, which agree on `status` first. */
+static xsm_status share_nodes(grower *g, size_t first, size_t end, xsm_status status, xsm_error *err)
+{
+    const size_t from = g->job[first].part, count = g->job[end - 1].part + g->job[end - 1].count - from;
+    XSMI_TRY(xsmi_node_parts_share(g->context, status, g->part + from, g->owner + from, count, err));
+    size_t others = 0;
+    for (size_t p = from; p < from + count; p++) {
+        others += g->owner[p] != xsmi_rank(g->context);
+    }
+    xsmi_advance(g->context, others);
+    return XSM_OK;
+}
+
+/* Trains the nodes of jobs first .. end-1, and appends their weights. */
+static xsm_status train_window(grower *g, size_t first, size_t end, xsm_error *err)
+{
+    xsm_status status = train_nodes(g, first, end, err);
+    status = g->owner ? share_nodes(g, first, end, status, err) : status;
+    XSMI_TRY(status);
     for (size_t j = first; j < end;) {
         uint32_t groups = 0;
         xsmi_node_part *part = &g->part[g->job[j].part];
@@ -313,12 +370,22 @@ static xsm_status skip_jobs(const grower *g, size_t first, size_t *job, xsm_erro
     return whole && nodes == g->place.chunks ? XSM_OK : xsmi_fit_checkpoint_fail(g->checkpoint, XSMI_FIT_PLACE, err);
 }
 
-/* After a window: writes a checkpoint if it is time. That the fit is cancelled is one, too. */
-static void checkpoint(grower *g, bool last)
+/* After a window of so much work: writes a checkpoint if it is time, and measures the next window, both by the clock of
+ * rank 0. */
+static xsm_status checkpoint(grower *g, uint64_t work, double started, xsm_error *err)
 {
-    if (g->checkpoint->place && (last || xsmi_fit_checkpoint_is_due(g->checkpoint))) {
+    const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);
+    uint64_t next[2] = {(uint64_t)XSMI_CLAMP(speed * g->checkpoint->every / 4, 1.0, (double)WINDOW_WORK),
+                        xsmi_fit_checkpoint_is_due(g->checkpoint)};
+    if (g->owner) {
+        XSMI_TRY(xsmi_agree(g->context, XSM_OK, err));
+        XSMI_TRY(xsmi_exchange_copy(g->context, next, sizeof next, 0, err));
+    }
+    g->window = next[0];
+    if (next[1]) {
         (void)xsmi_fit_checkpoint_save(g->checkpoint, &g->place, NULL);
     }
+    return XSM_OK;
 }
 
 /* Trains the jobs from `job` on, window by window. */
@@ -332,17 +399,13 @@ static xsm_status train_jobs(grower *g, size_t first, size_t job, xsm_error *err
             work += g->job[last].work;
         }
         const xsm_status status = train_window(g, job, last, err);
-        if (status == XSM_CANCELLED) {
-            checkpoint(g, true);
+        if (status == XSM_CANCELLED && g->checkpoint->place) {
+            (void)xsmi_fit_checkpoint_save(g->checkpoint, &g->place, NULL);
         }
         XSMI_TRY(status);
         job = last;
         g->place.jobs = job - first;
-        checkpoint(g, false);
-        if (g->checkpoint->place) {
-            const double speed = (double)work / XSMI_MAX(xsmi_seconds() - started, 1e-6);
-            g->window = (uint64_t)XSMI_CLAMP(speed * g->checkpoint->every / 4, 1.0, (double)WINDOW_WORK);
-        }
+        XSMI_TRY(g->checkpoint->place ? checkpoint(g, work, started, err) : XSM_OK);
     }
     return XSM_OK;
 }
@@ -456,6 +519,7 @@ static void clear(grower *g)
     xsmi_release(ctx, g->part, g->groups, sizeof *g->part);
     xsmi_release(ctx, g->job, g->groups, sizeof *g->job);
     xsmi_release(ctx, g->sorted, g->groups, sizeof *g->sorted);
+    xsmi_release(ctx, g->owner, g->owner ? g->groups : 0, sizeof *g->owner);
     const uint32_t threads = xsmi_context_threads(ctx);
     for (uint32_t t = 0; g->work && t < threads; t++) {
         xsmi_node_work_free(&g->work[t]);

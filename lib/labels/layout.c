@@ -142,7 +142,7 @@ static xsm_status divide(layout_work *w, uint32_t *count, xsm_error *err)
         if (splits == 0) {
             return XSM_OK;
         }
-        const xsmi_split_settings settings = {w->settings->seed, w->settings->iterations};
+        const xsmi_split_settings settings = {w->settings->seed, w->settings->iterations, w->settings->divided};
         XSMI_TRY(xsmi_split_all(w->v, &settings, w->splits, splits, err));
         *count = divide_segments(w, *count);
     }

@@ -17,6 +17,7 @@ typedef struct xsmi_layout_settings {
     uint64_t seed;
     uint32_t iterations; /* of the clustering */
     uint64_t position;   /* of the first random stream; each split has the next one */
+    bool divided;        /* the ranks of the context divide the splits among them */
 } xsmi_layout_settings;
 
 typedef struct xsmi_layout {

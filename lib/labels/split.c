@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/order.h"
 #include "base/random.h"
+#include "base/share.h"
 #include "labels/marks.h"
 #include "labels/select.h"
 
@@ -435,8 +436,9 @@ static void split_small(void *state, size_t index, uint32_t thread)
     xsmi_advance(job->v->context, split->count);
 }
 
-xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
-                          size_t count, xsm_error *err)
+/* The splits of this rank: all without `owner`. */
+static xsm_status split_own(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
+                            size_t count, const uint32_t *owner, xsm_error *err)
 {
     xsm_context *ctx = v->context;
     const uint32_t threads = xsmi_context_threads(ctx);
@@ -449,6 +451,9 @@ xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings
     xsm_status status = XSM_OK;
     size_t smalls = 0;
     for (size_t s = 0; s < count && enough && status == XSM_OK; s++) {
+        if (owner && owner[s] != xsmi_rank(ctx)) {
+            continue;
+        }
         if (entries_of(v, &splits[s]) <= WIDE_ENTRIES) {
             small[smalls++] = s;
             continue;
@@ -469,4 +474,57 @@ xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings
     xsmi_release(ctx, job.work, threads, sizeof *job.work);
     xsmi_release(ctx, small, count, sizeof *small);
     return status;
+}
+
+/* Divides the splits among the ranks by their entries, and lists what each rank makes of its own. Returns how many
+ * arrays there are, at most 3 of each split, or 0 when there is no memory. */
+static size_t divide_splits(const xsmi_label_vectors *v, const xsmi_split *splits, size_t count, uint64_t *work,
+                            uint32_t *owner, xsmi_shared *arrays)
+{
+    for (size_t s = 0; s < count; s++) {
+        work[s] = entries_of(v, &splits[s]);
+    }
+    if (xsmi_share_work(v->context, work, count, owner, NULL) != XSM_OK) {
+        return 0;
+    }
+    size_t n = 0;
+    for (size_t s = 0; s < count; s++) {
+        const xsmi_split *split = &splits[s];
+        arrays[n++] = (xsmi_shared){split->labels, split->count * sizeof *split->labels, owner[s]};
+        if (!split->balanced) { /* fewer parts may come out than there is room for */
+            const size_t bytes = ((size_t)split->parts + 1) * sizeof *split->first;
+            memset(split->first, 0, bytes);
+            arrays[n++] = (xsmi_shared){(void *)(uintptr_t)&split->parts, sizeof split->parts, owner[s]};
+            arrays[n++] = (xsmi_shared){split->first, bytes, owner[s]};
+        }
+    }
+    return n;
+}
+
+/* Each rank does some of the splits; all get the results. */
+static xsm_status split_divided(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
+                                size_t count, xsm_error *err)
+{
+    xsm_context *ctx = v->context;
+    uint64_t *work = xsmi_allocate(ctx, count, sizeof *work);
+    uint32_t *owner = xsmi_allocate(ctx, count, sizeof *owner);
+    xsmi_shared *arrays = xsmi_allocate(ctx, 3 * (uint64_t)count, sizeof *arrays);
+    const size_t listed = work && owner && arrays ? divide_splits(v, splits, count, work, owner, arrays) : 0;
+    xsm_status status = listed > 0 ? split_own(v, settings, splits, count, owner, err)
+                                   : xsmi_fail_memory(err, count * 3 * sizeof *arrays, "the clustering of labels");
+    status = xsmi_share_arrays(ctx, status, arrays, listed, err);
+    for (size_t s = 0; s < count && status == XSM_OK; s++) {
+        xsmi_advance(ctx, owner[s] != xsmi_rank(ctx) ? splits[s].count : 0);
+    }
+    xsmi_release(ctx, work, count, sizeof *work);
+    xsmi_release(ctx, owner, count, sizeof *owner);
+    xsmi_release(ctx, arrays, 3 * count, sizeof *arrays);
+    return status;
+}
+
+xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
+                          size_t count, xsm_error *err)
+{
+    return settings->divided && count > 1 ? split_divided(v, settings, splits, count, err)
+                                          : split_own(v, settings, splits, count, NULL, err);
 }

@@ -10,6 +10,7 @@
 typedef struct xsmi_split_settings {
     uint64_t seed;
     uint32_t iterations; /* at most; fewer when no label moves any more */
+    bool divided;        /* each rank of the context does some of the splits, if there are several */
 } xsmi_split_settings;
 
 /* One division of labels[0..count) (numbers of vectors), which are reordered: part j gets the places from first[j] up
@@ -24,7 +25,8 @@ typedef struct xsmi_split {
 } xsmi_split;
 
 /* Runs splits that are independent of each other: large ones with all threads, one after the other, the small ones side
- * by side. The result depends on neither. O(iterations) passes over the vectors. */
+ * by side. The result depends on neither, nor on the ranks, which agree where they divide them. O(iterations) passes
+ * over the vectors. */
 xsm_status xsmi_split_all(const xsmi_label_vectors *v, const xsmi_split_settings *settings, xsmi_split *splits,
                           size_t count, xsm_error *err);
 

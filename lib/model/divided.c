@@ -50,8 +50,7 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 /* Why a model cannot be divided; NULL: it can be. */
 static const char *undivided(const xsm_model *m)
 {
-    return m->trees                                        ? "a label tree"
-           : m->sparse                                     ? "sparse weights"
+    return m->sparse                                       ? "sparse weights"
            : m->layer && m->layer->tied                    ? "vectors that are tied to the classes'"
            : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
            : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
@@ -119,6 +118,9 @@ xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class
 
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
+    if (m->trees) {
+        return XSM_OK;
+    }
     const char *what = undivided(m);
     if (what) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

@@ -5,6 +5,8 @@
  * its own; its part is a model of its own, whose class c is class first + c. A first layer is not divided: it is the
  * part's, and the divided model's `layer` points to it. Sums over all classes are joined by class
  * runs, in rising order, so that results have the bits of one process. All ranks make the same calls.
+ *
+ * Label trees are not divided: each rank has a copy. Of what is computed for many rows each computes some.
  */
 #ifndef XSMI_DIVIDED_H
 #define XSMI_DIVIDED_H
@@ -15,6 +17,16 @@
 static inline bool xsmi_model_is_divided(const xsm_model *m)
 {
     return m->part.own != NULL;
+}
+/* Whether every one of several ranks has a copy of a model. */
+static inline bool xsmi_model_is_copied(const xsm_model *m)
+{
+    return m->trees && xsmi_ranks(m->context) > 1;
+}
+/* Whether the calls for a model are those of all ranks together. */
+static inline bool xsmi_model_is_common(const xsm_model *m)
+{
+    return xsmi_model_is_divided(m) || xsmi_model_is_copied(m);
 }
 /* The model that has the weights: of a divided one, this rank's part. */
 static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
@@ -40,7 +52,8 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
                                    xsm_model **out, xsm_error *err);
 /* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
 xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
-/* Divides a model that every rank has loaded. This rank's part of it alone: the caller makes the ranks agree. */
+/* Divides a model that every rank has loaded, but for label trees, which every rank keeps. This rank's part of it
+ * alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
 
 /* Whether this rank has a class, and the end of the part that has it. */

@@ -549,8 +549,15 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
 
 static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
+    if (xsmi_model_is_divided(m)) {
+        return save_divided(m, place, extras, err);
+    }
     bool ended = false;
-    return xsmi_model_is_divided(m) ? save_divided(m, place, extras, err) : write_file(m, place, extras, &ended, err);
+    if (!xsmi_model_is_copied(m)) {
+        return write_file(m, place, extras, &ended, err);
+    }
+    const xsm_status status = xsmi_rank(m->context) == 0 ? write_file(m, place, extras, &ended, err) : XSM_OK;
+    return xsmi_agree(m->context, status, err);
 }
 
 xsm_status xsm_model_save(const xsm_model *m, const char *path, xsm_error *err)

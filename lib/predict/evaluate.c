@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
+#include "base/share.h"
 #include "math/propensity.h"
 #include "model/divided.h"
 #include "predict/label_scores.h"
@@ -239,6 +240,50 @@ static xsm_status prepare(xsmi_evaluate_job *job, const xsm_evaluate_options *o,
     return XSM_OK;
 }
 
+/* This rank's jobs of a round. */
+typedef struct own_jobs {
+    xsmi_evaluate_job *job;
+    size_t first;
+} own_jobs;
+
+static void run_own(void *state, size_t index, uint32_t thread)
+{
+    const own_jobs *own = state;
+    xsmi_evaluate_rows_job(own->job, own->first + index, thread);
+}
+
+/* The first of `count` jobs that is a rank's. */
+static size_t first_of(size_t count, uint32_t ranks, uint32_t rank)
+{
+    return (size_t)((uint64_t)count * rank / ranks);
+}
+
+/* A round with a model that every rank has a copy of: each does some of the jobs, and all get the sums. */
+static xsm_status run_copied(xsmi_evaluate_job *job, size_t count, xsm_error *err)
+{
+    xsm_context *ctx = job->context, *group = job->model->context;
+    const uint32_t ranks = xsmi_ranks(group), rank = xsmi_rank(group);
+    const size_t sums = job->ranked ? XSMI_MEASURES * (size_t)job->top : 0;
+    own_jobs own = {job, first_of(count, ranks, rank)};
+    const size_t jobs = first_of(count, ranks, rank + 1) - own.first;
+    xsmi_shared *arrays = xsmi_allocate(ctx, 2 * (uint64_t)count, sizeof *arrays);
+    xsm_status status = arrays ? xsmi_run(ctx, run_own, &own, jobs, err)
+                               : xsmi_fail_memory(err, 2 * count * sizeof *arrays, "an evaluation");
+    status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
+    for (uint32_t r = 0; r < ranks && status == XSM_OK; r++) {
+        for (size_t i = first_of(count, ranks, r); i < first_of(count, ranks, r + 1); i++) {
+            arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], r};
+            arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, r};
+        }
+    }
+    status = xsmi_share_arrays(group, status, arrays, 2 * count, err);
+    xsmi_release(ctx, arrays, 2 * count, sizeof *arrays);
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        xsmi_advance(ctx, i < own.first || i >= own.first + jobs ? (size_t)job->partials[i].rows : 0);
+    }
+    return status;
+}
+
 /* Scores all rows, round by round. */
 static xsm_status run_rounds(xsmi_evaluate_job *job, total *sum, xsm_error *err)
 {
@@ -252,7 +297,8 @@ static xsm_status run_rounds(xsmi_evaluate_job *job, total *sum, xsm_error *err)
                 status = xsmi_evaluate_rows_divided(job, i, err);
             }
         } else {
-            status = xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
+            status = xsmi_model_is_copied(job->model) ? run_copied(job, count, err)
+                                                      : xsmi_run(job->context, xsmi_evaluate_rows_job, job, count, err);
         }
         if (status == XSM_OK) {
             add_round(job, count, sum);
@@ -282,14 +328,14 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     const double since = xsmi_seconds();
     job->first = 0;
     xsm_status status = prepare(job, o, m, kept, &sum, err);
-    if (xsmi_model_is_divided(job->model)) {
+    if (xsmi_model_is_common(job->model)) {
         status = xsmi_agree(job->model->context, status, err);
     }
     status = status == XSM_OK ? run_rounds(job, &sum, err) : status;
     const double now = xsmi_seconds();
     *growth = XSMI_MIN(SAMPLE_SHARE * (end - now) / XSMI_MAX(now - since, 1e-9), SAMPLE_GROWTH);
     *growth = *growth >= 2 ? *growth : 0;
-    if (status == XSM_OK && o->seconds > 0 && xsmi_model_is_divided(job->model)) {
+    if (status == XSM_OK && o->seconds > 0 && xsmi_model_is_common(job->model)) {
         status = xsmi_exchange_copy(job->model->context, growth, sizeof *growth, 0, err); /* by the clock of rank 0 */
     }
     status = status == XSM_OK && *growth == 0 ? write_results(job, &sum, m, metrics, err) : status;

@@ -107,7 +107,7 @@ static xsm_status bind(void *state, const xsm_sampler_problem *problem, xsm_erro
     }
     o.seed = problem->seed & UINT64_C(0xfffffffffffff);
     o.leaf = (uint32_t)s->leaf;
-    XSMI_TRY(xsmi_fit_label_tree(problem->context, problem->train, &o, &s->model, NULL, err));
+    XSMI_TRY(xsmi_fit_label_tree(problem->context, problem->train, &o, false, &s->model, NULL, err));
     XSMI_TRY(take_tree(s, err));
     divide_nodes(s, problem->class_counts);
     XSMI_TRY(xsm_sampler_new_from(problem->context, &xsmi_frequency_ops, &s->frequency, err));

@@ -107,6 +107,32 @@ same a >one
 same out >b
 expect 'an evaluation on shares' cmp one b
 
+# Label trees: every rank has the whole; a fit goes on from the checkpoint of other ranks.
+set -- train --method label-tree --data several.txt --test test.txt --set leaf=60 --set trees=2 --set rounds=5 \
+    --evaluate-train no
+"$command" "$@" --threads 2 --model model >one || exit 1
+same one >a
+mv model one.tree
+for ranks in 2 3; do
+    on $ranks "$ranked" "$@" --threads $((4 - ranks)) --model model --checkpoint tree.$ranks --checkpoint-every 0
+    expect "a label tree on $ranks ranks" cmp one.tree model
+    same out >b
+    expect 'its report' cmp a b
+    expect 'no message of its' test ! -s log
+done
+on 2 "$ranked" "$@" --model model --resume tree.3
+expect 'a label tree resumed on 2 ranks' cmp one.tree model
+"$command" "$@" --model model --resume tree.2 >b
+expect 'a label tree resumed by one process' cmp one.tree model
+"$command" evaluate --model one.tree --data test.txt --json >a
+on 3 "$ranked" evaluate --model one.tree --data test.txt --json
+same a >one
+same out >b
+expect 'an evaluation of a label tree' cmp one b
+"$command" predict --model one.tree --data test.txt --top 7 --probabilities >one
+on 2 "$ranked" predict --model one.tree --data test.txt --top 7 --probabilities
+expect 'predictions of a label tree' cmp one out
+
 # A history has a line an epoch, of rank 0.
 # shellcheck disable=SC2046
 on 3 "$ranked" train $(settings 1) --test test.txt --epochs 2 --evaluate-train no --history history
@@ -152,6 +178,9 @@ exec "$@"
 EOF
 # shellcheck disable=SC2046
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train $(settings 1) --epochs 1 --model made
+failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train --method label-tree --data single.txt \
+    --model made
+failing 2 1 'No space left on device' "$ranked" train --method label-tree --data several.txt --set rounds=1 --model /dev/full
 # shellcheck disable=SC2046
 failing 2 1 'No space left on device' "$ranked" train $(settings 1) --epochs 1 --model /dev/full
 

@@ -384,7 +384,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &tied, &other, err));
-    REFUSES(xsm_fit_label_tree(r->context, w->one, NULL, &other, NULL, err));
     xsm_choice *choice = NULL;
     REFUSES(xsm_choose(r->context, w->one, NULL, &choice, err));
     xsm_estimator *e = NULL;

@@ -1,0 +1,412 @@
+/*
+ * Label trees that several ranks fit together: the saved model has the bytes of one process, whatever the ranks and
+ * threads, also where a fit was cancelled on one rank and resumed on others; every rank has the whole model, and its
+ * measures and predictions; a rank that fails ends the call on all.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "base/context.h"
+#include "comm.h"
+
+#include <xsoftmax/label_tree.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { ROWS = 600, FEATURES = 30, CLASSES = 90, TOP = 4 };
+
+/* What a rank finds with the model. */
+typedef struct found {
+    double measures[3 + 4 * TOP];
+    uint32_t classes[ROWS][TOP];
+    double probabilities[ROWS][TOP];
+} found;
+
+typedef struct work {
+    const xsm_dataset *rows;
+    xsm_label_tree_options options;
+    char path[256];                    /* of rank 0's file; others have another name */
+    char missing[256];                 /* the file that rank 2 resumes from, if there is one */
+    bool use;                          /* the model: evaluate, load, predict */
+    xsm_context *contexts[TEST_RANKS]; /* of the fit, NULL: the rank's own */
+    found found[TEST_RANKS];
+    xsm_label_tree_result results[TEST_RANKS];
+    uint64_t sent[TEST_RANKS];
+} work;
+
+static xsm_label_tree_options options_of(int kind)
+{
+    xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+    o.arity = 4;
+    o.leaf = 6;
+    o.trees = kind == 1 ? 2 : 1;
+    o.balance = kind == 2 ? XSM_LABEL_TREE_CLUSTERS : XSM_LABEL_TREE_BALANCED;
+    o.negatives = kind == 3 ? 3 : 0;
+    o.loss = kind == 4 ? XSM_LABEL_TREE_LOGISTIC : XSM_LABEL_TREE_SQUARED_HINGE;
+    o.keep = kind == 4 ? 9 : 0;
+    o.link = kind == 5 ? XSM_LABEL_TREE_HINGE : XSM_LABEL_TREE_AUTO;
+    o.leaf = kind == 5 ? 40 : o.leaf; /* several groups of children */
+    return o;
+}
+
+/* Rows whose label says something of their features; every third row has a second one. */
+static xsm_dataset *rows_of(bool several, bool sparse)
+{
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 6);
+    uint64_t *offsets = calloc(ROWS + 1, sizeof *offsets);
+    uint32_t *labels = calloc(2 * (size_t)ROWS, sizeof *labels);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint64_t at = offsets[i];
+        labels[at++] = (uint32_t)(p.labels[i] % 3 == 0 ? i % 7 : p.labels[i]);
+        if (several && i % 3 == 0) {
+            labels[at] = (labels[at - 1] + 7) % CLASSES;
+            at++;
+        }
+        offsets[i + 1] = at;
+    }
+    xsm_dataset *data = test_relabel(&p, sparse, CLASSES + 2, offsets, labels);
+    free(offsets);
+    free(labels);
+    test_problem_free(&p);
+    return data;
+}
+
+/* -- bodies of ranks ----------------------------------------------------------------------------------------------- */
+
+static xsm_status evaluate(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows, double seconds,
+                           double measures[3 + 4 * TOP], xsm_error *err)
+{
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
+    o.seconds = seconds;
+    metrics.top = TOP;
+    metrics.precision = measures + 3;
+    metrics.ndcg = measures + 3 + TOP;
+    metrics.psp = measures + 3 + 2 * TOP;
+    metrics.psndcg = measures + 3 + 3 * TOP;
+    XSMI_TRY(xsm_evaluate(ctx, m, rows, &o, &metrics, err));
+    measures[0] = metrics.log_loss;
+    measures[1] = metrics.error;
+    measures[2] = (double)metrics.rows;
+    return XSM_OK;
+}
+
+static xsm_status predict(const xsm_model *m, const xsm_dataset *rows, found *f, xsm_error *err)
+{
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    o.top = TOP;
+    xsm_predictor *p = NULL;
+    XSMI_TRY(xsm_predictor_new(m, &o, &p, err));
+    const xsm_batch batch = xsm_batch_range(rows, 0, ROWS);
+    const xsm_status status = test_predict(p, &batch, f->classes[0], NULL, f->probabilities[0], err);
+    xsm_predictor_free(p);
+    return status;
+}
+
+/* Measures of the model and of the one in the file, which must be the same, and predictions of the latter. */
+static xsm_status use_model(test_rank *r, const xsm_model *m)
+{
+    work *w = r->user;
+    found *f = &w->found[r->rank];
+    double loaded[3 + 4 * TOP];
+    xsm_model *other = NULL;
+    XSMI_TRY(evaluate(r->context, m, w->rows, 0, f->measures, &r->err));
+    XSMI_TRY(xsm_model_load(r->context, w->path, NULL, &other, &r->err));
+    xsm_status status = evaluate(r->context, other, w->rows, 1000, loaded, &r->err);
+    if (status == XSM_OK && memcmp(loaded, f->measures, sizeof loaded) != 0) {
+        status = xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "measures of the file are others");
+    }
+    status = status == XSM_OK ? predict(other, w->rows, f, &r->err) : status;
+    xsm_model_free(other);
+    return status;
+}
+
+/* Fits and saves. Each rank names a file of its own, of which only that of rank 0 is made. */
+static xsm_status fit(test_rank *r)
+{
+    work *w = r->user;
+    xsm_context *ctx = w->contexts[r->rank] ? w->contexts[r->rank] : r->context;
+    if (ctx != r->context) {
+        ctx->group = r->context->group;
+    }
+    xsm_label_tree_options o = w->options;
+    o.resume = w->missing[0] && r->rank == 2 ? w->missing : o.resume;
+    xsm_model *m = NULL;
+    w->results[r->rank] = (xsm_label_tree_result)XSM_LABEL_TREE_RESULT_INIT;
+    xsm_status status = xsm_fit_label_tree(ctx, w->rows, &o, &m, &w->results[r->rank], &r->err);
+    if (status != XSM_OK) {
+        return m ? XSM_ERROR_INTERNAL : status;
+    }
+    w->sent[r->rank] = xsmi_sent_by(ctx).bytes;
+    char path[300];
+    snprintf(path, sizeof path, r->rank == 0 ? "%s" : "%s.%u", w->path, (unsigned)r->rank);
+    status = xsm_model_save(m, path, &r->err);
+    if (status == XSM_OK && r->rank > 0 && access(path, F_OK) == 0) {
+        status = xsmi_fail(&r->err, XSM_ERROR_INTERNAL, "rank %u has written a file", (unsigned)r->rank);
+    }
+    status = status == XSM_OK && w->use ? use_model(r, m) : status;
+    xsm_model_free(m);
+    return status;
+}
+
+/* Runs fit() on so many ranks; the file's bytes are the caller's to free. */
+static unsigned char *fit_on(work *w, uint32_t count, uint32_t threads, size_t *size)
+{
+    test_rank ranks[TEST_RANKS];
+    remove(w->path);
+    test_run_ranks(count, threads, 0, fit, w, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+    }
+    return test_read(w->path, size);
+}
+
+static work *work_new(const xsm_dataset *rows, int kind)
+{
+    work *w = calloc(1, sizeof *w);
+    w->rows = rows;
+    w->options = options_of(kind);
+    snprintf(w->path, sizeof w->path, "%s", test_path("tree"));
+    return w;
+}
+
+/* -- bits ---------------------------------------------------------------------------------------------------------- */
+
+static void test_bits(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {2, 3, 5};
+    for (int kind = 0; kind < 6; kind++) {
+        xsm_dataset *rows = rows_of(kind % 3 == 1, kind != 2);
+        work *w = work_new(rows, kind);
+        w->use = true;
+        size_t wanted, size;
+        unsigned char *one = fit_on(w, 1, 2, &wanted);
+        const found first = w->found[0];
+        const xsm_label_tree_result result = w->results[0];
+        assert_true(w->sent[0] == 0 && result.nodes > CLASSES);
+        for (size_t c = 0; c < 3; c++) {
+            for (uint32_t threads = 1; threads <= 2; threads++) {
+                memset(w->found, 0, sizeof w->found);
+                unsigned char *many = fit_on(w, counts[c], threads, &size);
+                if (size != wanted || memcmp(many, one, size) != 0) {
+                    fail_msg("another model of kind %d on %u ranks of %u threads", kind, counts[c], threads);
+                }
+                uint64_t sent = 0, most = 0;
+                for (uint32_t r = 0; r < counts[c]; r++) {
+                    assert_memory_equal(&w->found[r], &first, sizeof first);
+                    const xsm_label_tree_result *have = &w->results[r];
+                    assert_true(have->nodes == result.nodes && have->depth == result.depth &&
+                                have->weights == result.weights && have->bytes == result.bytes);
+                    assert_memory_equal(have, &w->results[0], sizeof *have); /* the seconds are rank 0's */
+                    sent += w->sent[r];
+                    most = w->sent[r] > most ? w->sent[r] : most;
+                }
+                assert_true(sent > result.weights * 5); /* each weight once, with its child */
+                assert_true(most < sent * 3 / 4);       /* no rank has trained nearly all of them */
+                free(many);
+            }
+        }
+        free(one);
+        free(w);
+        xsm_dataset_free(rows);
+    }
+}
+
+/* -- checkpoints --------------------------------------------------------------------------------------------------- */
+
+/* One rank's hook cancels, each time a bit later; others go on from the checkpoint. */
+static void test_resume(void **state)
+{
+    (void)state;
+    static const uint32_t counts[] = {1, 2, 3, 5};
+    char checkpoint[256];
+    snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
+    for (int kind = 1; kind < 4; kind++) {
+        xsm_dataset *rows = rows_of(true, true);
+        work *w = work_new(rows, kind);
+        size_t wanted, size, resumed = 0, written = 0, times = 0;
+        unsigned char *one = fit_on(w, 1, 1, &wanted);
+        for (size_t poll = 1;; poll += 1 + poll / 3, times++) {
+            const uint32_t count = counts[1 + times % 3];
+            test_hook hooks[TEST_RANKS];
+            test_rank ranks[TEST_RANKS];
+            for (uint32_t r = 0; r < count; r++) {
+                test_hook_start(&hooks[r], 1 + r % 2);
+                test_hook_cancel(&hooks[r], r == times % count ? poll : SIZE_MAX);
+                w->contexts[r] = hooks[r].context;
+            }
+            remove(checkpoint);
+            w->options.checkpoint = checkpoint;
+            w->options.checkpoint_every = 1e-9; /* after every job */
+            test_run_ranks(count, 1, 0, fit, w, ranks);
+            for (uint32_t r = 0; r < count; r++) {
+                hooks[r].context->group = (xsmi_group){.comm.ranks = 1};
+                test_hook_end(&hooks[r]);
+                w->contexts[r] = NULL;
+                assert_int_equal(ranks[r].status, ranks[0].status);
+            }
+            const bool ended = ranks[0].status == XSM_OK;
+            assert_true(ended || ranks[0].status == XSM_CANCELLED);
+            if (ended) {
+                for (uint32_t r = 0; r < count; r++) {
+                    assert_true(w->results[r].checkpoints > 5 && w->results[r].checkpoint == XSM_OK);
+                }
+            }
+            if (access(checkpoint, F_OK) == 0) {
+                w->options.checkpoint = times % 2 ? checkpoint : NULL;
+                w->options.checkpoint_every = 0;
+                w->options.resume = checkpoint;
+                unsigned char *again = fit_on(w, counts[times % 4], 1 + (uint32_t)(times % 2), &size);
+                w->options.resume = NULL;
+                if (size != wanted || memcmp(again, one, size) != 0) {
+                    fail_msg("another model of kind %d, cancelled on %u ranks at poll %zu, on %u", kind, count, poll,
+                             counts[times % 4]);
+                }
+                free(again);
+                resumed++;
+                written += !ended;
+            }
+            if (ended) {
+                break;
+            }
+        }
+        assert_true(resumed > 6 && written > 5);
+        free(one);
+        free(w);
+        xsm_dataset_free(rows);
+    }
+}
+
+/* -- failures ------------------------------------------------------------------------------------------------------ */
+
+static void expect_failure(work *w, xsm_status status, const char *prefix)
+{
+    test_rank ranks[TEST_RANKS];
+    test_run_ranks(3, 1, 0, fit, w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, status, ranks[r].err);
+        if (strncmp(ranks[r].err.message, prefix, strlen(prefix)) != 0) {
+            fail_msg("rank %u says: %s", r, ranks[r].err.message);
+        }
+    }
+}
+
+/* What one rank alone cannot read or write ends the fit, or the save, on all. */
+static void test_files(void **state)
+{
+    (void)state;
+    xsm_dataset *rows = rows_of(true, true);
+    work *w = work_new(rows, 0);
+    char checkpoint[256];
+    snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
+    w->options.checkpoint = "/nonexistent/folder/x";
+    expect_failure(w, XSM_ERROR_IO, "rank 0: ");
+    w->options.checkpoint = checkpoint;
+    size_t size, half;
+    unsigned char *one = fit_on(w, 2, 1, &size);
+    w->options.checkpoint = NULL;
+    w->options.resume = checkpoint;
+    snprintf(w->missing, sizeof w->missing, "%s", test_path("missing.checkpoint"));
+    expect_failure(w, XSM_ERROR_IO, "rank 2: ");
+    unsigned char *bytes = test_read(checkpoint, &half);
+    snprintf(w->missing, sizeof w->missing, "%s", test_file("half.checkpoint", bytes, half / 2));
+    expect_failure(w, XSM_ERROR_FORMAT, "rank 2: ");
+    w->missing[0] = '\0';
+    w->options.resume = NULL;
+    snprintf(w->path, sizeof w->path, "/nonexistent/folder/x");
+    expect_failure(w, XSM_ERROR_IO, "rank 0: ");
+    w->options.cost = -1; /* on every rank, before anything is agreed on */
+    expect_failure(w, XSM_ERROR_RANGE, "rank 0: ");
+    free(one);
+    free(bytes);
+    free(w);
+    xsm_dataset_free(rows);
+}
+
+/* The group fails at each of its calls in turn: every rank returns, and with the same status. */
+static void test_group_lost(void **state)
+{
+    (void)state;
+    xsm_dataset *rows = rows_of(true, true);
+    work *w = work_new(rows, 3);
+    char checkpoint[256];
+    snprintf(checkpoint, sizeof checkpoint, "%s", test_path("tree.checkpoint"));
+    w->options.checkpoint = checkpoint;
+    w->use = true;
+    test_rank ranks[TEST_RANKS];
+    uint64_t at = 1;
+    do {
+        test_run_ranks(3, 1, at++, fit, w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[0].status);
+        }
+        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+    } while (ranks[0].status != XSM_OK);
+    assert_true(at > 20);
+    free(w);
+    xsm_dataset_free(rows);
+}
+
+static xsm_status evaluate_body(test_rank *r)
+{
+    work *w = r->user;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, w->path, NULL, &m, &r->err));
+    const xsm_status status = evaluate(w->contexts[r->rank], m, w->rows, 0, w->found[r->rank].measures, &r->err);
+    xsm_model_free(m);
+    return status;
+}
+
+/* Each allocation of rank 1 fails in turn, and ends the call on all, or the rank does without. Returns how many did. */
+static size_t without_memory(work *w, test_rank_body body)
+{
+    test_rank ranks[TEST_RANKS];
+    size_t failures = 0;
+    bool reached = true;
+    for (size_t k = 1; reached; k++) {
+        test_memory *memory[3];
+        for (uint32_t r = 0; r < 3; r++) {
+            w->contexts[r] = test_memory_context(&memory[r], 1);
+        }
+        test_memory_fail(memory[1], k);
+        test_run_ranks(3, 1, 0, body, w, ranks);
+        reached = test_memory_calls(memory[1]) >= k;
+        for (uint32_t r = 0; r < 3; r++) {
+            w->contexts[r]->group = (xsmi_group){.comm.ranks = 1};
+            test_memory_end(memory[r], w->contexts[r]);
+            w->contexts[r] = NULL;
+            assert_int_equal(ranks[r].status, ranks[0].status);
+            assert_true(ranks[r].status == XSM_OK || strncmp(ranks[r].err.message, "rank 1: ", 8) == 0);
+        }
+        assert_true(ranks[0].status == XSM_OK || (reached && ranks[0].status == XSM_ERROR_MEMORY));
+        failures += ranks[0].status != XSM_OK;
+    }
+    return failures;
+}
+
+static void test_memory_lost(void **state)
+{
+    (void)state;
+    for (int kind = 2; kind < 4; kind++) {
+        xsm_dataset *rows = rows_of(true, true);
+        work *w = work_new(rows, kind);
+        w->options.leaf = 30;
+        assert_true(without_memory(w, fit) > 100);
+        assert_true(without_memory(w, evaluate_body) > 4);
+        free(w);
+        xsm_dataset_free(rows);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_bits),       cmocka_unit_test(test_resume),      cmocka_unit_test(test_files),
+        cmocka_unit_test(test_group_lost), cmocka_unit_test(test_memory_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, test_files_teardown);
+}
