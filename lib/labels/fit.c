@@ -17,7 +17,7 @@
 
 static const char *const balances[] = {"balanced", "clusters", NULL};
 static const char *const losses[] = {"squared-hinge", "logistic", NULL};
-static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", NULL};
+static const char *const links[] = {"auto", "sigmoid", "softmax", "hinge", "normalised", NULL};
 
 /* The settings with the types of options, and with defaults in place. */
 typedef struct tree_settings {
@@ -127,7 +127,7 @@ static xsm_status read_options(const xsm_label_tree_options *given, tree_setting
     if (s->loss == XSM_LABEL_TREE_LOGISTIC && s->link == XSM_LABEL_TREE_HINGE) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "link 'hinge' is for loss 'squared-hinge'; with loss 'logistic' accepted are 'auto', "
-                         "'sigmoid' and 'softmax'");
+                         "'sigmoid', 'softmax' and 'normalised'");
     }
     if (!(known.checkpoint_every >= 0 && isfinite(known.checkpoint_every))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "checkpoint_every is %g; accepted is 0 (%g seconds) or more",
@@ -246,11 +246,13 @@ static const int32_t calibrations[] = {
     [XSM_LABEL_TREE_SIGMOID] = XSMI_GROW_SIGMOID,
     [XSM_LABEL_TREE_SOFTMAX] = XSMI_GROW_SOFTMAX,
     [XSM_LABEL_TREE_HINGE] = XSMI_GROW_PLAIN,
+    [XSM_LABEL_TREE_NORMALISED] = XSMI_GROW_SIGMOID,
 };
 static const int32_t model_links[] = {
     [XSM_LABEL_TREE_SIGMOID] = XSMI_LINK_LOG_SIGMOID,
     [XSM_LABEL_TREE_SOFTMAX] = XSMI_LINK_SOFTMAX,
     [XSM_LABEL_TREE_HINGE] = XSMI_LINK_SQUARED_HINGE,
+    [XSM_LABEL_TREE_NORMALISED] = XSMI_LINK_NORMALISED,
 };
 
 static xsmi_grow_settings settings_of(const tree_settings *o, uint64_t tree)

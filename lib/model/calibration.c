@@ -153,7 +153,7 @@ xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm
                          "the model's scores are log-probabilities of its hierarchy, which cannot be calibrated; any "
                          "other model can");
     }
-    if (m->trees && m->trees->link != XSMI_LINK_SOFTMAX && method == XSM_CALIBRATION_TEMPERATURE) {
+    if (m->trees && !xsmi_label_sums_to_one(m->trees) && method == XSM_CALIBRATION_TEMPERATURE) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "a temperature needs probabilities that sum to one, which the label tree's link '%s' does not "
                          "give; XSM_CALIBRATION_LABELS is accepted",

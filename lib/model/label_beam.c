@@ -2,6 +2,7 @@
 #include "model/label_beam.h"
 
 #include "base/order.h"
+#include "math/log_sum.h"
 
 #include <math.h>
 #include <string.h>
@@ -17,10 +18,21 @@ static size_t most_found(const xsmi_label_trees *l, uint32_t classes, uint32_t w
     return most > classes / levels ? classes : (size_t)(most * levels);
 }
 
+/* Most inner nodes whose children a search scores. */
+static uint64_t most_opened(const xsmi_label_trees *l, uint32_t classes, uint32_t width)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = 0; t < l->count; t++) {
+        const xsmi_class_tree *tree = l->tree[t].tree;
+        sum += XSMI_MIN((uint64_t)width * tree->depth, tree->nodes - classes);
+    }
+    return sum;
+}
+
 void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_t width, xsmi_arena *arena,
                             xsmi_label_beam *b)
 {
-    const bool many = l->count > 1;
+    const bool many = l->count > 1, divides = l->link == XSMI_LINK_NORMALISED;
     b->trees = l;
     b->width = width;
     b->z = xsmi_arena_take(arena, l->widest, sizeof *b->z);
@@ -34,6 +46,9 @@ void xsmi_label_beam_divide(const xsmi_label_trees *l, uint32_t classes, uint32_
     b->found_score = xsmi_arena_take(arena, b->capacity, sizeof *b->found_score);
     b->slot = xsmi_arena_take(arena, many ? classes : 0, sizeof *b->slot);
     b->found_p = xsmi_arena_take(arena, many ? b->capacity : 0, l->count * sizeof *b->found_p);
+    b->log_total = xsmi_arena_take(arena, divides, sizeof *b->log_total);
+    b->opened = xsmi_arena_take(arena, divides ? (size_t)most_opened(l, classes, width) : 0, sizeof *b->opened);
+    b->opened_end = xsmi_arena_take(arena, divides ? l->count : 0, sizeof *b->opened_end);
 }
 
 void xsmi_label_beam_start(const xsmi_label_beam *b, uint32_t classes)
@@ -50,7 +65,20 @@ typedef struct search {
     const xsmi_label_wanted *wanted; /* the list is filled here where there is one tree */
     uint32_t scored;
     bool finite;
+    bool divides;       /* XSMI_LINK_NORMALISED, for which what follows is kept */
+    uint32_t opened;    /* nodes, in all trees */
+    xsmi_log_sum *left; /* of inner nodes that are not opened, in all trees */
 } search;
+
+/* Offers an inner node to the next level; of it and those there the worst is left out where there are too many. */
+static void offer_node(const search *s, const xsmi_top *next, float score, uint32_t node)
+{
+    const float out = XSMI_MIN(next->score[0], score);
+    if (s->divides && out > -INFINITY) {
+        xsmi_log_sum_join(s->left, &(xsmi_log_sum){out, 1});
+    }
+    xsmi_top_offer_any(next, score, node);
+}
 
 static void take_class(search *s, uint32_t class, float score)
 {
@@ -80,12 +108,15 @@ static void open_node(search *s, uint32_t node, float before, const xsmi_feature
     const xsmi_class_tree *t = l->tree[s->tree].tree;
     const uint32_t first = t->first_child[node], end = t->first_child[node + 1];
     float *z = s->b->z, sum = 0;
+    if (s->divides) {
+        s->b->opened[s->opened++] = node;
+    }
     xsmi_label_children(l, s->tree, node, x, z);
     for (uint32_t v = first; v < end; v++) {
         const float score = before + z[v - first];
         sum += score;
         if (!xsmi_class_tree_is_leaf(t, v)) {
-            xsmi_top_offer_any(next, score, v);
+            offer_node(s, next, score, v);
         } else {
             take_class(s, xsmi_class_tree_class(t, v), score);
         }
@@ -122,20 +153,37 @@ static void search_tree(search *s, const xsmi_features *x, uint32_t width)
     }
 }
 
+/* The logarithm of the mean over the trees of what classes that were found and nodes that were left out have. */
+static double log_total_of(const xsmi_label_beam *b, xsmi_log_sum left)
+{
+    const xsmi_label_trees *l = b->trees;
+    const float *scores = l->count > 1 ? b->found_p : b->found_score;
+    const size_t count = (size_t)*b->count * l->count;
+    const float most = l->kernels->row_max(scores, count);
+    const xsmi_log_sum found = {most, l->kernels->row_sum_exp(scores, count, most)};
+    xsmi_log_sum_join(&left, &found);
+    return (double)left.max + log(left.sum / l->count);
+}
+
 /* One search of that width; false when a score is not a number. */
 static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
                          const xsmi_label_wanted *wanted, uint32_t *scored)
 {
     const xsmi_top *list = wanted->list;
     const xsmi_label_trees *l = b->trees;
-    bool finite = true;
+    xsmi_log_sum left = XSMI_LOG_SUM_INIT;
+    search s = {.b = b, .wanted = wanted, .finite = true, .divides = l->link == XSMI_LINK_NORMALISED, .left = &left};
     *b->count = 0;
     xsmi_top_start(list);
-    for (uint32_t t = 0; t < l->count && finite; t++) {
-        search s = {.b = b, .tree = t, .wanted = wanted, .finite = true};
+    for (; s.tree < l->count && s.finite; s.tree++) {
         search_tree(&s, x, width);
-        finite = s.finite;
-        *scored += s.scored;
+        if (s.divides) {
+            b->opened_end[s.tree] = s.opened;
+        }
+    }
+    *scored += s.scored;
+    if (s.divides && s.finite) {
+        *b->log_total = log_total_of(b, left);
     }
     for (uint32_t i = 0; l->count > 1 && i < *b->count; i++) {
         b->found_score[i] = xsmi_label_mean(b->found_p + (size_t)i * l->count, l->count);
@@ -143,7 +191,7 @@ static bool search_trees(const xsmi_label_beam *b, const xsmi_features *x, uint3
         b->slot[b->found[i]] = 0;
     }
     xsmi_top_sort(list);
-    return finite;
+    return s.finite;
 }
 
 uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x, uint32_t width,
@@ -158,4 +206,19 @@ uint32_t xsmi_label_beam_search(const xsmi_label_beam *b, const xsmi_features *x
             return scored;
         }
     }
+}
+
+double xsmi_label_beam_log_total(const xsmi_label_beam *b)
+{
+    return b->trees->link == XSMI_LINK_NORMALISED ? *b->log_total : 0;
+}
+
+float xsmi_label_beam_missed(const xsmi_label_beam *b, const xsmi_features *x, uint32_t class, float *scratch)
+{
+    float score;
+    if (b->trees->link == XSMI_LINK_NORMALISED) {
+        return xsmi_label_outside(b->trees, x, class, b->opened, b->opened_end, scratch);
+    }
+    xsmi_label_chosen(b->trees, x, &class, 1, &score, scratch);
+    return score;
 }

@@ -30,6 +30,10 @@ typedef struct xsmi_label_beam {
     /* With several trees: */
     uint32_t *slot; /* [classes] 1 + the slot of a class that was found, else 0 */
     float *found_p; /* [capacity][trees] its log-probabilities, -INFINITY where a tree's beam missed it */
+    /* With XSMI_LINK_NORMALISED: */
+    double *log_total;    /* [1] of the last search, see xsmi_label_beam_log_total() */
+    uint32_t *opened;     /* the inner nodes whose children it scored, one tree after another */
+    uint32_t *opened_end; /* [trees] where those of each tree end */
 } xsmi_label_beam;
 
 /* Takes the scratch from an arena; call xsmi_label_beam_start() before the first search. */
@@ -55,5 +59,15 @@ static inline uint32_t xsmi_label_beam_all(const xsmi_label_beam *b, const xsmi_
 {
     return xsmi_label_beam_search(b, x, width, &(xsmi_label_wanted){list, list->size, NULL});
 }
+
+/* What the last search divides probabilities by, as a logarithm. For XSMI_LINK_NORMALISED it is the mean over the trees
+ * of the sum of the probabilities of all nodes that it scored and did not open: the classes that it found, and inner
+ * nodes, of which each stands for the classes under it. 0 for other links. */
+double xsmi_label_beam_log_total(const xsmi_label_beam *b);
+/* The score of a class that the last search did not find; `scratch` has b->trees->widest floats. For
+ * XSMI_LINK_NORMALISED it is such that the classes under a node that was not opened share the node's probability: so
+ * those of all classes add up to the total where there is one tree. Of several trees that which missed a class that
+ * others found gives it nothing, and they add up to less. */
+float xsmi_label_beam_missed(const xsmi_label_beam *b, const xsmi_features *x, uint32_t class, float *scratch);
 
 #endif

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const xsmi_link_names[] = {"log-sigmoid", "squared-hinge", "softmax", NULL}; /* XSMI_LINK_* */
+const char *const xsmi_link_names[] = {"log-sigmoid", "squared-hinge", "softmax", "normalised", NULL}; /* XSMI_LINK_* */
 
 void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l)
 {
@@ -51,10 +51,10 @@ static void apply_link(const xsmi_label_trees *l, float *z, uint32_t count)
 {
     if (l->link == XSMI_LINK_SOFTMAX) {
         subtract_log_sum(l->kernels, z, count);
-    } else if (l->link == XSMI_LINK_LOG_SIGMOID) {
-        log_sigmoid(l->kernels, z, count);
-    } else {
+    } else if (l->link == XSMI_LINK_SQUARED_HINGE) {
         squared_hinge(z, count);
+    } else {
+        log_sigmoid(l->kernels, z, count);
     }
 }
 
@@ -84,25 +84,49 @@ float xsmi_label_mean(const float *p, uint32_t count)
     return most + (float)log(sum / count);
 }
 
-/* The log-probability of a node given its parent. A link that does not depend on siblings needs one row of weights. */
-static float step_to(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, float *scratch)
+/* The log-probability of a node given its parent, `divided` by the sum of its siblings' or not. What does not depend on
+ * siblings needs one row of weights. */
+static float step_to(const xsmi_label_trees *l, uint32_t tree, uint32_t node, const xsmi_features *x, bool divided,
+                     float *scratch)
 {
     const xsmi_label_tree *t = &l->tree[tree];
-    const uint32_t parent = t->tree->parent[node];
-    if (l->link == XSMI_LINK_SOFTMAX) {
+    const uint32_t parent = t->tree->parent[node], first = t->tree->first_child[parent];
+    if (l->link == XSMI_LINK_SOFTMAX || divided) {
         xsmi_label_children(l, tree, parent, x, scratch);
-        return scratch[node - t->tree->first_child[parent]];
+        if (divided) {
+            subtract_log_sum(l->kernels, scratch, t->tree->first_child[parent + 1] - first);
+        }
+        return scratch[node - first];
     }
     float z = xsmi_sparse_score(t->weights, node - 1, x);
     apply_link(l, &z, 1);
     return z;
 }
 
+/* The inner nodes of a tree whose children a search scored. */
+typedef struct opened_nodes {
+    const uint32_t *node;
+    uint32_t count;
+} opened_nodes;
+
+static bool is_opened(const opened_nodes *o, uint32_t node)
+{
+    for (uint32_t i = 0; i < o->count; i++) {
+        if (o->node[i] == node) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* A class's log-probability in a tree: summed from the root down, as searches and sweeps do. The path is found from the
- * leaf up, so the steps are kept in pieces. */
-static float path_sum(const xsmi_label_trees *l, uint32_t tree, uint32_t class, const xsmi_features *x, float *scratch)
+ * leaf up, so the steps are kept in pieces. With `opened` the steps below the last of them are divided by the sums of
+ * siblings; NULL: none is. */
+static float path_sum(const xsmi_label_trees *l, uint32_t tree, uint32_t class, const xsmi_features *x,
+                      const opened_nodes *opened, float *scratch)
 {
     enum { PIECE = 32 };
+    bool divided = false;
     const xsmi_class_tree *t = l->tree[tree].tree;
     const uint32_t leaf = t->class_leaf[class];
     uint32_t depth = 0;
@@ -119,7 +143,8 @@ static float path_sum(const xsmi_label_trees *l, uint32_t tree, uint32_t class, 
             }
         }
         for (uint32_t i = 0; i < some; i++) {
-            sum += step_to(l, tree, nodes[i], x, scratch);
+            divided = divided || (opened && !is_opened(opened, t->parent[nodes[i]]));
+            sum += step_to(l, tree, nodes[i], x, divided, scratch);
         }
         done += some;
     }
@@ -132,10 +157,22 @@ void xsmi_label_chosen(const xsmi_label_trees *l, const xsmi_features *x, const 
     for (size_t j = 0; j < count; j++) {
         float p[XSMI_LABEL_TREES] = {0};
         for (uint32_t t = 0; t < l->count; t++) {
-            p[t] = path_sum(l, t, classes[j], x, scratch);
+            p[t] = path_sum(l, t, classes[j], x, NULL, scratch);
         }
         scores[j] = xsmi_label_mean(p, l->count);
     }
+}
+
+float xsmi_label_outside(const xsmi_label_trees *l, const xsmi_features *x, uint32_t class, const uint32_t *opened,
+                         const uint32_t *opened_end, float *scratch)
+{
+    float p[XSMI_LABEL_TREES] = {0};
+    for (uint32_t t = 0; t < l->count; t++) {
+        const uint32_t first = t > 0 ? opened_end[t - 1] : 0;
+        const opened_nodes nodes = {opened + first, opened_end[t] - first};
+        p[t] = path_sum(l, t, class, x, &nodes, scratch);
+    }
+    return xsmi_label_mean(p, l->count);
 }
 
 uint64_t xsmi_label_entries(const xsmi_label_trees *l)

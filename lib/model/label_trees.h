@@ -4,6 +4,11 @@
  * path, and its score in the model the logarithm of the mean of its probabilities in the trees (Prabhu, Kag, Harsola,
  * Agrawal and Varma, Parabel: partitioned label trees for extreme classification with application to dynamic search
  * advertising, 2018).
+ *
+ * With XSMI_LINK_NORMALISED the probabilities of the model are these divided by a sum that a search finds
+ * (model/label_beam.h): nodes compete with all others and not with their siblings alone, so that a label is not likely
+ * only because its siblings suit the row still less (the label bias of Lafferty, McCallum and Pereira, Conditional
+ * random fields, 2001).
  */
 #ifndef XSMI_LABEL_TREES_H
 #define XSMI_LABEL_TREES_H
@@ -16,8 +21,10 @@
 enum {
     XSMI_LINK_LOG_SIGMOID,   /* log sigma(z): any number of children is right */
     XSMI_LINK_SQUARED_HINGE, /* -max(0, 1 - z)^2: the same, after the squared hinge loss */
-    XSMI_LINK_SOFTMAX /* z minus the log of the siblings' sum of e^z: one child is right, and probabilities of all
-                         classes sum to one */
+    XSMI_LINK_SOFTMAX,    /* z minus the log of the siblings' sum of e^z: one child is right, and probabilities of all
+                             classes sum to one */
+    XSMI_LINK_NORMALISED, /* log sigma(z): one class is right, and probabilities are divided by their sum */
+    XSMI_LINKS
 };
 /* Their names in files; NULL at the end. */
 extern const char *const xsmi_link_names[];
@@ -40,6 +47,12 @@ typedef struct xsmi_label_trees {
     xsmi_label_tree tree[XSMI_LABEL_TREES];
 } xsmi_label_trees;
 
+/* Whether one class is right, so that the probabilities of all sum to one. */
+static inline bool xsmi_label_sums_to_one(const xsmi_label_trees *l)
+{
+    return l->link == XSMI_LINK_SOFTMAX || l->link == XSMI_LINK_NORMALISED;
+}
+
 /* Gives up the references of trees, and releases them; NULL is allowed. */
 void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l);
 
@@ -52,6 +65,12 @@ float xsmi_label_mean(const float *p, uint32_t count);
 /* Scores of chosen classes, O(depth) nodes each; `scratch` has l->widest floats. */
 void xsmi_label_chosen(const xsmi_label_trees *l, const xsmi_features *x, const uint32_t *classes, size_t count,
                        float *scores, float *scratch);
+
+/* The score of a class that no search found, where searches of XSMI_LINK_NORMALISED scored the children of the nodes
+ * `opened`, those of tree t before opened_end[t]: below the first node of its path that is not among them, siblings are
+ * divided by their sum, so that what is under a node adds up to the node. */
+float xsmi_label_outside(const xsmi_label_trees *l, const xsmi_features *x, uint32_t class, const uint32_t *opened,
+                         const uint32_t *opened_end, float *scratch);
 
 /* Whether the chunks of the weights are the children of the tree's inner nodes. */
 bool xsmi_label_tree_fits(const xsmi_label_tree *t);

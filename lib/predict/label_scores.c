@@ -45,11 +45,13 @@ static float score_of(const xsmi_label_beam *b, uint32_t class)
 
 /* -- all together -------------------------------------------------------------------------------------------------- */
 
-/* The logarithm of what the classes that were found leave of 1. */
+/* The logarithm of what the classes that were found leave of the total, which is 1 for trees whose probabilities sum
+ * to one. */
 static double log_rest(const xsmi_label_scores *s)
 {
-    const double sum = s->model->kernels->row_sum_exp(s->beam.found_score, *s->beam.count, 0.0f);
-    return sum < 1 ? log1p(-sum) : -(double)INFINITY;
+    const double log_total = xsmi_label_beam_log_total(&s->beam);
+    const double sum = s->model->kernels->row_sum_exp(s->beam.found_score, *s->beam.count, (float)log_total);
+    return sum < 1 ? log_total + log1p(-sum) : -(double)INFINITY;
 }
 
 double xsmi_label_log_partition(const xsmi_label_scores *s, double scale)
@@ -78,7 +80,7 @@ xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_feature
             t.found += (double)score;
             continue;
         }
-        xsmi_label_chosen(s->model->trees, x, &labels[j], 1, &score, s->chosen);
+        score = xsmi_label_beam_missed(&s->beam, x, labels[j], s->chosen);
         rest = rest == rest ? rest : log_rest(s);
         t.missed += (double)score;
         t.rests += fmax(rest, (double)score);
@@ -130,11 +132,22 @@ void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, con
 
 /* -- by the model's calibration ------------------------------------------------------------------------------------ */
 
+static bool is_relative(const xsm_model *m, int32_t method)
+{
+    return method == XSM_CALIBRATION_TEMPERATURE ||
+           (method == XSM_CALIBRATION_NONE && m->trees->link == XSMI_LINK_NORMALISED);
+}
+
+bool xsmi_label_is_relative(const xsm_model *m)
+{
+    return is_relative(m, m->calibration.method);
+}
+
 double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
 {
     return c->method == XSM_CALIBRATION_LABELS
                ? xsmi_probability(c, odds_of(m, score), 0)
-               : xsmi_probability(c, score, c->method == XSM_CALIBRATION_TEMPERATURE ? log_partition : 0);
+               : xsmi_probability(c, score, is_relative(m, c->method) ? log_partition : 0);
 }
 
 bool xsmi_label_has_loss(const xsm_model *m)
@@ -145,14 +158,16 @@ bool xsmi_label_has_loss(const xsm_model *m)
 double xsmi_label_log_sum(const xsmi_label_scores *s)
 {
     const xsmi_calibration *c = &s->model->calibration;
-    return c->method == XSM_CALIBRATION_TEMPERATURE ? xsmi_label_log_partition(s, c->scale) : 0;
+    return c->method == XSM_CALIBRATION_TEMPERATURE ? xsmi_label_log_partition(s, c->scale)
+           : xsmi_label_is_relative(s->model)       ? xsmi_label_beam_log_total(&s->beam)
+                                                    : 0;
 }
 
 double xsmi_label_loss(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                        double log_sum, size_t *known)
 {
     const xsmi_calibration *c = &s->model->calibration;
-    const bool together = c->method == XSM_CALIBRATION_TEMPERATURE ||
+    const bool together = xsmi_label_is_relative(s->model) ||
                           (c->method == XSM_CALIBRATION_NONE && s->model->trees->link == XSMI_LINK_SOFTMAX);
     const xsmi_label_target target = xsmi_label_find(s, x, labels, count);
     *known = target.known;

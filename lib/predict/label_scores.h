@@ -1,12 +1,14 @@
 /*
  * The classes that a beam search finds for a row in label trees, their probabilities and the row's log-loss.
  *
- * A score is the logarithm of a probability p of the tree, but for the squared hinge's link, which ranks only.
+ * A score is the logarithm of a probability p of the tree, but for the squared hinge's link, which ranks only. For
+ * XSMI_LINK_NORMALISED p must still be divided by the total of the search (xsmi_label_beam_log_total()), without which
+ * it is a probability of each class by itself.
  *
- * With a temperature, for trees whose probabilities sum to one, that of a class that was found is p^scale / Z with
- * Z = sum of p^scale over those that were found + rest^scale, where rest is what their probabilities leave of 1. The
- * other classes share rest^scale / Z in proportion to p. So all sum to one, the order of those that were found stays,
- * and a scale of 1 changes nothing; no other class is scored.
+ * With a temperature, for trees whose probabilities sum to one (p is the divided one), that of a class that was found
+ * is p^scale / Z with Z = sum of p^scale over those that were found + rest^scale, where rest is what their
+ * probabilities leave of 1. The other classes share rest^scale / Z in proportion to p. So all sum to one, the order of
+ * those that were found stays, and a scale of 1 changes nothing; no other class is scored.
  *
  * With XSM_CALIBRATION_LABELS it is sigma(scale z + shift), z = log(p / (1 - p)), or the score of a squared hinge. So a
  * scale of 1 and a shift of 0 change nothing. The log-loss is the sum over those that were found and the row's labels:
@@ -41,7 +43,7 @@ void xsmi_label_scores_divide(const xsm_model *m, uint32_t width, xsmi_arena *ar
 
 /* What follows is of the row that was searched last. */
 
-/* The log of Z, for a temperature. */
+/* The log of Z, for a temperature, of scores that are not divided yet. */
 double xsmi_label_log_partition(const xsmi_label_scores *s, double scale);
 /* Finds the row's labels. */
 xsmi_label_target xsmi_label_find(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels,
@@ -52,11 +54,13 @@ double xsmi_label_temperature_loss(const xsmi_label_target *target, double log_p
 void xsmi_label_branches(const xsmi_label_scores *s, const xsmi_features *x, const uint32_t *labels, size_t count,
                          float scale, float shift, double sums[XSMI_PLATT_SUMS]);
 
-/* A class's probability with a calibration; log_partition for a temperature only. */
+/* Whether a model's probabilities are relative to all of the classes that a search finds. */
+bool xsmi_label_is_relative(const xsm_model *m);
+/* A class's probability with a calibration; log_partition only where it is relative. */
 double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition);
 /* Whether a model's rows have a log-loss: probabilities must have been fitted. */
 bool xsmi_label_has_loss(const xsm_model *m);
-/* The log of Z with the model's calibration: 0 unless it is a temperature. */
+/* The log of Z with the model's calibration, without one that of the search's total: 0 unless it is relative. */
 double xsmi_label_log_sum(const xsmi_label_scores *s);
 /* The row's log-loss with the model's calibration, of which xsmi_label_log_sum() gave log_sum, and how many labels are
  * known; NaN if a score is not finite. */

@@ -5,6 +5,7 @@
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "predict/label_scores.h"
 
 #include <math.h>
 #include <string.h>
@@ -144,8 +145,7 @@ xsm_status xsmi_filter_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_e
     }
     arena = (xsmi_arena){p->own.memory, 0};
     divide(p, &arena);
-    p->own.sums =
-        xsmi_predict_wants(to) && p->model->trees && p->model->calibration.method == XSM_CALIBRATION_TEMPERATURE;
+    p->own.sums = xsmi_predict_wants(to) && p->model->trees && xsmi_label_is_relative(p->model);
     if (p->own.sums) {
         p->reach = p->classes; /* nothing else than a beam finds classes */
     }

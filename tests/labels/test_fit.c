@@ -185,7 +185,7 @@ static void test_learns(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static const int32_t links[] = {XSM_LABEL_TREE_AUTO, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX,
-                                    XSM_LABEL_TREE_HINGE};
+                                    XSM_LABEL_TREE_HINGE, XSM_LABEL_TREE_NORMALISED};
     for (uint32_t most = 1; most <= 3; most += 2) {
         xsm_dataset *train = look_alikes(3, ROWS, most, LABELS + 7, true);
         xsm_dataset *test = look_alikes(4, ROWS, most, LABELS + 7, true);
@@ -225,6 +225,7 @@ static void test_probabilities(void **state)
     xsm_dataset *train = look_alikes(3, ROWS, 1, CLASSES, true), *test = look_alikes(4, 100, 1, CLASSES, true);
     xsm_label_tree_options o = small_trees();
     o.trees = 2;
+    o.link = XSM_LABEL_TREE_SOFTMAX;
     xsm_model *m;
     assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
     float *scores = malloc((size_t)100 * CLASSES * sizeof *scores);
@@ -243,6 +244,50 @@ static void test_probabilities(void **state)
     }
     free(scores);
     xsm_model_free(m);
+    xsm_dataset_free(train);
+    xsm_dataset_free(test);
+}
+
+/* The link `normalised` has the scores of `sigmoid`, and the log-loss of their probabilities divided by their sum. */
+static void test_normalised(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { N = 100 };
+    static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_NORMALISED};
+    xsm_dataset *train = look_alikes(3, ROWS, 1, LABELS, true), *test = look_alikes(4, N, 1, LABELS, true);
+    float *scores[2];
+    double losses[2], want = 0;
+    for (size_t k = 0; k < 2; k++) {
+        xsm_label_tree_options o = small_trees();
+        o.link = links[k];
+        o.trees = 2;
+        xsm_model *m;
+        assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
+        scores[k] = malloc((size_t)N * LABELS * sizeof **scores);
+        test_all_scores(m, test, scores[k]);
+        TEST_METRICS(metrics, 1);
+        xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT;
+        all.beam = LABELS;
+        assert_ok(xsm_evaluate(NULL, m, test, &all, &metrics, &err), err);
+        losses[k] = metrics.log_loss;
+        xsm_model_free(m);
+    }
+    assert_memory_equal(scores[0], scores[1], (size_t)N * LABELS * sizeof **scores);
+    for (uint32_t r = 0; r < N; r++) {
+        size_t count;
+        const uint32_t *label = xsmi_dataset_labels(test, r, &count);
+        double sum = 0;
+        assert_int_equal(count, 1);
+        for (uint32_t k = 0; k < LABELS; k++) {
+            sum += exp((double)scores[1][(size_t)r * LABELS + k]);
+        }
+        want += (log(sum) - (double)scores[1][(size_t)r * LABELS + label[0]]) / N;
+    }
+    assert_true(fabs(losses[1] - want) < 1e-5 * want);
+    assert_true(losses[0] > want); /* a sum over all labels */
+    free(scores[0]);
+    free(scores[1]);
     xsm_dataset_free(train);
     xsm_dataset_free(test);
 }
@@ -371,7 +416,7 @@ static void test_options(void **state)
     set.cost = NAN;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
     set = initial;
-    set.link = 4;
+    set.link = 5;
     assert_fails(xsm_fit_label_tree(NULL, data, &set, &m, NULL, &err), XSM_ERROR_RANGE, err);
     set = initial;
     set.loss = 2;
@@ -633,13 +678,21 @@ static void test_weights_of_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),    cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_learns),  cmocka_unit_test(test_probabilities),
-        cmocka_unit_test(test_odds),    cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_options), cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_edges),   cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_every),   cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_stack),   cmocka_unit_test(test_weights_of_labels),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_learns),
+        cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_normalised),
+        cmocka_unit_test(test_odds),
+        cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_options),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_edges),
+        cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_every),
+        cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_stack),
+        cmocka_unit_test(test_weights_of_labels),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -158,9 +158,9 @@ static void sweep(const rows *r, uint32_t i, int32_t link, uint32_t tree, const 
         }
         for (uint32_t c = 0; c < children; c++) {
             const double lacking = z[c] < 1 ? 1 - z[c] : 0;
-            log_p[p->first[v] + c] = log_p[v] + (link == XSMI_LINK_SOFTMAX       ? z[c] - log(sum)
-                                                 : link == XSMI_LINK_LOG_SIGMOID ? -log1p(exp(-z[c]))
-                                                                                 : -lacking * lacking);
+            log_p[p->first[v] + c] = log_p[v] + (link == XSMI_LINK_SOFTMAX         ? z[c] - log(sum)
+                                                 : link != XSMI_LINK_SQUARED_HINGE ? -log1p(exp(-z[c]))
+                                                                                   : -lacking * lacking);
         }
     }
 }
@@ -194,7 +194,7 @@ static bool near(double have, double want)
 static void scores_are_sums_over_paths(void **state)
 {
     (void)state;
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             xsm_error err = XSM_ERROR_INIT;
             test_memory *memory;
@@ -265,11 +265,22 @@ static void predict(const xsm_model *m, const rows *r, uint32_t beam, uint32_t t
     xsm_predictor_free(p);
 }
 
+/* The sum of the probabilities of all classes, before they are divided by it. */
+static double total_of(const rows *r, uint32_t i, uint32_t trees)
+{
+    double scores[CLASSES], sum = 0;
+    scores_of(r, i, XSMI_LINK_NORMALISED, trees, scores);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        sum += exp(scores[k]);
+    }
+    return sum;
+}
+
 /* A beam that keeps every node finds what scoring all classes does, to the bit. */
 static void a_wide_beam_is_exact(void **state)
 {
     (void)state;
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             static predicted wide, exact;
             xsm_model *m = make_model(NULL, link, trees);
@@ -280,9 +291,16 @@ static void a_wide_beam_is_exact(void **state)
             assert_int_equal(exact.probed, 0);
             assert_memory_equal(wide.classes, exact.classes, sizeof wide.classes);
             assert_memory_equal(wide.scores, exact.scores, sizeof wide.scores);
-            assert_memory_equal(wide.probabilities, exact.probabilities, sizeof wide.probabilities);
             for (uint32_t i = 0; i < ROWS * TOP; i++) {
-                assert_true(fabs(wide.probabilities[i] - exp((double)wide.scores[i])) < 1e-15);
+                double total = 1;
+                if (link == XSMI_LINK_NORMALISED) { /* two orders of the same sum */
+                    total = total_of(r, i / TOP, trees);
+                    assert_true(fabs(wide.probabilities[i] - exact.probabilities[i]) < 1e-6);
+                } else {
+                    assert_true(wide.probabilities[i] == exact.probabilities[i]);
+                }
+                assert_true(fabs(wide.probabilities[i] - exp((double)wide.scores[i]) / total) <
+                            (link == XSMI_LINK_NORMALISED ? 1e-5 : 1e-15));
             }
             end_rows(r);
             xsm_model_free(m);
@@ -302,16 +320,20 @@ static int by_score(const void *a, const void *b)
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* The classes below the nodes that a beam of that width keeps: level by level, by sorting all candidates. */
-static uint32_t enumerate(const plan *p, const double *log_p, uint32_t width, candidate *classes)
+/* The classes below the nodes that a beam of that width keeps: level by level, by sorting all candidates. The nodes
+ * that it opens are marked, and what those have that it leaves out is added to `left`. */
+static uint32_t enumerate(const plan *p, const double *log_p, uint32_t width, candidate *classes, bool *opened,
+                          double *left)
 {
     static candidate now[NODES_MOST], next[NODES_MOST];
     uint32_t count = 1, found = 0;
+    memset(opened, 0, NODES_MOST * sizeof *opened);
     now[0] = (candidate){0, 0};
     while (count > 0) {
         uint32_t all = 0;
         for (uint32_t i = 0; i < count; i++) {
             const uint32_t v = now[i].number;
+            opened[v] = true;
             for (uint32_t c = p->first[v]; c < p->first[v] + p->made[v]; c++) {
                 if (p->made[c] & XSMI_TREE_LEAF) {
                     classes[found++] = (candidate){log_p[c], p->made[c] & ~XSMI_TREE_LEAF};
@@ -322,6 +344,9 @@ static uint32_t enumerate(const plan *p, const double *log_p, uint32_t width, ca
         }
         qsort(next, all, sizeof *next, by_score);
         count = all < width ? all : width;
+        for (uint32_t i = count; i < all; i++) {
+            *left += exp(next[i].score);
+        }
         memcpy(now, next, count * sizeof *now);
     }
     return found;
@@ -331,7 +356,7 @@ static void a_narrow_beam_keeps_the_best_nodes(void **state)
 {
     (void)state;
     const uint32_t width = 3;
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (uint32_t trees = 1; trees <= TREES; trees++) {
             static predicted have;
             static candidate found[CLASSES];
@@ -339,24 +364,27 @@ static void a_narrow_beam_keeps_the_best_nodes(void **state)
             rows *r = make_rows(NULL, true);
             predict(m, r, width, 2, &have);
             for (uint32_t i = 0; i < ROWS; i++) {
-                double sum[CLASSES] = {0};
+                double sum[CLASSES] = {0}, total = 0;
                 candidate best = {-1, 0};
                 for (uint32_t t = 0; t < trees; t++) {
                     static plan p;
                     static double log_p[NODES_MOST];
                     make_plan(t, &p);
                     sweep(r, i, link, t, &p, log_p);
-                    const uint32_t count = enumerate(&p, log_p, width, found);
+                    static bool opened[NODES_MOST];
+                    const uint32_t count = enumerate(&p, log_p, width, found, opened, &total);
                     for (uint32_t c = 0; c < count; c++) {
                         sum[found[c].number] += exp(found[c].score) / trees;
+                        total += exp(found[c].score);
                     }
                 }
+                total = link == XSMI_LINK_NORMALISED ? total / trees : 1;
                 for (uint32_t k = 0; k < CLASSES; k++) {
                     best = sum[k] > best.score ? (candidate){sum[k], k} : best;
                 }
                 /* Of classes that differ by less than a float shows, either may be first. */
                 assert_true(sum[have.classes[2 * i]] > best.score * (1 - 1e-6));
-                assert_true(fabs(have.probabilities[2 * i] - best.score) < 1e-5);
+                assert_true(fabs(have.probabilities[2 * i] - best.score / total) < 1e-5);
             }
             end_rows(r);
             xsm_model_free(m);
@@ -401,21 +429,60 @@ static void a_beam_finds_as_many_classes_as_wanted(void **state)
 
 /* -- calibration --------------------------------------------------------------------------------------------------- */
 
-/* What the classes that a beam of that width finds get in the mean over the trees, p[CLASSES]; 0 for the others. */
-static void found_by_beam(const rows *r, uint32_t i, int32_t link, uint32_t trees, uint32_t width, double *found)
+/* A class's log-probability in a tree, where what is under a node that was not opened is divided between its children
+ * so that they add up to it. */
+static double shared_path(const plan *p, const double *log_p, const bool *opened, uint32_t class)
 {
+    double path = 0;
+    for (uint32_t v = p->leaf[class]; v != 0; v = p->parent[v]) {
+        const uint32_t u = p->parent[v];
+        double siblings = 0;
+        for (uint32_t c = p->first[u]; c < p->first[u] + p->made[u]; c++) {
+            siblings += exp(log_p[c] - log_p[u]);
+        }
+        path += log_p[v] - log_p[u] - (opened[u] ? 0 : log(siblings));
+    }
+    return path;
+}
+
+/* What the classes that a beam of that width finds get in the mean over the trees, found[CLASSES], 0 for the others,
+ * and what these get, others[CLASSES]. */
+static void found_by_beam(const rows *r, uint32_t i, int32_t link, uint32_t trees, uint32_t width, double *found,
+                          double *others)
+{
+    double total = 0, scores[CLASSES];
     memset(found, 0, CLASSES * sizeof *found);
+    memset(others, 0, CLASSES * sizeof *others);
     for (uint32_t t = 0; t < trees; t++) {
         static plan p;
         static double log_p[NODES_MOST];
         static candidate list[CLASSES];
+        static bool opened[NODES_MOST];
         make_plan(t, &p);
         sweep(r, i, link, t, &p, log_p);
-        const uint32_t count = enumerate(&p, log_p, width, list);
+        const uint32_t count = enumerate(&p, log_p, width, list, opened, &total);
         for (uint32_t c = 0; c < count; c++) {
             found[list[c].number] += exp(list[c].score) / trees;
+            total += exp(list[c].score);
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            others[k] += exp(shared_path(&p, log_p, opened, k)) / trees;
         }
     }
+    scores_of(r, i, link, trees, scores);
+    total /= trees;
+    double sum = 0;
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        if (link == XSMI_LINK_NORMALISED) {
+            found[k] /= total;
+            others[k] /= total;
+        } else {
+            others[k] = exp(scores[k]);
+        }
+        others[k] = found[k] > 0 ? 0 : others[k];
+        sum += found[k] + others[k];
+    }
+    assert_true(link != XSMI_LINK_NORMALISED || (trees == 1 ? fabs(sum - 1) < 1e-9 : sum < 1 + 1e-9));
 }
 
 /* The temperature's normalising sum. */
@@ -441,12 +508,17 @@ static double probability_of(int32_t link, int32_t method, double scale, double 
                                                    : 1 / (1 + exp(-(scale * logit_of(link, p) + shift)));
 }
 
-/* A row's log-loss as the headers define it; scores are those of all classes, without a beam. */
+static bool sums_to_one(int32_t link)
+{
+    return link == XSMI_LINK_SOFTMAX || link == XSMI_LINK_NORMALISED;
+}
+
+/* A row's log-loss as the headers define it. */
 static double loss_of(const rows *r, uint32_t i, int32_t link, int32_t method, double scale, double shift,
-                      const double *found, const double *scores)
+                      const double *found, const double *others)
 {
     const uint64_t begin = r->label_offsets[i], end = r->label_offsets[i + 1];
-    const bool each = method == XSM_CALIBRATION_LABELS || (method == XSM_CALIBRATION_NONE && link != XSMI_LINK_SOFTMAX);
+    const bool each = method == XSM_CALIBRATION_LABELS || (method == XSM_CALIBRATION_NONE && !sums_to_one(link));
     double loss = 0, mass = 0;
     for (uint32_t k = 0; k < CLASSES; k++) {
         mass += found[k];
@@ -456,7 +528,7 @@ static double loss_of(const rows *r, uint32_t i, int32_t link, int32_t method, d
     }
     for (uint64_t j = begin; j < end; j++) {
         const uint32_t k = r->labels[j];
-        const double p = found[k] > 0 ? found[k] : exp(scores[k]), rest = fmax(1 - mass, p);
+        const double p = found[k] > 0 ? found[k] : others[k], rest = fmax(1 - mass, p);
         const double q = probability_of(link, XSM_CALIBRATION_LABELS, scale, shift, found, p);
         if (each) {
             loss -= found[k] > 0 ? log(q) - log1p(-q) : log(q);
@@ -481,11 +553,14 @@ static void calibrations_are_those_of_the_beam(void **state)
                  {XSM_CALIBRATION_TEMPERATURE, 2.5, 0},
                  {XSM_CALIBRATION_LABELS, 1.25, -0.75}};
     static const uint32_t widths[] = {2, 10, CLASSES};
-    for (size_t n = 0; n < (XSMI_LINK_SOFTMAX + 1) * sizeof cases / sizeof *cases * 3; n++) {
-        const int32_t link = (int32_t)(n % (XSMI_LINK_SOFTMAX + 1));
-        const size_t c = n / (XSMI_LINK_SOFTMAX + 1) % (sizeof cases / sizeof *cases);
-        const uint32_t width = widths[n / (XSMI_LINK_SOFTMAX + 1) / (sizeof cases / sizeof *cases)];
-        if (link != XSMI_LINK_SOFTMAX && cases[c].method == XSM_CALIBRATION_TEMPERATURE) {
+    for (size_t n = 0; n < XSMI_LINKS * sizeof cases / sizeof *cases * 3; n++) {
+        const int32_t link = (int32_t)(n % XSMI_LINKS);
+        const size_t c = n / XSMI_LINKS % (sizeof cases / sizeof *cases);
+        const uint32_t width = widths[n / XSMI_LINKS / (sizeof cases / sizeof *cases)];
+        /* Each class by itself, it is not divided by a sum. */
+        const int32_t as =
+            cases[c].method == XSM_CALIBRATION_LABELS && link == XSMI_LINK_NORMALISED ? XSMI_LINK_LOG_SIGMOID : link;
+        if (!sums_to_one(link) && cases[c].method == XSM_CALIBRATION_TEMPERATURE) {
             continue;
         }
         for (uint32_t trees = 1; trees <= 2; trees++) {
@@ -501,12 +576,11 @@ static void calibrations_are_those_of_the_beam(void **state)
             predict(m, r, width, 1, &have);
             double loss = 0, sure[15] = {0}, right[15] = {0}, error = 0;
             for (uint32_t i = 0; i < ROWS; i++) {
-                double found[CLASSES], scores[CLASSES];
-                found_by_beam(r, i, link, trees, width, found);
-                scores_of(r, i, link, trees, scores);
-                loss += loss_of(r, i, link, given.method, given.scale, given.shift, found, scores) / ROWS;
+                double found[CLASSES], others[CLASSES];
+                found_by_beam(r, i, as, trees, width, found, others);
+                loss += loss_of(r, i, as, given.method, given.scale, given.shift, found, others) / ROWS;
                 const double p =
-                    probability_of(link, given.method, given.scale, given.shift, found, found[have.classes[i]]);
+                    probability_of(as, given.method, given.scale, given.shift, found, found[have.classes[i]]);
                 assert_true(fabs(have.probabilities[i] - p) < 2e-5);
                 const size_t bin = p < 1 ? (size_t)(p * 15) : 14;
                 sure[bin] += p / ROWS;
@@ -535,7 +609,7 @@ static void calibrations_are_those_of_the_beam(void **state)
 static void evaluation_says_what_it_can(void **state)
 {
     (void)state;
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         double first[2] = {0, 0};
         for (uint32_t threads = 1; threads <= 2; threads++) {
             static predicted have;
@@ -553,10 +627,11 @@ static void evaluation_says_what_it_can(void **state)
                 for (uint64_t j = begin; j < end; j++) {
                     right += have.classes[i] == r->labels[j];
                 }
+                const double total = link == XSMI_LINK_NORMALISED ? total_of(r, i, 2) : 1;
                 for (uint32_t k = 0; k < CLASSES; k++) {
-                    p[k] = exp(scores[k]);
+                    p[k] = exp(scores[k]) / total;
                 }
-                exact_loss += loss_of(r, i, link, XSM_CALIBRATION_NONE, 1, 0, p, scores) / ROWS;
+                exact_loss += loss_of(r, i, link, XSM_CALIBRATION_NONE, 1, 0, p, p) / ROWS;
             }
             TEST_METRICS(metrics, 1);
             assert_ok(xsm_evaluate(NULL, m, r->sparse, NULL, &metrics, &err), err);
@@ -643,7 +718,7 @@ static void trees_in_fewer_bits_score_nearly_alike(void **state)
             depth[k] = steps > depth[k] ? steps : depth[k];
         }
     }
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         for (size_t t = 0; t < 2; t++) {
             static predicted narrow, wide;
             test_memory *memory;
@@ -696,9 +771,10 @@ static void files_hold_trees(void **state)
     test_memory *memory;
     xsm_context *ctx = test_memory_context(&memory, 1);
     char *first = strdup(test_path("first")), *second = strdup(test_path("second"));
-    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link <= XSMI_LINK_SOFTMAX; link++) {
+    for (int32_t link = XSMI_LINK_LOG_SIGMOID; link < XSMI_LINKS; link++) {
         static predicted a, b;
-        xsm_model *m = make_model(ctx, link, (uint32_t)link + 1), *loaded = NULL;
+        const uint32_t trees = (uint32_t)link % TREES + 1;
+        xsm_model *m = make_model(ctx, link, trees), *loaded = NULL;
         rows *r = make_rows(ctx, true);
         assert_ok(xsm_model_save(m, first, &err), err);
         assert_ok(xsm_model_load(ctx, first, NULL, &loaded, &err), err);
@@ -714,7 +790,7 @@ static void files_hold_trees(void **state)
         xsm_parameters_view v = XSM_PARAMETERS_VIEW_INIT;
         assert_ok(xsm_model_view(loaded, &v, &err), err);
         uint64_t nonzeros = 0;
-        for (uint32_t t = 0; t <= (uint32_t)link; t++) {
+        for (uint32_t t = 0; t < trees; t++) {
             static plan p;
             make_plan(t, &p);
             for (uint32_t n = 1; n < p.count; n++) {
@@ -727,8 +803,7 @@ static void files_hold_trees(void **state)
         assert_true(v.bytes > 5 * nonzeros && v.bytes < size);
         xsm_model_info info = XSM_MODEL_INFO_INIT;
         assert_ok(xsm_model_get_info(loaded, &info, &err), err);
-        assert_true(info.trees == (uint32_t)link + 1 && info.weights == nonzeros && info.bytes == v.bytes &&
-                    !info.bias);
+        assert_true(info.trees == trees && info.weights == nonzeros && info.bytes == v.bytes && !info.bias);
         const unsigned char *values = (const unsigned char *)loaded->trees->tree[0].weights->values;
         assert_true(values > loaded->mapping.data && values < loaded->mapping.data + loaded->mapping.size);
         assert_true((uintptr_t)values % 64 == 0);

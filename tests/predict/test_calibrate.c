@@ -571,22 +571,24 @@ static void test_label_tree(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE};
-    for (size_t i = 0; i < 24; i++) {
-        const int32_t link = links[i % 3];
-        const bool several = i / 3 % 2 == 1, own = i / 6 % 2 == 1, steep = i >= 12;
+    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE,
+                                    XSM_LABEL_TREE_NORMALISED};
+    for (size_t i = 0; i < 32; i++) {
+        const int32_t link = links[i % 4];
+        const bool several = i / 4 % 2 == 1, own = i / 8 % 2 == 1, steep = i >= 16;
+        const bool one_sum = link == XSM_LABEL_TREE_SOFTMAX || link == XSM_LABEL_TREE_NORMALISED;
         test_problem p = test_problem_new(400, 30, 60, true, 2 + i);
         xsm_dataset *train = labelled(&p, true, several), *other = with_noise(&p, several);
         const xsm_dataset *rows = own ? train : other;
         xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
         options.leaf = 5;
         options.arity = 4;
-        options.trees = 1 + (int64_t)(i % 2);
+        options.trees = 1 + (uint32_t)(i / 4 + i) % 2;
         options.link = link;
         options.cost = steep ? 100 : 1;
         xsm_model *m;
         assert_ok(xsm_fit_label_tree(NULL, train, &options, &m, NULL, &err), err);
-        if (link != XSM_LABEL_TREE_SOFTMAX) {
+        if (!one_sum) {
             xsm_calibrate_options wanted = XSM_CALIBRATE_OPTIONS_INIT;
             wanted.method = XSM_CALIBRATION_TEMPERATURE;
             assert_fails(xsm_model_calibrate(NULL, m, rows, &wanted, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
@@ -597,13 +599,12 @@ static void test_label_tree(void **state)
         const xsm_calibrate_result again = calibrate(two, m, rows, XSM_CALIBRATION_AUTO);
         const xsm_metrics after = evaluate(m, rows);
         assert_true(r.scale == again.scale && r.shift == again.shift && r.log_loss == again.log_loss);
-        assert_int_equal(r.method, link == XSM_LABEL_TREE_SOFTMAX && !several ? XSM_CALIBRATION_TEMPERATURE
-                                                                              : XSM_CALIBRATION_LABELS);
+        assert_int_equal(r.method, one_sum && !several ? XSM_CALIBRATION_TEMPERATURE : XSM_CALIBRATION_LABELS);
         assert_int_equal(r.rows, after.known_rows);
         assert_true(fabs(r.log_loss - after.log_loss) <= 1e-6 * after.log_loss);
         assert_true(after.error == before.error);
         assert_true(r.log_loss <= r.log_loss_before);
-        if (link != XSM_LABEL_TREE_HINGE) {
+        if (link != XSM_LABEL_TREE_HINGE && !(link == XSM_LABEL_TREE_NORMALISED && several)) {
             assert_true(after.calibration_error <= before.calibration_error + 1e-6);
         }
         xsm_context_free(two);
@@ -623,7 +624,8 @@ static void test_label_tree_classes(void **state)
     test_problem p = test_problem_new(ROWS, 6, 9, false, 2);
     xsm_label_tree_options options = XSM_LABEL_TREE_OPTIONS_INIT;
     options.leaf = 3;
-    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE};
+    static const int32_t links[] = {XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_HINGE,
+                                    XSM_LABEL_TREE_NORMALISED};
     for (size_t i = 0; i < sizeof links / sizeof *links; i++) {
         xsm_model *m;
         options.link = links[i];

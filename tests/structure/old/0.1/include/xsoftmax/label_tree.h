@@ -40,8 +40,12 @@ enum {
     XSM_LABEL_TREE_SIGMOID = 1, /**< A probability for each label, whatever the others: the product of the sigmoids on
                                      its path, fitted to be right. */
     XSM_LABEL_TREE_SOFTMAX = 2, /**< Probabilities that sum to one: the product of the softmaxes over siblings. */
-    XSM_LABEL_TREE_HINGE = 3    /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
+    XSM_LABEL_TREE_HINGE = 3,   /**< Scores that rank only: the sum of -max(0, 1 - z)^2 (Parabel), for classifiers
                                      trained with #XSM_LABEL_TREE_SQUARED_HINGE. */
+    /** Probabilities that sum to one, or to less with several trees: those of `sigmoid`, which the scores are, divided
+     *  by their sum over what a search finds: its classes, and the nodes that it leaves out, each of which stands for
+     *  the classes under it. So they depend on the width of the beam, and the order of the classes does not. */
+    XSM_LABEL_TREE_NORMALISED = 4
 };
 
 /** Settings of xsm_fit_label_tree(). Start with #XSM_LABEL_TREE_OPTIONS_INIT. xsm_label_tree_set() has an option of
