@@ -59,6 +59,14 @@ static size_t pitch_of(const xsmi_shared_classes *s)
     return (size_t)s->count * XSMI_LANES;
 }
 
+/* The most numbers that the ranks of a divided model send of the scores of a batch. */
+static uint64_t sent_most(const xsmi_pass *p, size_t biases)
+{
+    const xsmi_shared_classes *s = &p->gradient->shared;
+    const uint64_t n = p->batch->count, labels = n * p->gradient->work.shared.front;
+    return n * s->count + biases * s->count + (1 + biases) * labels;
+}
+
 /* Divides memory for a batch; NULL: only counts. Returns the bytes. */
 static size_t divide(const xsmi_pass *p, unsigned char *memory)
 {
@@ -78,7 +86,13 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
     d->part = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part);
-    d->part_column = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part_column);
+    const uint64_t ranks = divided ? xsmi_ranks(p->estimator->model->context) : 0;
+    const uint64_t sent = divided ? sent_most(p, biases) : 0;
+    d->columns = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->columns);
+    d->starts = xsmi_arena_take(&all, divided ? ranks + 1 : 0, sizeof *d->starts);
+    d->sizes = xsmi_arena_take(&all, ranks, sizeof *d->sizes);
+    d->sent = xsmi_arena_take(&all, sent, sizeof *d->sent);
+    d->received = xsmi_arena_take(&all, sent, sizeof *d->received);
     d->all_bias = xsmi_arena_take(&all, biases * s->count, sizeof *d->all_bias);
     d->label_bias = xsmi_arena_take(&all, n, biases * d->front * sizeof *d->label_bias);
     d->scratch = xsmi_arena_take(&all, xsmi_context_threads(p->gradient->context), each.used);
@@ -97,14 +111,23 @@ static void choose_own(const xsmi_pass *p)
     if (!xsmi_model_is_divided(m) || w->used) {
         return;
     }
-    d->own = d->part;
-    d->own_count = 0;
+    /* Columns of a rank after those of the ranks before it, each rank's in rising order. */
+    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
+    memset(d->starts, 0, (ranks + 1) * sizeof *d->starts);
     for (uint32_t c = 0; c < s->count; c++) {
-        const uint32_t at = s->classes[c] - m->part.first;
-        if (at < m->part.end - m->part.first) {
-            d->part[d->own_count] = at;
-            d->part_column[d->own_count++] = c;
-        }
+        d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])]++;
+    }
+    for (size_t r = 0, at = 0; r <= ranks; r++) {
+        at += d->starts[r];
+        d->starts[r] = at; /* where the rank's columns end, until they are filled in from there */
+    }
+    for (uint32_t c = s->count; c-- > 0;) {
+        d->columns[--d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])]] = c;
+    }
+    d->own = d->part;
+    d->own_count = (uint32_t)(d->starts[rank + 1] - d->starts[rank]);
+    for (uint32_t i = 0; i < d->own_count; i++) {
+        d->part[i] = s->classes[d->columns[d->starts[rank] + i]] - m->part.first;
     }
 }
 
@@ -221,22 +244,9 @@ static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
                     err);
 }
 
-/* Moves the scores of an example, or biases, to their columns, and puts -INFINITY where the part lacks the class. */
-static void spread(const xsmi_pass *p, float *scores)
-{
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
-    uint32_t left = d->own_count;
-    for (uint32_t c = p->gradient->shared.count; c-- > 0;) {
-        const bool own = left > 0 && d->part_column[left - 1] == c;
-        const float score = own ? scores[left - 1] : -INFINITY;
-        left -= own;
-        scores[c] = score == score ? score : INFINITY; /* which xsmi_exchange_max() keeps */
-    }
-}
-
-/* The scores and biases that the part of a divided model has of some examples: those of the labels before the first
- * column, as everywhere. */
-static void spread_examples(void *state, size_t block, uint32_t thread)
+/* Copies the scores that the part of a divided model has of some examples to where they are sent from, and scores its
+ * labels, before the first column as everywhere. */
+static void send_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
     const xsm_model *m = p->estimator->model;
@@ -249,42 +259,117 @@ static void spread_examples(void *state, size_t block, uint32_t thread)
         const size_t labels = (size_t)example->label_count;
         const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
         float *scores = d->scores + i * g->shared.stride;
-        spread(p, scores);
-        for (size_t j = d->front; j > labels; j--) {
-            scores[-(ptrdiff_t)j] = -INFINITY;
-        }
-        for (size_t c = g->shared.count; c < g->shared.stride - d->front; c++) {
-            scores[c] = -INFINITY;
-        }
+        memcpy(d->sent + i * d->own_count, scores, d->own_count * sizeof *scores);
         xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
-        for (size_t j = 0; d->model->bias && j < d->front; j++) {
-            const uint32_t k = j < d->front - labels ? XSMI_NO_CLASS : example->labels[j - (d->front - labels)];
-            d->label_bias[i * d->front + j] =
-                k >= m->part.first && k < m->part.end ? d->model->bias[k - m->part.first] : -INFINITY;
+        for (size_t j = 0; d->model->bias && j < labels; j++) {
+            const uint32_t k = example->labels[j];
+            if (xsmi_divided_has(m, k)) {
+                d->label_bias[(i + 1) * d->front - labels + j] = d->model->bias[k - m->part.first];
+            }
         }
     }
 }
 
-/* Gives all ranks the scores of all: 4 bytes for each of S and for each label that a row can have, and as many for the
- * biases of S once and of the labels. */
+/* Copies to the columns of some examples what all ranks have sent. */
+static void receive_examples(void *state, size_t block, uint32_t thread)
+{
+    const xsmi_pass *p = state;
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_draws *d = &g->work.shared;
+    const uint64_t first = p->first + block * XSMI_LANES, end = XSMI_MIN(p->end - first, XSMI_LANES) + first;
+    const float *from = d->received;
+    (void)thread;
+    for (uint32_t r = 0; r < xsmi_ranks(p->estimator->model->context); from += d->sizes[r] / sizeof *from, r++) {
+        const uint32_t *columns = d->columns + d->starts[r];
+        const size_t count = d->starts[r + 1] - d->starts[r];
+        for (uint64_t i = first; i < end; i++) {
+            const float *own = from + i * count;
+            float *scores = d->scores + i * g->shared.stride;
+            for (size_t c = 0; c < count; c++) {
+                scores[columns[c]] = own[c];
+            }
+        }
+    }
+}
+
+/* Copies a number to a rank's block, or from there. */
+typedef void label_mover(float *block, size_t at, float *number);
+
+static void send_label(float *block, size_t at, float *number)
+{
+    block[at] = *number;
+}
+
+static void receive_label(float *block, size_t at, float *number)
+{
+    *number = block[at];
+}
+
+/* Moves the scores of the labels that rank r has, or with `biases` their biases, between the rows and a block of the
+ * rank; without a block it only counts. Returns their number. */
+static size_t move_labels(const xsmi_pass *p, uint32_t r, bool biases, label_mover *move, float *block)
+{
+    const xsm_gradient *g = p->gradient;
+    const xsmi_shared_draws *d = &g->work.shared;
+    const xsm_model *m = p->estimator->model;
+    const uint32_t ranks = xsmi_ranks(m->context);
+    size_t at = 0;
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        const xsm_example *example = &g->example[i];
+        const size_t labels = (size_t)example->label_count;
+        float *numbers =
+            biases ? d->label_bias + (i + 1) * d->front - labels : d->scores + i * g->shared.stride - labels;
+        for (size_t j = 0; j < labels; j++) {
+            if (xsmi_part_of(m->classes, ranks, example->labels[j]) == r) {
+                if (block) {
+                    move(block, at, &numbers[j]);
+                }
+                at++;
+            }
+        }
+    }
+    return at;
+}
+
+/* Moves what follows the scores of S in a rank's block: the scores of its labels and, in a model with a bias, the
+ * biases of its classes of S and of its labels. Returns the numbers of the block. */
+static size_t move_rest(const xsmi_pass *p, uint32_t r, label_mover *move, float *block)
+{
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const size_t own = d->starts[r + 1] - d->starts[r], before = (size_t)p->batch->count * own;
+    size_t at = before + move_labels(p, r, false, move, block ? block + before : NULL);
+    if (d->model->bias) {
+        for (size_t c = 0; block && c < own; c++) {
+            move(block, at + c, move == send_label ? &d->bias[c] : &d->all_bias[d->columns[d->starts[r] + c]]);
+        }
+        at += own;
+        at += move_labels(p, r, true, move, block ? block + at : NULL);
+    }
+    return at;
+}
+
+/* Gives all ranks the scores of all: each sends 4 bytes for each example and class of S that it has, and for each
+ * label, and with a bias 4 for each of these classes and labels. Columns of the examples p->first..p->end are filled.
+ */
 static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err)
 {
     const xsm_gradient *g = p->gradient;
     const xsmi_shared_draws *d = &g->work.shared;
     xsm_context *group = p->estimator->model->context;
-    const size_t n = (size_t)p->batch->count;
+    const size_t n = (size_t)p->batch->count, few = (size_t)(p->end - p->first);
     if (status == XSM_OK) {
-        status = xsmi_run(g->context, spread_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
+        status = xsmi_run(g->context, send_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
     }
     XSMI_TRY(xsmi_agree(group, status, err));
-    XSMI_TRY(xsmi_exchange_max(group, d->scores - d->front, n * g->shared.stride, err));
-    if (!d->model->bias) {
-        return XSM_OK;
+    for (uint32_t r = 0; r < xsmi_ranks(group); r++) {
+        d->sizes[r] = move_rest(p, r, send_label, r == xsmi_rank(group) ? d->sent : NULL) * sizeof *d->sent;
     }
-    memcpy(d->all_bias, d->bias, d->own_count * sizeof *d->bias);
-    spread(p, d->all_bias);
-    XSMI_TRY(xsmi_exchange_max(group, d->all_bias, g->shared.count, err));
-    return xsmi_exchange_max(group, d->label_bias, n * d->front, err);
+    XSMI_TRY(xsmi_exchange_blocks(group, d->sent, d->received, d->sizes, err));
+    float *block = d->received;
+    for (uint32_t r = 0; r < xsmi_ranks(group); block += d->sizes[r] / sizeof *block, r++) {
+        (void)move_rest(p, r, receive_label, block);
+    }
+    return xsmi_run(g->context, receive_examples, (void *)(uintptr_t)p, (few + XSMI_LANES - 1) / XSMI_LANES, err);
 }
 
 xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
@@ -299,7 +384,7 @@ xsm_status xsmi_shared_score(const xsmi_pass *p, xsm_error *err)
         scored.end = p->batch->count;
     }
     const xsm_status status = score_own(&scored, err);
-    return divided ? exchange(&scored, status, err) : status;
+    return divided ? exchange(p, status, err) : status;
 }
 
 /* -- coefficients -------------------------------------------------------------------------------------------------- */

@@ -36,7 +36,11 @@ typedef struct xsmi_shared_draws {
     const xsm_model *model;
     const uint32_t *own;
     uint32_t own_count;
-    uint32_t *part, *part_column; /* [own_count] of a divided model: `own`, and their columns */
+    uint32_t *part; /* [own_count] of a divided model: `own` */
+    /* Of a divided model: the columns of S by the rank that has their class, and what ranks send of the scores. */
+    uint32_t *columns;      /* [count] */
+    size_t *starts, *sizes; /* [ranks + 1] where a rank's columns begin; [ranks] its bytes */
+    float *sent, *received;
     float *all_bias, *label_bias; /* of a divided model with a bias: [count] by column; [examples][front] of the labels,
                                      at the end */
 } xsmi_shared_draws;
