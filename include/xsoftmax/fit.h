@@ -89,7 +89,8 @@ extern "C" {
  *  the model has the best weights so far.
  *
  *  **Memory.** (2 m + 4) vectors of K (D + 1) doubles, m the stored pairs. libLBFGS allocates 2 m + 3 of them with
- *  malloc() of the C library, not with the context's allocator.
+ *  malloc() of the C library, not with the context's allocator. If the model's classes are divided among ranks
+ *  (xsoftmax/ext/comm.h), every rank has all of these vectors.
  *  @param context   context whose threads are used, or NULL
  *  @param model     the model to fit; its weights are the starting point
  *  @param train     rows with the model's D and K

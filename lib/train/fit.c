@@ -50,12 +50,13 @@ typedef struct fit_time {
 typedef struct fit {
     xsm_context *context;
     xsm_model *model;
+    xsm_model *own; /* has the weights: this rank's part of a divided model, or the model */
     const xsm_dataset *train;
     xsm_estimator *estimator;
     xsm_fit_options options;
     xsmi_objective *objective;
-    double *x;   /* [size] */
-    float *kept; /* the model's weights and biases at the best point: libLBFGS's own point may be a trial */
+    double *x;   /* [size], on every rank all of them */
+    float *kept; /* the own weights and biases at the best point: libLBFGS's own point may be a trial */
     size_t size, capacity;
     fit_done done;
     fit_point best;
@@ -151,6 +152,18 @@ static xsm_status evaluate(fit *t, const xsm_metrics **train, const xsm_metrics 
     return status;
 }
 
+/* Of a divided model: what ended the fit on one rank ends it on all. */
+static xsm_status agree(const fit *t, xsm_status status, xsm_error *err)
+{
+    return xsmi_model_is_divided(t->model) ? xsmi_agree_once(t->model->context, status, err) : status;
+}
+
+static xsm_status fail_stopped(const fit *t, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu iterations",
+                     (unsigned long long)t->done.iterations);
+}
+
 /* Ends an iteration, whose weights are in the model. */
 static void end_iteration(fit *t, bool last)
 {
@@ -160,27 +173,29 @@ static void end_iteration(fit *t, bool last)
         t->status = evaluate(t, &train, &test, t->err);
     }
     if (t->status == XSM_OK && report(t, true, train, test) && !last) {
-        t->status = XSM_CANCELLED;
+        t->status = fail_stopped(t, t->err);
     }
+    t->status = agree(t, t->status, t->err);
 }
 
-static bool pause_evaluation(void *user, uint64_t rows)
+static xsm_status pause_evaluation(void *user, uint64_t rows, xsm_error *err)
 {
     fit *t = user;
     t->done.rows_now = rows;
-    return xsmi_seconds() - t->time.last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
+    const bool stops = xsmi_seconds() - t->time.last_call > CALLBACK_INTERVAL && report(t, false, NULL, NULL);
+    return stops ? fail_stopped(t, err) : XSM_OK;
 }
 
 /* -- the best point ------------------------------------------------------------------------------------------------ */
 
 static size_t best_floats(const fit *t)
 {
-    return t->model->weight_count + (t->model->bias ? t->model->classes : 0);
+    return t->own->weight_count + (t->own->bias ? t->own->classes : 0);
 }
 
 static void keep_best(fit *t)
 {
-    const xsm_model *m = t->model;
+    const xsm_model *m = t->own;
     memcpy(t->kept, m->weight, m->weight_count * sizeof *t->kept);
     if (m->bias) {
         memcpy(t->kept + m->weight_count, m->bias, m->classes * sizeof *t->kept);
@@ -189,7 +204,7 @@ static void keep_best(fit *t)
 
 static void restore_best(const fit *t)
 {
-    const xsm_model *m = t->model;
+    const xsm_model *m = t->own;
     memcpy(m->weight, t->kept, m->weight_count * sizeof *t->kept);
     if (m->bias) {
         memcpy(m->bias, t->kept + m->weight_count, m->classes * sizeof *t->kept);
@@ -236,8 +251,7 @@ static bool converged(const fit *t, double before)
 {
     double enough = t->options.tolerance * fabs(t->best.f);
     double ridge = t->estimator->common.ridge / (double)t->train->rows;
-    bool bounded =
-        ridge > 0 && !t->model->bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
+    bool bounded = ridge > 0 && !t->own->bias && t->best.gradient_norm * t->best.gradient_norm / (2 * ridge) <= enough;
     return bounded || t->best.gradient_norm == 0 || before - t->best.f <= enough;
 }
 
@@ -331,9 +345,6 @@ static void explain(const fit *t, xsm_status status, xsm_error *err)
                         "scores or losses of estimator '%s' left the finite numbers after %llu iterations; try "
                         "unit-length rows or a larger ridge",
                         t->estimator->ops.name, (unsigned long long)t->done.iterations);
-    } else if (status == XSM_CANCELLED && !xsmi_is_cancelled(t->context)) {
-        (void)xsmi_fail(err, status, "stopped by the callback after %llu iterations",
-                        (unsigned long long)t->done.iterations);
     }
 }
 
@@ -363,10 +374,9 @@ static xsm_status run(fit *t, xsm_error *err)
     }
     XSMI_TRY(xsmi_objective_read(t->objective, t->x, err));
     keep_best(t);
-    xsm_status status = XSM_OK;
-    if (report(t, false, NULL, NULL)) {
-        t->status = status = XSM_CANCELLED;
-    } else {
+    const bool stops = report(t, false, NULL, NULL);
+    xsm_status status = t->status = agree(t, stops ? fail_stopped(t, err) : XSM_OK, err);
+    if (status == XSM_OK) {
         status = minimise(t, err);
         /* The last point tried need not be the best one. */
         restore_best(t);
@@ -381,18 +391,19 @@ static xsm_status run(fit *t, xsm_error *err)
     return status;
 }
 
-xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
-                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
-                              xsm_error *err)
+/* The layout of the estimator, in the own memory of whatever has the weights, with scales of 1. */
+static xsm_status prepare_weights(const fit *t, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !train || !estimator) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_full_batch: %s is NULL",
-                         !model   ? "the model"
-                         : !train ? "the data"
-                                  : "the estimator");
-    }
-    XSMI_TRY(xsmi_model_need_whole(model, "xsm_fit_full_batch()", err));
+    xsm_parameters parameters = XSM_PARAMETERS_INIT;
+    XSMI_TRY(xsm_model_set_layout(t->model, xsmi_estimator_layout(t->estimator), err));
+    XSMI_TRY(xsm_model_parameters(t->own, &parameters, err));
+    xsmi_model_drop_calibration(t->model);
+    return XSM_OK;
+}
+
+static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
+                            const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
+{
     XSMI_TRY(xsmi_dataset_need_whole(train, "xsm_fit_full_batch()", err));
     if (model->layer) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
@@ -402,7 +413,11 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
     }
-    fit t = {.model = model, .train = train, .estimator = estimator, .err = err};
+    fit t = {.model = model,
+             .own = model->part.own ? model->part.own : model,
+             .train = train,
+             .estimator = estimator,
+             .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
@@ -416,10 +431,7 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
     }
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_full(estimator, err));
-    XSMI_TRY(xsm_model_set_layout(model, xsmi_estimator_layout(estimator), err));
-    xsm_parameters parameters = XSM_PARAMETERS_INIT;
-    XSMI_TRY(xsm_model_parameters(model, &parameters, err)); /* the model's own memory, scales of 1 */
-    xsmi_model_drop_calibration(model);
+    XSMI_TRY(prepare_weights(&t, err));
     XSMI_TRY(xsmi_context_acquire(context, &t.context, err));
     t.best.f = t.best.loss = t.best.gradient_norm = t.first_norm = (double)NAN;
     t.time.started = t.time.last_call = xsmi_seconds();
@@ -454,4 +466,23 @@ xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_
         (void)xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", NULL);
     }
     return status;
+}
+
+xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                              xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
+                              xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !train || !estimator) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_fit_full_batch: %s is NULL",
+                         !model   ? "the model"
+                         : !train ? "the data"
+                                  : "the estimator");
+    }
+    if (!xsmi_model_is_divided(model)) {
+        return fit_model(context, model, train, estimator, options, result, err);
+    }
+    xsmi_agree_begin(model->context);
+    const xsm_status status = fit_model(context, model, train, estimator, options, result, err);
+    return status == XSM_OK ? status : xsmi_agree_once(model->context, status, err);
 }

@@ -75,6 +75,19 @@ for number in 1 2 3 4 5 6; do
         expect "no message of xsoftmax's" test ! -s log
     done
 done
+
+# All rows at once.
+set -- train --data several.txt --estimator softmax --optimizer lbfgs --ridge 1 --iterations 4 --test test.txt --evaluate-train no
+"$command" "$@" --threads 1 --model model >one || exit 1
+mv model one.6
+for ranks in 2 3; do
+    on $ranks "$ranked" "$@" --threads 2 --model model
+    expect "a fit on $ranks ranks" cmp one.6 model
+    same one >a
+    same out >b
+    expect 'its report' cmp a b
+    expect 'no message of a fit' test ! -s log
+done
 expect 'no other file' test "$(find . -name 'model*' | wc -l)" -eq 1
 
 # A model with a first layer that is loaded in parts.

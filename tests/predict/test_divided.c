@@ -395,9 +395,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, err));
     REFUSES(xsm_estimator_bind(e, m, w->one, err));
     REFUSES(xsm_trainer_new(r->context, m, w->one, e, o, NULL, &trainer, err));
-    if (test_has_lbfgs()) {
-        REFUSES(xsm_fit_full_batch(r->context, m, w->one, e, NULL, NULL, err));
-    }
     xsm_estimator_free(e);
     xsm_optimizer_free(o);
     return XSM_OK;
