@@ -5,7 +5,6 @@
 #include "base/entry.h"
 #include "base/option.h"
 #include "kernels/arithmetic.h"
-#include "model/divided.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -112,13 +111,12 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_calibration: the model is NULL");
     }
-    XSMI_TRY(xsmi_model_need_whole(m, "a calibration", err));
     xsm_calibration given = XSM_CALIBRATION_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
     const xsmi_calibration c = {given.method, xsmi_as_float(given.scale), xsmi_as_float(given.shift)};
     if (c.method == XSM_CALIBRATION_NONE && c.scale == 1 && c.shift == 0) {
-        m->calibration = c;
+        xsmi_model_put_calibration(m, c);
         return XSM_OK;
     }
     if (!xsmi_calibration_is_valid(&c)) {
@@ -129,7 +127,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
             c.method, c.scale, c.shift, XSMI_CALIBRATION_LEAST, XSMI_CALIBRATION_MOST);
     }
     XSMI_TRY(xsmi_model_check_calibratable(m, c.method, err));
-    m->calibration = c;
+    xsmi_model_put_calibration(m, c);
     return XSM_OK;
 }
 

@@ -6,6 +6,7 @@
 #define XSMI_CALIBRATION_H
 
 #include "kernels/kernels.h"
+#include "math/log_sum.h"
 #include "model/tile.h"
 
 #include <xsoftmax/calibrate.h>
@@ -44,6 +45,18 @@ static inline double xsmi_probability(const xsmi_calibration *c, float score, do
     return c->method == XSM_CALIBRATION_NONE          ? exp((double)score - log_partition)
            : c->method == XSM_CALIBRATION_TEMPERATURE ? exp(c->scale * (double)score - log_partition)
                                                       : 1 / (1 + exp(-(c->scale * (double)score + c->shift)));
+}
+
+/* The largest number of a class run before its first tile: sums with XSM_CALIBRATION_LABELS are of losses, not of
+ * exponentials, and are joined as they are. */
+static inline float xsmi_run_start(int32_t method)
+{
+    return method == XSM_CALIBRATION_LABELS ? 0 : -INFINITY;
+}
+/* A row's log-partition by the joined sums of its class runs. */
+static inline double xsmi_log_partition(int32_t method, const xsmi_log_sum *total)
+{
+    return method == XSM_CALIBRATION_LABELS ? total->sum : (double)total->max + log(total->sum);
 }
 
 /* Floats of a tile. */

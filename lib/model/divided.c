@@ -50,11 +50,10 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 /* Why a model cannot be divided; NULL: it can be. */
 static const char *undivided(const xsm_model *m)
 {
-    return m->sparse                                       ? "sparse weights"
-           : m->layer && m->layer->tied                    ? "vectors that are tied to the classes'"
-           : m->score != XSM_GEOMETRY_LINEAR               ? "scores that are distances"
-           : m->calibration.method != XSM_CALIBRATION_NONE ? "a calibration"
-                                                           : NULL;
+    return m->sparse                         ? "sparse weights"
+           : m->layer && m->layer->tied      ? "vectors that are tied to the classes'"
+           : m->score != XSM_GEOMETRY_LINEAR ? "scores that are distances"
+                                             : NULL;
 }
 
 static xsm_status copy_weights(xsm_model *m, xsm_error *err)
@@ -144,6 +143,7 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
     m->row_scale = NULL;
     XSMI_TRY(m->correction ? correct_part(m, m->correction, err) : XSM_OK);
+    xsmi_model_put_calibration(m, m->calibration);
     xsmi_model_release_weights(m);
     return XSM_OK;
 }

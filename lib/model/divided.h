@@ -75,7 +75,8 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
  */
 void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                                 float *scores);
-/* The same with the model's correction. `scratch` has xsmi_correction_code() floats. */
+/* The same with the model's correction; a class that the model lacks has -INFINITY. `scratch` has
+ * xsmi_correction_code() floats. */
 void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                                    float *scores, float *scratch);
 

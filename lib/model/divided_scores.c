@@ -13,8 +13,10 @@
 /* Classes that are scored together. */
 #define SOME 64
 
-void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
-                                float *scores)
+/* The scores of this rank's classes; with `row` those with the correction, with `scratch`, else of the weights alone.
+ */
+static void score_own(const xsm_model *m, const xsmi_features *x, const xsmi_model_row *row, const uint32_t *classes,
+                      size_t count, float *scores, float *scratch)
 {
     const xsm_model *own = m->part.own;
     uint32_t local[SOME];
@@ -29,20 +31,27 @@ void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, cons
             scores[j] = -INFINITY;
             some += local[some] < m->part.end - m->part.first;
         }
-        xsmi_model_score_classes(own, x, local, some, own->alpha, z, NULL);
+        if (row) {
+            xsmi_model_chosen_scores(own, row, local, some, z, scratch);
+        } else {
+            xsmi_model_score_classes(own, x, local, some, own->alpha, z, NULL);
+        }
         for (size_t i = 0; i < some; i++) {
             scores[at[i]] = z[i] == z[i] ? z[i] : INFINITY;
         }
     }
 }
 
+void xsmi_divided_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                                float *scores)
+{
+    score_own(m, x, NULL, classes, count, scores, NULL);
+}
+
 void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row, const uint32_t *classes, size_t count,
                                    float *scores, float *scratch)
 {
-    xsmi_divided_score_classes(m, &row->input, classes, count, scores);
-    if (m->correction) {
-        m->correction->kind->chosen(m->correction, &row->x, classes, count, scores, scratch);
-    }
+    score_own(m, &row->input, row, classes, count, scores, scratch);
 }
 
 /* -- all classes --------------------------------------------------------------------------------------------------- */
@@ -188,7 +197,7 @@ static void join_row(const xsm_model *m, const xsmi_score_all *all, const block 
     if (all->top) {
         xsmi_top_sort(&list);
     }
-    all->log_sum_exp[i] = (double)total.max + log(total.sum);
+    all->log_sum_exp[i] = xsmi_log_partition(m->calibration.method, &total);
     if (all->target) {
         const uint32_t target = all->target[i];
         all->target_score[i] =

@@ -222,10 +222,18 @@ void xsmi_model_set_correction(xsm_model *m, xsmi_correction *c);
 void xsmi_model_set_hierarchy(xsm_model *m, xsmi_class_tree *h);
 /* Sets what training has found that the model needs: either may be NULL, which leaves the model's as it is. */
 void xsmi_model_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h);
+/* Sets the calibration; of a divided model that of its part, too. */
+static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
+{
+    m->calibration = c;
+    if (m->part.own) {
+        m->part.own->calibration = c;
+    }
+}
 /* Removes the calibration, for the scores are about to change. */
 static inline void xsmi_model_drop_calibration(xsm_model *m)
 {
-    m->calibration = XSMI_CALIBRATION_NONE;
+    xsmi_model_put_calibration(m, XSMI_CALIBRATION_NONE);
 }
 /* An error if probabilities are not made from scores of classes. */
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err);

@@ -124,7 +124,8 @@ typedef struct xsmi_score_all {
     size_t node_stride;
     /* results */
     double *log_sum_exp; /* [n] */
-    xsmi_log_sum *runs;  /* [n][run_count] the sum of each class run, before they are joined; NULL = not wanted */
+    /* [n][run_count] the sum of each class run, before they are joined to log_sum_exp; NULL = not wanted */
+    xsmi_log_sum *runs;
     size_t run_count;    /* of the model, where they are wanted */
     float *target_score; /* [n], with target; -INFINITY for XSMI_NO_CLASS or a class that the model lacks */
     float *top_score;    /* [n][top] falling; of equal scores the smaller class first */

@@ -194,18 +194,16 @@ static void end_runs(score_all_state *s, size_t position, size_t rows, uint32_t 
     const int32_t method = s->model->calibration.method;
     const xsmi_score_all *block = &s->blocks[position / XSMI_LANES];
     for (size_t i = position; i < position + rows; i++) {
-        const xsmi_log_sum run = {s->max[i], s->sum[i]};
+        xsmi_log_sum run = {s->max[i], s->sum[i]};
+        if (s->scaled) {
+            run = (xsmi_log_sum){s->scaled_max[i], s->scaled_sum[i]};
+            s->scaled_max[i] = xsmi_run_start(method);
+            s->scaled_sum[i] = 0;
+        }
         if (block->runs) {
             block->runs[i % XSMI_LANES * block->run_count + class / XSMI_RUN_CLASSES] = run;
         }
-        if (method == XSM_CALIBRATION_NONE) {
-            xsmi_log_sum_join(&s->total[i], &run);
-        } else if (method == XSM_CALIBRATION_TEMPERATURE) {
-            const xsmi_log_sum scaled = {s->scaled_max[i], s->scaled_sum[i]};
-            xsmi_log_sum_join(&s->total[i], &scaled);
-            s->scaled_max[i] = -INFINITY;
-            s->scaled_sum[i] = 0;
-        }
+        xsmi_log_sum_join(&s->total[i], &run);
         s->max[i] = -INFINITY;
         s->sum[i] = 0;
     }
@@ -240,7 +238,7 @@ static void start(score_all_state *s, size_t count, bool in_lanes)
             s->target[b * XSMI_LANES + row] = wanted ? block->target[row] : XSMI_NO_CLASS;
             s->total[b * XSMI_LANES + row] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
             if (s->scaled) {
-                s->scaled_max[b * XSMI_LANES + row] = -INFINITY;
+                s->scaled_max[b * XSMI_LANES + row] = xsmi_run_start(s->model->calibration.method);
                 s->scaled_sum[b * XSMI_LANES + row] = 0;
             }
         }
@@ -260,9 +258,7 @@ static void finish(score_all_state *s, size_t count, bool in_lanes)
         }
         for (size_t row = 0; row < block->rows; row++) {
             size_t position = b * XSMI_LANES + row;
-            const bool each = s->model->calibration.method == XSM_CALIBRATION_LABELS;
-            block->log_sum_exp[row] =
-                each ? s->scaled_sum[position] : (double)s->total[position].max + log(s->total[position].sum);
+            block->log_sum_exp[row] = xsmi_log_partition(s->model->calibration.method, &s->total[position]);
             if (block->target) {
                 block->target_score[row] = s->target_score[position];
             }

@@ -3,7 +3,7 @@
  * several labels a row the two numbers of Platt (1999), by the least log-loss over the scores of all classes, or
  * of those that a search in label trees finds.
  *
- * A pass over the rows is in calibrate_rows.c, or calibrate_trees.c.
+ * A pass over the rows is in calibrate_rows.c, calibrate_divided.c, or calibrate_trees.c.
  */
 #include "predict/calibrate.h"
 
@@ -32,8 +32,12 @@ enum { NEWTON_PASSES = 60 };
 /* Scores all rows at the job's points; the means over the rows are in *out. */
 static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_error *err)
 {
-    XSMI_TRY(xsmi_run(job->context, job->model->trees ? xsmi_calibrate_trees_job : xsmi_calibrate_rows_job, job,
-                      job->jobs, err));
+    if (xsmi_model_is_divided(job->model)) {
+        XSMI_TRY(xsmi_calibrate_divided(job, err));
+    } else {
+        XSMI_TRY(xsmi_run(job->context, job->model->trees ? xsmi_calibrate_trees_job : xsmi_calibrate_rows_job, job,
+                          job->jobs, err));
+    }
     *out = (xsmi_calibrate_sums){.failed = UINT64_MAX};
     for (size_t i = 0; i < job->jobs; i++) {
         const xsmi_calibrate_sums *p = &job->partials[i];
@@ -239,10 +243,14 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
     job->jobs = (size_t)((job->rows + XSMI_CALIBRATE_ROWS - 1) / XSMI_CALIBRATE_ROWS);
     job->partials = xsmi_allocate(job->context, job->jobs, sizeof *job->partials);
     job->scratch = xsmi_allocate(job->context, threads, job->scratch_each);
-    xsm_status status = !job->partials || !job->scratch
-                            ? xsmi_fail_memory(err, threads * job->scratch_each, "a calibration")
-                        : job->method == XSM_CALIBRATION_LABELS ? fit_labels(job, r, err)
-                                                                : fit_temperature(job, once, r, err);
+    xsm_status status =
+        job->partials && job->scratch ? XSM_OK : xsmi_fail_memory(err, threads * job->scratch_each, "a calibration");
+    if (xsmi_model_is_divided(job->model)) {
+        status = xsmi_agree(job->model->context, status, err);
+    }
+    if (status == XSM_OK) {
+        status = job->method == XSM_CALIBRATION_LABELS ? fit_labels(job, r, err) : fit_temperature(job, once, r, err);
+    }
     /* Scores that rank only are no probabilities before: there is nothing to compare with. */
     if (status == XSM_OK && job->model->trees && job->model->trees->link != XSMI_LINK_SQUARED_HINGE) {
         status = stop_where_worse(job, r, err);
@@ -272,7 +280,6 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     if (!model || !rows) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
     }
-    XSMI_TRY(xsmi_model_need_whole(model, "a calibration", err));
     XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
@@ -298,7 +305,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
     XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, &r, err), err));
-    model->calibration = (xsmi_calibration){r.method, r.scale, r.shift};
+    xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result
                ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)
                : XSM_OK;

@@ -1,9 +1,10 @@
-/* A pass over the scores of all classes, in tiles. */
+/* A pass over the scores of all classes, or of those of a rank, in tiles. */
 #include "predict/calibrate_rows.h"
 
 #include "base/activity.h"
 #include "base/order.h"
 #include "math/log_sum.h"
+#include "model/divided.h"
 #include "model/tiles.h"
 
 #include <math.h>
@@ -11,26 +12,28 @@
 /* One thread's scratch, and what the tiles of a job are added to. */
 typedef struct job_sums {
     const xsmi_calibrate_job *job;
+    const xsm_model *model;  /* that has the weights */
+    size_t numbers;          /* xsmi_calibrate_numbers() */
     xsmi_features *features; /* [XSMI_CALIBRATE_ROWS] */
     size_t counts[XSMI_TILE_BLOCKS];
-    float *max;          /* [XSMI_POINTS][XSMI_CALIBRATE_ROWS] of the class run */
-    double *sum;         /* the same; or [XSMI_PLATT_SUMS][XSMI_CALIBRATE_ROWS] */
-    xsmi_log_sum *total; /* [XSMI_POINTS][XSMI_CALIBRATE_ROWS] of the class runs before */
+    float *max;          /* [numbers][XSMI_CALIBRATE_ROWS] of the class run */
+    double *sum;         /* the same */
+    xsmi_log_sum *total; /* [numbers][XSMI_CALIBRATE_ROWS] of the class runs before */
     float *scaled;       /* tiles */
     float *code, *hidden;
     void *tiles;
+    const xsmi_calibrate_part *part; /* NULL: class runs are joined at once */
 } job_sums;
 
 static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
 {
-    const xsm_model *m = job->model;
+    const xsm_model *m = xsmi_model_weights(job->model);
     const bool labels = job->method == XSM_CALIBRATION_LABELS;
-    job_sums s = {.job = job};
+    job_sums s = {.job = job, .model = m, .numbers = xsmi_calibrate_numbers(job)};
     s.features = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.features);
-    s.max = xsmi_arena_take(arena, labels ? 0 : XSMI_POINTS * XSMI_CALIBRATE_ROWS, sizeof *s.max);
-    s.sum =
-        xsmi_arena_take(arena, (size_t)(labels ? XSMI_PLATT_SUMS : XSMI_POINTS) * XSMI_CALIBRATE_ROWS, sizeof *s.sum);
-    s.total = xsmi_arena_take(arena, labels ? 0 : XSMI_POINTS * XSMI_CALIBRATE_ROWS, sizeof *s.total);
+    s.max = xsmi_arena_take(arena, s.numbers * XSMI_CALIBRATE_ROWS, sizeof *s.max);
+    s.sum = xsmi_arena_take(arena, s.numbers * XSMI_CALIBRATE_ROWS, sizeof *s.sum);
+    s.total = xsmi_arena_take(arena, s.numbers * XSMI_CALIBRATE_ROWS, sizeof *s.total);
     s.scaled = xsmi_arena_take(arena, (labels ? 4 : 1) * XSMI_TILE_FLOATS, sizeof *s.scaled);
     s.code = xsmi_arena_take(arena, xsmi_correction_code(m->correction), sizeof *s.code);
     s.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *s.hidden);
@@ -40,13 +43,36 @@ static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
 
 /* -- tiles --------------------------------------------------------------------------------------------------------- */
 
-static void end_runs(const job_sums *s, size_t point, size_t position, size_t rows)
+static void start_run(job_sums *s, size_t at)
 {
-    for (size_t i = point * XSMI_CALIBRATE_ROWS + position; i < point * XSMI_CALIBRATE_ROWS + position + rows; i++) {
-        const xsmi_log_sum run = {s->max[i], s->sum[i]};
-        xsmi_log_sum_join(&s->total[i], &run);
-        s->max[i] = -INFINITY;
-        s->sum[i] = 0;
+    s->max[at] = xsmi_run_start(s->job->method);
+    s->sum[at] = 0;
+}
+
+/* Ends the runs of some rows, which the class belongs to, and starts the next ones. */
+static void end_runs(job_sums *s, size_t position, size_t rows, uint32_t class)
+{
+    for (size_t n = 0; n < s->numbers; n++) {
+        for (size_t row = position; row < position + rows; row++) {
+            const size_t i = n * XSMI_CALIBRATE_ROWS + row;
+            const xsmi_log_sum run = {s->max[i], s->sum[i]};
+            if (s->part) {
+                s->part->runs[(row * s->numbers + n) * s->part->run_count + class / XSMI_RUN_CLASSES] = run;
+            } else {
+                xsmi_log_sum_join(&s->total[i], &run);
+            }
+            start_run(s, i);
+        }
+    }
+}
+
+/* Ends the runs of a tile's rows if it is the last one of its class run. */
+static void end_tile(job_sums *s, const xsmi_tile *tile)
+{
+    const size_t position = tile->block * XSMI_LANES;
+    if ((tile->first + tile->count) % XSMI_RUN_CLASSES == 0) {
+        end_runs(s, tile->lanes ? position : position + tile->row, tile->lanes ? s->counts[tile->block] : 1,
+                 tile->first);
     }
 }
 
@@ -54,15 +80,12 @@ static void add_exponentials(void *state, const xsmi_tile *tile)
 {
     job_sums *s = state;
     const size_t position = tile->block * XSMI_LANES, rows = s->counts[tile->block];
-    const bool ends = (tile->first + tile->count) % XSMI_RUN_CLASSES == 0;
     for (size_t p = 0; p < XSMI_POINTS; p++) {
         const size_t base = p * XSMI_CALIBRATE_ROWS + position;
-        xsmi_add_exponentials(s->job->model->kernels, tile, rows, s->job->points[p], s->max + base, s->sum + base,
+        xsmi_add_exponentials(s->model->kernels, tile, rows, s->job->points[p], s->max + base, s->sum + base,
                               s->scaled);
-        if (ends) {
-            end_runs(s, p, tile->lanes ? position : position + tile->row, tile->lanes ? rows : 1);
-        }
     }
+    end_tile(s, tile);
 }
 
 /* Adds log(1 + e^s) and its derivatives, s = scale z + shift. */
@@ -78,7 +101,7 @@ static void add_branches(void *state, const xsmi_tile *tile)
     for (size_t i = 0; i < count; i++) {
         z[i] = scale * tile->scores[i] + shift;
     }
-    s->job->model->kernels->logistics(z, count, left, right, rest);
+    s->model->kernels->logistics(z, count, left, right, rest);
     for (size_t row = first; row < end; row++) {
         double sums[XSMI_PLATT_SUMS] = {0};
         for (size_t at = row - first; at < count; at += step) {
@@ -89,6 +112,29 @@ static void add_branches(void *state, const xsmi_tile *tile)
             s->sum[i * XSMI_CALIBRATE_ROWS + tile->block * XSMI_LANES + row] += sums[i];
         }
     }
+    end_tile(s, tile);
+}
+
+/* Scores rows first..first+rows of the sample. */
+static void score_rows(job_sums *s, uint64_t first, size_t rows)
+{
+    const xsmi_calibrate_job *job = s->job;
+    for (size_t i = 0; i < rows; i++) {
+        s->features[i] = xsmi_dataset_features(job->dataset, xsmi_calibrate_row(job, first + i));
+        s->counts[i / XSMI_LANES]++;
+    }
+    for (size_t i = 0; i < s->numbers * XSMI_CALIBRATE_ROWS; i++) {
+        start_run(s, i);
+        s->total[i] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
+    }
+    const xsmi_tile_rows block = {s->features, s->counts, (rows + XSMI_LANES - 1) / XSMI_LANES, job->dataset->sparse};
+    const bool each = job->method == XSM_CALIBRATION_LABELS;
+    const xsmi_tile_call call = {s->model,     &block, 0, s->model->classes, each ? add_branches : add_exponentials, s,
+                                 job->context, false};
+    xsmi_tiles_score(&call, s->tiles);
+    if (s->model->classes % XSMI_RUN_CLASSES != 0) {
+        end_runs(s, 0, rows, s->model->classes);
+    }
 }
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
@@ -96,7 +142,7 @@ static void add_branches(void *state, const xsmi_tile *tile)
 /* The sum of the scores of a row's known labels, and their number. */
 static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x, double *sum)
 {
-    const xsm_model *m = s->job->model;
+    const xsm_model *m = s->model;
     size_t count, known = 0;
     const uint32_t *labels = xsmi_dataset_labels(s->job->dataset, row, &count);
     xsmi_model_row features = {*x, *x};
@@ -114,69 +160,72 @@ static size_t sum_labels(const job_sums *s, uint64_t row, const xsmi_features *x
     return known;
 }
 
-/* Adds a row of a job to its sums, so many times; `target` as sum_labels() says, `known` at least 1. */
-static void add_row(const job_sums *s, size_t i, double times, double target, double known, xsmi_calibrate_sums *p)
+void xsmi_calibrate_add_row(const xsmi_calibrate_job *job, uint64_t row, const xsmi_log_sum *sums, double target,
+                            size_t known, xsmi_calibrate_sums *p)
 {
-    if (s->job->method == XSM_CALIBRATION_LABELS) {
-        for (size_t n = 0; n < XSMI_PLATT_SUMS; n++) {
-            p->sums[n] += times * s->sum[n * XSMI_CALIBRATE_ROWS + i];
-        }
-        xsmi_platt_add_labels(p->sums, times * known, times * target,
-                              times * ((double)s->job->points[0] * target + (double)s->job->shifts[0] * known));
+    const bool each = job->method == XSM_CALIBRATION_LABELS;
+    if (!isfinite(target) || !isfinite(sums[each ? XSMI_LOSS : XSMI_STEPS].sum)) {
+        p->failed = XSMI_MIN(row, p->failed);
         return;
     }
-    for (size_t n = 0; n < XSMI_POINTS; n++) {
-        const xsmi_log_sum *total = &s->total[n * XSMI_CALIBRATE_ROWS + i];
-        p->sums[n] += times * ((double)total->max + log(total->sum) - (double)s->job->points[n] * (target / known));
+    if (known == 0) {
+        return;
     }
+    const double times = xsmi_dataset_weight(job->dataset, row), labels = (double)known;
+    for (size_t n = 0; each && n < XSMI_PLATT_SUMS; n++) {
+        p->sums[n] += times * xsmi_log_partition(job->method, &sums[n]);
+    }
+    if (each) {
+        xsmi_platt_add_labels(p->sums, times * labels, times * target,
+                              times * ((double)job->points[0] * target + (double)job->shifts[0] * labels));
+    }
+    for (size_t n = 0; !each && n < XSMI_POINTS; n++) {
+        p->sums[n] += times * (xsmi_log_partition(job->method, &sums[n]) - (double)job->points[n] * (target / labels));
+    }
+    p->weight += times;
+    p->rows++;
 }
 
 void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
 {
     const xsmi_calibrate_job *job = state;
-    const bool each = job->method == XSM_CALIBRATION_LABELS;
     xsmi_arena arena = {job->scratch + thread * job->scratch_each, 0};
     job_sums s = divide_scratch(job, &arena);
     const uint64_t first = (uint64_t)index * XSMI_CALIBRATE_ROWS;
     const size_t rows = (size_t)XSMI_MIN(job->rows - first, XSMI_CALIBRATE_ROWS);
-    for (size_t i = 0; i < rows; i++) {
-        s.features[i] = xsmi_dataset_features(job->dataset, xsmi_calibrate_row(job, first + i));
-        s.counts[i / XSMI_LANES]++;
-    }
-    for (size_t i = 0; i < (size_t)(each ? XSMI_PLATT_SUMS : XSMI_POINTS) * XSMI_CALIBRATE_ROWS; i++) {
-        s.sum[i] = 0;
-        if (!each) {
-            s.max[i] = -INFINITY;
-            s.total[i] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
-        }
-    }
-    const xsmi_tile_rows block = {s.features, s.counts, (rows + XSMI_LANES - 1) / XSMI_LANES, job->dataset->sparse};
-    const xsmi_tile_call call = {
-        job->model, &block, 0, job->model->classes, each ? add_branches : add_exponentials, &s, job->context, false};
-    xsmi_tiles_score(&call, s.tiles);
+    score_rows(&s, first, rows);
     if (xsmi_is_cancelled(job->context)) {
         return;
     }
     xsmi_calibrate_sums *p = &job->partials[index];
     *p = (xsmi_calibrate_sums){.failed = UINT64_MAX};
-    for (size_t n = 0; !each && n < XSMI_POINTS; n++) {
-        end_runs(&s, n, 0, rows);
-    }
     for (size_t i = 0; i < rows; i++) {
         const uint64_t row = xsmi_calibrate_row(job, first + i);
         double target;
         const size_t known = sum_labels(&s, row, &s.features[i], &target);
-        const double whole = each ? s.sum[i] : s.total[XSMI_STEPS * XSMI_CALIBRATE_ROWS + i].sum;
-        if (!isfinite(target) || !isfinite(whole)) {
-            p->failed = XSMI_MIN(row, p->failed);
-        } else if (known > 0) {
-            const double times = xsmi_dataset_weight(job->dataset, row);
-            add_row(&s, i, times, target, (double)known, p);
-            p->weight += times;
-            p->rows++;
+        xsmi_log_sum sums[XSMI_POINTS];
+        for (size_t n = 0; n < s.numbers; n++) {
+            sums[n] = s.total[n * XSMI_CALIBRATE_ROWS + i];
         }
+        xsmi_calibrate_add_row(job, row, sums, target, known, p);
     }
     xsmi_advance(job->context, rows);
+}
+
+void xsmi_calibrate_score_part(const xsmi_calibrate_job *job, uint64_t first, size_t rows, void *scratch,
+                               const xsmi_calibrate_part *part)
+{
+    xsmi_arena arena = {scratch, 0};
+    job_sums s = divide_scratch(job, &arena);
+    s.part = part;
+    score_rows(&s, first, rows);
+    for (size_t i = 0; i < rows && !xsmi_is_cancelled(job->context); i++) {
+        const size_t start = part->starts[i], count = part->starts[i + 1] - start;
+        if (count > 0) {
+            const xsmi_model_row row = {s.features[i], xsmi_model_forward(s.model, &s.features[i], s.hidden)};
+            xsmi_divided_corrected_scores(job->model, &row, part->labels + start, count, part->scores + start, s.code);
+        }
+    }
 }
 
 size_t xsmi_calibrate_rows_scratch(const xsmi_calibrate_job *job)
