@@ -2,15 +2,15 @@
 # Trains, saves, evaluates and predicts with a model on four ranks, each with less memory than its training takes; one
 # process with that limit fails.
 #
-#   sh bench/cluster/limit.sh [LIMIT-MIB]     the address space of each process (2300); weights and Adagrad's sums
-#                                           take 3,076, and a rank maps the file of 1,534 when it loads it
+#   sh bench/cluster/limit.sh [LIMIT-MIB]     the address space of each process (1400); weights and Adagrad's sums
+#                                           take 3,076, a quarter of them 769, and the file 1,534
 #
 # For doc/measurements/clusters.md. Needs 4 GiB of memory, 2 GiB of disk in $TMPDIR, and Open MPI.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
 . "$root/examples/setup.sh"
-limit=${1:-2300}
+limit=${1:-1400}
 # shellcheck disable=SC2086,SC2154
 need_packages $build_packages libopenmpi-dev:ompi-c.pc openmpi-bin:mpirun.openmpi >&2 || fail "the packages above are needed"
 build_bench

@@ -1,4 +1,4 @@
-/* Mapping files, and replacing files atomically. */
+/* Mapping and reading files, and replacing files atomically. */
 #include "base/activity.h"
 #include "base/file.h"
 #include "base/order.h"
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
+static xsm_status open_regular(const char *path, int *out, size_t *size, xsm_error *err)
 {
     char text[128];
     /* Without O_NONBLOCK, opening a pipe would wait for a writer; on a regular file it means nothing. */
@@ -27,25 +27,65 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
         close(fd);
         return xsmi_fail(err, XSM_ERROR_IO, "%s: not a regular file", path);
     }
-    if (st.st_size == 0) {
-        close(fd);
-        *out = (xsmi_mapping){.data = (const unsigned char *)""}; /* a mapping cannot be empty */
-        return XSM_OK;
-    }
     if ((uint64_t)st.st_size > SIZE_MAX / 2) {
         close(fd);
         return xsmi_fail(err, XSM_ERROR_LIMIT,
                          "%s: cannot map: %llu bytes are more than a %zu-bit process has room for", path,
                          (unsigned long long)st.st_size, 8 * sizeof(void *));
     }
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    *out = fd;
+    *size = (size_t)st.st_size;
+    return XSM_OK;
+}
+
+xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
+{
+    char text[128];
+    int fd;
+    size_t size;
+    XSMI_TRY(open_regular(path, &fd, &size, err));
+    if (size == 0) {
+        close(fd);
+        *out = (xsmi_mapping){.data = (const unsigned char *)""}; /* a mapping cannot be empty */
+        return XSM_OK;
+    }
+    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
     int failure = errno;
     close(fd);
     if (data == MAP_FAILED) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, xsmi_error_text(failure, text, sizeof text));
     }
-    *out = (xsmi_mapping){.data = data, .size = (size_t)st.st_size};
+    *out = (xsmi_mapping){.data = data, .size = size};
     return XSM_OK;
+}
+
+xsm_status xsmi_read_open(const char *path, int *fd, size_t *size, xsm_error *err)
+{
+    return open_regular(path, fd, size, err);
+}
+
+xsm_status xsmi_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size, size_t *got, xsm_error *err)
+{
+    char text[128];
+    for (*got = 0; *got < size;) {
+        const ssize_t count = pread(fd, (unsigned char *)to + *got, size - *got, (off_t)(offset + *got));
+        if (count == 0) {
+            break;
+        }
+        if (count > 0) {
+            *got += (size_t)count;
+        } else if (errno != EINTR) {
+            return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot read: %s", path, xsmi_error_text(errno, text, sizeof text));
+        }
+    }
+    return XSM_OK;
+}
+
+void xsmi_read_close(int fd)
+{
+    if (fd >= 0) {
+        close(fd);
+    }
 }
 
 unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out)

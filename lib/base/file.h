@@ -1,5 +1,5 @@
 /*
- * Files: mapping one for reading, and replacing one so that a crash leaves either the old or the new file.
+ * Files: mapping or reading one, and replacing one so that a crash leaves either the old or the new file.
  */
 #ifndef XSMI_FILE_H
 #define XSMI_FILE_H
@@ -17,6 +17,13 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err);
 /* Memory of a context in place of a file's pages, aligned to XSMI_ALIGNMENT; NULL without memory. */
 unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out);
 void xsmi_unmap_file(xsmi_mapping *mapping);
+
+/* Opens a regular file of `size` bytes to read pieces of it; errors are those of xsmi_map_file(). */
+xsm_status xsmi_read_open(const char *path, int *fd, size_t *size, xsm_error *err);
+/* `size` bytes from `offset` on; *got is less at the file's end only. */
+xsm_status xsmi_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size, size_t *got, xsm_error *err);
+/* -1 is allowed. */
+void xsmi_read_close(int fd);
 
 /* A file being written beside `path`; nothing at `path` changes before xsmi_replace_commit(). A path that is no regular
  * file (/dev/null, /dev/full, a pipe) is written in place. Where the system supports it, the file has no name until it

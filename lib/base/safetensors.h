@@ -42,14 +42,28 @@ typedef enum xsmi_dtype {
 /* Most dimensions of a tensor. */
 #define XSMI_TENSOR_RANK 8
 
+/* What is read of a tensor: it is taken as lines of so many bytes, of each of which those from `from` to `to` are read.
+ * All of it: one line, from 0 to its size. */
+typedef struct xsmi_tensor_part {
+    size_t line, from, to;
+} xsmi_tensor_part;
+
 typedef struct xsmi_tensor {
     const char *name;
     xsmi_dtype dtype;
     uint32_t rank;
     uint64_t shape[XSMI_TENSOR_RANK];
     size_t size;               /* bytes; set by reading, computed from the shape in writing */
+    size_t begin;              /* its first byte in the file; set by reading */
     const unsigned char *data; /* aligned to the dtype's size; NULL in writing */
+    xsmi_tensor_part part;     /* of a tensor that was read: what `data` has, without holes */
 } xsmi_tensor;
+
+/* Bytes of `data` of a tensor that was read. */
+static inline size_t xsmi_tensor_kept(const xsmi_tensor *t)
+{
+    return t->part.line ? t->size / t->part.line * (t->part.to - t->part.from) : 0;
+}
 
 typedef struct xsmi_entry {
     const char *key, *value;
@@ -71,6 +85,11 @@ typedef struct xsmi_container xsmi_container;
 typedef struct xsmi_open_how {
     bool believe; /* do not compare the checksum */
     bool copy;    /* into memory of the context, in place of mapping a file or using a storage's bytes */
+    /* NULL, or chooses what is read of each tensor, into memory of the context: `part` is all of it before. Lines must
+     * divide the tensor, and parts begin and end at its elements. The rest goes through the checksum in pieces.
+     * Where all is chosen, it is as without a choice. */
+    void (*choose)(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part);
+    const void *chooser;
 } xsmi_open_how;
 
 /* Maps a file, takes a storage's bytes as they are, or reads a source to the container's end, and checks all of the
@@ -87,8 +106,8 @@ const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t inde
 /* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
-/* Transfers the mapping to the caller; the tensors' data then live as long as the mapping. It is empty where a
- * storage's bytes are used in place. */
+/* Transfers the mapping to the caller; the data of tensors that were read whole then live as long as the mapping, those
+ * of others as long as the container. It is empty where a storage's bytes are used in place. */
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c);
 
 /* -- writing (safetensors_write.c) --------------------------------------------------------------------------------- */

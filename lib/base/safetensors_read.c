@@ -16,6 +16,7 @@ struct xsmi_container {
     xsm_context *context;
     const char *path; /* for messages, while it is being made */
     xsmi_mapping mapping;
+    xsmi_mapping parts; /* memory of tensors that were read in part */
     const unsigned char *bytes;
     size_t size;
     json_t *header; /* holds the names and texts */
@@ -179,7 +180,8 @@ static xsm_status read_tensor(xsmi_container *c, const char *name, const json_t 
         return FAIL(c, err, "tensor '%s' begins at byte %llu, which is no multiple of its dtype's size", name,
                     (unsigned long long)(data_start + begin));
     }
-    t.data = c->bytes + data_start + begin;
+    t.begin = data_start + (size_t)begin;
+    t.part = (xsmi_tensor_part){t.size, 0, t.size};
     c->tensors[c->count++] = t;
     return XSM_OK;
 }
@@ -188,7 +190,7 @@ static int compare_offsets(const void *a, const void *b)
 {
     const xsmi_tensor *s = a;
     const xsmi_tensor *t = b;
-    return s->data != t->data ? XSMI_COMPARE(s->data, t->data) : XSMI_COMPARE(s->size, t->size);
+    return s->begin != t->begin ? XSMI_COMPARE(s->begin, t->begin) : XSMI_COMPARE(s->size, t->size);
 }
 
 static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *err)
@@ -208,15 +210,15 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
         }
     }
     xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_offsets);
-    const unsigned char *next = c->bytes + data_start;
+    size_t next = data_start;
     for (size_t i = 0; i < c->count; i++) {
-        if (c->tensors[i].data != next) {
+        if (c->tensors[i].begin != next) {
             return FAIL(c, err, "tensor '%s' does not begin where the one before it ends", c->tensors[i].name);
         }
         next += c->tensors[i].size;
     }
-    if (next != c->bytes + c->size) {
-        return FAIL(c, err, "%zu bytes after the last tensor", (size_t)(c->bytes + c->size - next));
+    if (next != c->size) {
+        return FAIL(c, err, "%zu bytes after the last tensor", c->size - next);
     }
     return XSM_OK;
 }
@@ -224,9 +226,18 @@ static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *
 /* Bytes hashed between two looks whether to go on. */
 #define PIECE ((size_t)1 << 20)
 
-static xsm_status check_checksum(const xsmi_container *c, size_t header_length, bool verify, xsm_error *err)
+/* A checksum being computed; `digits` are those of the file, NULL: it has none, or they are believed. */
+typedef struct checksum {
+    XXH3_state_t state;
+    const unsigned char *digits;
+} checksum;
+
+/* Hashes the header. */
+static xsm_status begin_checksum(const xsmi_container *c, size_t header_length, bool verify, checksum *sum,
+                                 xsm_error *err)
 {
     static const char zeros[] = "0000000000000000";
+    sum->digits = NULL;
     if (!xsmi_container_metadata(c, XSMI_KEY_CHECKSUM)) {
         return XSM_OK;
     }
@@ -238,18 +249,42 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
         return XSM_OK;
     }
     offset += LENGTH_BYTES;
-    XXH3_state_t state;
-    XXH3_64bits_reset(&state);
-    XXH3_64bits_update(&state, c->bytes, offset);
-    XXH3_64bits_update(&state, zeros, XSMI_CHECKSUM_DIGITS);
+    const size_t after = offset + XSMI_CHECKSUM_DIGITS;
+    XXH3_64bits_reset(&sum->state);
+    XXH3_64bits_update(&sum->state, c->bytes, offset);
+    XXH3_64bits_update(&sum->state, zeros, XSMI_CHECKSUM_DIGITS);
+    XXH3_64bits_update(&sum->state, c->bytes + after, LENGTH_BYTES + header_length - after);
+    sum->digits = c->bytes + offset;
+    return XSM_OK;
+}
+
+static xsm_status end_checksum(const xsmi_container *c, const checksum *sum, xsm_error *err)
+{
+    char digits[XSMI_CHECKSUM_DIGITS];
+    xsmi_checksum_print(XXH3_64bits_digest(&sum->state), digits);
+    if (memcmp(digits, sum->digits, sizeof digits) != 0) {
+        return FAIL_AS(c, err, XSM_ERROR_CHECKSUM,
+                       "the contents have the checksum %.16s, not the %.16s that was written: the file is damaged",
+                       digits, (const char *)sum->digits);
+    }
+    return XSM_OK;
+}
+
+static xsm_status check_checksum(const xsmi_container *c, size_t header_length, bool verify, xsm_error *err)
+{
+    checksum sum;
+    XSMI_TRY(begin_checksum(c, header_length, verify, &sum, err));
+    if (!sum.digits) {
+        return XSM_OK;
+    }
     /* Pages of files that may be larger than memory are released behind the pass. */
     xsm_status status = XSM_OK;
     size_t since = 0;
     xsmi_activity activity;
     xsmi_begin(&activity, c->context, "checking a file", "bytes", c->size);
-    for (size_t at = offset + XSMI_CHECKSUM_DIGITS; at < c->size && status == XSM_OK;) {
+    for (size_t at = LENGTH_BYTES + header_length; at < c->size && status == XSM_OK;) {
         size_t size = XSMI_MIN(c->size - at, PIECE);
-        XXH3_64bits_update(&state, c->bytes + at, size);
+        XXH3_64bits_update(&sum.state, c->bytes + at, size);
         at += size;
         since += size;
         if (at < c->size && since >= XSMI_FORGET_BYTES) {
@@ -260,14 +295,7 @@ static xsm_status check_checksum(const xsmi_container *c, size_t header_length, 
         status = xsmi_go_on(c->context, err);
     }
     XSMI_TRY(xsmi_end(&activity, status, err));
-    char digits[XSMI_CHECKSUM_DIGITS];
-    xsmi_checksum_print(XXH3_64bits_digest(&state), digits);
-    if (memcmp(digits, c->bytes + offset, sizeof digits) != 0) {
-        return FAIL_AS(c, err, XSM_ERROR_CHECKSUM,
-                       "the contents have the checksum %.16s, not the %.16s that was written: the file is damaged",
-                       digits, (const char *)c->bytes + offset);
-    }
-    return XSM_OK;
+    return end_checksum(c, &sum, err);
 }
 
 static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
@@ -280,6 +308,9 @@ static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
     XSMI_TRY(read_metadata(c, err));
     XSMI_TRY(check_version(c, err));
     XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
+    for (size_t i = 0; i < c->count; i++) {
+        c->tensors[i].data = c->bytes + c->tensors[i].begin;
+    }
     return check_checksum(c, length, verify, err);
 }
 
@@ -301,6 +332,43 @@ static uint64_t data_bytes(const xsmi_container *c)
     return most;
 }
 
+/* Bytes that are read one after another. */
+typedef struct origin {
+    const xsmi_place *place;
+    int fd;      /* of a file, or -1 */
+    size_t size; /* UNKNOWN: of a source, which has as many as its header says */
+    size_t at;
+} origin;
+
+#define UNKNOWN SIZE_MAX
+
+static xsm_status origin_open(const xsmi_place *place, origin *o, xsm_error *err)
+{
+    *o = (origin){place, -1, UNKNOWN, 0};
+    if (!place->storage) {
+        return xsmi_read_open(place->name, &o->fd, &o->size, err);
+    }
+    o->size = place->storage->bytes ? (size_t)place->storage->byte_count : UNKNOWN;
+    return XSM_OK;
+}
+
+/* The next bytes; *got is less than `size` at the end only. */
+static xsm_status origin_read(xsm_context *ctx, origin *o, void *to, size_t size, size_t *got, xsm_error *err)
+{
+    const xsm_storage *storage = o->place->storage;
+    *got = 0;
+    if (!storage) {
+        XSMI_TRY(xsmi_read_at(o->fd, o->place->name, o->at, to, size, got, err));
+    } else if (!storage->bytes) {
+        XSMI_TRY(xsmi_place_read(ctx, o->place, to, size, got, err));
+    } else {
+        *got = XSMI_MIN(size, o->size - o->at);
+        memcpy(to, (const unsigned char *)storage->bytes + o->at, *got);
+    }
+    o->at += *got;
+    return XSM_OK;
+}
+
 /* Moves the container's bytes to memory of its own, with room for `size` bytes. */
 static xsm_status move_bytes(xsmi_container *c, uint64_t size, xsm_error *err)
 {
@@ -316,13 +384,13 @@ static xsm_status move_bytes(xsmi_container *c, uint64_t size, xsm_error *err)
     return status;
 }
 
-/* Reads the source until the container has `size` bytes, in memory that has room for them. */
-static xsm_status read_up_to(xsmi_container *c, const xsmi_place *place, size_t size, xsm_error *err)
+/* Reads until the container has `size` bytes, in memory that has room for them. */
+static xsm_status read_up_to(xsmi_container *c, origin *o, size_t size, xsm_error *err)
 {
     size_t got = 0;
     if (size > c->size) {
         unsigned char *to = (unsigned char *)(uintptr_t)c->mapping.data + c->size;
-        XSMI_TRY(xsmi_place_read(c->context, place, to, size - c->size, &got, err));
+        XSMI_TRY(origin_read(c->context, o, to, size - c->size, &got, err));
         c->size += got;
     }
     return XSM_OK;
@@ -331,25 +399,32 @@ static xsm_status read_up_to(xsmi_container *c, const xsmi_place *place, size_t 
 /* Bytes for which memory is taken before any has come. */
 #define BELIEVED ((uint64_t)64 << 20)
 
-/* The header says how long it is, and then how many bytes follow; none is read beyond them. As a damaged header may say
- * anything, memory is taken for four times what has come at most. */
+/* The header says how long it is. */
+static xsm_status read_header(xsmi_container *c, origin *o, size_t *length, xsm_error *err)
+{
+    XSMI_TRY(move_bytes(c, FIRST_BYTES, err));
+    XSMI_TRY(read_up_to(c, o, FIRST_BYTES, err));
+    XSMI_TRY(check_length(c, c->size < FIRST_BYTES ? c->size : o->size, length, err));
+    XSMI_TRY(move_bytes(c, LENGTH_BYTES + XSMI_MAX(*length, FIRST_BYTES), err));
+    XSMI_TRY(read_up_to(c, o, LENGTH_BYTES + *length, err));
+    XSMI_TRY(check_length(c, c->size, length, err));
+    return parse_header(c, *length, err);
+}
+
+/* The header says how many bytes follow; none is read beyond them. As a damaged header may say anything, memory is
+ * taken for four times what has come at most. */
 static xsm_status read_source(xsmi_container *c, const xsmi_place *place, xsm_error *err)
 {
+    origin from = {place, -1, UNKNOWN, 0}, *o = &from;
     size_t length = 0;
-    XSMI_TRY(move_bytes(c, FIRST_BYTES, err));
-    XSMI_TRY(read_up_to(c, place, FIRST_BYTES, err));
-    XSMI_TRY(check_length(c, c->size < FIRST_BYTES ? c->size : SIZE_MAX, &length, err));
+    XSMI_TRY(read_header(c, o, &length, err));
     const size_t start = LENGTH_BYTES + length;
-    XSMI_TRY(move_bytes(c, XSMI_MAX(start, FIRST_BYTES), err));
-    XSMI_TRY(read_up_to(c, place, start, err));
-    XSMI_TRY(check_length(c, c->size, &length, err));
-    XSMI_TRY(parse_header(c, length, err));
     const uint64_t all = start + data_bytes(c); /* below 2^63 + 2^24 */
     while (c->size < all) {
         const uint64_t room = XSMI_MAX(4 * (uint64_t)c->size, BELIEVED);
         const uint64_t wanted = XSMI_MIN(all, room);
         XSMI_TRY(move_bytes(c, wanted, err));
-        XSMI_TRY(read_up_to(c, place, (size_t)wanted, err));
+        XSMI_TRY(read_up_to(c, o, (size_t)wanted, err));
         if (c->size < wanted) {
             return FAIL(c, err, "ends after %zu of %llu bytes; is it cut short?", c->size, (unsigned long long)all);
         }
@@ -373,6 +448,170 @@ static xsm_status find_bytes(xsmi_container *c, const xsmi_place *place, bool co
     return copy ? move_bytes(c, c->size, err) : XSM_OK;
 }
 
+/* -- tensors in part ----------------------------------------------------------------------------------------------- */
+
+/* Memory that is filled from its beginning, of `all` bytes at the end. */
+typedef struct kept {
+    xsmi_mapping memory;
+    size_t used, all;
+} kept;
+
+enum { WHOLE, PARTS, MEMORIES };
+
+typedef struct part_reader {
+    xsmi_container *container;
+    origin *from;
+    checksum *sum;
+    xsmi_activity *activity;
+    unsigned char *scratch; /* [PIECE] */
+    kept memories[MEMORIES];
+} part_reader;
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+}
+
+/* Makes room for the next `size` bytes. Memory for all is taken at once where it is known that they will come. */
+static xsm_status keep_room(const part_reader *r, kept *k, size_t size, xsm_error *err)
+{
+    const size_t need = k->used + size;
+    if (k->memory.data && need <= k->memory.size) {
+        return XSM_OK;
+    }
+    const uint64_t believed = XSMI_MAX(4 * (uint64_t)k->used, BELIEVED);
+    const size_t room = r->from->size != UNKNOWN || believed > k->all ? k->all : (size_t)XSMI_MAX(believed, need);
+    xsmi_mapping memory;
+    unsigned char *to = xsmi_map_memory(r->container->context, XSMI_MAX(room, 1), &memory);
+    if (!to) {
+        return FAIL_AS(r->container, err, XSM_ERROR_MEMORY, "out of memory: %zu bytes are needed", room);
+    }
+    const size_t before = XSMI_MIN(k->used, k->memory.size);
+    const xsm_status status = xsmi_copy_bytes(r->container->context, to, k->memory.data, before, err);
+    xsmi_unmap_file(&k->memory);
+    k->memory = memory;
+    return status;
+}
+
+/* Reads the next bytes into memory or, k NULL, past them. */
+static xsm_status pass(part_reader *r, kept *k, size_t size, xsm_error *err)
+{
+    origin *o = r->from;
+    if (!k && !r->sum->digits && o->size != UNKNOWN) {
+        o->at += size;
+        return XSM_OK;
+    }
+    for (size_t done = 0, n, got; done < size; done += n) {
+        n = XSMI_MIN(size - done, PIECE);
+        XSMI_TRY(k ? keep_room(r, k, n, err) : XSM_OK);
+        unsigned char *to = k ? (unsigned char *)(uintptr_t)k->memory.data + k->used : r->scratch;
+        XSMI_TRY(origin_read(r->container->context, o, to, n, &got, err));
+        if (got < n) {
+            return FAIL(r->container, err, "ends after %zu of %zu bytes; is it cut short?", o->at, r->container->size);
+        }
+        if (r->sum->digits) {
+            XXH3_64bits_update(&r->sum->state, to, n);
+        }
+        if (k) {
+            k->used += n;
+        }
+        xsmi_reach(r->activity, o->at);
+        XSMI_TRY(xsmi_go_on(r->container->context, err));
+    }
+    return XSM_OK;
+}
+
+static kept *memory_of(part_reader *r, const xsmi_tensor *t)
+{
+    return &r->memories[xsmi_tensor_kept(t) < t->size ? PARTS : WHOLE];
+}
+
+static xsm_status read_data(part_reader *r, xsm_error *err)
+{
+    xsmi_container *c = r->container;
+    for (size_t i = 0; i < c->count; i++) {
+        kept *k = memory_of(r, &c->tensors[i]);
+        k->all = aligned(k->all) + xsmi_tensor_kept(&c->tensors[i]);
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        const xsmi_tensor_part part = c->tensors[i].part;
+        kept *k = memory_of(r, &c->tensors[i]);
+        k->used = aligned(k->used);
+        for (size_t line = 0; line < c->tensors[i].size; line += part.line) {
+            XSMI_TRY(pass(r, NULL, part.from, err));
+            XSMI_TRY(pass(r, k, part.to - part.from, err));
+            XSMI_TRY(pass(r, NULL, part.line - part.to, err));
+        }
+    }
+    for (size_t i = 0; i < MEMORIES; i++) {
+        XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* also where nothing is in it */
+        r->memories[i].used = 0;
+    }
+    for (size_t i = 0; i < c->count; i++) {
+        kept *k = memory_of(r, &c->tensors[i]);
+        c->tensors[i].data = k->memory.data + aligned(k->used);
+        k->used = aligned(k->used) + xsmi_tensor_kept(&c->tensors[i]);
+    }
+    return r->sum->digits ? end_checksum(c, r->sum, err) : XSM_OK;
+}
+
+/* Lets the caller choose; whether a tensor is read in part. */
+static bool choose_parts(xsmi_container *c, const xsmi_open_how *how)
+{
+    bool any = false;
+    for (size_t i = 0; i < c->count; i++) {
+        how->choose(how->chooser, &c->tensors[i], &c->tensors[i].part);
+        any |= xsmi_tensor_kept(&c->tensors[i]) < c->tensors[i].size;
+    }
+    return any;
+}
+
+/* *whole: nothing was read, as everything is wanted, and can be used in place. */
+static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length, const xsmi_open_how *how, bool *whole,
+                                    xsm_error *err)
+{
+    checksum sum;
+    const uint64_t all = o->size != UNKNOWN ? o->size : LENGTH_BYTES + length + data_bytes(c);
+    if (all > SIZE_MAX / 2) {
+        return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %llu bytes are needed", (unsigned long long)all);
+    }
+    c->size = (size_t)all;
+    XSMI_TRY(read_metadata(c, err));
+    XSMI_TRY(check_version(c, err));
+    XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
+    *whole = !choose_parts(c, how) && o->size != UNKNOWN;
+    if (*whole) {
+        return XSM_OK;
+    }
+    XSMI_TRY(begin_checksum(c, length, !how->believe, &sum, err));
+    xsmi_activity activity;
+    part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity};
+    r.scratch = xsmi_allocate(c->context, PIECE, 1);
+    if (!r.scratch) {
+        return xsmi_fail_memory(err, PIECE, "a file's contents");
+    }
+    xsmi_begin(&activity, c->context, sum.digits ? "checking a file" : "loading", "bytes", c->size);
+    const xsm_status status = xsmi_end(&activity, read_data(&r, err), err);
+    xsmi_release(c->context, r.scratch, PIECE, 1);
+    xsmi_unmap_file(&c->mapping); /* the header */
+    c->bytes = NULL;
+    c->mapping = r.memories[WHOLE].memory;
+    c->parts = r.memories[PARTS].memory;
+    return status;
+}
+
+static xsm_status read_parts(xsmi_container *c, const xsmi_place *place, const xsmi_open_how *how, bool *whole,
+                             xsm_error *err)
+{
+    origin o;
+    size_t length = 0;
+    XSMI_TRY(origin_open(place, &o, err));
+    xsm_status status = read_header(c, &o, &length, err);
+    status = status == XSM_OK ? read_after_header(c, &o, length, how, whole, err) : status;
+    xsmi_read_close(o.fd);
+    return status;
+}
+
 xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsmi_open_how how, xsmi_container **out,
                                   xsm_error *err)
 {
@@ -387,8 +626,14 @@ xsm_status xsmi_container_open_at(xsm_context *ctx, const xsmi_place *place, xsm
     memset(c, 0, sizeof *c);
     c->context = xsmi_context_retain(ctx);
     c->path = place->name;
-    xsm_status status = find_bytes(c, place, how.copy, err);
-    status = status == XSM_OK ? read_all(c, !how.believe, err) : status;
+    bool whole = false;
+    xsm_status status = how.choose ? read_parts(c, place, &how, &whole, err) : find_bytes(c, place, how.copy, err);
+    status = status == XSM_OK && !how.choose ? read_all(c, !how.believe, err) : status;
+    if (status == XSM_OK && whole) {
+        xsmi_container_close(c);
+        how.choose = NULL;
+        return xsmi_container_open_at(ctx, place, how, out, err);
+    }
     if (status != XSM_OK) {
         xsmi_container_close(c);
         return status;
@@ -412,6 +657,7 @@ void xsmi_container_close(xsmi_container *c)
         xsmi_release(ctx, c->tensors, c->capacity, sizeof *c->tensors);
         xsmi_release(ctx, c->metadata, c->metadata_capacity, sizeof *c->metadata);
         xsmi_unmap_file(&c->mapping);
+        xsmi_unmap_file(&c->parts);
         xsmi_release(ctx, c, 1, sizeof *c);
         xsm_context_free(ctx);
     }

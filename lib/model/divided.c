@@ -56,21 +56,22 @@ static const char *undivided(const xsm_model *m)
                                              : NULL;
 }
 
-static xsm_status copy_weights(xsm_model *m, xsm_error *err)
+/* `loaded` is the first class whose weights the model has. */
+static xsm_status copy_weights(xsm_model *m, size_t loaded, xsm_error *err)
 {
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     o.bias = m->bias != NULL;
     XSMI_TRY(new_part(m, &o, err));
     const xsm_model *own = m->part.own;
     for (size_t k = 0; k < own->classes; k++) {
-        memcpy(own->weight + k * own->stride, m->weight + (m->part.first + k) * m->stride,
+        memcpy(own->weight + k * own->stride, m->weight + (m->part.first - loaded + k) * m->stride,
                m->features * sizeof *own->weight);
     }
     return XSM_OK;
 }
 
 /* The same of weights in fewer bits, in place of floats. */
-static xsm_status copy_narrow(xsm_model *m, xsm_error *err)
+static xsm_status copy_narrow(xsm_model *m, size_t loaded, xsm_error *err)
 {
     xsmi_part part = {.own = NULL};
     XSMI_TRY(set_part(m, &part, err));
@@ -83,7 +84,7 @@ static xsm_status copy_narrow(xsm_model *m, xsm_error *err)
     own->bias = m->bias ? xsmi_allocate(m->context, own->classes, sizeof *own->bias) : NULL;
     own->bias_owned = own->bias != NULL;
     if (numbers) {
-        memcpy(numbers, (const unsigned char *)m->narrow.data + part.first * line, bytes);
+        memcpy(numbers, (const unsigned char *)m->narrow.data + (part.first - loaded) * line, bytes);
         own->narrow = (xsmi_narrow){m->narrow.dtype, numbers, m->narrow.stride};
         own->narrow_bytes = bytes;
     }
@@ -127,7 +128,8 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
                          "with a first layer of their own, are accepted",
                          what);
     }
-    XSMI_TRY(m->narrow.data ? copy_narrow(m, err) : copy_weights(m, err));
+    const size_t loaded = m->part.first;
+    XSMI_TRY(m->narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
     XSMI_TRY(move_layer(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;

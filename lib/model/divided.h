@@ -45,6 +45,9 @@ uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank);
 /* The rank that has a class. */
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
 
+/* The end of a rank's columns of a line that has one for each class, and `width` with what pads it. */
+size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, size_t width);
+
 /* -- models (divided.c) -------------------------------------------------------------------------------------------- */
 
 /* xsm_model_new_linear() in a context with several ranks, for options that were checked. */
@@ -52,8 +55,8 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
                                    xsm_model **out, xsm_error *err);
 /* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
 xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
-/* Divides a model that every rank has loaded, but for label trees, which every rank keeps. This rank's part of it
- * alone: the caller makes the ranks agree. */
+/* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees, which every
+ * rank keeps. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);
 
 /* Whether this rank has a class, and the end of the part that has it. */

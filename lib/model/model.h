@@ -55,7 +55,8 @@ typedef struct xsmi_model_map {
 /* The classes of this process, of a model that is divided among several (divided.h). */
 typedef struct xsmi_part {
     xsm_model *own;      /* NULL: the model is not divided */
-    uint32_t first, end; /* class c of `own` is class first + c */
+    uint32_t first, end; /* class c of `own` is class first + c; of a model that was read in part, and is not divided
+                            yet, line c of the weights is class first + c */
 } xsmi_part;
 
 struct xsm_model {
@@ -197,11 +198,18 @@ uint32_t xsmi_model_input_features(const xsm_model *m);
 /* xsm_model_info::correction. */
 const char *xsmi_model_correction_name(const xsm_model *m);
 
+/* What of a tensor [lines, width] this rank of a divided model has: all of it, the lines of its classes, or their
+ * columns, the last rank's with what pads the lines. */
+typedef struct xsmi_division {
+    enum { XSMI_UNDIVIDED, XSMI_LINES, XSMI_COLUMNS } by;
+    size_t stride; /* of columns: this rank's data are [lines][stride] */
+} xsmi_division;
+
 /* Saved with a model in a checkpoint: tensors with their data (of 8 bytes a number, then of 4), named "state.*", and
  * metadata under "checkpoint" and "checkpoint.*". */
 typedef struct xsmi_model_extras {
     const xsmi_tensor *tensors;
-    const bool *divided; /* whether of a divided model a tensor's data are the lines of this rank's classes */
+    const xsmi_division *divisions; /* [tensor_count] */
     size_t tensor_count;
     const xsmi_entry *metadata;
     size_t metadata_count;

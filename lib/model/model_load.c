@@ -1,5 +1,6 @@
 /*
- * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place.
+ * Loading a model: the file of model_save.c is checked and mapped; its weights are used in place. In a context with
+ * several ranks each reads the weights of its classes, and what is not divided.
  */
 #include "model/model.h"
 #include "model/divided.h"
@@ -175,6 +176,11 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
     /* Mapped weights are copied before they are written to. Their alignment was checked. */
     m->weight = weight->dtype == XSMI_DTYPE_F32 ? (float *)(uintptr_t)weight->data : NULL;
     m->stride = m->features;
+    if (xsmi_tensor_kept(weight) < weight->size) {
+        const size_t line = weight->size / classes;
+        m->part.first = (uint32_t)(weight->part.from / line);
+        m->part.end = (uint32_t)(weight->part.to / line);
+    }
     xsm_status status =
         xsmi_narrow_read(ctx, s->container, s->name, weight, XSMI_WEIGHT_SCALE, &m->narrow, &m->row_scale, err);
     if (status != XSM_OK) {
@@ -381,6 +387,19 @@ static xsm_status load_calibration(const source *s, xsm_model *m, xsm_error *err
     return XSM_OK;
 }
 
+void xsmi_model_choose_part(const void *context, const xsmi_tensor *t, xsmi_tensor_part *part)
+{
+    const xsm_context *ctx = context;
+    const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
+    if (strcmp(t->name, "weight") == 0 && t->rank == 2 && t->shape[0] <= XSM_CLASSES_MAX &&
+        xsmi_runs_of((uint32_t)t->shape[0]) >= ranks) { /* otherwise it is refused */
+        const uint32_t classes = (uint32_t)t->shape[0];
+        const size_t line = t->size / classes;
+        part->from = xsmi_part_start(classes, ranks, rank) * line;
+        part->to = xsmi_part_start(classes, ranks, rank + 1) * line;
+    }
+}
+
 xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container, const char *name, xsm_model **out,
                                      xsm_error *err)
 {
@@ -436,21 +455,24 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     }
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
-    xsmi_container *container;
+    xsmi_container *container = NULL;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     const xsm_storage *lent = place->storage && place->storage->bytes && !o.copy ? place->storage : NULL;
-    const xsmi_open_how how = {.believe = o.skip_verify, .copy = o.copy};
+    const xsmi_open_how how = {.believe = o.skip_verify,
+                               .copy = o.copy,
+                               .choose = xsmi_ranks(ctx) > 1 ? xsmi_model_choose_part : NULL,
+                               .chooser = ctx};
     xsm_model *m = NULL;
     xsm_status status = xsmi_container_open_at(ctx, place, how, &container, err);
     if (status == XSM_OK) {
         status = xsmi_model_from_container(ctx, container, place->name, &m, err);
-        xsmi_container_close(container);
     }
     if (xsmi_ranks(ctx) > 1) {
         status = status == XSM_OK ? xsmi_model_divide(m, err) : status;
         status = xsmi_agree(ctx, status, err);
     }
+    xsmi_container_close(container); /* its weights of a part were copied */
     status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         m->lender = lent ? xsmi_buffer_lender(lent) : m->lender;

@@ -325,12 +325,87 @@ static xsm_status write_tensor(const xsmi_tensor *t, size_t bytes, xsmi_containe
     return xsmi_container_write(w, t->data, size, err);
 }
 
+/* Lines of a tensor whose columns are divided. */
+typedef struct column_lines {
+    size_t line, mine, stride;         /* bytes of a line, of this rank's columns in it, and between them in memory */
+    size_t *ends, *sizes;              /* [ranks] where the columns of each end in a line, and bytes that it sends */
+    unsigned char *sent, *got, *whole; /* [together] lines: this rank's; all, one rank after another; as in the file */
+} column_lines;
+
+/* Some lines, as they are in the file, on every rank. */
+static xsm_status join_columns(const xsm_model *m, const column_lines *l, const unsigned char *from, size_t count,
+                               xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(m->context);
+    size_t begin = 0;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(l->sent + i * l->mine, from + i * l->stride, l->mine);
+    }
+    for (uint32_t r = 0; r < ranks; r++) {
+        l->sizes[r] = count * (l->ends[r] - begin);
+        begin = l->ends[r];
+    }
+    XSMI_TRY(xsmi_agree(m->context, XSM_OK, err));
+    XSMI_TRY(xsmi_exchange_blocks(m->context, l->sent, l->got, l->sizes, err));
+    const unsigned char *next = l->got;
+    begin = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        const size_t bytes = l->ends[r] - begin;
+        for (size_t i = 0; i < count; i++) {
+            memcpy(l->whole + i * l->line + begin, next, bytes);
+            next += bytes;
+        }
+        begin = l->ends[r];
+    }
+    return XSM_OK;
+}
+
+/* Writes a tensor of 4 bytes a number whose columns are divided; this rank's are `stride` bytes apart. */
+static xsm_status write_columns(const contents *c, const xsmi_tensor *t, size_t stride, xsmi_container_writer *w,
+                                xsm_error *err)
+{
+    const xsm_model *m = c->model;
+    const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
+    const size_t each = xsmi_dtype_size(t->dtype), line = (size_t)t->shape[1] * each, all = (size_t)t->shape[0];
+    size_t together = WRITE_BYTES / line;
+    together = XSMI_MAX(together, 1);
+    together = XSMI_MIN(together, all);
+    column_lines l = {.line = line, .stride = stride};
+    size_t *numbers = xsmi_allocate(m->context, 2 * (size_t)ranks, sizeof *numbers);
+    unsigned char *some = xsmi_allocate(m->context, 3 * together, line);
+    xsm_status status =
+        numbers && some ? XSM_OK : xsmi_fail_memory(err, 3 * together * line, "copies of an optimizer's numbers");
+    if (status == XSM_OK) {
+        l.ends = numbers;
+        l.sizes = numbers + ranks;
+        l.sent = some;
+        l.got = l.sent + together * line;
+        l.whole = l.got + together * line;
+        for (uint32_t r = 0; r < ranks; r++) {
+            l.ends[r] = xsmi_part_columns_end(m->classes, ranks, r, (size_t)t->shape[1]) * each;
+        }
+        l.mine = l.ends[rank] - (rank ? l.ends[rank - 1] : 0);
+    }
+    for (size_t first = 0, count; first < all && status == XSM_OK; first += count) {
+        count = XSMI_MIN(all - first, together);
+        status = join_columns(m, &l, t->data + first * stride, count, err);
+        *c->ended |= status != XSM_OK;
+        status = status == XSM_OK ? xsmi_container_write(w, l.whole, count * line, err) : status;
+    }
+    xsmi_release(m->context, numbers, 2 * (size_t)ranks, sizeof *numbers);
+    xsmi_release(m->context, some, 3 * together, line);
+    return status;
+}
+
 static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
         const xsmi_tensor *t = &c->extras->tensors[i];
-        if (!c->extras->divided[i]) {
+        const xsmi_division *division = &c->extras->divisions[i];
+        if (division->by == XSMI_UNDIVIDED) {
             XSMI_TRY(write_tensor(t, bytes, w, err));
+        } else if (xsmi_dtype_size(t->dtype) == bytes && division->by == XSMI_COLUMNS) {
+            XSMI_TRY(write_columns(c, t, division->stride * bytes, w, err));
         } else if (xsmi_dtype_size(t->dtype) == bytes) {
             const lines l = {c->model, LINE_BYTES, (size_t)t->shape[1] * bytes, t->data};
             XSMI_TRY(write_lines(&l, c->ended, w, err));

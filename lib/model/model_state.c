@@ -69,7 +69,7 @@ xsm_status xsmi_model_load_scales(xsm_model *m, const xsmi_container *file, cons
     return XSM_OK;
 }
 
-/* Copies class-major weights of the classes from `first` on into a model of either layout. */
+/* Copies class-major weights from line `first` on into a model of either layout. */
 static void copy_weights(xsm_model *m, const xsm_model *from, size_t first)
 {
     const float *rows = from->weight + first * from->stride;
@@ -113,7 +113,7 @@ static bool rows_finite(const float *rows, size_t count, size_t width, size_t st
 static bool model_finite(const xsm_model *m, size_t first, size_t count)
 {
     const xsmi_layer *l = m->layer;
-    return rows_finite(m->weight + first * m->stride, count, m->features, m->stride, m->alpha,
+    return rows_finite(m->weight + (first - m->part.first) * m->stride, count, m->features, m->stride, m->alpha,
                        m->row_scale ? m->row_scale + first : NULL) &&
            (!m->bias || rows_finite(m->bias + first, count, 1, 1, 1, NULL)) &&
            (!l || l->tied || rows_finite(l->weight, l->features, m->features, l->stride, l->alpha, NULL));
@@ -182,7 +182,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
         return status;
     }
     /* From here on nothing can fail. */
-    copy_weights(own, from, first);
+    copy_weights(own, from, first - from->part.first);
     xsmi_layer_restore(m, from);
     if (own->bias) {
         memcpy(own->bias, from->bias + first, own->classes * sizeof *own->bias);

@@ -44,3 +44,8 @@ xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_e
                            "the rows are divided among the ranks of another context than the model's; the same is "
                            "accepted");
 }
+
+size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, size_t width)
+{
+    return rank + 1 < ranks ? xsmi_part_start(classes, ranks, rank + 1) : width;
+}

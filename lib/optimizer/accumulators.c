@@ -148,6 +148,7 @@ bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_ten
                 kind->negative = (o->ops.signed_accumulators >> i & 1) != 0;
                 kind->classes =
                     all[j].data == s->bias || (all[j].data == s->weight && s->layout == XSM_LAYOUT_CLASS_MAJOR);
+                kind->columns = all[j].data == s->weight && s->layout == XSM_LAYOUT_FEATURE_MAJOR;
                 return true;
             }
         }

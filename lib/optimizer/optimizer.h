@@ -100,6 +100,7 @@ void xsmi_optimizer_fetch(const xsm_optimizer *o, const xsmi_features *x, uint32
 typedef struct xsmi_accumulator_kind {
     bool negative; /* the numbers may be below 0 */
     bool classes;  /* each line is a class's: of a divided model, the tensor has this rank's */
+    bool columns;  /* the same of the columns, after which there may be others */
 } xsmi_accumulator_kind;
 /* The accumulators, as described for xsm_estimator_ops::state_tensor(). */
 bool xsmi_optimizer_tensor(const xsm_optimizer *o, uint32_t index, xsm_state_tensor *tensor,

@@ -43,7 +43,7 @@ typedef struct contents {
     double sums[SUMS];
     xsmi_tensor *tensors;     /* [capacity]; from number 2 on, data belongs to the states */
     char (*names)[NAME_SIZE]; /* [capacity] */
-    bool *divided;            /* [capacity] the lines are the classes', and data has those of this rank */
+    xsmi_division *divisions; /* [capacity] what `data` has of each */
     size_t count, capacity;
     size_t optimizer;    /* the first tensor of the optimizer */
     size_t search;       /* the first tensor of an estimator's search */
@@ -63,7 +63,7 @@ static void contents_free(contents *c)
     xsmi_settings_free(&c->settings);
     xsmi_release(c->context, c->tensors, c->capacity, sizeof *c->tensors);
     xsmi_release(c->context, c->names, c->capacity, sizeof *c->names);
-    xsmi_release(c->context, c->divided, c->capacity, sizeof *c->divided);
+    xsmi_release(c->context, c->divisions, c->capacity, sizeof *c->divisions);
     xsmi_release(c->context, c->found, c->capacity, sizeof *c->found);
     for (size_t i = 0; c->indexes && i < c->capacity; i++) {
         xsm_index_free(c->indexes[i]);
@@ -76,12 +76,12 @@ static void contents_free(contents *c)
 
 enum { OF_ESTIMATOR, OF_OPTIMIZER, OF_SEARCH, OWNERS };
 
-/* The states' tensors, one after another; *divided: its lines are those of this rank's classes. */
-static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor, bool *divided,
-                               bool *found, xsm_error *err)
+/* The states' tensors, one after another, and what this rank has of them. */
+static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm_state_tensor *tensor,
+                               xsmi_division *division, bool *found, xsm_error *err)
 {
     xsmi_accumulator_kind kind;
-    *divided = false;
+    *division = (xsmi_division){XSMI_UNDIVIDED, 0};
     if (of == OF_ESTIMATOR) {
         return xsmi_estimator_state_tensor(t->estimator, index, tensor, found, err);
     }
@@ -92,7 +92,10 @@ static xsm_status state_tensor(const xsm_trainer *t, int of, uint32_t index, xsm
         return XSM_OK;
     }
     *found = xsmi_optimizer_tensor(t->optimizer, index, tensor, &kind);
-    *divided = *found && kind.classes && xsmi_model_is_divided(t->model);
+    if (*found && xsmi_model_is_divided(t->model) && (kind.classes || kind.columns)) {
+        *division =
+            kind.classes ? (xsmi_division){XSMI_LINES, 0} : (xsmi_division){XSMI_COLUMNS, (size_t)tensor->width};
+    }
     return XSM_OK;
 }
 
@@ -111,7 +114,8 @@ static xsmi_tensor tensor_of(const char *name, const xsm_state_tensor *s)
 static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *err)
 {
     xsm_state_tensor s;
-    bool divided, found;
+    xsmi_division division;
+    bool found;
     size_t count = 2;
     if (t->estimator->search.searcher) {
         XSMI_TRY(xsmi_searcher_copy(t->estimator->search.searcher, err));
@@ -119,17 +123,17 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
     for (int of = 0; of < OWNERS; of++) {
         uint32_t index = 0;
         do {
-            XSMI_TRY(state_tensor(t, of, index++, &s, &divided, &found, err));
+            XSMI_TRY(state_tensor(t, of, index++, &s, &division, &found, err));
             count += found;
         } while (found);
     }
     c->tensors = xsmi_allocate(c->context, count, sizeof *c->tensors);
     c->names = xsmi_allocate(c->context, count, sizeof *c->names);
-    c->divided = xsmi_allocate_zero(c->context, count, sizeof *c->divided);
+    c->divisions = xsmi_allocate_zero(c->context, count, sizeof *c->divisions);
     c->found = xsmi_allocate_zero(c->context, count, sizeof *c->found);
     c->indexes = xsmi_allocate_zero(c->context, count, sizeof *c->indexes);
     c->capacity = count;
-    if (!c->tensors || !c->names || !c->divided || !c->found || !c->indexes) {
+    if (!c->tensors || !c->names || !c->divisions || !c->found || !c->indexes) {
         return xsmi_fail_memory(err, count * (sizeof *c->tensors + sizeof *c->names), "a list of tensors");
     }
     c->tensors[0] = (xsmi_tensor){.name = COUNTERS_NAME,
@@ -144,7 +148,7 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
         c->optimizer = of == OF_OPTIMIZER ? c->count : c->optimizer;
         c->search = of == OF_SEARCH ? c->count : c->search;
         for (uint32_t index = 0; c->count < count; index++) {
-            XSMI_TRY(state_tensor(t, of, index, &s, &divided, &found, err));
+            XSMI_TRY(state_tensor(t, of, index, &s, &division, &found, err));
             if (!found) {
                 break;
             }
@@ -161,10 +165,12 @@ static xsm_status contents_list(const xsm_trainer *t, contents *c, xsm_error *er
                 }
             }
             c->tensors[c->count] = tensor_of(name, &s);
-            if (divided) {
+            if (division.by == XSMI_LINES) {
                 c->tensors[c->count].shape[0] = t->model->classes;
+            } else if (division.by == XSMI_COLUMNS) {
+                c->tensors[c->count].shape[1] = xsmi_row_stride(t->model->classes); /* as in one process */
             }
-            c->divided[c->count++] = divided;
+            c->divisions[c->count++] = division;
         }
     }
     return XSM_OK;
@@ -185,8 +191,19 @@ static uint64_t width_of(const xsmi_tensor *t)
 
 static uint64_t numbers_of(const xsm_trainer *t, const contents *c, size_t index)
 {
-    return width_of(&c->tensors[index]) *
-           (c->divided[index] ? t->model->part.end - t->model->part.first : c->tensors[index].shape[0]);
+    const xsmi_tensor *tensor = &c->tensors[index];
+    const xsmi_division *division = &c->divisions[index];
+    return division->by == XSMI_COLUMNS
+               ? tensor->shape[0] * division->stride
+               : width_of(tensor) *
+                     (division->by == XSMI_LINES ? t->model->part.end - t->model->part.first : tensor->shape[0]);
+}
+
+/* The number in a tensor of the file that is number i of what was read of it. */
+static uint64_t number_at(const xsmi_tensor *t, uint64_t i)
+{
+    const size_t each = xsmi_dtype_size(t->dtype), kept = (t->part.to - t->part.from) / each;
+    return kept ? i / kept * (t->part.line / each) + t->part.from / each + i % kept : i;
 }
 
 static xsm_status check_finite(const xsmi_tensor *t, uint64_t count, const char *path, xsm_error *err)
@@ -201,29 +218,15 @@ static xsm_status check_finite(const xsmi_tensor *t, uint64_t count, const char 
     }
     if (bad < count) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED, "%s: number %llu of tensor '%s' is not finite", path,
-                         (unsigned long long)bad, t->name);
+                         (unsigned long long)number_at(t, bad), t->name);
     }
     return XSM_OK;
-}
-
-/* A state whose numbers are the lines of classes, or no class's, can be divided; by features they are neither. */
-static xsm_status check_divided(const xsm_trainer *t, xsm_error *err)
-{
-    return xsmi_model_is_divided(t->model) && t->layout == XSM_LAYOUT_FEATURE_MAJOR &&
-                   t->optimizer->ops.accumulators > 0
-               ? xsmi_fail(
-                     err, XSM_ERROR_UNSUPPORTED,
-                     "the numbers of optimizer '%s' for feature-major weights that are divided among %u ranks have "
-                     "no checkpoint; 'sgd', or rows that are dense, are accepted",
-                     t->optimizer->ops.name, xsmi_ranks(t->model->context))
-               : XSM_OK;
 }
 
 /* Gathers what is saved besides the model. */
 static xsm_status contents_gather(xsm_trainer *t, contents *c, xsm_error *err)
 {
     XSMI_TRY(xsmi_trainer_check(t, err));
-    XSMI_TRY(check_divided(t, err));
     XSMI_TRY(contents_list(t, c, err));
     for (size_t i = 0; i < c->count; i++) {
         XSMI_TRY(check_finite(&c->tensors[i], numbers_of(t, c, i), c->path, err));
@@ -244,7 +247,7 @@ static xsm_status save(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     xsm_status status = contents_gather(t, &c, err);
     status = xsmi_model_is_divided(t->model) ? xsmi_agree(t->model->context, status, err) : status;
     if (status == XSM_OK) {
-        xsmi_model_extras extras = {c.tensors, c.divided, c.count, c.settings.entries, c.settings.count};
+        xsmi_model_extras extras = {c.tensors, c.divisions, c.count, c.settings.entries, c.settings.count};
         status = xsmi_model_save_state(t->model, place, &extras, err);
     }
     contents_free(&c);
@@ -276,6 +279,38 @@ xsm_status xsm_trainer_checkpoint_to(xsm_trainer *t, const xsm_storage *storage,
 
 /* -- resuming ----------------------------------------------------------------------------------------------------- */
 
+/* What is read: of the weights, and of tensors that are divided, this rank's part. */
+typedef struct chooser {
+    const xsm_model *model;
+    const contents *contents;
+} chooser;
+
+static bool same_shape(const xsmi_tensor *t, const xsmi_tensor *expected)
+{
+    return t->dtype == expected->dtype && t->rank == expected->rank && t->shape[0] == expected->shape[0] &&
+           (t->rank < 2 || t->shape[1] == expected->shape[1]);
+}
+
+static void choose(const void *state, const xsmi_tensor *t, xsmi_tensor_part *part)
+{
+    const chooser *of = state;
+    const xsm_model *m = of->model;
+    const contents *c = of->contents;
+    xsmi_model_choose_part(m->context, t, part);
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->divisions[i].by == XSMI_UNDIVIDED || strcmp(c->tensors[i].name, t->name) != 0 ||
+            !same_shape(t, &c->tensors[i])) { /* find() refuses another shape */
+            continue;
+        }
+        const bool lines = c->divisions[i].by == XSMI_LINES;
+        const size_t each = xsmi_dtype_size(t->dtype) * (lines ? (size_t)width_of(t) : 1);
+        const size_t end = lines ? m->part.end
+                                 : xsmi_part_columns_end(m->classes, xsmi_ranks(m->context), xsmi_rank(m->context),
+                                                         (size_t)t->shape[1]);
+        *part = (xsmi_tensor_part){lines ? t->size : (size_t)t->shape[1] * each, m->part.first * each, end * each};
+    }
+}
+
 /* Finds the file's tensor for an expected one. */
 static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsmi_tensor **out, xsm_error *err)
 {
@@ -283,13 +318,12 @@ static xsm_status find(const contents *c, const xsmi_tensor *expected, const xsm
     if (!t) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the checkpoint has no tensor '%s'", c->path, expected->name);
     }
-    if (t->dtype != expected->dtype || t->rank != expected->rank || t->shape[0] != expected->shape[0] ||
-        (t->rank > 1 && t->shape[1] != expected->shape[1])) {
+    if (!same_shape(t, expected)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor '%s' has another shape or dtype than this run's", c->path,
                          expected->name);
     }
     *out = t;
-    return check_finite(t, width_of(t) * t->shape[0], c->path, err);
+    return check_finite(t, xsmi_tensor_kept(t) / xsmi_dtype_size(t->dtype), c->path, err);
 }
 
 /* Checks numbers of an optimizer, its tensor `index`. */
@@ -300,10 +334,10 @@ static xsm_status check_memory(const xsm_optimizer *o, size_t index, const xsmi_
     xsm_state_tensor expected;
     xsmi_accumulator_kind kind = {.negative = true};
     xsmi_optimizer_tensor(o, (uint32_t)index, &expected, &kind);
-    for (size_t i = 0; !kind.negative && i < t->size / sizeof *numbers; i++) {
+    for (size_t i = 0; !kind.negative && i < xsmi_tensor_kept(t) / sizeof *numbers; i++) {
         if (numbers[i] < 0) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %zu of tensor '%s' is %g; 0 and more is accepted", path,
-                             i, t->name, (double)numbers[i]);
+            return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: number %llu of tensor '%s' is %g; 0 and more is accepted",
+                             path, (unsigned long long)number_at(t, i), t->name, (double)numbers[i]);
         }
     }
     return XSM_OK;
@@ -370,6 +404,20 @@ static xsm_status check_place(const xsm_trainer *t, const contents *c, xsm_error
     return XSM_OK;
 }
 
+/* Copies what was read to the state. */
+static void put_state(const xsmi_tensor *state, const xsmi_division *division, const xsmi_tensor *stored)
+{
+    unsigned char *to = (unsigned char *)(uintptr_t)state->data;
+    if (division->by != XSMI_COLUMNS) {
+        memcpy(to, stored->data, xsmi_tensor_kept(stored));
+        return;
+    }
+    const size_t line = stored->part.to - stored->part.from, stride = division->stride * xsmi_dtype_size(stored->dtype);
+    for (size_t i = 0; i < stored->shape[0]; i++) {
+        memcpy(to + i * stride, stored->data + i * line, line);
+    }
+}
+
 /* Checks everything before it changes anything; restoring the model is the last step that can fail, on all ranks
  * together. */
 static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_host_tensors *host, xsm_error *err)
@@ -408,9 +456,7 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
     }
     for (size_t i = 2; i < c->search; i++) {
         stored = xsmi_container_tensor(c->file, c->tensors[i].name);
-        const uint64_t first = c->divided[i] ? t->model->part.first * width_of(stored) : 0;
-        const size_t each = xsmi_dtype_size(stored->dtype);
-        memcpy((void *)(uintptr_t)c->tensors[i].data, stored->data + first * each, numbers_of(t, c, i) * each);
+        put_state(&c->tensors[i], &c->divisions[i], stored);
     }
     t->done.epoch = c->counters[0];
     t->done.rows = c->counters[1];
@@ -442,12 +488,11 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
         xsmi_agree_begin(group);
     }
     xsm_status status = xsmi_trainer_check(t, err);
-    status = status == XSM_OK ? check_divided(t, err) : status;
+    status = status == XSM_OK ? contents_list(t, &c, err) : status;
+    const chooser of = {t->model, &c};
+    const xsmi_open_how how = {.choose = group ? choose : NULL, .chooser = &of};
     if (status == XSM_OK) {
-        status = xsmi_container_open_at(t->context, place, (xsmi_open_how){.believe = false}, &c.file, err);
-    }
-    if (status == XSM_OK) {
-        status = contents_list(t, &c, err);
+        status = xsmi_container_open_at(t->context, place, how, &c.file, err);
     }
     if (status == XSM_OK) {
         status = xsmi_settings_gather(t, &c.settings, err);

@@ -374,10 +374,151 @@ static void every_allocation_may_fail(void **state)
     test_files_end();
 }
 
+/* -- in part ------------------------------------------------------------------------------------------------------- */
+
+/* Of `lines` [6, 4] the lines 2 to 4, of `columns` [3, 8] the columns 1 and 2. */
+static void choose_some(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part)
+{
+    const size_t number = sizeof(float);
+    assert_null(chooser);
+    assert_int_equal(part->from, 0);
+    assert_int_equal(part->to, t->size);
+    if (strcmp(t->name, "lines") == 0) {
+        part->from = 2 * 4 * number;
+        part->to = 5 * 4 * number;
+    } else if (strcmp(t->name, "columns") == 0) {
+        *part = (xsmi_tensor_part){8 * number, number, 3 * number};
+    }
+}
+
+typedef struct reading {
+    const unsigned char *bytes;
+    size_t size, at;
+} reading;
+
+static int64_t read_some(void *user, void *buffer, size_t size)
+{
+    reading *r = user;
+    size_t count = size < 7 ? size : 7;
+    count = count < r->size - r->at ? count : r->size - r->at;
+    memcpy(buffer, r->bytes + r->at, count);
+    r->at += count;
+    return (int64_t)count;
+}
+
+enum { PART_FILE, PART_BYTES, PART_SOURCE, PART_PLACES };
+
+static xsm_status open_part(xsm_context *ctx, int where, bool believe, const unsigned char *bytes, size_t size,
+                            xsmi_container **out, xsm_error *err)
+{
+    const char *path = test_path("part");
+    reading r = {bytes, size, 0};
+    xsm_source source = {&r, read_some};
+    xsm_storage storage = XSM_STORAGE_INIT;
+    if (where == PART_FILE) {
+        FILE *f = fopen(path, "wb");
+        assert_non_null(f);
+        assert_int_equal(fwrite(bytes, 1, size, f), size);
+        assert_int_equal(fclose(f), 0);
+    } else if (where == PART_BYTES) {
+        storage.bytes = bytes;
+        storage.byte_count = size;
+    } else {
+        storage.source = &source;
+    }
+    const xsmi_place place = {path, where == PART_FILE ? NULL : &storage};
+    return xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = believe, .choose = choose_some}, out, err);
+}
+
+static void choose_all(const void *chooser, const xsmi_tensor *t, xsmi_tensor_part *part)
+{
+    (void)chooser;
+    assert_int_equal(part->line, t->size);
+}
+
+static void reads_parts(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = NULL;
+    xsmi_container *c = NULL;
+    xsmi_container_writer *w = NULL;
+    assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
+    float numbers[24];
+    for (size_t i = 0; i < 24; i++) {
+        numbers[i] = (float)i;
+    }
+    const xsmi_tensor tensors[] = {
+        {.name = "empty", .dtype = XSMI_DTYPE_F64, .rank = 2, .shape = {0, 5}},
+        {.name = "lines", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {6, 4}},
+        {.name = "columns", .dtype = XSMI_DTYPE_F32, .rank = 2, .shape = {3, 8}},
+        {.name = "all", .dtype = XSMI_DTYPE_U8, .rank = 1, .shape = {5}},
+    };
+    const xsmi_container_plan some_plan = {.tensors = tensors, .count = 4, .aligned = 1};
+    char path[256];
+    snprintf(path, sizeof path, "%s", test_path("whole"));
+    assert_ok(xsmi_container_create(ctx, path, &some_plan, &w, &err), err);
+    assert_ok(xsmi_container_write(w, numbers, sizeof numbers, &err), err);
+    assert_ok(xsmi_container_write(w, numbers, sizeof numbers, &err), err);
+    assert_ok(xsmi_container_write(w, "abcde", 5, &err), err);
+    assert_ok(xsmi_container_commit(w, &err), err);
+    size_t size;
+    unsigned char *bytes = test_read(path, &size);
+    for (int where = 0; where < PART_PLACES; where++) {
+        for (int believe = 0; believe < 2; believe++) {
+            assert_ok(open_part(ctx, where, believe, bytes, size, &c, &err), err);
+            const xsmi_tensor *t = xsmi_container_tensor(c, "lines");
+            assert_int_equal(t->size, 96);
+            assert_int_equal(xsmi_tensor_kept(t), 48);
+            assert_memory_equal(t->data, numbers + 8, 48);
+            assert_int_equal((uintptr_t)t->data % 64, 0);
+            t = xsmi_container_tensor(c, "columns");
+            const float some[] = {1, 2, 9, 10, 17, 18};
+            assert_int_equal(xsmi_tensor_kept(t), sizeof some);
+            assert_memory_equal(t->data, some, sizeof some);
+            assert_memory_equal(xsmi_container_tensor(c, "all")->data, "abcde", 5);
+            assert_int_equal(xsmi_tensor_kept(xsmi_container_tensor(c, "empty")), 0);
+            xsmi_mapping mapping = xsmi_container_detach_mapping(c);
+            assert_in_range(mapping.size, 5, 64); /* of what is read whole alone */
+            xsmi_container_close(c);
+            xsmi_unmap_file(&mapping);
+            /* Cut short, and longer. */
+            assert_int_not_equal(open_part(ctx, where, believe, bytes, size - 1, &c, &err), XSM_OK);
+            assert_int_not_equal(open_part(ctx, where, believe, bytes, 5, &c, &err), XSM_OK);
+            assert_int_not_equal(open_part(ctx, where, believe, bytes, 0, &c, &err), XSM_OK);
+        }
+        /* Any bit that is wrong is found, also where nobody reads. */
+        for (size_t i = 0; i < size; i++) {
+            bytes[i] ^= 4;
+            assert_int_not_equal(open_part(ctx, where, false, bytes, size, &c, &err), XSM_OK);
+            bytes[i] ^= 4;
+        }
+        const size_t last = size - 6; /* of a column that is not read */
+        bytes[last] ^= 4;
+        assert_fails(open_part(ctx, where, false, bytes, size, &c, &err), XSM_ERROR_CHECKSUM, err);
+        assert_ok(open_part(ctx, where, true, bytes, size, &c, &err), err);
+        xsmi_container_close(c);
+        bytes[last] ^= 4;
+    }
+    xsm_storage in_place = XSM_STORAGE_INIT;
+    in_place.bytes = bytes;
+    in_place.byte_count = size;
+    const xsmi_place all = {"all", &in_place};
+    assert_ok(xsmi_container_open_at(ctx, &all, (xsmi_open_how){.choose = choose_all}, &c, &err), err);
+    assert_ptr_equal(xsmi_container_tensor(c, "all")->data, bytes + size - 5);
+    xsmi_container_close(c);
+    const xsmi_place nowhere = {.name = "/nowhere/at/all"};
+    assert_fails(xsmi_container_open_at(ctx, &nowhere, (xsmi_open_how){.choose = choose_some}, &c, &err), XSM_ERROR_IO,
+                 err);
+    free(bytes);
+    xsm_context_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_tensors),
+        cmocka_unit_test(reads_parts),
         cmocka_unit_test(refuses_malformed_files),
         cmocka_unit_test(refuses_lengths_beyond_the_file),
         cmocka_unit_test(finds_the_checksum),

@@ -182,6 +182,10 @@ failing 2 2 "a fit of principal components needs the features of all rows" "$ran
 failing 2 2 'unknown option' "$ranked" train --data single.txt --rate 1
 failing 3 1 'training diverged at step' "$ranked" train --data single.txt --estimator vanilla --set negatives=3 --eta 1e14 \
     --batch 100 --epochs 2 --model made
+# One bit is wrong, in what one rank has.
+cp one.1 damaged
+printf '\377' | dd of=damaged bs=1 seek=$(($(wc -c <one.1) / 2)) conv=notrunc 2>/dev/null
+failing 3 1 'the file is damaged' "$ranked" evaluate --model damaged --data test.txt
 # On one rank alone: a disk that is full, and a file that is not as on the others.
 mkdir other && sed '2s/.*/x/' single.txt >other/single.txt && cp test.txt other
 cat >alone <<'EOF'

@@ -25,6 +25,7 @@ METHODS = [
     ["--data", "single.txt", "--estimator", "sampled-softmax", "--set", "negatives=9", "--batch", "300"],
     ["--data", "several.txt", "--estimator", "one-vs-all-sampled", "--set", "negatives=20", "--optimizer", "adagrad",
      "--batch", "15"],
+    ["--data", "several.txt", "--estimator", "softmax", "--optimizer", "adagrad", "--batch", "15"],
 ]
 PATIENCE = 30
 

@@ -317,9 +317,12 @@ static void test_failures(void **state)
     }
     w = nowhere;
     /* The group fails at each of its calls in turn, and the old file stays. */
-    const test_rank_body bodies[] = {begin, finish};
-    for (size_t i = 0; i < 2; i++) {
-        settings few = *plan;
+    static const settings by_feature = {"softmax", "ridge=0", "adagrad", 8, true, true, 0};
+    test_problem sparse = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+    const test_rank_body bodies[] = {begin, finish, begin, finish};
+    for (size_t i = 0; i < 4; i++) {
+        settings few = i < 2 ? *plan : by_feature;
+        w.rows = i < 2 ? p.data : sparse.data;
         few.batch = ROWS;
         w.plan = &few;
         w.stop_at = 1;
@@ -339,63 +342,57 @@ static void test_failures(void **state)
         free(before);
     }
     free(w.bytes);
+    test_problem_free(&sparse);
     test_problem_free(&p);
 }
 
 /* Rows that are sparse make the model feature-major, and adagrad's numbers with it. */
-static xsm_status refuse(test_rank *r)
-{
-    training t = {.of = r->user};
-    xsm_status status = prepare(&t, r->context, &r->err);
-    if (status == XSM_OK) {
-        const xsm_status saved = xsm_trainer_checkpoint(t.trainer, t.of->checkpoint, &r->err);
-        const bool named = strstr(r->err.message, "2 ranks") != NULL;
-        const xsm_status resumed = xsm_trainer_resume(t.trainer, t.of->checkpoint, &r->err);
-        status = saved == XSM_ERROR_UNSUPPORTED && resumed == saved && named ? XSM_OK : XSM_ERROR_INTERNAL;
-    }
-    end(&t);
-    return status;
-}
-
-static void test_refusals(void **state)
-{
-    (void)state;
-    static const settings plan = {"softmax", "ridge=0", "adagrad", 8, true, true, 0};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
-    work w = work_new(&plan, &p);
-    run(&w, 2, 1, refuse);
-    test_problem_free(&p);
-}
-
-/* The same model feature-major by sgd has a checkpoint. */
 static void test_feature_major(void **state)
 {
     (void)state;
-    static const settings plan = {"softmax", "ridge=0.1", "sgd", 8, true, true, 0};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
-    work w = work_new(&plan, &p);
-    run(&w, 1, 1, begin);
-    size_t checkpoint_count, model_count;
-    unsigned char *checkpoint = test_read(w.checkpoint, &checkpoint_count);
-    run(&w, 1, 1, finish);
-    unsigned char *model = test_read(w.model, &model_count);
-    for (uint32_t count = 2; count <= 4; count++) {
-        remove(w.checkpoint);
-        run(&w, count, 1 + count % 2, begin);
-        assert_same_file(w.checkpoint, checkpoint, checkpoint_count);
-        run(&w, 6 - count, 1, finish);
-        assert_same_file(w.model, model, model_count);
+    static const settings by_feature[] = {
+        {"softmax", "ridge=0.1", "sgd", 8, true, true, 0},
+        {"softmax", "ridge=0", "adagrad", 8, true, true, 0},
+        {"one-vs-all", "ridge=0", "adagrad", 5, false, true, 0},
+    };
+    for (size_t i = 0; i < sizeof by_feature / sizeof *by_feature; i++) {
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
+        work w = work_new(&by_feature[i], &p);
+        run(&w, 1, 1, begin);
+        size_t checkpoint_count, model_count;
+        unsigned char *checkpoint = test_read(w.checkpoint, &checkpoint_count);
+        run(&w, 1, 1, finish);
+        unsigned char *model = test_read(w.model, &model_count);
+        for (uint32_t count = 2; count <= 5; count++) {
+            remove(w.checkpoint);
+            remove(w.model);
+            run(&w, count, 1 + count % 2, begin);
+            assert_same_file(w.checkpoint, checkpoint, checkpoint_count);
+            run(&w, 6 - count, 1, finish);
+            assert_same_file(w.model, model, model_count);
+        }
+        for (w.place = BUFFER; w.place < PLACES; w.place++) {
+            remove(w.model);
+            run(&w, 3, 1, begin);
+            assert_int_equal(w.count, checkpoint_count);
+            assert_memory_equal(w.bytes, checkpoint, w.count);
+            run(&w, 2, 1, finish);
+            assert_same_file(w.model, model, model_count);
+            free(w.bytes);
+        }
+        free(checkpoint);
+        free(model);
+        test_problem_free(&p);
     }
-    free(checkpoint);
-    free(model);
-    test_problem_free(&p);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),     cmocka_unit_test(test_storages), cmocka_unit_test(test_feature_major),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_storages),
+        cmocka_unit_test(test_feature_major),
+        cmocka_unit_test(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
