@@ -41,8 +41,8 @@ static xsm_status open_regular(const char *path, int *out, size_t *size, xsm_err
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
 {
     char text[128];
-    int fd;
-    size_t size;
+    int fd = -1;
+    size_t size = 0;
     XSMI_TRY(open_regular(path, &fd, &size, err));
     if (size == 0) {
         close(fd);
