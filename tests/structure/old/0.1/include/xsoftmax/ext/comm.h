@@ -68,12 +68,13 @@ struct xsm_comm {
         sizeof(xsm_comm), NULL, 0, 1, NULL, NULL, NULL                                                                 \
     }
 
-/** Divides the rows of a dataset among the ranks of its context: each keeps the features of a contiguous share, and has
- *  neither memory nor a mapping for those of others. Labels, weights, the classes, and where sparse rows begin, stay on
- *  every rank. What divided models do with the rows gets the features of others for each batch, and the results are to
- *  the bit those of whole rows; calls that need the features of all rows refuse with #XSM_ERROR_UNSUPPORTED, and so does
- *  xsm_dataset_get_row() for a row of another rank. Does nothing to rows that are divided, or without several ranks. All
- *  ranks call it, with the same rows; it reads them once. It can be called after every other change of the rows.
+/** Divides the rows of a dataset among the ranks of its context: each keeps the features of a contiguous share,
+ *  and has neither memory nor a mapping for those of others. Labels, weights, the classes, and where sparse rows
+ *  begin, stay on every rank. What divided models do with the rows gets the features of others for each batch,
+ *  and the results are to the bit those of whole rows; calls that need the features of all rows refuse with
+ *  #XSM_ERROR_UNSUPPORTED, and so does xsm_dataset_get_row() for a row of another rank. Does nothing to rows that
+ *  are divided, or without several ranks. All ranks call it, with the same rows; it reads them once. It can be
+ *  called after every other change of the rows.
  *  @param dataset the rows
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_DATA if the dataset of a rank is not that of rank 0; #XSM_ERROR_COMM if the group fails;
