@@ -8,6 +8,17 @@
 
 #include "base/comm.h"
 
+/* Things in a row that are divided evenly, a contiguous share for each rank: the first of a rank's share, for the
+ * number of ranks the number of things, which is at most 2^48; and the rank that has one. */
+static inline uint64_t xsmi_share_start(uint64_t count, uint32_t ranks, uint32_t rank)
+{
+    return count * rank / ranks;
+}
+static inline uint32_t xsmi_share_of(uint64_t count, uint32_t ranks, uint64_t at)
+{
+    return (uint32_t)(((at + 1) * ranks - 1) / count); /* the last rank whose share begins at or before it */
+}
+
 /* An array that one rank has filled. */
 typedef struct xsmi_shared {
     void *data;

@@ -2,8 +2,8 @@
 #include "data/part.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
+#include "base/share.h"
 
 #include <string.h>
 

@@ -1,24 +1,12 @@
 /* Rows divided among ranks: part.h. */
 #include "data/part.h"
 
-#include "base/comm.h"
 #include "base/order.h"
+#include "base/share.h"
 
 #include <string.h>
 
 /* -- which rank has which rows ------------------------------------------------------------------------------------- */
-
-uint64_t xsmi_share_start(uint64_t rows, uint32_t ranks, uint32_t rank)
-{
-    const uint64_t more = rows % ranks; /* so many ranks have a row more */
-    return rows / ranks * rank + XSMI_MIN(rank, more);
-}
-
-uint32_t xsmi_share_of(uint64_t rows, uint32_t ranks, uint64_t row)
-{
-    const uint64_t each = rows / ranks, more = rows % ranks, early = more * (each + 1);
-    return (uint32_t)(row < early ? row / (each + 1) : more + (row - early) / each);
-}
 
 bool xsmi_dataset_keeps(const xsm_dataset *d, uint64_t row)
 {

@@ -20,20 +20,16 @@ typedef struct xsmi_fetched {
 } xsmi_fetched;
 
 struct xsmi_row_part {
-    uint64_t first, end; /* the rows whose features this rank keeps: the dataset's values and index are theirs alone */
-    uint64_t hash;       /* xsmi_dataset_hash_features() of all rows */
-    size_t order_bytes;  /* xsmi_dataset_order_bytes() of the undivided dataset */
-    uint64_t *place;     /* [rows] 1 + where the row begins in now.bytes; 0: it is not there */
+    uint64_t first,
+        end;       /* the rows whose features this rank keeps, its share (base/share.h): values and index are theirs */
+    uint64_t hash; /* xsmi_dataset_hash_features() of all rows */
+    size_t order_bytes; /* xsmi_dataset_order_bytes() of the undivided dataset */
+    uint64_t *place;    /* [rows] 1 + where the row begins in now.bytes; 0: it is not there */
     xsmi_fetched now, next;
     unsigned char *mine; /* what this rank sends */
     size_t mine_capacity;
     size_t *sizes, *at; /* [ranks] bytes of each rank's block, and where it begins */
 };
-
-/* The first row of a rank's share; for the number of ranks the number of rows. */
-uint64_t xsmi_share_start(uint64_t rows, uint32_t ranks, uint32_t rank);
-/* The rank that keeps a row. */
-uint32_t xsmi_share_of(uint64_t rows, uint32_t ranks, uint64_t row);
 
 /* Whether this rank keeps the features of a row; true of all rows that are not divided. */
 bool xsmi_dataset_keeps(const xsm_dataset *d, uint64_t row);

@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/share.h"
 #include "data/part.h"
 
 #include <math.h>

@@ -3,6 +3,7 @@
 
 #include "base/arena.h"
 #include "base/order.h"
+#include "base/share.h"
 #include "estimator/divided.h"
 #include "estimator/shared.h"
 
@@ -32,7 +33,7 @@ static uint64_t start_of(const xsmi_pass *p, uint32_t rank)
 {
     const uint64_t unit = xsmi_gradient_is_shared(p->gradient) ? XSMI_SHARED_ROWS : 1;
     const uint64_t units = (p->batch->count + unit - 1) / unit;
-    return XSMI_MIN(units * rank / xsmi_ranks(p->estimator->model->context) * unit, p->batch->count);
+    return XSMI_MIN(xsmi_share_start(units, xsmi_ranks(p->estimator->model->context), rank) * unit, p->batch->count);
 }
 
 void xsmi_gather_range(xsmi_pass *p)

@@ -2,6 +2,7 @@
 #include "model/divided.h"
 
 #include "base/order.h"
+#include "base/share.h"
 #include "data/part.h"
 
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
@@ -21,15 +22,13 @@ uint32_t xsmi_runs_of(uint32_t classes)
 
 uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank)
 {
-    const uint64_t first = (uint64_t)xsmi_runs_of(classes) * rank / ranks * XSMI_RUN_CLASSES;
+    const uint64_t first = xsmi_share_start(xsmi_runs_of(classes), ranks, rank) * XSMI_RUN_CLASSES;
     return (uint32_t)XSMI_MIN(first, classes);
 }
 
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
 {
-    /* The last rank whose part begins at or before the class's run. */
-    const uint64_t run = class / XSMI_RUN_CLASSES;
-    return (uint32_t)(((run + 1) * ranks - 1) / xsmi_runs_of(classes));
+    return xsmi_share_of(xsmi_runs_of(classes), ranks, class / XSMI_RUN_CLASSES);
 }
 
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err)

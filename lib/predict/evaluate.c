@@ -252,29 +252,22 @@ static void run_own(void *state, size_t index, uint32_t thread)
     xsmi_evaluate_rows_job(own->job, own->first + index, thread);
 }
 
-/* The first of `count` jobs that is a rank's. */
-static size_t first_of(size_t count, uint32_t ranks, uint32_t rank)
-{
-    return (size_t)((uint64_t)count * rank / ranks);
-}
-
 /* A round with a model that every rank has a copy of: each does some of the jobs, and all get the sums. */
 static xsm_status run_copied(xsmi_evaluate_job *job, size_t count, xsm_error *err)
 {
     xsm_context *ctx = job->context, *group = job->model->context;
     const uint32_t ranks = xsmi_ranks(group), rank = xsmi_rank(group);
     const size_t sums = job->ranked ? XSMI_MEASURES * (size_t)job->top : 0;
-    own_jobs own = {job, first_of(count, ranks, rank)};
-    const size_t jobs = first_of(count, ranks, rank + 1) - own.first;
+    own_jobs own = {job, (size_t)xsmi_share_start(count, ranks, rank)};
+    const size_t jobs = (size_t)xsmi_share_start(count, ranks, rank + 1) - own.first;
     xsmi_shared *arrays = xsmi_allocate(ctx, 2 * (uint64_t)count, sizeof *arrays);
     xsm_status status = arrays ? xsmi_run(ctx, run_own, &own, jobs, err)
                                : xsmi_fail_memory(err, 2 * count * sizeof *arrays, "an evaluation");
     status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
-    for (uint32_t r = 0; r < ranks && status == XSM_OK; r++) {
-        for (size_t i = first_of(count, ranks, r); i < first_of(count, ranks, r + 1); i++) {
-            arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], r};
-            arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, r};
-        }
+    for (size_t i = 0; i < count && status == XSM_OK; i++) {
+        const uint32_t owner = xsmi_share_of(count, ranks, i);
+        arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
+        arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
     }
     status = xsmi_share_arrays(group, status, arrays, 2 * count, err);
     xsmi_release(ctx, arrays, 2 * count, sizeof *arrays);

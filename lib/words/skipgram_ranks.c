@@ -2,6 +2,7 @@
 #include "words/skipgram_ranks.h"
 
 #include "base/order.h"
+#include "base/share.h"
 #include "model/divided.h"
 
 #include <string.h>
@@ -176,7 +177,7 @@ const xsmi_word_copies *xsmi_skipgram_ranks_copies(const xsmi_skipgram_ranks *r)
 
 static uint32_t first_of(const xsmi_skipgram_ranks *r, uint32_t steps, uint32_t rank)
 {
-    return (uint32_t)((uint64_t)steps * rank / xsmi_ranks(r->context));
+    return (uint32_t)xsmi_share_start(steps, xsmi_ranks(r->context), rank);
 }
 
 void xsmi_skipgram_ranks_share(const xsmi_skipgram_ranks *r, uint32_t steps, uint32_t *first, uint32_t *end)

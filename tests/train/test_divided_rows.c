@@ -8,6 +8,7 @@
 
 #include "base/context.h"
 #include "comm.h"
+#include "base/share.h"
 #include "data/part.h"
 #include "model/divided.h"
 #include "train/trainer.h"
