@@ -11,6 +11,7 @@
 #include "estimator/gathered.h"
 #include "estimator/search.h"
 
+#include "base/grow.h"
 #include "base/top.h"
 
 #include <string.h>
@@ -173,30 +174,13 @@ static void merge_list(const divided_job *j, size_t list)
     j->lists.lengths[list] = length;
 }
 
-/* Makes an array larger, with what is in it. */
-static bool grow(xsm_context *ctx, void **array, size_t *capacity, size_t count, size_t each)
-{
-    if (count > *capacity) {
-        const size_t more = XSMI_MAX(count, *capacity + *capacity / 2);
-        void *larger = xsmi_reallocate(ctx, *array, *capacity, more, each);
-        if (!larger) {
-            return false;
-        }
-        *array = larger;
-        *capacity = more;
-    }
-    return true;
-}
-
 /* Adds classes to those that an example has asked for. False without memory. */
 static bool ask(asked *a, const uint32_t *classes, size_t count, uint32_t blocks)
 {
     const size_t total = a->count + count;
-    void *list = a->classes, *shares = a->shares;
-    const bool fits = grow(a->context, &list, &a->class_capacity, total, sizeof *a->classes) &&
-                      grow(a->context, &shares, &a->share_capacity, total * blocks, sizeof *a->shares);
-    a->classes = list;
-    a->shares = shares;
+    const bool fits =
+        XSMI_GROW(a->context, a->classes, a->class_capacity, total, "what a search asks for", NULL) == XSM_OK &&
+        XSMI_GROW(a->context, a->shares, a->share_capacity, total * blocks, "what a search asks for", NULL) == XSM_OK;
     if (fits) {
         memcpy(a->classes + a->count, classes, count * sizeof *classes);
         a->count = total;
