@@ -33,6 +33,11 @@ static inline const xsm_model *xsmi_model_weights(const xsm_model *m)
 {
     return m->part.own ? m->part.own : m;
 }
+/* The same of a model that is changed. */
+static inline xsm_model *xsmi_model_changed(xsm_model *m)
+{
+    return m->part.own ? m->part.own : m;
+}
 /* Refuses a divided model; the message begins with `what`. */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
 

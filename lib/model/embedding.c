@@ -38,7 +38,7 @@ static xsm_status read_options(const xsm_embedding_options *given, uint32_t hidd
 static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding_options *o, xsm_error *err)
 {
     const bool divided = xsmi_model_is_divided(m);
-    xsm_model *to = divided ? m->part.own : m;
+    xsm_model *to = xsmi_model_changed(m);
     xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
     status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
     m->layer = to->layer;

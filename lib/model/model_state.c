@@ -172,7 +172,7 @@ xsm_status xsmi_model_restore(xsm_model *m, const xsm_model *from, const double 
                               xsm_error *err)
 {
     row_state rows = {NULL, NULL};
-    xsm_model *own = m->part.own ? m->part.own : m;
+    xsm_model *own = xsmi_model_changed(m);
     const size_t first = m->part.first;
     xsm_status status = check_restore(m, from, row_length != NULL, err);
     status = status == XSM_OK ? prepare(own, from->row_scale != NULL, row_length != NULL, &rows, err) : status;

@@ -413,11 +413,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "all rows at once (L-BFGS) take a model with linear scores, and this one's are distances");
     }
-    fit t = {.model = model,
-             .own = model->part.own ? model->part.own : model,
-             .train = train,
-             .estimator = estimator,
-             .err = err};
+    fit t = {.model = model, .own = xsmi_model_changed(model), .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
     xsm_fit_result r = XSM_FIT_RESULT_INIT;

@@ -140,8 +140,8 @@ xsm_status xsmi_objective_new(xsm_context *ctx, xsm_model *m, const xsm_dataset 
     o->model = m;
     o->train = train;
     o->estimator = e;
-    o->own = m->part.own ? m->part.own : m;
-    o->own_first = m->part.own ? (uint32_t)m->part.first : 0;
+    o->own = xsmi_model_changed(m);
+    o->own_first = m->part.first;
     set_shape(o);
     size_t bytes;
     o->sums = xsmi_multiply(o->stride, sizeof *o->sums, &bytes)

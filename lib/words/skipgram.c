@@ -114,7 +114,7 @@ static xsm_status make_plain(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
     xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
-    xsm_status status = xsm_model_parameters(xsmi_model_is_divided(m) ? m->part.own : m, &p, err);
+    xsm_status status = xsm_model_parameters(xsmi_model_changed(m), &p, err);
     return xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
 }
 

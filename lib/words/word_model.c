@@ -26,7 +26,7 @@
 /* Draws the vectors, of a divided model those of this rank. */
 static xsm_status start(xsm_model *m, xsmi_activity *activity, double spread, uint64_t seed, xsm_error *err)
 {
-    xsm_model *own = xsmi_model_is_divided(m) ? m->part.own : m;
+    xsm_model *own = xsmi_model_changed(m);
     XSMI_TRY(xsmi_model_own(own, err));
     for (uint32_t k = 0; spread > 0 && k < own->classes; k++) {
         xsmi_stream stream;
