@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static xsm_status open_regular(const char *path, int *out, size_t *size, xsm_error *err)
+xsm_status xsmi_read_open(const char *path, int *out, size_t *size, xsm_error *err)
 {
     char text[128];
     /* Without O_NONBLOCK, opening a pipe would wait for a writer; on a regular file it means nothing. */
@@ -43,7 +43,7 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
     char text[128];
     int fd = -1;
     size_t size = 0;
-    XSMI_TRY(open_regular(path, &fd, &size, err));
+    XSMI_TRY(xsmi_read_open(path, &fd, &size, err));
     if (size == 0) {
         close(fd);
         *out = (xsmi_mapping){.data = (const unsigned char *)""}; /* a mapping cannot be empty */
@@ -57,11 +57,6 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
     }
     *out = (xsmi_mapping){.data = data, .size = size};
     return XSM_OK;
-}
-
-xsm_status xsmi_read_open(const char *path, int *fd, size_t *size, xsm_error *err)
-{
-    return open_regular(path, fd, size, err);
 }
 
 xsm_status xsmi_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size, size_t *got, xsm_error *err)
