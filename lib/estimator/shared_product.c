@@ -91,6 +91,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->columns = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->columns);
     d->starts = xsmi_arena_take(&all, divided ? ranks + 1 : 0, sizeof *d->starts);
     d->sizes = xsmi_arena_take(&all, ranks, sizeof *d->sizes);
+    d->next = xsmi_arena_take(&all, ranks, sizeof *d->next);
     d->sent = xsmi_arena_take(&all, sent, sizeof *d->sent);
     d->received = xsmi_arena_take(&all, sent, sizeof *d->received);
     d->all_bias = xsmi_arena_take(&all, biases * s->count, sizeof *d->all_bias);
@@ -292,60 +293,83 @@ static void receive_examples(void *state, size_t block, uint32_t thread)
     }
 }
 
-/* Copies a number to a rank's block, or from there. */
-typedef void label_mover(float *block, size_t at, float *number);
-
-static void send_label(float *block, size_t at, float *number)
+/* A rank's block has the scores of its classes of S, [n][own], with a bias their biases, [own], and then for each of
+ * its labels, in the order of the examples, the score and, with a bias, that. */
+static size_t before_labels(const xsmi_pass *p, uint32_t r)
 {
-    block[at] = *number;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    return (size_t)(d->starts[r + 1] - d->starts[r]) * (p->batch->count + (d->model->bias != NULL));
 }
 
-static void receive_label(float *block, size_t at, float *number)
+/* The bytes of all blocks. */
+static void measure_blocks(const xsmi_pass *p)
 {
-    *number = block[at];
-}
-
-/* Moves the scores of the labels that rank r has, or with `biases` their biases, between the rows and a block of the
- * rank; without a block it only counts. Returns their number. */
-static size_t move_labels(const xsmi_pass *p, uint32_t r, bool biases, label_mover *move, float *block)
-{
-    const xsm_gradient *g = p->gradient;
-    const xsmi_shared_draws *d = &g->work.shared;
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsm_model *m = p->estimator->model;
     const uint32_t ranks = xsmi_ranks(m->context);
-    size_t at = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        d->sizes[r] = before_labels(p, r) * sizeof *d->sent;
+    }
     for (uint64_t i = 0; i < p->batch->count; i++) {
-        const xsm_example *example = &g->example[i];
+        const xsm_example *example = &p->gradient->example[i];
+        for (uint64_t j = 0; j < example->label_count; j++) {
+            d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] += (d->model->bias ? 2 : 1) * sizeof *d->sent;
+        }
+    }
+}
+
+/* Copies between the blocks, of which rank r's goes on at blocks[next[r]], and the scores and biases of the labels: to
+ * this rank's block, or from those of all. */
+static void move_labels(const xsmi_pass *p, size_t *next, float *blocks, bool send)
+{
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const xsm_model *m = p->estimator->model;
+    for (uint64_t i = 0; i < p->batch->count; i++) {
+        const xsm_example *example = &p->gradient->example[i];
         const size_t labels = (size_t)example->label_count;
-        float *numbers =
-            biases ? d->label_bias + (i + 1) * d->front - labels : d->scores + i * g->shared.stride - labels;
+        float *scores = d->scores + i * p->gradient->shared.stride - labels;
+        float *biases = d->model->bias ? d->label_bias + (i + 1) * d->front - labels : NULL;
         for (size_t j = 0; j < labels; j++) {
-            if (xsmi_part_of(m->classes, ranks, example->labels[j]) == r) {
-                if (block) {
-                    move(block, at, &numbers[j]);
-                }
-                at++;
+            const uint32_t r = xsmi_part_of(m->classes, xsmi_ranks(m->context), example->labels[j]);
+            if (send && r != xsmi_rank(m->context)) {
+                continue;
+            }
+            float *at = blocks + next[r]++;
+            *(send ? at : &scores[j]) = send ? scores[j] : *at;
+            if (biases) {
+                at = blocks + next[r]++;
+                *(send ? at : &biases[j]) = send ? biases[j] : *at;
             }
         }
     }
-    return at;
 }
 
-/* Moves what follows the scores of S in a rank's block: the scores of its labels and, in a model with a bias, the
- * biases of its classes of S and of its labels. Returns the numbers of the block. */
-static size_t move_rest(const xsmi_pass *p, uint32_t r, label_mover *move, float *block)
+/* Adds to this rank's block what follows the scores of S. */
+static void send_rest(const xsmi_pass *p)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    const size_t own = d->starts[r + 1] - d->starts[r], before = (size_t)p->batch->count * own;
-    size_t at = before + move_labels(p, r, false, move, block ? block + before : NULL);
+    const uint32_t rank = xsmi_rank(p->estimator->model->context);
     if (d->model->bias) {
-        for (size_t c = 0; block && c < own; c++) {
-            move(block, at + c, move == send_label ? &d->bias[c] : &d->all_bias[d->columns[d->starts[r] + c]]);
-        }
-        at += own;
-        at += move_labels(p, r, true, move, block ? block + at : NULL);
+        memcpy(d->sent + p->batch->count * d->own_count, d->bias, d->own_count * sizeof *d->bias);
     }
-    return at;
+    d->next[rank] = before_labels(p, rank);
+    move_labels(p, d->next, d->sent, true);
+}
+
+static void receive_rest(const xsmi_pass *p)
+{
+    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    const uint32_t ranks = xsmi_ranks(p->estimator->model->context);
+    size_t at = 0;
+    for (uint32_t r = 0; r < ranks; at += d->sizes[r] / sizeof *d->received, r++) {
+        const size_t own = d->starts[r + 1] - d->starts[r];
+        const float *biases = d->received + at + p->batch->count * own;
+        for (size_t c = 0; d->model->bias && c < own; c++) {
+            d->all_bias[d->columns[d->starts[r] + c]] = biases[c];
+        }
+        d->next[r] = at + before_labels(p, r);
+    }
+    move_labels(p, d->next, d->received, false);
 }
 
 /* Gives all ranks the scores of all: each sends 4 bytes for each example and class of S that it has, and for each
@@ -361,14 +385,10 @@ static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err
         status = xsmi_run(g->context, send_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
     }
     XSMI_TRY(xsmi_agree(group, status, err));
-    for (uint32_t r = 0; r < xsmi_ranks(group); r++) {
-        d->sizes[r] = move_rest(p, r, send_label, r == xsmi_rank(group) ? d->sent : NULL) * sizeof *d->sent;
-    }
+    measure_blocks(p);
+    send_rest(p);
     XSMI_TRY(xsmi_exchange_blocks(group, d->sent, d->received, d->sizes, err));
-    float *block = d->received;
-    for (uint32_t r = 0; r < xsmi_ranks(group); block += d->sizes[r] / sizeof *block, r++) {
-        (void)move_rest(p, r, receive_label, block);
-    }
+    receive_rest(p);
     return xsmi_run(g->context, receive_examples, (void *)(uintptr_t)p, (few + XSMI_LANES - 1) / XSMI_LANES, err);
 }
 

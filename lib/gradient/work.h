@@ -40,6 +40,7 @@ typedef struct xsmi_shared_draws {
     /* Of a divided model: the columns of S by the rank that has their class, and what ranks send of the scores. */
     uint32_t *columns;      /* [count] */
     size_t *starts, *sizes; /* [ranks + 1] where a rank's columns begin; [ranks] its bytes */
+    size_t *next;           /* [ranks] where its next label is in what is sent, or received */
     float *sent, *received;
     float *all_bias, *label_bias; /* of a divided model with a bias: [count] by column; [examples][front] of the labels,
                                      at the end */
