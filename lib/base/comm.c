@@ -1,6 +1,7 @@
 /* The group of processes of a context. */
 #include "base/comm.h"
 
+#include "base/activity.h"
 #include "base/context.h"
 #include "base/entry.h"
 
@@ -130,10 +131,16 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
         ctx->group.agreed = false;
         return XSM_OK;
     }
-    const uint32_t first = ranks - (uint32_t)failed;
+    return xsmi_agree_failed(ctx, ranks - (uint32_t)failed, status, err);
+}
+
+xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status, xsm_error *err)
+{
+    ctx->group.agreed = true;
     report r;
-    if (first == rank) {
-        fill_report(&r, status, err);
+    if (first == xsmi_rank(ctx)) {
+        /* As xsmi_end() says it on this rank: whatever failed then did so for that reason. */
+        fill_report(&r, xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : status, err);
     } else {
         memset(&r, 0, sizeof r);
     }
@@ -146,7 +153,12 @@ void xsmi_agree_begin(xsm_context *ctx)
     ctx->group.agreed = false;
 }
 
+bool xsmi_agreed(const xsm_context *ctx)
+{
+    return ctx->group.agreed || ctx->group.failed;
+}
+
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
-    return status != XSM_OK && (ctx->group.agreed || ctx->group.failed) ? status : xsmi_agree(ctx, status, err);
+    return status != XSM_OK && xsmi_agreed(ctx) ? status : xsmi_agree(ctx, status, err);
 }

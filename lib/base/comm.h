@@ -40,6 +40,11 @@ xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err);
  * already. */
 void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
+/* Whether, since xsmi_agree_begin(), all ranks know of a failure, or cannot learn of one any more. */
+bool xsmi_agreed(const xsm_context *ctx);
+/* The end of an agreement whose first half was part of an exchange, by which all ranks know that `first` is the first
+ * rank where not all is well: on all its status and message. That rank sends an error. */
+xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status, xsm_error *err);
 /* The largest values of all ranks. */
 xsm_status xsmi_exchange_max(xsm_context *ctx, float *values, size_t count, xsm_error *err);
 /* The blocks of all ranks one after another; rank r's has sizes[r] bytes. */

@@ -177,18 +177,22 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
         XSMI_TRY(xsmi_divided_sums(&p, outcome, err));
         return xsmi_divided_backward(&p, outcome, err);
     }
-    if (xsmi_model_is_divided(e->model) && !xsmi_gradient_is_dense(g)) {
+    const bool divided = xsmi_model_is_divided(e->model);
+    if (divided && !xsmi_gradient_is_dense(g)) {
         xsmi_gather_range(&p);
+        XSMI_TRY(xsmi_gather_reserve(&p, err));
     }
     const size_t chunks = (size_t)((p.end - p.first + chunk_of(g) - 1) / chunk_of(g));
     XSMI_TRY(xsmi_gradient_reserve_outcomes(g, chunks, err));
-    XSMI_TRY(score_all(&p, err));
-    const bool divided = xsmi_model_is_divided(e->model);
+    xsm_status status = score_all(&p, err);
+    if (!divided || xsmi_gradient_is_dense(g) || xsmi_agreed(e->model->context)) {
+        XSMI_TRY(status); /* otherwise the other ranks have their scores, and learn of it by what ranks send next */
+    }
     xsmi_activity shield;
     if (divided) {
         xsmi_shield(&shield, e->context); /* the other ranks go on */
     }
-    const xsm_status status = run_chunks(&p, chunks, err);
+    status = status == XSM_OK ? run_chunks(&p, chunks, err) : status;
     if (divided) {
         xsmi_unshield(&shield);
     }

@@ -403,6 +403,7 @@ xsm_status xsmi_divided_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_er
     const uint64_t n = p->batch->count;
     divided_job j;
     xsm_status status = job_new(p, &j, err);
+    status = status == XSM_OK && p->input ? xsmi_gather_reserve(p, err) : status;
     xsmi_query_job *q = &j.queries;
     do {
         q->count = (uint32_t)XSMI_MIN(n - q->first, XSM_INDEX_QUERIES);

@@ -297,9 +297,15 @@ xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err)
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
+/* What a rank says of its examples. */
+typedef struct verdict {
+    double largest;
+    uint32_t finite, failed; /* flags; with `failed` nothing else of its block is meant */
+} verdict;
+
 /* What a rank sends of its examples, one array after another, each in the order of the examples. */
 typedef struct results {
-    xsmi_outcome *outcome; /* one */
+    verdict *verdict; /* one */
     double *losses;
     double *shrinks;     /* [examples][width], of proximal tables */
     float *coefficients; /* [examples][listed] */
@@ -308,19 +314,20 @@ typedef struct results {
 } results;
 
 /* Entries of an example's list that an optimizer or a host reads. */
-static size_t listed_width(const xsm_gradient *g)
+static size_t listed_width(const xsmi_pass *p)
 {
-    const size_t labels = g->work.shared.front;
-    return xsmi_gradient_is_shared(g) && !g->shared.listed ? (size_t)XSMI_MIN(labels, g->width) : (size_t)g->width;
+    const xsm_gradient *g = p->gradient;
+    const size_t labels = xsmi_shared_front(p->estimator);
+    return xsmi_gradient_is_shared(g) && !p->lists ? (size_t)XSMI_MIN(labels, g->width) : (size_t)g->width;
 }
 
 static void divide_results(const xsmi_pass *p, uint64_t examples, results *r, xsmi_arena *arena)
 {
     const xsm_gradient *g = p->gradient;
-    r->outcome = xsmi_arena_take(arena, 1, sizeof *r->outcome);
+    r->verdict = xsmi_arena_take(arena, 1, sizeof *r->verdict);
     r->losses = xsmi_arena_take(arena, examples, sizeof *r->losses);
     r->shrinks = xsmi_arena_take(arena, g->proximal ? examples : 0, (size_t)g->width * sizeof *r->shrinks);
-    r->coefficients = xsmi_arena_take(arena, examples, listed_width(g) * sizeof *r->coefficients);
+    r->coefficients = xsmi_arena_take(arena, examples, listed_width(p) * sizeof *r->coefficients);
     r->matrix = xsmi_arena_take(arena, examples, shared_count(g) * sizeof *r->matrix);
     r->gradient = xsmi_arena_take(arena, p->input ? examples : 0, p->estimator->model->features * sizeof *r->gradient);
 }
@@ -337,32 +344,52 @@ static uint64_t examples_of(const xsmi_pass *p, uint32_t rank, uint64_t *first)
     return start_of(p, rank + 1) - *first;
 }
 
-static xsm_status reserve_results(const xsmi_pass *p, exchange *x, xsm_error *err)
+/* The bytes of a rank's block. */
+static size_t block_bytes(const xsmi_pass *p, uint32_t rank)
+{
+    uint64_t first;
+    xsmi_arena counted = {NULL, 0};
+    results of;
+    divide_results(p, examples_of(p, rank, &first), &of, &counted);
+    return counted.used;
+}
+
+/* The bytes before the blocks, which begin aligned. */
+static uint64_t size_bytes(const xsmi_pass *p)
+{
+    const uint64_t bytes = xsmi_ranks(p->estimator->model->context) * sizeof(size_t);
+    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+}
+
+xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_context *ctx = p->estimator->model->context;
-    const uint32_t ranks = xsmi_ranks(ctx);
     xsm_gradient *g = p->gradient;
     xsmi_gathered *w = &g->work.gathered;
-    uint64_t all = 0, mine = 0, first;
-    for (uint32_t r = 0; r < ranks; r++) {
-        xsmi_arena counted = {NULL, 0};
-        results of;
-        divide_results(p, examples_of(p, r, &first), &of, &counted);
-        all = counted.used == SIZE_MAX ? UINT64_MAX / 4 : all + counted.used;
-        mine = r == xsmi_rank(ctx) ? counted.used : mine;
+    if (computes_all(p)) {
+        return XSM_OK;
     }
-    const uint64_t sizes = (ranks * sizeof *x->sizes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
-    if (!xsmi_reserve(g->context, &w->results, &w->result_bytes, sizes + mine + all, 1)) {
-        return xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all ranks");
+    const uint64_t mine = block_bytes(p, xsmi_rank(ctx));
+    uint64_t all = 0;
+    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
+        const size_t bytes = block_bytes(p, r);
+        all = bytes == SIZE_MAX ? UINT64_MAX / 4 : all + bytes;
     }
-    *x = (exchange){(size_t *)(void *)w->results, w->results + sizes, w->results + sizes + mine};
-    for (uint32_t r = 0; r < ranks; r++) {
-        xsmi_arena counted = {NULL, 0};
-        results of;
-        divide_results(p, examples_of(p, r, &first), &of, &counted);
-        x->sizes[r] = counted.used;
+    return xsmi_reserve(g->context, &w->results, &w->result_bytes, size_bytes(p) + mine + all, 1)
+               ? XSM_OK
+               : xsmi_fail_memory(err, (size_t)(mine + all), "the gradients of all ranks");
+}
+
+/* The reserved memory. */
+static exchange exchange_of(const xsmi_pass *p)
+{
+    const xsm_context *ctx = p->estimator->model->context;
+    unsigned char *memory = p->gradient->work.gathered.results, *mine = memory + size_bytes(p);
+    const exchange x = {(size_t *)(void *)memory, mine, mine + block_bytes(p, xsmi_rank(ctx))};
+    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
+        x.sizes[r] = block_bytes(p, r);
     }
-    return XSM_OK;
+    return x;
 }
 
 /* Copies rows of `bytes` bytes. */
@@ -377,7 +404,7 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
 static void move_results(const xsmi_pass *p, uint64_t first, uint64_t count, unsigned char *block, bool out)
 {
     xsm_gradient *g = p->gradient;
-    const size_t features = p->input ? p->estimator->model->features : 0, listed = listed_width(g),
+    const size_t features = p->input ? p->estimator->model->features : 0, listed = listed_width(p),
                  shared = shared_count(g);
     xsmi_arena arena = {block, 0};
     results of;
@@ -422,22 +449,30 @@ static void list_shared(const xsmi_pass *p, uint64_t first, uint64_t count)
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err)
 {
     xsm_context *group = p->estimator->model->context;
-    exchange x = {NULL, NULL, NULL};
     if (computes_all(p)) {
         return status;
     }
-    status = status == XSM_OK ? reserve_results(p, &x, err) : status;
-    XSMI_TRY(xsmi_agree(group, status, err));
-    move_results(p, p->first, p->end - p->first, x.mine, true);
-    memset(x.mine, 0, sizeof *outcome);
-    ((xsmi_outcome *)(void *)x.mine)->largest = outcome->largest;
-    ((xsmi_outcome *)(void *)x.mine)->finite = outcome->finite;
+    const exchange x = exchange_of(p);
+    if (status == XSM_OK) {
+        move_results(p, p->first, p->end - p->first, x.mine, true);
+    } else {
+        memset(x.mine, 0, x.sizes[xsmi_rank(group)]);
+    }
+    *(verdict *)(void *)x.mine = (verdict){outcome->largest, outcome->finite, status != XSM_OK};
     XSMI_TRY(xsmi_exchange_blocks(group, x.mine, x.all, x.sizes, err));
     unsigned char *block = x.all;
     for (uint32_t r = 0; r < xsmi_ranks(group); block += x.sizes[r], r++) {
+        if (((const verdict *)(const void *)block)->failed) {
+            return xsmi_agree_failed(group, r, status, err);
+        }
+    }
+    block = x.all;
+    for (uint32_t r = 0; r < xsmi_ranks(group); block += x.sizes[r], r++) {
+        const verdict *of = (const verdict *)(const void *)block;
+        const xsmi_outcome its = {.largest = of->largest, .finite = of->finite};
         uint64_t first;
         const uint64_t count = examples_of(p, r, &first);
-        xsmi_outcome_join(outcome, (const xsmi_outcome *)(const void *)block);
+        xsmi_outcome_join(outcome, &its);
         if (r != xsmi_rank(group)) {
             move_results(p, first, count, block, false);
             list_shared(p, first, count);

@@ -20,8 +20,12 @@ void xsmi_gather_range(xsmi_pass *p);
  * bytes for each feature, and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure.
  */
 xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err);
+/* Reserves the memory of the next, before the scores or the weights are exchanged; of shared draws once there are
+ * such. */
+xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err);
 /* Gives all ranks what each has computed of its examples: 4 bytes for each feature and each entry of an example (and 8
- * of proximal tables), and 8. `status` is that of this rank's computation. */
+ * of proximal tables), and 8. `status` is that of this rank's computation; the ranks learn of a failure by what they
+ * send. Where each computes all examples, it is returned as it is. */
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);
 
 /* The model that listed classes are scored with, and the number there of each class of an example's list. */

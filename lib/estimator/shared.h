@@ -25,6 +25,11 @@ void xsmi_shared_draw(void *pass);
 bool xsmi_shared_is_product(const xsmi_pass *p);
 /* Fills the lists of the examples first..first+count. */
 void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
+/* The slots for labels before the first of these classes. */
+static inline size_t xsmi_shared_front(const xsm_estimator *e)
+{
+    return (size_t)((e->most_labels + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE);
+}
 /* Writes an example's labels as the head of a list. */
 void xsmi_shared_put_labels(const xsm_estimator *e, const xsm_gradient *g, const xsm_example *example,
                             uint32_t *classes, uint32_t *draws, double *log_expected);

@@ -136,7 +136,7 @@ static xsm_status reserve(const xsmi_pass *p, xsm_error *err)
 {
     xsm_gradient *g = p->gradient;
     xsmi_shared_draws *d = &g->work.shared;
-    d->front = (size_t)((p->estimator->most_labels + XSMI_LINE - 1) / XSMI_LINE * XSMI_LINE);
+    d->front = xsmi_shared_front(p->estimator);
     g->shared.stride = xsmi_row_stride(d->front + g->shared.count);
     const size_t bytes = divide(p, NULL);
     if (bytes == SIZE_MAX || !xsmi_reserve(g->context, &d->memory, &d->memory_capacity, bytes, 1)) {

@@ -461,12 +461,23 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
+/* Whether the run can go on. On a divided model the ranks agree on that before an epoch begins and before it ends,
+ * where evaluations and callbacks follow. Within an epoch a rank that cannot, or whose last step or callback ended the
+ * run, takes part in the others' first agreement of their next step, before which a step changes nothing. */
+static xsm_status check_go_on(xsm_trainer *t, xsm_error *err)
+{
+    xsm_status status = xsmi_go_on(t->context, err);
+    status =
+        status == XSM_OK ? xsmi_trainer_check(t, err) : status; /* a callback may have bound or changed something */
+    return xsmi_model_is_divided(t->model) && !t->sequence.ready ? xsmi_agree_once(t->model->context, status, err)
+                                                                 : status;
+}
+
 /* Starts an epoch, takes a step or a window of steps, or ends an epoch. */
 static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, xsm_error *err)
 {
     xsmi_reach(activity, t->done.steps);
-    XSMI_TRY(xsmi_go_on(t->context, err));
-    XSMI_TRY(xsmi_trainer_check(t, err)); /* a callback may have bound or changed something */
+    XSMI_TRY(check_go_on(t, err));
     if (t->report.pending) {
         return end_epoch(t, stop, err);
     }
@@ -511,9 +522,9 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
             status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
                                (unsigned long long)t->done.steps);
         }
-        XSMI_TRY(divided ? xsmi_agree_once(group, status, err) : status);
+        XSMI_TRY(divided && status != XSM_OK ? xsmi_agree_once(group, status, err) : status);
     }
-    return XSM_OK;
+    return divided ? xsmi_agree(group, XSM_OK, err) : XSM_OK;
 }
 
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)

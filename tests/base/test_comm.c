@@ -130,6 +130,23 @@ static xsm_status fail_some(test_rank *r)
     return xsmi_agree(r->context, status, &r->err);
 }
 
+/* The same, where all ranks know already that rank 1 is the first. */
+static xsm_status fail_known(test_rank *r)
+{
+    xsmi_agree_begin(r->context);
+    if (xsmi_agreed(r->context)) {
+        return XSM_ERROR_INTERNAL;
+    }
+    xsm_status status = r->rank == 0   ? XSM_OK
+                        : r->rank == 1 ? xsmi_fail_at(&r->err, XSM_ERROR_FORMAT, 3, 4, "this is it")
+                                       : xsmi_fail_memory(&r->err, 5, "much");
+    status = xsmi_agree_failed(r->context, 1, status, &r->err);
+    const xsmi_sent sent = xsmi_sent_by(r->context);
+    return xsmi_agreed(r->context) && sent.calls == 1 && (sent.bytes > 0) == (r->rank == 1)
+               ? xsmi_agree_once(r->context, status, &r->err) /* does nothing */
+               : XSM_ERROR_INTERNAL;
+}
+
 /* A failure without a message. */
 static xsm_status fail_mutely(test_rank *r)
 {
@@ -140,12 +157,14 @@ static void test_agreement(void **state)
 {
     (void)state;
     test_rank ranks[TEST_RANKS];
-    test_run_ranks(3, 1, 0, fail_some, NULL, ranks);
-    for (uint32_t r = 0; r < 3; r++) {
-        assert_fails(ranks[r].status, XSM_ERROR_FORMAT, ranks[r].err);
-        assert_string_equal(ranks[r].err.message, "rank 1: this is it");
-        assert_int_equal(ranks[r].err.line, 3);
-        assert_int_equal(ranks[r].err.column, 4);
+    for (int i = 0; i < 2; i++) {
+        test_run_ranks(3, 1, 0, i == 0 ? fail_some : fail_known, NULL, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_FORMAT, ranks[r].err);
+            assert_string_equal(ranks[r].err.message, "rank 1: this is it");
+            assert_int_equal(ranks[r].err.line, 3);
+            assert_int_equal(ranks[r].err.column, 4);
+        }
     }
     test_run_ranks(3, 1, 0, fail_mutely, NULL, ranks);
     for (uint32_t r = 0; r < 3; r++) {

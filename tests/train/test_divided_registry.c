@@ -267,7 +267,7 @@ static void test_sent_lists(void **state)
     free(run_on(&w, 2, 1, &size));
     const uint64_t weights = 2 * ROWS * LIST * LINE, results = 2 * ROWS * (4 * HIDDEN + 8 + 4 * LIST);
     assert_in_range(w.sent[0] + w.sent[1], weights * 95 / 100 + results,
-                    weights + results + STEPS * 2 * (5 * PADDING + 3 * 4) + 2 * PADDING);
+                    weights + results + STEPS * 2 * (5 * PADDING + 2 * 4) + 2 * PADDING);
     test_problem_free(&p);
 }
 

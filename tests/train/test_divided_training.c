@@ -6,9 +6,11 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
+#include "base/activity.h"
 #include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
+#include "train/trainer.h"
 
 #include <xsoftmax/trainer.h>
 
@@ -104,14 +106,24 @@ static const settings plans[] = {
     {"ove-searched", {{"index", "exact"}, {"candidates", "3"}}, "adagrad", 35, false, false, 0, 9},
 };
 
+typedef struct countdown {
+    size_t left;
+    bool reached;
+} countdown;
+
 typedef struct work {
     const settings *plan;
     const xsm_dataset *rows;
     char path[256];
     uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
     uint32_t stop_rank;
+    bool every_step;              /* the callback is called after each */
+    countdown *hook;              /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
+    size_t cancel_at;             /* 0 = never */
+    uint64_t stopped[TEST_RANKS]; /* the steps after which training was stopped; UINT64_MAX: it was not */
     double loss[TEST_RANKS], tested[TEST_RANKS]; /* of the last epoch, and the log-loss of the trained model */
-    uint64_t steps[TEST_RANKS], sent[TEST_RANKS];
+    uint64_t steps[TEST_RANKS];
+    xsmi_sent sent[TEST_RANKS]; /* by the training itself */
 } work;
 
 /* A rank's training. */
@@ -186,16 +198,38 @@ static xsm_status evaluate_and_save(test_rank *r, xsm_model *m)
     return xsm_model_save(m, w->path, &r->err);
 }
 
-static xsm_status train(test_rank *r)
+static xsm_status run_training(const training *t, test_rank *r)
 {
     work *w = r->user;
-    training t = {.of = w, .rank = r};
-    xsm_status status = prepare(&t, r->context, &r->err);
-    status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
-    if (status == XSM_CANCELLED && strncmp(r->err.message, "rank 1: stopped", 15) == 0) {
-        status = xsm_trainer_run(t.trainer, &r->err); /* it goes on */
+    const xsmi_sent before = xsmi_sent_by(r->context);
+    const bool hooked = w->hook && r->rank == 1;
+    if (w->every_step) {
+        t->trainer->report.interval = 0;
     }
-    w->sent[r->rank] = xsmi_sent_by(r->context).bytes;
+    if (hooked) {
+        *w->hook = (countdown){w->cancel_at, false};
+    }
+    xsm_status status = xsm_trainer_run(t->trainer, &r->err);
+    if (hooked) {
+        w->hook->left = 0;
+    }
+    w->stopped[r->rank] = UINT64_MAX;
+    if (status == XSM_CANCELLED) {
+        xsm_progress at = {.size = sizeof at};
+        XSMI_TRY(xsm_trainer_get_progress(t->trainer, &at, &r->err));
+        w->stopped[r->rank] = at.step;
+        status = xsm_trainer_run(t->trainer, &r->err); /* it goes on */
+    }
+    const xsmi_sent after = xsmi_sent_by(r->context);
+    w->sent[r->rank] = (xsmi_sent){after.calls - before.calls, after.bytes - before.bytes};
+    return status;
+}
+
+static xsm_status train(test_rank *r)
+{
+    training t = {.of = r->user, .rank = r};
+    xsm_status status = prepare(&t, r->context, &r->err);
+    status = status == XSM_OK ? run_training(&t, r) : status;
     status = status == XSM_OK ? evaluate_and_save(r, t.model) : status;
     end(&t);
     return status;
@@ -326,21 +360,41 @@ static void test_diverged(void **state)
     }
 }
 
-/* 4 bytes for each entry of a row, twice with a bias, and three agreements a step. */
+/* A run agrees at its beginning and at its end, and before each epoch begins and ends. A step agrees before the scores
+ * (or the weights) are exchanged and before weights change, and not at its end; where the ranks divide its rows, what
+ * came of them is exchanged without an agreement. 4 bytes for each. */
 static void test_sent(void **state)
 {
+    static const struct {
+        size_t plan;
+        uint64_t batch, calls; /* of a step */
+    } sends[] = {{6, 8, 3}, {6, 35, 4}, {28, 35, 4}, {40, 35, 4}, {41, 35, 4}};
+    enum { AGREEMENTS = 2 + 2 * 2 };
     (void)state;
-    const settings *plan = &plans[6];
-    test_problem p = problem_of(plan);
-    work w = {.plan = plan, .rows = p.data};
-    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
-    size_t size;
-    free(run_on(&w, 3, 1, &size));
-    const uint64_t steps = 2 * ((ROWS + plan->batch - 1) / plan->batch), entries = 2 * ROWS * 7;
-    for (uint32_t r = 0; r < 3; r++) {
-        assert_in_range(w.sent[r], 4 * (entries + 3 * steps), 4 * (entries + 3 * steps + 10));
+    for (size_t i = 0; i < sizeof sends / sizeof *sends; i++) {
+        settings plan = plans[sends[i].plan];
+        plan.batch = sends[i].batch;
+        test_problem p = problem_of(&plan);
+        work w = {.plan = &plan, .rows = p.data};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        size_t size;
+        free(run_on(&w, 3, 1, &size));
+        const uint64_t steps = 2 * ((ROWS + plan.batch - 1) / plan.batch), entries = 2 * ROWS * 7;
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(w.sent[r].calls, steps * sends[i].calls + AGREEMENTS);
+            if (i == 0) { /* 4 bytes for each entry of a row */
+                assert_int_equal(w.sent[r].bytes, 4 * (entries + 2 * steps + AGREEMENTS));
+            }
+        }
+        test_problem_free(&p);
     }
-    test_problem_free(&p);
+}
+
+static void assert_stopped_alike(const work *w, uint32_t ranks)
+{
+    for (uint32_t r = 1; r < ranks; r++) {
+        assert_int_equal(w->stopped[r], w->stopped[0]);
+    }
 }
 
 /* A callback on rank 1 stops all ranks, after the same step, and all can go on. */
@@ -358,10 +412,109 @@ static void test_stopped(void **state)
         unsigned char *many = run_on(&w, 3, 1, &size);
         assert_int_equal(size, wanted);
         assert_memory_equal(many, one, size);
+        assert_stopped_alike(&w, 3);
         free(many);
     }
     free(one);
     test_problem_free(&p);
+}
+
+/* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
+static void test_stopped_at_steps(void **state)
+{
+    /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
+    static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
+    (void)state;
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        settings plan = plans[tried[i]];
+        plan.batch = i == 0 ? 8 : 33;
+        test_problem p = problem_of(&plan);
+        work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        size_t size, wanted;
+        unsigned char *one = run_on(&w, 1, 1, &wanted);
+        const uint64_t steps = (ROWS + plan.batch - 1) / plan.batch, last = 2 * (steps + 1);
+        for (w.stop_at = 1; w.stop_at <= last; w.stop_at++) { /* an epoch's beginning, then after each of its steps */
+            unsigned char *many = run_on(&w, 3, 1, &size);
+            assert_int_equal(size, wanted);
+            assert_memory_equal(many, one, size);
+            assert_stopped_alike(&w, 3);
+            assert_int_equal(w.stopped[0], (w.stop_at - 1) / (steps + 1) * steps + (w.stop_at - 1) % (steps + 1));
+            free(many);
+        }
+        free(one);
+        test_problem_free(&p);
+    }
+}
+
+static int32_t cancel(void *user, const xsm_activity *activity)
+{
+    countdown *c = user;
+    (void)activity;
+    if (c->left == 0 || --c->left > 0) {
+        return 0;
+    }
+    c->reached = true;
+    return 1;
+}
+
+/* Trains in a context whose hook cancels. */
+static xsm_status train_hooked(test_rank *r)
+{
+    work *w = r->user;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_comm comm = r->context->group.comm;
+    test_rank of = *r;
+    options.threads = 1;
+    options.comm = &comm;
+    options.progress = r->rank == 1 ? cancel : NULL;
+    options.progress_user = w->hook;
+    XSMI_TRY(xsm_context_new(&options, &of.context, &r->err));
+    xsmi_set_pace(of.context, 0);
+    const xsm_status status = train(&of);
+    r->err = of.err;
+    xsm_context_free(of.context);
+    return status;
+}
+
+/* A hook on rank 1 cancels the run wherever that can be: it ends on all ranks with the same status, and goes on to the
+ * same bits. */
+static void test_cancelled(void **state)
+{
+    /* Rows that the ranks divide, shared draws, a first layer, a search. */
+    static const size_t tried[] = {6, 28, 41, 53};
+    (void)state;
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        settings plan = plans[tried[i]];
+        plan.batch = 33; /* of 70 rows the last batch has few */
+        test_problem p = problem_of(&plan);
+        countdown hook = {0, true};
+        work w = {.plan = &plan, .rows = p.data};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        size_t size, wanted, cancelled = 0;
+        unsigned char *one = run_on(&w, 1, 1, &wanted);
+        w.hook = &hook;
+        for (w.cancel_at = 1; hook.reached; w.cancel_at += 1 + w.cancel_at / 6) {
+            test_rank ranks[TEST_RANKS];
+            remove(w.path);
+            test_run_ranks(3, 1, 0, train_hooked, &w, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                if (ranks[r].status != XSM_OK) {
+                    fail_msg("%s, cancelled at call %zu: rank %u: %s", plan.estimator, w.cancel_at, r,
+                             ranks[r].err.message);
+                }
+            }
+            unsigned char *many = test_read(w.path, &size);
+            assert_int_equal(size, wanted);
+            assert_memory_equal(many, one, size);
+            assert_stopped_alike(&w, 3);
+            cancelled += w.stopped[0] != UINT64_MAX;
+            free(many);
+        }
+        assert_true(cancelled > 5);
+        free(one);
+        test_problem_free(&p);
+    }
 }
 
 /* The group fails at each of its calls in turn: every rank returns, and with the same status. */
@@ -397,13 +550,8 @@ static void test_lost(void **state)
 typedef struct limited {
     work *of;
     size_t k;
-    bool reached;
+    bool reached, begun; /* begun: by then rank 1 trained */
 } limited;
-
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
 
 static void *allocate(void *user, size_t size, size_t alignment)
 {
@@ -441,6 +589,9 @@ static xsm_status train_without(test_rank *r)
     }
     training t = {.of = l->of, .rank = r};
     status = prepare(&t, ctx, &r->err);
+    if (r->rank == 1) {
+        l->begun = status == XSM_OK;
+    }
     status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
     end(&t);
     xsm_context_free(ctx);
@@ -468,7 +619,7 @@ static void test_memory_lost(void **state)
             test_run_ranks(3, 1, 0, train_without, &l, ranks);
             for (uint32_t r = 0; r < 3; r++) {
                 /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
-                assert_true(ranks[r].status == ranks[1].status || ranks[r].status == XSM_ERROR_COMM);
+                assert_true(ranks[r].status == ranks[1].status || (!l.begun && ranks[r].status == XSM_ERROR_COMM));
             }
             assert_true(ranks[1].status == XSM_OK || ranks[1].status == XSM_ERROR_MEMORY);
             failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
@@ -515,9 +666,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),        cmocka_unit_test(test_host_loop), cmocka_unit_test(test_diverged),
-        cmocka_unit_test(test_sent),        cmocka_unit_test(test_stopped),   cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bits),      cmocka_unit_test(test_host_loop), cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_sent),      cmocka_unit_test(test_stopped),   cmocka_unit_test(test_stopped_at_steps),
+        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_lost),      cmocka_unit_test(test_memory_lost),
+        cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
