@@ -20,13 +20,15 @@ typedef struct scratch {
     float *log_p;  /* [classes][XSMI_LANES] */
     float *stack;  /* stack of its sweep */
     float *nodes;  /* [XSMI_ROW_TILE][XSMI_LANES] scores of a tile, when scored row by row */
+    float *rows;   /* [XSMI_LANES][inner nodes] of sparse weights, whose tiles come row after row: all scores */
     float *labels; /* for label trees */
 } scratch;
 
 /* Blocks whose log-probabilities in a hierarchy are kept at once. */
-static size_t swept_together(const xsmi_class_tree *h, size_t blocks)
+static size_t swept_together(const xsm_model *m, size_t blocks)
 {
-    size_t most = SWEPT_BYTES / ((size_t)h->classes * XSMI_LANES * sizeof(float));
+    const size_t numbers = m->sparse ? 2 : 1; /* of a class and row */
+    size_t most = SWEPT_BYTES / ((size_t)m->hierarchy->classes * XSMI_LANES * numbers * sizeof(float));
     return XSMI_CLAMP(most, 1, blocks);
 }
 
@@ -39,10 +41,11 @@ static void divide_scratch(const xsm_model *m, bool sparse, size_t blocks, xsmi_
     }
     xsmi_plain_divide(m, sparse, blocks, arena, &s->plain);
     if (h) {
-        size_t together = swept_together(h, blocks);
+        size_t together = swept_together(m, blocks);
         s->log_p = xsmi_arena_take(arena, together * h->classes, XSMI_LANES * sizeof *s->log_p);
         s->stack = xsmi_arena_take(arena, together * xsmi_hierarchy_stack(h), sizeof *s->stack);
         s->nodes = xsmi_arena_take(arena, together * XSMI_ROW_TILE, XSMI_LANES * sizeof *s->nodes);
+        s->rows = xsmi_arena_take(arena, m->sparse ? together * h->inner : 0, XSMI_LANES * sizeof *s->rows);
     }
     s->prepared = xsmi_arena_take(arena, m->correction ? m->correction->block : 0, 1);
 }
@@ -120,6 +123,19 @@ static void sweep_tile(void *state, const xsmi_tile *tile)
     }
 }
 
+/* Keeps a tile of nodes for sweep_given(). */
+typedef struct kept {
+    float *rows;
+    size_t stride;
+} kept;
+
+static void keep_tile(void *state, const xsmi_tile *tile)
+{
+    const kept *k = state;
+    memcpy(k->rows + (tile->block * XSMI_LANES + tile->row) * k->stride + tile->first, tile->scores,
+           tile->count * sizeof *k->rows);
+}
+
 /* Consumes scores of all nodes, row by row. */
 static void sweep_given(swept *w, size_t block, const float *scores, size_t stride, const xsm_context *ctx)
 {
@@ -168,7 +184,7 @@ static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *
     const xsm_model *m = call->model;
     const xsmi_tile_rows *rows = call->rows;
     const xsmi_class_tree *h = m->hierarchy;
-    const size_t together = swept_together(h, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
+    const size_t together = swept_together(m, rows->blocks), each = (size_t)h->classes * XSMI_LANES;
     for (size_t b = 0; b < rows->blocks; b += together) {
         size_t some = XSMI_MIN(rows->blocks - b, together);
         const xsmi_tile_rows group = {rows->features + b * XSMI_LANES, rows->counts + b, some, rows->sparse};
@@ -179,12 +195,21 @@ static void score_hierarchy(const xsmi_tile_call *call, const xsmi_node_scores *
             xsmi_hierarchy_start_sweep(&w.sweep[i]);
         }
         memset(s->nodes, 0, some * XSMI_ROW_TILE * XSMI_LANES * sizeof *s->nodes);
-        const xsmi_tile_call nodes = {m, &group, 0, h->inner, sweep_tile, &w, call->context, call->stores};
-        for (size_t i = 0; given && i < some; i++) {
-            sweep_given(&w, i, given->of[b + i], given->stride, call->context);
-        }
+        kept all = {s->rows, h->inner};
+        const xsmi_tile_call nodes = {m,
+                                      &group,
+                                      0,
+                                      h->inner,
+                                      m->sparse ? keep_tile : sweep_tile,
+                                      m->sparse ? (void *)&all : &w,
+                                      call->context,
+                                      call->stores};
         if (!given) {
             xsmi_plain_score(&nodes, &s->plain);
+        }
+        for (size_t i = 0; i < some && (given || m->sparse); i++) {
+            const float *scores = given ? given->of[b + i] : s->rows + i * XSMI_LANES * h->inner;
+            sweep_given(&w, i, scores, given ? given->stride : h->inner, call->context);
         }
         for (size_t i = 0; i < some; i++) {
             pass_swept(call, b + i, s->log_p + i * each, s->plain.scores);

@@ -148,6 +148,50 @@ static void scores_are_those_of_the_weights_kept(void **state)
 }
 
 /* The best classes and the log-loss, by the sums in double precision. */
+/* A tree of the classes has more nodes than a tile: ranges of classes, and their chosen paths. */
+static void scores_in_a_tree_are_those_of_its_paths(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *ctx = NULL;
+    assert_ok(xsm_context_new(NULL, &ctx, &err), err);
+    rows *r = make_rows(ctx, FEATURES);
+    xsm_model *dense = make_dense(ctx, XSM_LAYOUT_CLASS_MAJOR, FEATURES);
+    xsmi_class_tree *tree = NULL;
+    uint64_t *weights = calloc(CLASSES, sizeof *weights);
+    assert_non_null(weights);
+    for (uint32_t k = 0; k < CLASSES; k++) {
+        weights[k] = noise(k) % 50;
+    }
+    assert_ok(xsmi_hierarchy_huffman(ctx, weights, CLASSES, &tree, &err), err);
+    assert_true(tree->inner > XSMI_ROW_TILE);
+    xsmi_model_set_hierarchy(dense, tree);
+    xsmi_class_tree_release(tree);
+    xsm_model *m = prune(dense, BELOW, 0);
+    uint32_t *classes = calloc(ROWS * CLASSES, sizeof *classes);
+    float *range = calloc(ROWS * CLASSES, sizeof *range), *chosen = calloc(ROWS * CLASSES, sizeof *chosen);
+    assert_true(classes && range && chosen);
+    for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+        classes[i] = i % CLASSES;
+    }
+    for (uint32_t form = 0; form < 2; form++) {
+        const xsm_batch batch = xsm_batch_range(form ? r->full : r->sparse, 0, ROWS);
+        assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, range, CLASSES, &err), err);
+        assert_ok(xsm_model_scores(m, &batch, classes, CLASSES, chosen, &err), err);
+        for (uint32_t i = 0; i < ROWS * CLASSES; i++) {
+            assert_true(fabsf(range[i] - chosen[i]) < 1e-5f * (1 + fabsf(chosen[i])));
+        }
+    }
+    free(classes);
+    free(range);
+    free(chosen);
+    free(weights);
+    xsm_model_free(m);
+    xsm_model_free(dense);
+    end_rows(r);
+    xsm_context_free(ctx);
+}
+
 static void evaluation_and_prediction_agree_with_the_sums(void **state)
 {
     (void)state;
@@ -693,6 +737,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_the_weights_kept),
+        cmocka_unit_test(scores_in_a_tree_are_those_of_its_paths),
         cmocka_unit_test(evaluation_and_prediction_agree_with_the_sums),
         cmocka_unit_test(the_largest_of_each_class_are_kept),
         cmocka_unit_test(layouts_change_back),
