@@ -138,6 +138,7 @@ static int run(pruned *p)
     } else if (code == CLI_GO_ON) {
         code = cli_data_unused(&p->format, p->from);
     }
+    code = cli_agree(code);
     code = code == CLI_GO_ON ? prune(p) : code;
     code = code == CLI_GO_ON && p->rows ? measure(p, p->before, &p->metrics[0]) : code;
     code = code == CLI_GO_ON && p->rows ? measure(p, p->after, &p->metrics[1]) : code;

@@ -465,6 +465,8 @@ typedef struct part_reader {
     xsmi_activity *activity;
     unsigned char *scratch; /* [PIECE] */
     kept memories[MEMORIES];
+    const xsmi_open_how *how;
+    size_t chosen; /* tensors whose parts are chosen before any is read: all, or those up to the key */
 } part_reader;
 
 static size_t aligned(size_t bytes)
@@ -526,14 +528,26 @@ static kept *memory_of(part_reader *r, const xsmi_tensor *t)
     return &r->memories[xsmi_tensor_kept(t) < t->size ? PARTS : WHOLE];
 }
 
-static xsm_status read_data(part_reader *r, xsm_error *err)
+/* Lets the caller choose of some tensors; whether one is read in part. */
+static bool choose_parts(xsmi_container *c, const xsmi_open_how *how, size_t first, size_t end, const xsmi_tensor *key)
+{
+    bool any = false;
+    for (size_t i = first; i < end; i++) {
+        how->choose(how->chooser, key, &c->tensors[i], &c->tensors[i].part);
+        any |= xsmi_tensor_kept(&c->tensors[i]) < c->tensors[i].size;
+    }
+    return any;
+}
+
+/* Reads the tensors first..end, whose parts were chosen. */
+static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error *err)
 {
     xsmi_container *c = r->container;
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = first; i < end; i++) {
         kept *k = memory_of(r, &c->tensors[i]);
         k->all = aligned(k->all) + xsmi_tensor_kept(&c->tensors[i]);
     }
-    for (size_t i = 0; i < c->count; i++) {
+    for (size_t i = first; i < end; i++) {
         const xsmi_tensor_part part = c->tensors[i].part;
         kept *k = memory_of(r, &c->tensors[i]);
         k->used = aligned(k->used);
@@ -542,6 +556,28 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
             XSMI_TRY(pass(r, k, part.to - part.from, err));
             XSMI_TRY(pass(r, NULL, part.line - part.to, err));
         }
+    }
+    return XSM_OK;
+}
+
+/* Chooses, by the key, which was the last tensor read, what is read of those after it. */
+static void choose_by_key(part_reader *r)
+{
+    xsmi_container *c = r->container;
+    xsmi_tensor key = c->tensors[r->chosen - 1];
+    const kept *k = &r->memories[WHOLE];
+    const bool whole = xsmi_tensor_kept(&key) == key.size && key.size > 0;
+    key.data = whole ? k->memory.data + (k->used - key.size) : NULL;
+    (void)choose_parts(c, r->how, r->chosen, c->count, whole ? &key : NULL);
+}
+
+static xsm_status read_data(part_reader *r, xsm_error *err)
+{
+    xsmi_container *c = r->container;
+    XSMI_TRY(read_some(r, 0, r->chosen, err));
+    if (r->chosen < c->count) {
+        choose_by_key(r);
+        XSMI_TRY(read_some(r, r->chosen, c->count, err));
     }
     for (size_t i = 0; i < MEMORIES; i++) {
         XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* also where nothing is in it */
@@ -555,15 +591,14 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
     return r->sum->digits ? end_checksum(c, r->sum, err) : XSM_OK;
 }
 
-/* Lets the caller choose; whether a tensor is read in part. */
-static bool choose_parts(xsmi_container *c, const xsmi_open_how *how)
+/* Tensors up to the key, or all. */
+static size_t count_to_key(const xsmi_container *c, const char *key)
 {
-    bool any = false;
-    for (size_t i = 0; i < c->count; i++) {
-        how->choose(how->chooser, &c->tensors[i], &c->tensors[i].part);
-        any |= xsmi_tensor_kept(&c->tensors[i]) < c->tensors[i].size;
+    size_t count = 0;
+    while (count < c->count && !(key && strcmp(c->tensors[count].name, key) == 0)) {
+        count++;
     }
-    return any;
+    return XSMI_MIN(count + 1, c->count);
 }
 
 /* *whole: nothing was read, as everything is wanted, and can be used in place. */
@@ -579,13 +614,14 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
     XSMI_TRY(read_metadata(c, err));
     XSMI_TRY(check_version(c, err));
     XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
-    *whole = !choose_parts(c, how) && o->size != UNKNOWN;
+    const size_t chosen = count_to_key(c, how->key);
+    *whole = !choose_parts(c, how, 0, chosen, NULL) && chosen == c->count && o->size != UNKNOWN;
     if (*whole) {
         return XSM_OK;
     }
     XSMI_TRY(begin_checksum(c, length, !how->believe, &sum, err));
     xsmi_activity activity;
-    part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity};
+    part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity, .how = how, .chosen = chosen};
     r.scratch = xsmi_allocate(c->context, PIECE, 1);
     if (!r.scratch) {
         return xsmi_fail_memory(err, PIECE, "a file's contents");

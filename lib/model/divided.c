@@ -24,7 +24,7 @@ static xsm_status set_part(xsm_model *m, xsmi_part *part, xsm_error *err)
 
 static xsm_status new_part(xsm_model *m, const xsm_model_options *o, xsm_error *err)
 {
-    xsmi_part part = {.own = NULL};
+    xsmi_part part = {.own = NULL}; /* of dense weights */
     XSMI_TRY(set_part(m, &part, err));
     XSMI_TRY(xsmi_model_new_local(m->context, m->features, part.end - part.first, o, &part.own, err));
     m->part = part;
@@ -50,8 +50,7 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 /* Why a model cannot be divided; NULL: it can be. */
 static const char *undivided(const xsm_model *m)
 {
-    return m->sparse                         ? "sparse weights"
-           : m->layer && m->layer->tied      ? "vectors that are tied to the classes'"
+    return m->layer && m->layer->tied        ? "vectors that are tied to the classes'"
            : m->score != XSM_GEOMETRY_LINEAR ? "scores that are distances"
                                              : NULL;
 }
@@ -91,6 +90,36 @@ static xsm_status copy_narrow(xsm_model *m, size_t loaded, xsm_error *err)
     return numbers && !own->bias == !m->bias ? XSM_OK : xsmi_fail_memory(err, bytes, "the weights");
 }
 
+/* A part with sparse weights. */
+static xsm_status new_sparse_part(xsm_model *m, xsmi_sparse *weights, bool bias, xsm_error *err)
+{
+    xsmi_part part = m->part;
+    XSMI_TRY(set_part(m, &part, err));
+    XSMI_TRY(xsmi_model_of_sparse(m->context, weights, &part.own, err));
+    m->part = part;
+    xsm_model *own = part.own;
+    own->bias = bias ? xsmi_allocate(m->context, own->classes, sizeof *own->bias) : NULL;
+    own->bias_owned = own->bias != NULL;
+    return !bias || own->bias ? XSM_OK : xsmi_fail_memory(err, own->classes * sizeof *own->bias, "the bias");
+}
+
+xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_sparse *weights, xsmi_sparse_place *places,
+                                  uint32_t chunks, xsm_model **out, xsm_error *err)
+{
+    xsm_model *m;
+    XSMI_TRY(xsmi_model_new_empty(ctx, weights->features, classes, &m, err));
+    m->layout = XSM_LAYOUT_SPARSE_ROWS;
+    const xsm_status status = new_sparse_part(m, weights, false, err);
+    if (status != XSM_OK) {
+        xsm_model_free(m);
+        return status;
+    }
+    m->part.places = places;
+    m->part.chunks = chunks;
+    *out = m;
+    return XSM_OK;
+}
+
 /* Gives the first layer, in memory of its own, to the part. */
 static xsm_status move_layer(xsm_model *m, xsm_error *err)
 {
@@ -124,12 +153,14 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
     const char *what = undivided(m);
     if (what) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a model with %s cannot be divided among ranks yet; models with dense weights, linear or "
-                         "with a first layer of their own, are accepted",
+                         "a model with %s cannot be divided among ranks yet; linear models, and those with a first "
+                         "layer of their own, are accepted",
                          what);
     }
     const size_t loaded = m->part.first;
-    XSMI_TRY(m->narrow.data ? copy_narrow(m, loaded, err) : copy_weights(m, loaded, err));
+    XSMI_TRY(m->sparse        ? new_sparse_part(m, m->sparse, m->bias != NULL, err)
+             : m->narrow.data ? copy_narrow(m, loaded, err)
+                              : copy_weights(m, loaded, err));
     XSMI_TRY(move_layer(m, err));
     xsm_model *own = m->part.own;
     const size_t first = m->part.first;

@@ -60,6 +60,10 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
                                    xsm_model **out, xsm_error *err);
 /* xsmi_model_set_scoring() of any model, of a divided one of its part, too. The caller makes the ranks agree. */
 xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class_tree *h, xsm_error *err);
+/* A divided model with sparse weights, which are those of this rank's classes, without a bias. It takes a reference of
+ * the weights and, on success, the places of all (xsmi_part). This rank's part of it alone. */
+xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_sparse *weights, xsmi_sparse_place *places,
+                                  uint32_t chunks, xsm_model **out, xsm_error *err);
 /* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees, which every
  * rank keeps. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);

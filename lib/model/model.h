@@ -57,6 +57,8 @@ typedef struct xsmi_part {
     xsm_model *own;      /* NULL: the model is not divided */
     uint32_t first, end; /* class c of `own` is class first + c; of a model that was read in part, and is not divided
                             yet, line c of the weights is class first + c */
+    xsmi_sparse_place *places; /* [chunks+1] of sparse weights: where the chunks of all classes begin in a file */
+    uint32_t chunks;
 } xsmi_part;
 
 struct xsm_model {
@@ -173,16 +175,25 @@ xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *
 /* The type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_model_dtype(const xsm_model *m)
 {
-    return m->sparse     ? xsmi_sparse_dtype(m->sparse)
-           : m->trees    ? xsmi_sparse_dtype(m->trees->tree[0].weights)
-           : m->part.own ? m->part.own->narrow.dtype
-                         : m->narrow.dtype;
+    const xsm_model *own = m->part.own ? m->part.own : m;
+    return own->sparse  ? xsmi_sparse_dtype(own->sparse)
+           : own->trees ? xsmi_sparse_dtype(own->trees->tree[0].weights)
+                        : own->narrow.dtype;
 }
 /* The weights of a dense model's classes first..first+count as floats without padding, scales multiplied in, or `raw`.
  * (rows.c) */
 void xsmi_model_copy_rows(const xsm_model *m, size_t first, size_t count, bool raw, float *out);
-/* Copies all but the weights to a model of the same shape. (prune.c) */
+/* Copies all but the weights to a model of the same shape. Of a divided one, to one that is divided alike: this rank's
+ * part of it alone. (prune.c) */
 xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error *err);
+/* xsm_model_prune() for options and a model that were checked, with chunks of so many classes at most, each of which
+ * ends with the class that brings it to so many weights. */
+typedef struct xsmi_prune_chunks {
+    uint32_t classes; /* 1 to XSMI_CHUNK_ROWS */
+    size_t entries;   /* 1 to 2^31 */
+} xsmi_prune_chunks;
+xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
+                            xsm_error *err);
 
 /* Weights that are stored, and their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);

@@ -397,6 +397,22 @@ static xsm_status write_columns(const contents *c, const xsmi_tensor *t, size_t 
     return status;
 }
 
+/* Writes a tensor of sparse weights if its elements have that many bytes. */
+static xsm_status write_sparse(const contents *c, const xsmi_tensor *t, size_t bytes, xsmi_container_writer *w,
+                               xsm_error *err)
+{
+    const xsm_model *m = c->model;
+    const int which = xsmi_sparse_which(t->name);
+    if (!xsmi_model_is_divided(m) || which == XSMI_SPARSE_PLACES || xsmi_dtype_size(t->dtype) != bytes) {
+        return write_tensor(t, bytes, w, err);
+    }
+    if (which == XSMI_SPARSE_FACTORS) {
+        const lines l = {m, LINE_BYTES, bytes, t->data};
+        return write_lines(&l, c->ended, w, err);
+    }
+    return xsmi_sparse_write_divided(m, which, c->ended, w, err);
+}
+
 static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t i = 0; c->extras && i < c->extras->tensor_count; i++) {
@@ -412,7 +428,7 @@ static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_w
         }
     }
     for (size_t i = 0; i < c->sparse.count; i++) {
-        XSMI_TRY(write_tensor(&c->sparse.tensors[i], bytes, w, err));
+        XSMI_TRY(write_sparse(c, &c->sparse.tensors[i], bytes, w, err));
     }
     for (size_t i = 0; i < c->model->host.count; i++) {
         XSMI_TRY(write_tensor(&c->model->host.list[i]->tensor, bytes, w, err));
@@ -615,10 +631,14 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
     if (writes) {
         status = write_file(m, place, extras, &ended, err);
     }
-    const contents c = {.model = m, .extras = extras, .ended = &ended};
+    contents c = {.model = m, .extras = extras, .ended = &ended, .sparse = {.context = m->context}};
+    if (!writes) {
+        status = xsmi_sparse_list(m, &c.sparse, err);
+    }
     for (int pass = 0; !writes && pass < 1 + (twice > 0) && status == XSM_OK; pass++) {
         status = write_contents(&c, NULL, err);
     }
+    xsmi_sparse_list_free(&c.sparse);
     return ended ? status : xsmi_agree(m->context, status, err);
 }
 

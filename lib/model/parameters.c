@@ -21,6 +21,7 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     xsm_parameters p = XSM_PARAMETERS_INIT;
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
+    XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_parameters()", err));
     const bool fixed = m->layout == XSM_LAYOUT_SPARSE_ROWS || m->narrow.data;
     XSMI_TRY(fixed ? xsmi_model_own_bias(m, err) : xsmi_model_own(m, err));
     if (!fixed) {

@@ -1,8 +1,12 @@
 /*
  * Pruning: a new linear model that keeps the weights of another that are not small, as sparse rows. It takes the dense
  * rows one after another; those of a chunk are then turned round, from rows to columns.
+ *
+ * Of a divided model each rank prunes its classes. Chunks are those of all classes, so that a rank's first and last one
+ * may be parts of chunks.
  */
-#include "model/model.h"
+#include "model/divided.h"
+#include "model/sparse_joint.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
@@ -20,8 +24,13 @@
 #define CHUNK_ENTRIES ((size_t)1 << 30)
 
 typedef struct pruning {
-    const xsm_model *model;
+    const xsm_model *model; /* that has the weights */
+    uint32_t first;         /* its first class */
     xsm_prune_options options;
+    xsmi_prune_chunks chunks;
+    /* What other ranks have of the chunk that begins with their classes, and goes on with those of the model. */
+    uint32_t rows_before;
+    size_t entries_before;
     xsmi_sparse_builder *builder;
     float *row;  /* [D] */
     float *best; /* [keep] absolute values of the largest weights, and their features */
@@ -34,7 +43,7 @@ typedef struct pruning {
     size_t feature_capacity;
     float *values;
     size_t value_capacity;
-    uint32_t *row_end; /* [CHUNK_CLASSES] */
+    uint32_t *row_end; /* [chunks.classes] */
     /* The same by columns. */
     uint32_t *starts; /* [D+2] */
     uint32_t *used;   /* [D] */
@@ -50,7 +59,8 @@ static xsm_status read_row(const pruning *p, uint32_t k, xsm_error *err)
     xsmi_model_copy_rows(p->model, k, 1, false, p->row);
     for (size_t j = 0; j < p->model->features; j++) {
         if (!isfinite(p->row[j])) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite", k, j);
+            return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %u and feature %zu is not finite",
+                             p->first + k, j);
         }
     }
     return XSM_OK;
@@ -130,8 +140,8 @@ static xsm_status end_chunk(pruning *p, xsm_error *err)
     p->starts[columns] = sum;
     const xsmi_sparse_chunk chunk = {p->rows, columns, p->used, p->starts, p->entry_rows, p->sorted, NULL};
     XSMI_TRY(xsmi_sparse_builder_add(p->builder, &chunk, err));
-    p->rows = 0;
-    p->entries = 0;
+    p->rows = p->rows_before = 0;
+    p->entries = p->entries_before = 0;
     return XSM_OK;
 }
 
@@ -144,7 +154,7 @@ static xsm_status prune_rows(pruning *p, xsm_error *err)
             keep_largest(p);
         }
         XSMI_TRY(append_row(p, err));
-        if (p->rows == CHUNK_CLASSES || p->entries >= CHUNK_ENTRIES) {
+        if (p->rows_before + p->rows == p->chunks.classes || p->entries_before + p->entries >= p->chunks.entries) {
             XSMI_TRY(end_chunk(p, err));
         }
         xsmi_advance(p->model->context, 1);
@@ -152,7 +162,7 @@ static xsm_status prune_rows(pruning *p, xsm_error *err)
     return p->rows > 0 ? end_chunk(p, err) : XSM_OK;
 }
 
-static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
+static xsm_status start(pruning *p, xsm_error *err)
 {
     xsm_context *ctx = p->model->context;
     const size_t d = p->model->features;
@@ -161,26 +171,37 @@ static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
     p->row = xsmi_allocate(ctx, d, sizeof *p->row);
     p->best = xsmi_allocate(ctx, p->keep, sizeof *p->best);
     p->best_feature = xsmi_allocate(ctx, p->keep, sizeof *p->best_feature);
-    p->row_end = xsmi_allocate(ctx, CHUNK_CLASSES, sizeof *p->row_end);
+    p->row_end = xsmi_allocate(ctx, p->chunks.classes, sizeof *p->row_end);
     p->starts = xsmi_allocate(ctx, d + 1, sizeof *p->starts);
     p->used = xsmi_allocate(ctx, d, sizeof *p->used);
-    xsm_status status = XSM_OK;
-    if (!p->row || !p->best || !p->best_feature || !p->row_end || !p->starts || !p->used) {
-        status = xsmi_fail_memory(err, 4 * d * sizeof *p->row, "pruning");
-    }
-    status = status == XSM_OK ? prune_rows(p, err) : status;
-    status = status == XSM_OK ? xsmi_sparse_builder_finish(p->builder, out, err) : status;
+    return p->row && p->best && p->best_feature && p->row_end && p->starts && p->used
+               ? XSM_OK
+               : xsmi_fail_memory(err, 4 * d * sizeof *p->row, "pruning");
+}
+
+static void end(pruning *p)
+{
+    xsm_context *ctx = p->model->context;
+    const size_t d = p->model->features;
     xsmi_sparse_builder_free(p->builder);
     xsmi_release(ctx, p->row, d, sizeof *p->row);
     xsmi_release(ctx, p->best, p->keep, sizeof *p->best);
     xsmi_release(ctx, p->best_feature, p->keep, sizeof *p->best_feature);
-    xsmi_release(ctx, p->row_end, CHUNK_CLASSES, sizeof *p->row_end);
+    xsmi_release(ctx, p->row_end, p->chunks.classes, sizeof *p->row_end);
     xsmi_release(ctx, p->starts, d + 1, sizeof *p->starts);
     xsmi_release(ctx, p->used, d, sizeof *p->used);
     xsmi_release(ctx, p->features, p->feature_capacity, sizeof *p->features);
     xsmi_release(ctx, p->values, p->value_capacity, sizeof *p->values);
     xsmi_release(ctx, p->entry_rows, p->row_capacity, sizeof *p->entry_rows);
     xsmi_release(ctx, p->sorted, p->sorted_capacity, sizeof *p->sorted);
+}
+
+static xsm_status make_weights(pruning *p, xsmi_sparse **out, xsm_error *err)
+{
+    xsm_status status = start(p, err);
+    status = status == XSM_OK ? prune_rows(p, err) : status;
+    status = status == XSM_OK ? xsmi_sparse_builder_finish(p->builder, out, err) : status;
+    end(p);
     return status;
 }
 
@@ -194,20 +215,136 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
         XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
     }
     XSMI_TRY(xsmi_host_tensors_copy(to->context, &from->host, &to->host, err));
-    xsmi_model_set_scoring(to, from->correction, from->hierarchy);
-    to->calibration = from->calibration;
-    if (from->bias) {
-        to->bias = (float *)(uintptr_t)from->bias; /* to be copied */
-        xsm_status status = xsmi_model_own_bias(to, err);
-        to->bias = to->bias_owned ? to->bias : NULL;
+    XSMI_TRY(xsmi_divided_set_scoring(to, from->correction, from->hierarchy, err));
+    xsmi_model_put_calibration(to, from->calibration);
+    const xsm_model *a = xsmi_model_weights(from);
+    xsm_model *b = xsmi_model_changed(to);
+    if (a->bias) {
+        b->bias = (float *)(uintptr_t)a->bias; /* to be copied */
+        xsm_status status = xsmi_model_own_bias(b, err);
+        b->bias = b->bias_owned ? b->bias : NULL;
         return status;
     }
     return XSM_OK;
 }
 
-static xsm_status prune(const xsm_model *m, const xsm_prune_options *o, xsm_model **out, xsm_error *err)
+/* -- divided models ------------------------------------------------------------------------------------------------ */
+
+/* The weights of each class of this rank that are kept. */
+static xsm_status count_kept(const pruning *p, uint32_t *counts, xsm_error *err)
 {
-    pruning p = {.model = m, .options = *o};
+    for (uint32_t k = 0; k < p->model->classes; k++) {
+        XSMI_TRY(xsmi_go_on(p->model->context, err));
+        XSMI_TRY(read_row(p, k, err));
+        uint32_t kept = 0;
+        for (uint32_t j = 0; j < p->model->features; j++) {
+            kept += p->row[j] != 0 && (double)fabsf(p->row[j]) >= p->options.below;
+        }
+        counts[k] = p->keep > 0 ? XSMI_MIN(kept, p->keep) : kept;
+    }
+    return XSM_OK;
+}
+
+/* The chunk that is open between two ranks' classes. */
+typedef struct opened {
+    uint64_t rows, entries;
+} opened;
+
+/* Passes the open chunk from rank to rank. */
+static xsm_status pass_open(pruning *p, const uint32_t *counts, xsm_error *err)
+{
+    xsm_context *ctx = p->model->context;
+    opened at = {0, 0};
+    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
+        if (r == xsmi_rank(ctx)) {
+            p->rows_before = (uint32_t)at.rows;
+            p->entries_before = (size_t)at.entries;
+            for (uint32_t k = 0; k < p->model->classes; k++) {
+                at = (opened){at.rows + 1, at.entries + counts[k]};
+                if (at.rows == p->chunks.classes || at.entries >= p->chunks.entries) {
+                    at = (opened){0, 0};
+                }
+            }
+        }
+        XSMI_TRY(xsmi_exchange_copy(ctx, &at, sizeof at, r, err));
+    }
+    return XSM_OK;
+}
+
+/* Finds the rows before this rank's first class in its chunk; `status` is this rank's so far. */
+static xsm_status find_open(pruning *p, xsm_status status, xsm_error *err)
+{
+    xsm_context *ctx = p->model->context;
+    const uint64_t most = p->keep > 0 ? p->keep : p->model->features;
+    if (most * p->chunks.classes <= p->chunks.entries) { /* no chunk ends early */
+        p->rows_before = p->first % p->chunks.classes;
+        return xsmi_agree(ctx, status, err);
+    }
+    uint32_t *counts = xsmi_allocate(ctx, p->model->classes, sizeof *counts);
+    if (status == XSM_OK) {
+        status =
+            counts ? count_kept(p, counts, err) : xsmi_fail_memory(err, p->model->classes * sizeof *counts, "pruning");
+    }
+    status = xsmi_agree(ctx, status, err);
+    status = status == XSM_OK ? pass_open(p, counts, err) : status;
+    xsmi_release(ctx, counts, p->model->classes, sizeof *counts);
+    return status;
+}
+
+/* The pruned model, of the weights in the builder, whose places are those of all ranks' chunks. */
+static xsm_status finish_divided(const xsm_model *m, const pruning *p, xsmi_sparse_place **places, uint32_t chunks,
+                                 xsm_model **out, xsm_error *err)
+{
+    xsmi_sparse *weights;
+    for (uint32_t c = 0; c < chunks; c++) {
+        if ((*places)[c + 1].row - (*places)[c].row > XSMI_BYTE_ROWS) {
+            xsmi_sparse_builder_widen(p->builder);
+        }
+    }
+    XSMI_TRY(xsmi_sparse_builder_finish(p->builder, &weights, err));
+    const xsm_status status = xsmi_divided_of_sparse(m->context, m->classes, weights, *places, chunks, out, err);
+    xsmi_sparse_release(weights);
+    XSMI_TRY(status);
+    *places = NULL;
+    return xsmi_model_copy_rest(m, *out, err);
+}
+
+static xsm_status prune_divided(const xsm_model *m, pruning *p, xsm_model **out, xsm_error *err)
+{
+    xsm_context *ctx = m->context;
+    xsmi_sparse_place *places = NULL;
+    uint32_t chunks = 0;
+    xsm_model *pruned = NULL;
+    xsm_status status = find_open(p, start(p, err), err);
+    const bool continues = p->rows_before > 0;
+    if (status == XSM_OK) {
+        status = xsmi_agree(ctx, prune_rows(p, err), err);
+    }
+    if (status == XSM_OK) {
+        const xsmi_sparse mine = xsmi_sparse_builder_view(p->builder);
+        const xsmi_sparse_share share = {&mine, p->first, continues, m->classes};
+        status = xsmi_sparse_layout(ctx, &share, &places, &chunks, err);
+    }
+    if (status == XSM_OK) {
+        status = xsmi_agree(ctx, finish_divided(m, p, &places, chunks, &pruned, err), err);
+    }
+    end(p);
+    xsmi_release(ctx, places, (size_t)chunks + 1, sizeof *places);
+    if (status != XSM_OK) {
+        xsm_model_free(pruned);
+        return status;
+    }
+    *out = pruned;
+    return XSM_OK;
+}
+
+xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
+                            xsm_error *err)
+{
+    pruning p = {.model = xsmi_model_weights(m), .first = m->part.first, .options = *o, .chunks = chunks};
+    if (xsmi_model_is_divided(m)) {
+        return prune_divided(m, &p, out, err);
+    }
     xsmi_sparse *weights;
     XSMI_TRY(make_weights(&p, &weights, err));
     xsm_model *pruned;
@@ -235,13 +372,14 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
     if (!(o.below >= 0 && isfinite(o.below))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);
     }
-    XSMI_TRY(xsmi_model_need_dense(m, "pruning", err));
+    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "pruning", err));
     if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "pruning takes linear models, and %s",
                          m->layer ? "this one has a first layer, whose hidden vectors use all of the weights"
                                   : "the scores of this one are distances");
     }
     xsmi_activity activity;
-    xsmi_begin(&activity, m->context, "pruning", "classes", m->classes);
-    return xsmi_end(&activity, prune(m, &o, out, err), err);
+    xsmi_begin(&activity, m->context, "pruning", "classes", xsmi_model_weights(m)->classes);
+    return xsmi_end(&activity, xsmi_model_prune(m, &o, (xsmi_prune_chunks){CHUNK_CLASSES, CHUNK_ENTRIES}, out, err),
+                    err);
 }

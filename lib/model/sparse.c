@@ -13,8 +13,6 @@
 #define BLOCK_COLUMNS 8
 /* Most bits of a feature within its block. */
 #define LOW_BITS 16
-/* Rows of a chunk whose numbers fit a byte. */
-#define BYTE_ROWS 256
 
 /* -- counting references ------------------------------------------------------------------------------------------- */
 
@@ -54,13 +52,18 @@ void xsmi_sparse_release(xsmi_sparse *s)
     }
 }
 
+uint64_t xsmi_sparse_bytes_at(const xsmi_sparse *s, const xsmi_sparse_place *places, uint32_t chunks)
+{
+    const xsmi_sparse_place end = places[chunks];
+    const uint64_t rows = end.row;
+    return ((uint64_t)chunks + 1) * sizeof *places + end.block * sizeof *s->blocks + end.column * sizeof *s->columns +
+           end.entry * (xsmi_number_bytes(xsmi_sparse_dtype(s)) + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
+           (s->bias ? rows * sizeof *s->bias : 0) + (s->factors ? rows * sizeof *s->factors : 0);
+}
+
 uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
 {
-    const xsmi_sparse_place end = s->places[s->chunks];
-    return ((uint64_t)s->chunks + 1) * sizeof *s->places + end.block * sizeof *s->blocks +
-           end.column * sizeof *s->columns +
-           end.entry * (xsmi_number_bytes(xsmi_sparse_dtype(s)) + (s->row8 ? sizeof *s->row8 : sizeof *s->row16)) +
-           (s->bias ? (uint64_t)s->rows * sizeof *s->bias : 0) + (s->factors ? s->rows * sizeof *s->factors : 0);
+    return xsmi_sparse_bytes_at(s, s->places, s->chunks);
 }
 
 /* -- building ------------------------------------------------------------------------------------------------------ */
@@ -68,7 +71,7 @@ uint64_t xsmi_sparse_bytes(const xsmi_sparse *s)
 struct xsmi_sparse_builder {
     xsm_context *context;
     uint32_t features, widest;
-    bool with_bias;
+    bool with_bias, wide;      /* wide: rows are numbered in 16 bits */
     xsmi_sparse_place *places; /* [chunks+1] */
     size_t chunks, place_capacity;
     xsmi_sparse_block *blocks;
@@ -121,7 +124,7 @@ void xsmi_sparse_builder_free(xsmi_sparse_builder *b)
 }
 
 /* The bits of a feature within its block, so that blocks have some BLOCK_COLUMNS columns. */
-static uint32_t choose_shift(uint32_t features, uint32_t columns)
+uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns)
 {
     const uint32_t most = XSMI_MAX(columns / BLOCK_COLUMNS, 1);
     uint32_t shift = 0;
@@ -155,8 +158,8 @@ xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chu
     if (b->chunks > 0) {
         at = b->places[b->chunks];
     }
-    at.shift = choose_shift(b->features, chunk->columns);
-    const size_t blocks = b->features > 0 ? (size_t)((b->features - 1) >> at.shift) + 1 : 1;
+    at.shift = xsmi_sparse_shift(b->features, chunk->columns);
+    const size_t blocks = xsmi_sparse_blocks_of(b->features, at.shift);
     const uint32_t entries = chunk->starts[chunk->columns];
     XSMI_TRY(reserve(b, &at, chunk, blocks, err));
     xsmi_sparse_block *block = b->blocks + at.block;
@@ -197,6 +200,11 @@ static void *fit(xsm_context *ctx, void *array, size_t *capacity, uint64_t count
     return fitted ? fitted : array;
 }
 
+void xsmi_sparse_builder_widen(xsmi_sparse_builder *b)
+{
+    b->wide = true;
+}
+
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err)
 {
     xsm_context *ctx = b->context;
@@ -206,7 +214,8 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
         return xsmi_fail_memory(err, sizeof *s, "sparse weights");
     }
     uint8_t *bytes = NULL;
-    if (b->widest <= BYTE_ROWS) {
+    const bool narrow = b->widest <= XSMI_BYTE_ROWS && !b->wide;
+    if (narrow) {
         bytes = xsmi_allocate(ctx, end.entry, sizeof *bytes);
         for (size_t i = 0; bytes && i < end.entry; i++) {
             bytes[i] = (uint8_t)b->entry_rows[i];
@@ -224,7 +233,7 @@ xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out,
     }
     if (b->place_capacity != b->chunks + 1 || b->block_capacity != end.block || b->column_capacity != end.column ||
         b->value_capacity != end.entry || b->row_capacity != (bytes ? 0 : end.entry) ||
-        (b->with_bias && b->bias_capacity != end.row) || (b->widest <= BYTE_ROWS && !bytes)) {
+        (b->with_bias && b->bias_capacity != end.row) || (narrow && !bytes)) {
         xsmi_release(ctx, bytes, end.entry, sizeof *bytes);
         xsmi_release(ctx, s, 1, sizeof *s);
         return xsmi_fail_memory(err, end.entry, "sparse weights");
@@ -337,25 +346,27 @@ static bool chunk_sound(const xsmi_sparse *s, uint32_t chunk)
     return c == columns && entry == entries && block[blocks].column == columns && block[blocks].entry == entries;
 }
 
-/* Whether the places divide the arrays. Sets the widest chunk. */
-static bool places_sound(xsmi_sparse *s, const xsmi_sparse_arrays *a)
+bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a)
 {
-    const xsmi_sparse_place *first = &s->places[0], *last = &s->places[s->chunks];
+    if (a->place_count < 2 || a->place_count > UINT32_MAX) {
+        return false;
+    }
+    const uint32_t chunks = (uint32_t)(a->place_count - 1);
+    const xsmi_sparse_place *first = &a->places[0], *last = &a->places[chunks];
     if (first->entry != 0 || first->column != 0 || first->block != 0 || first->row != 0 || last->shift != 0 ||
         last->entry != a->entries || last->column != a->column_count || last->block != a->block_count ||
         last->row != a->rows) {
         return false;
     }
-    for (uint32_t c = 0; c < s->chunks; c++) {
-        const xsmi_sparse_place *at = &s->places[c], *end = at + 1;
+    for (uint32_t c = 0; c < chunks; c++) {
+        const xsmi_sparse_place *at = &a->places[c], *end = at + 1;
         /* Each is checked against the next one, the last against the arrays: so all lie within them. */
         if (at->shift > LOW_BITS || end->row <= at->row || end->row - at->row > XSMI_CHUNK_ROWS ||
             end->entry < at->entry || end->entry - at->entry > UINT32_MAX || end->column < at->column ||
             end->column - at->column > UINT32_MAX || end->block < at->block ||
-            end->block - at->block != xsmi_sparse_blocks(s, c) + 1) {
+            end->block - at->block != xsmi_sparse_blocks_of(a->features, at->shift) + 1) {
             return false;
         }
-        s->widest = XSMI_MAX(s->widest, end->row - at->row);
     }
     return true;
 }
@@ -363,7 +374,7 @@ static bool places_sound(xsmi_sparse *s, const xsmi_sparse_arrays *a)
 xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err)
 {
     *out = NULL;
-    if (a->place_count < 2 || a->place_count > UINT32_MAX) {
+    if (!xsmi_sparse_places_sound(a)) {
         return XSM_OK;
     }
     xsmi_sparse *s = xsmi_allocate_zero(ctx, 1, sizeof *s);
@@ -384,11 +395,12 @@ xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_
     s->narrow = a->narrow;
     s->factors = a->factors;
     s->bias = a->bias;
-    bool sound = places_sound(s, a);
+    bool sound = true;
     for (uint32_t r = 0; sound && a->factors && r < a->rows; r++) {
         sound = a->factors[r] >= 0 && a->factors[r] <= FLT_MAX;
     }
     for (uint32_t c = 0; sound && c < s->chunks; c++) {
+        s->widest = XSMI_MAX(s->widest, xsmi_sparse_chunk_rows(s, c));
         sound = chunk_sound(s, c);
     }
     if (sound) {

@@ -22,6 +22,8 @@
 
 /* Most rows of a chunk. */
 #define XSMI_CHUNK_ROWS 65535
+/* Rows of a chunk whose numbers fit a byte. */
+#define XSMI_BYTE_ROWS 256
 
 /* A column of a chunk: a feature, and how many rows use it, at least 1. */
 typedef struct xsmi_sparse_column {
@@ -61,10 +63,17 @@ typedef struct xsmi_sparse {
 xsmi_sparse *xsmi_sparse_retain(xsmi_sparse *s);
 void xsmi_sparse_release(xsmi_sparse *s);
 
+/* The shift of a chunk with so many columns, and its blocks by its shift. */
+uint32_t xsmi_sparse_shift(uint32_t features, uint32_t columns);
+static inline size_t xsmi_sparse_blocks_of(uint32_t features, uint32_t shift)
+{
+    return features > 0 ? (size_t)((features - 1) >> shift) + 1 : 1;
+}
+
 /* Blocks of a chunk. */
 static inline size_t xsmi_sparse_blocks(const xsmi_sparse *s, uint32_t chunk)
 {
-    return s->features > 0 ? (size_t)((s->features - 1) >> s->places[chunk].shift) + 1 : 1;
+    return xsmi_sparse_blocks_of(s->features, s->places[chunk].shift);
 }
 
 static inline uint32_t xsmi_sparse_chunk_rows(const xsmi_sparse *s, uint32_t chunk)
@@ -78,8 +87,9 @@ static inline uint64_t xsmi_sparse_entries(const xsmi_sparse *s)
     return s->places[s->chunks].entry;
 }
 
-/* Bytes of all arrays. */
+/* Bytes of all arrays; and those of weights of the same kind, with other places. */
 uint64_t xsmi_sparse_bytes(const xsmi_sparse *s);
+uint64_t xsmi_sparse_bytes_at(const xsmi_sparse *s, const xsmi_sparse_place *places, uint32_t chunks);
 
 /* The type of the weights, an XSM_DTYPE_* value. */
 static inline int32_t xsmi_sparse_dtype(const xsmi_sparse *s)
@@ -118,6 +128,8 @@ xsm_status xsmi_sparse_builder_new(xsm_context *ctx, uint32_t features, bool bia
                                    xsm_error *err);
 /* Copies a chunk. */
 xsm_status xsmi_sparse_builder_add(xsmi_sparse_builder *b, const xsmi_sparse_chunk *chunk, xsm_error *err);
+/* Numbers rows in 16 bits, also where no chunk needs them. */
+void xsmi_sparse_builder_widen(xsmi_sparse_builder *b);
 /* Moves what was added, at least one chunk, to new weights; the builder is then empty. */
 xsm_status xsmi_sparse_builder_finish(xsmi_sparse_builder *b, xsmi_sparse **out, xsm_error *err);
 void xsmi_sparse_builder_free(xsmi_sparse_builder *b);
@@ -154,6 +166,17 @@ typedef struct xsmi_sparse_arrays {
     const float *bias;
 } xsmi_sparse_arrays;
 xsm_status xsmi_sparse_over(xsm_context *ctx, const xsmi_sparse_arrays *a, xsmi_sparse **out, xsm_error *err);
+/* Whether the places divide arrays of these lengths, whose contents are not read. */
+bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a);
+
+/* -- some of the rows (sparse_part.c) ------------------------------------------------------------------------------ */
+
+/* The chunks from..to that have the rows first..end, which are not empty. The places need not be sound. */
+void xsmi_sparse_chunks_of(const xsmi_sparse_place *places, uint32_t chunks, uint32_t first, uint32_t end,
+                           uint32_t *from, uint32_t *to);
+/* Weights of the rows first..end, with arrays of their own: the same chunks, of which the first and the last may have
+ * fewer rows, each with its shift; numbers and rows of the same types. O(entries) of these chunks. */
+xsm_status xsmi_sparse_cut(const xsmi_sparse *s, uint32_t first, uint32_t end, xsmi_sparse **out, xsm_error *err);
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 

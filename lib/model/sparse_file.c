@@ -1,6 +1,7 @@
 /* Sparse weights and label trees in a model's file. */
 #include "model/sparse_file.h"
 
+#include "model/divided.h"
 #include "model/narrow.h"
 #include "base/option.h"
 #include "base/order.h"
@@ -9,9 +10,19 @@
 #include <string.h>
 
 /* The tensors of sparse weights: their names, and the most that a tree has. */
-static const char *const names[] = {"indptr", "values",         "values_scale", "bias",
-                                    "blocks", XSMI_TREE_TENSOR, "columns",      "indices"};
-enum { INDPTR, VALUES, FACTORS, BIAS, BLOCKS, NODES, COLUMNS, INDICES, NAMES };
+static const char *const names[] = {XSMI_SPARSE_KEY, "values",         "values_scale", "bias",
+                                    "blocks",        XSMI_TREE_TENSOR, "columns",      "indices"};
+enum {
+    INDPTR = XSMI_SPARSE_PLACES,
+    VALUES = XSMI_SPARSE_VALUES,
+    FACTORS = XSMI_SPARSE_FACTORS,
+    BIAS,
+    BLOCKS = XSMI_SPARSE_BLOCKS,
+    NODES,
+    COLUMNS = XSMI_SPARSE_COLUMNS,
+    INDICES = XSMI_SPARSE_INDICES,
+    NAMES
+};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
@@ -88,8 +99,24 @@ xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, c
 
 xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_error *err)
 {
+    if (m->part.places) { /* with the lengths of all ranks' */
+        xsmi_sparse all = *m->part.own->sparse;
+        all.rows = m->classes;
+        all.places = m->part.places;
+        all.chunks = m->part.chunks;
+        return xsmi_sparse_list_trees(m->context, &all, NULL, 0, list, err);
+    }
     return xsmi_sparse_list_trees(m->context, m->sparse, m->trees ? m->trees->tree : NULL,
                                   m->trees ? m->trees->count : 0, list, err);
+}
+
+int xsmi_sparse_which(const char *name)
+{
+    int which = 0;
+    while (which < NAMES && strcmp(names[which], name) != 0) {
+        which++;
+    }
+    return which;
 }
 
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
@@ -189,41 +216,234 @@ static xsmi_narrow numbers_of(const xsmi_tensor *values)
                                               : (xsmi_narrow){XSM_DTYPE_INT8, values->data, 0};
 }
 
+/* The tensors of sparse weights, each NULL where there is none; in the file's order of dtypes. */
+typedef struct all_tensors {
+    const xsmi_tensor *indptr, *values, *factors, *bias, *blocks, *columns, *indices;
+} all_tensors;
+
+static all_tensors find_all(const source *s, int tree)
+{
+    return (all_tensors){.indptr = find(s, tree, INDPTR),
+                         .values = find(s, tree, VALUES),
+                         .factors = find(s, tree, FACTORS),
+                         .bias = tree < 0 ? NULL : find(s, tree, BIAS),
+                         .blocks = find(s, tree, BLOCKS),
+                         .columns = find(s, tree, COLUMNS),
+                         .indices = find(s, tree, INDICES)};
+}
+
+static bool has_bytes(const all_tensors *t)
+{
+    return is_list(t->indices, XSMI_DTYPE_U8, 1);
+}
+
+/* Whether they have the dtypes and ranks of sparse weights, and at least one chunk. */
+static bool are_lists(const all_tensors *t)
+{
+    return is_list(t->indptr, XSMI_DTYPE_U64, 4) && t->indptr->shape[0] >= 2 && has_numbers(t->values, t->factors) &&
+           is_list(t->blocks, XSMI_DTYPE_U32, 2) && is_list(t->columns, XSMI_DTYPE_U16, 2) &&
+           (has_bytes(t) || is_list(t->indices, XSMI_DTYPE_U16, 1)) && t->indices->shape[0] == t->values->shape[0];
+}
+
+static const xsmi_sparse_place *places_of(const all_tensors *t)
+{
+    return (const xsmi_sparse_place *)(const void *)t->indptr->data;
+}
+
+/* Whether the factors and biases are as many as the rows. */
+static bool have_rows(const all_tensors *t, uint32_t rows)
+{
+    return (!t->bias || xsmi_tensor_is(t->bias, XSMI_DTYPE_F32, 1, rows, 0)) &&
+           (!t->factors || xsmi_tensor_is(t->factors, XSMI_DTYPE_F32, 1, rows, 0));
+}
+
+/* The arrays of all rows. */
+static xsmi_sparse_arrays arrays_of(const source *s, const all_tensors *t)
+{
+    const bool bytes = has_bytes(t);
+    return (xsmi_sparse_arrays){
+        .rows = places_of(t)[t->indptr->shape[0] - 1].row,
+        .features = s->features,
+        .places = places_of(t),
+        .place_count = (size_t)t->indptr->shape[0],
+        .blocks = (const xsmi_sparse_block *)(const void *)t->blocks->data,
+        .block_count = (size_t)t->blocks->shape[0],
+        .columns = (const xsmi_sparse_column *)(const void *)t->columns->data,
+        .column_count = (size_t)t->columns->shape[0],
+        .row8 = bytes ? t->indices->data : NULL,
+        .row16 = bytes ? NULL : (const uint16_t *)(const void *)t->indices->data,
+        .values = t->values->dtype == XSMI_DTYPE_F32 ? (const float *)(const void *)t->values->data : NULL,
+        .narrow = numbers_of(t->values),
+        .factors = t->factors ? (const float *)(const void *)t->factors->data : NULL,
+        .entries = (size_t)t->values->shape[0],
+        .bias = t->bias ? (const float *)(const void *)t->bias->data : NULL,
+    };
+}
+
 /* Sparse weights over the file; `rows` 0 = as many as they have. */
 static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sparse **out, xsm_error *err)
 {
-    const xsmi_tensor *indptr = find(s, tree, INDPTR), *values = find(s, tree, VALUES), *blocks = find(s, tree, BLOCKS);
-    const xsmi_tensor *columns = find(s, tree, COLUMNS), *indices = find(s, tree, INDICES);
-    const xsmi_tensor *bias = tree < 0 ? NULL : find(s, tree, BIAS), *factors = find(s, tree, FACTORS);
+    const all_tensors t = find_all(s, tree);
     *out = NULL;
-    const bool bytes = is_list(indices, XSMI_DTYPE_U8, 1);
-    if (is_list(indptr, XSMI_DTYPE_U64, 4) && indptr->shape[0] >= 2 && has_numbers(values, factors) &&
-        is_list(blocks, XSMI_DTYPE_U32, 2) && is_list(columns, XSMI_DTYPE_U16, 2) &&
-        (bytes || is_list(indices, XSMI_DTYPE_U16, 1)) && indices->shape[0] == values->shape[0]) {
-        const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)indptr->data;
-        const xsmi_sparse_arrays a = {
-            .rows = rows ? rows : places[indptr->shape[0] - 1].row,
-            .features = s->features,
-            .places = places,
-            .place_count = (size_t)indptr->shape[0],
-            .blocks = (const xsmi_sparse_block *)(const void *)blocks->data,
-            .block_count = (size_t)blocks->shape[0],
-            .columns = (const xsmi_sparse_column *)(const void *)columns->data,
-            .column_count = (size_t)columns->shape[0],
-            .row8 = bytes ? indices->data : NULL,
-            .row16 = bytes ? NULL : (const uint16_t *)(const void *)indices->data,
-            .values = values->dtype == XSMI_DTYPE_F32 ? (const float *)(const void *)values->data : NULL,
-            .narrow = numbers_of(values),
-            .factors = factors ? (const float *)(const void *)factors->data : NULL,
-            .entries = (size_t)values->shape[0],
-            .bias = bias ? (const float *)(const void *)bias->data : NULL,
-        };
-        if ((!bias || xsmi_tensor_is(bias, XSMI_DTYPE_F32, 1, a.rows, 0)) &&
-            (!factors || xsmi_tensor_is(factors, XSMI_DTYPE_F32, 1, a.rows, 0))) {
+    if (are_lists(&t)) {
+        xsmi_sparse_arrays a = arrays_of(s, &t);
+        a.rows = rows ? rows : a.rows;
+        if (have_rows(&t, a.rows)) {
             XSMI_TRY(xsmi_sparse_over(s->context, &a, out, err));
         }
     }
     return *out ? XSM_OK : bad_weights(s, tree, err);
+}
+
+/* -- the weights of one rank of several ---------------------------------------------------------------------------- */
+
+/* The elements of a tensor that belong to the chunks between two places. */
+static void elements_of(int which, const xsmi_sparse_place *from, const xsmi_sparse_place *to, uint64_t *first,
+                        uint64_t *end)
+{
+    switch (which) {
+    case BLOCKS:
+        *first = from->block;
+        *end = to->block;
+        break;
+    case COLUMNS:
+        *first = from->column;
+        *end = to->column;
+        break;
+    case FACTORS:
+        *first = from->row;
+        *end = to->row;
+        break;
+    default:
+        *first = from->entry;
+        *end = to->entry;
+    }
+}
+
+/* This rank's classes of so many; false where there are too few for the ranks. */
+static bool find_part(const xsm_context *ctx, uint32_t classes, uint32_t *first, uint32_t *end)
+{
+    const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
+    *first = xsmi_part_start(classes, ranks, rank);
+    *end = xsmi_part_start(classes, ranks, rank + 1);
+    return ranks > 1 && xsmi_runs_of(classes) >= ranks;
+}
+
+void xsmi_sparse_choose_part(const xsm_context *ctx, const xsmi_tensor *key, const xsmi_tensor *t,
+                             xsmi_tensor_part *part)
+{
+    const int which = xsmi_sparse_which(t->name);
+    const bool cut = which == VALUES || which == FACTORS || which == BLOCKS || which == COLUMNS || which == INDICES;
+    if (!cut || !is_list(key, XSMI_DTYPE_U64, 4) || key->shape[0] < 2 || key->shape[0] > UINT32_MAX || t->rank < 1 ||
+        t->shape[0] < 1) {
+        return;
+    }
+    const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)key->data;
+    const uint32_t chunks = (uint32_t)(key->shape[0] - 1);
+    uint32_t first_row, end_row, from, to;
+    uint64_t first, end;
+    if (!find_part(ctx, places[chunks].row, &first_row, &end_row)) {
+        return;
+    }
+    xsmi_sparse_chunks_of(places, chunks, first_row, end_row, &from, &to);
+    elements_of(which, &places[from], &places[to], &first, &end);
+    if (first <= end && end <= t->shape[0]) { /* otherwise they are no sparse weights */
+        const size_t each = t->size / (size_t)t->shape[0];
+        part->from = (size_t)first * each;
+        part->to = (size_t)end * each;
+    }
+}
+
+/* Where an element of a tensor is that was read at least from there to `end`; NULL: it was not. */
+static const void *elements_at(const xsmi_tensor *t, uint64_t first, uint64_t end)
+{
+    const size_t each = t->size / XSMI_MAX((size_t)t->shape[0], 1);
+    return first * each >= t->part.from && end * each <= t->part.to ? t->data + (first * each - t->part.from) : NULL;
+}
+
+/* Moves the arrays to what belongs to the chunks between two places. False: that was not read. */
+static bool move_arrays(const all_tensors *t, const xsmi_sparse_place *from, const xsmi_sparse_place *to,
+                        xsmi_sparse_arrays *a)
+{
+    const void *blocks = elements_at(t->blocks, from->block, to->block),
+               *columns = elements_at(t->columns, from->column, to->column),
+               *rows = elements_at(t->indices, from->entry, to->entry),
+               *numbers = elements_at(t->values, from->entry, to->entry),
+               *factors = t->factors ? elements_at(t->factors, from->row, to->row) : NULL;
+    a->blocks = blocks;
+    a->columns = columns;
+    a->row8 = a->row8 ? rows : NULL;
+    a->row16 = a->row16 ? rows : NULL;
+    a->values = a->values ? numbers : NULL;
+    a->narrow.data = a->narrow.data ? numbers : NULL;
+    a->factors = factors;
+    a->rows = to->row - from->row;
+    a->block_count = (size_t)(to->block - from->block);
+    a->column_count = (size_t)(to->column - from->column);
+    a->entries = (size_t)(to->entry - from->entry);
+    return blocks && columns && rows && numbers && !factors == !t->factors;
+}
+
+/* The rows first..end of weights whose places are sound, with memory of their own. */
+static xsm_status read_rows(const source *s, const all_tensors *t, uint32_t first, uint32_t end, xsmi_sparse **out,
+                            xsm_error *err)
+{
+    xsmi_sparse_arrays a = arrays_of(s, t);
+    uint32_t from, to;
+    xsmi_sparse_chunks_of(a.places, (uint32_t)(a.place_count - 1), first, end, &from, &to);
+    const xsmi_sparse_place base = a.places[from];
+    const size_t count = (size_t)(to - from) + 1;
+    if (!move_arrays(t, &a.places[from], &a.places[to], &a)) {
+        return XSM_OK;
+    }
+    xsmi_sparse_place *places = xsmi_allocate(s->context, count, sizeof *places);
+    if (!places) {
+        return xsmi_fail_memory(err, count * sizeof *places, "sparse weights");
+    }
+    for (size_t c = 0; c < count; c++) {
+        const xsmi_sparse_place at = a.places[from + c];
+        places[c] = (xsmi_sparse_place){at.entry - base.entry, at.column - base.column, at.block - base.block,
+                                        at.row - base.row, c + 1 < count ? at.shift : 0};
+    }
+    a.places = places;
+    a.place_count = count;
+    xsmi_sparse *over = NULL;
+    xsm_status status = xsmi_sparse_over(s->context, &a, &over, err);
+    if (status == XSM_OK && over) {
+        status = xsmi_sparse_cut(over, first - base.row, end - base.row, out, err);
+    }
+    xsmi_sparse_release(over);
+    xsmi_release(s->context, places, count, sizeof *places);
+    return status;
+}
+
+/* A model of all classes with the weights of this rank's. */
+static xsm_status read_part(const source *s, uint32_t first, uint32_t end, xsm_model **out, xsm_error *err)
+{
+    const all_tensors t = find_all(s, -1);
+    const xsmi_sparse_arrays a = arrays_of(s, &t);
+    xsmi_sparse *weights = NULL;
+    if (have_rows(&t, a.rows) && xsmi_sparse_places_sound(&a)) {
+        XSMI_TRY(read_rows(s, &t, first, end, &weights, err));
+    }
+    if (!weights) {
+        return bad_weights(s, -1, err);
+    }
+    xsm_status status = xsmi_model_of_sparse(s->context, weights, out, err);
+    xsmi_sparse_release(weights);
+    XSMI_TRY(status);
+    xsm_model *m = *out;
+    m->classes = a.rows;
+    m->part.first = first;
+    m->part.end = end;
+    m->part.chunks = (uint32_t)(a.place_count - 1);
+    m->part.places = xsmi_allocate(s->context, a.place_count, sizeof *m->part.places);
+    if (!m->part.places) {
+        xsm_model_free(m);
+        return xsmi_fail_memory(err, a.place_count * sizeof *a.places, "sparse weights");
+    }
+    memcpy(m->part.places, a.places, a.place_count * sizeof *a.places);
+    return XSM_OK;
 }
 
 /* Classes of a tree: its leaves. */
@@ -332,6 +552,11 @@ xsm_status xsmi_sparse_model_read(xsm_context *ctx, const xsmi_container *file, 
     const char *text = xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
     XSMI_TRY(read_features(&s, file, err));
     if (!text) {
+        const all_tensors t = find_all(&s, -1);
+        uint32_t first, end;
+        if (are_lists(&t) && find_part(ctx, arrays_of(&s, &t).rows, &first, &end)) {
+            return read_part(&s, first, end, out, err);
+        }
         xsmi_sparse *weights;
         XSMI_TRY(read_weights(&s, -1, 0, &weights, err));
         const xsm_status status = xsmi_model_of_sparse(ctx, weights, out, err);

@@ -129,16 +129,9 @@ void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_feature
 
 uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
 {
-    uint32_t low = 0, high = s->chunks; /* places[low].row <= row < places[high].row */
-    while (high - low > 1) {
-        const uint32_t middle = low + (high - low) / 2;
-        if (s->places[middle].row <= row) {
-            low = middle;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
+    uint32_t from, to;
+    xsmi_sparse_chunks_of(s->places, s->chunks, row, row + 1, &from, &to);
+    return from;
 }
 
 /* The number of a row in a column; false if it has none. */

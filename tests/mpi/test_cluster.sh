@@ -160,6 +160,24 @@ expect 'an evaluation' cmp one b
 "$command" predict --model one.1 --data test.txt --top 7 --probabilities >one
 on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --probabilities
 expect 'predictions' cmp one out
+
+# Pruning, and what is pruned.
+"$command" prune one.1 small --keep 3 --test test.txt >one
+mv small one.small
+for ranks in 2 3 5; do
+    on $ranks "$ranked" prune one.1 small --keep 3 --test test.txt
+    expect "pruning on $ranks ranks" cmp one.small small
+    expect 'its report' cmp one out
+    expect 'no message of pruning' test ! -s log
+done
+"$command" evaluate --model one.small --data test.txt --json >a
+on 3 "$ranked" evaluate --model one.small --data test.txt --json
+same a >one
+same out >b
+expect 'an evaluation of sparse weights' cmp one b
+"$command" predict --model one.small --data test.txt --top 7 --probabilities >one
+on 2 "$ranked" predict --model one.small --data test.txt --top 7 --probabilities
+expect 'predictions of sparse weights' cmp one out
 expect 'help' on 2 "$ranked" --help
 "$command" --help >one
 expect 'help, once' cmp one out
@@ -195,6 +213,9 @@ exec "$@"
 EOF
 # shellcheck disable=SC2046
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train $(settings 1) --epochs 1 --model made
+failing 3 1 'rank 1: one.small: ' sh alone 1 'cd other' "$ranked" evaluate --model one.small --data test.txt
+failing 3 1 'rank 1: test.txt: ' sh alone 1 'cd /' "$ranked" prune "$work/one.1" made --keep 3 --test test.txt
+failing 2 1 'No space left on device' "$ranked" prune one.1 /dev/full --keep 3
 failing 3 1 'rank 2: single.txt, line 2, column 1: ' sh alone 2 'cd other' "$ranked" train --method label-tree --data single.txt \
     --model made
 failing 2 1 'No space left on device' "$ranked" train --method label-tree --data several.txt --set rounds=1 --model /dev/full
