@@ -217,8 +217,8 @@ int cli_train_make_model(cli_run *r)
     int exact = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_EXACT;
     options.bias = r->bias != 0;
     /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
-     * classes, and so does a rank, which has some of them. */
-    options.layout = exact && r->train_info.sparse && !cli_group ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+     * classes. */
+    options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
     if (xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }

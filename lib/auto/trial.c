@@ -4,6 +4,7 @@
  */
 #include "auto/trial.h"
 #include "base/activity.h"
+#include "estimator/divided.h"
 #include "predict/calibrate.h"
 
 #include <xsoftmax/fit.h>
@@ -29,6 +30,8 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
     const xsm_gradient *g = r->losses;
     double sum = 0;
     XSMI_TRY(xsm_estimator_bind(e, r->model, rows, err));
+    /* A gradient of a rank's classes alone; none of it is idle. */
+    const bool part = xsmi_divided_has_sums(e, r->model);
     if (e->search.searcher) {
         xsmi_searcher_set_startup(e->search.searcher, 0);
     }
@@ -41,7 +44,7 @@ static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset
         XSMI_TRY(xsm_estimator_gradient(e, &batch, 1, r->losses, err));
         sum += g->loss * (double)count;
         slots += count * g->width;
-        active += xsmi_gradient_count(g, true);
+        active += part ? count * g->width : xsmi_gradient_count(g, true);
     }
     *out = unmeasured;
     out->loss = sum / (double)rows->rows;
@@ -134,6 +137,9 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
         xsmi_fail_copy(err, &inner);
         return status;
     }
+    if (r->group) {
+        xsmi_agree_begin(r->group); /* a failure that is none for the search */
+    }
     return XSM_OK;
 }
 
@@ -142,6 +148,15 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 bool xsmi_runner_late(const xsmi_runner *r)
 {
     return xsmi_seconds() > r->deadline;
+}
+
+xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err)
+{
+    if (!r->group) {
+        return status;
+    }
+    XSMI_TRY(xsmi_agree(r->group, status, err));
+    return xsmi_exchange_copy(r->group, data, bytes, 0, err);
 }
 
 /* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
@@ -168,7 +183,8 @@ static int32_t on_progress(void *user, const xsm_progress *p)
         }
     }
     t->stopped = t->runner->progress && t->runner->progress(t->runner->user, p) != 0;
-    out->late = xsmi_runner_late(t->runner);
+    const bool own_clock = !t->runner->group || xsmi_rank(t->runner->group) == 0;
+    out->late = own_clock && xsmi_runner_late(t->runner);
     return t->stopped || out->late;
 }
 
@@ -225,30 +241,45 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
     return status;
 }
 
-/* What a run's status is for the search. */
-static xsm_status settle(xsmi_auto_trial *t, xsm_status status, const xsm_error *inner, xsm_error *err)
+/* Why a run that was cancelled ends the search as well; XSM_OK: it ends this trial alone. */
+static xsm_status why_cancelled(const xsmi_auto_trial *t, xsm_error *err)
 {
-    if (status == XSM_ERROR_DIVERGED) {
-        t->outcome.diverged = true;
-        t->outcome.held_back.loss = (double)INFINITY;
-        t->outcome.best_epoch = 0;
-        return XSM_OK;
+    const xsmi_runner *r = t->runner;
+    if (xsmi_is_cancelled(r->context)) {
+        return xsmi_fail_cancelled(r->context, err);
     }
-    if (status == XSM_CANCELLED && t->judged != XSM_OK && !xsmi_is_cancelled(t->runner->context)) {
+    if (t->judged != XSM_OK) {
         return xsmi_fail_copy(err, &t->error);
     }
-    if (status == XSM_CANCELLED && xsmi_is_cancelled(t->runner->context)) {
-        return xsmi_fail_cancelled(t->runner->context, err);
-    }
-    xsmi_advance(t->runner->context, t->counted ? 0 : 1);
-    t->counted = true;
-    if (status == XSM_CANCELLED) {
-        return t->stopped ? xsmi_fail(err, status, "%s was stopped by the callback", t->runner->purpose) : XSM_OK;
-    }
-    if (status != XSM_OK) {
+    return t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
+}
+
+/* What a run's status is for the search, and for all ranks. */
+static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner, xsm_error *err)
+{
+    const xsmi_runner *r = t->runner;
+    xsmi_auto_outcome *out = &t->outcome;
+    status = r->group ? xsmi_agree_once(r->group, status, inner) : status;
+    if (status != XSM_OK && status != XSM_CANCELLED && status != XSM_ERROR_DIVERGED) {
         xsmi_fail_copy(err, inner);
+        return status;
     }
-    return status;
+    struct {
+        double seconds;
+        uint64_t late;
+    } first = {out->seconds, out->late}; /* rank 0's */
+    XSMI_TRY(xsmi_runner_share(r, status == XSM_CANCELLED ? why_cancelled(t, err) : XSM_OK, &first, sizeof first, err));
+    out->seconds = first.seconds;
+    out->late = first.late != 0;
+    if (status == XSM_ERROR_DIVERGED) {
+        out->diverged = true;
+        out->held_back.loss = (double)INFINITY;
+        out->best_epoch = 0;
+        return XSM_OK;
+    }
+    xsmi_advance(r->context, t->counted ? 0 : 1);
+    t->counted = true;
+    return XSM_OK;
 }
 
 /* Before a run: nothing has come of it. */
@@ -317,6 +348,9 @@ void xsmi_auto_end(xsmi_auto_trial *t)
 
 bool xsmi_runner_need_marks(xsmi_runner *r)
 {
+    if (xsmi_model_is_divided(r->model)) {
+        return false;
+    }
     const size_t count = xsmi_model_marks(r->model) / 64 + 1;
     if (count > r->mark_count) {
         xsmi_release(r->context, r->marks, r->mark_count, sizeof *r->marks);

@@ -100,7 +100,7 @@ static xsm_status train(xsmi_tuner *t, xsmi_auto_trial *trial, xsm_tune_trial *o
 }
 
 /* Tries a rate in the current round, and resets the model. The value is an estimate of the run's objective. */
-static xsm_status attempt(void *user, int point, double *value, xsm_error *err)
+static xsm_status try_rate(void *user, int point, double *value, xsm_error *err)
 {
     xsmi_tuner *t = user;
     const uint32_t round = t->search.round;
@@ -147,6 +147,14 @@ static xsm_status attempt(void *user, int point, double *value, xsm_error *err)
         t->spent += (double)s->evaluated * s->judging;
     }
     return XSM_OK;
+}
+
+/* The same. Ranks that train some of the classes each by itself agree here on how it went. */
+static xsm_status attempt(void *user, int point, double *value, xsm_error *err)
+{
+    const xsmi_tuner *t = user;
+    const xsm_status status = try_rate(user, point, value, err);
+    return t->runner.group ? xsmi_agree_once(t->runner.group, status, err) : status;
 }
 
 /* -- the rounds ---------------------------------------------------------------------------------------------------- */
@@ -320,7 +328,42 @@ static xsm_status tune(xsmi_tuner *t, xsm_error *err)
     t->result->info.classes = t->rows.train->classes;
     t->result->share = t->spent / xsmi_tune_run_work(t, LAST);
     conclude(t);
-    return XSM_OK;
+    return xsmi_runner_share(&t->runner, XSM_OK, &t->result->info.seconds, sizeof t->result->info.seconds, err);
+}
+
+/* What training changes of a model's scores beside the weights: references. */
+typedef struct scoring {
+    xsmi_correction *correction, *of_part; /* of a divided model this rank's, too */
+    xsmi_class_tree *hierarchy;
+} scoring;
+
+static scoring keep_scoring(const xsm_model *m)
+{
+    return (scoring){xsmi_correction_retain(m->correction),
+                     xsmi_model_is_divided(m) ? xsmi_correction_retain(m->part.own->correction) : NULL,
+                     xsmi_class_tree_retain(m->hierarchy)};
+}
+
+static void restore_scoring(xsm_model *m, scoring *s)
+{
+    xsmi_model_set_correction(m, s->correction);
+    if (xsmi_model_is_divided(m)) {
+        xsmi_model_set_correction(m->part.own, s->of_part);
+    }
+    xsmi_model_set_hierarchy(m, s->hierarchy);
+    xsmi_correction_release(s->correction);
+    xsmi_correction_release(s->of_part);
+    xsmi_class_tree_release(s->hierarchy);
+}
+
+/* Makes sure that the weights are zeros that can be written. */
+static xsm_status claim(xsm_model *own, xsm_error *err)
+{
+    XSMI_TRY(xsmi_model_need_dense(own, "the choice of a learning rate", err));
+    return xsmi_model_is_zero(own)
+               ? xsmi_model_own(own, err)
+               : xsmi_fail(err, XSM_ERROR_STATE,
+                           "the model has been trained: a learning rate is chosen for a model that is all zeros");
 }
 
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
@@ -335,19 +378,21 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                          : !optimizer ? "the optimizer"
                                       : "out");
     }
-    XSMI_TRY(xsmi_model_need_whole(model, "the choice of a learning rate", err));
     XSMI_TRY(xsmi_dataset_need_whole(train, "the choice of a learning rate", err));
-    xsmi_tuner t = {.runner = {.model = model,
-                               .purpose = "the choice of a learning rate",
-                               .began = xsmi_seconds(),
-                               .deadline = (double)INFINITY,
-                               .scratch = {.rows = XSMI_MIN(train->rows, ROWS_KEPT)}},
-                    .estimator = estimator,
-                    .optimizer = optimizer,
-                    .options = XSM_TUNE_OPTIONS_INIT,
-                    .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge},
-                    .rows = {.train = train, .scale = 1},
-                    .cut = 1};
+    xsm_context *group = xsmi_model_is_divided(model) ? model->context : NULL;
+    xsmi_tuner t = {
+        .runner = {.group = group,
+                   .model = model,
+                   .purpose = "the choice of a learning rate",
+                   .began = xsmi_seconds(),
+                   .deadline = (double)INFINITY,
+                   .scratch = {.rows = XSMI_MIN(train->rows, ROWS_KEPT)}},
+        .estimator = estimator,
+        .optimizer = optimizer,
+        .options = XSM_TUNE_OPTIONS_INIT,
+        .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge, .model = model},
+        .rows = {.train = train, .scale = 1},
+        .cut = 1};
     XSMI_TRY(xsmi_options_read(&t.options, sizeof t.options, XSMI_FIRST(xsm_tune_options), options, "xsm_tune_options",
                                err));
     xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
@@ -355,26 +400,24 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                                err));
     run.eta = 0;
     XSMI_TRY(xsmi_trainer_read_options(&run, estimator, &t.run.options, err));
-    if (!xsmi_model_is_zero(model)) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "the model has been trained: a learning rate is chosen for a model that is all zeros");
+    xsm_status status = xsmi_context_acquire(context, &t.runner.context, err);
+    status = status == XSM_OK ? claim(xsmi_model_changed(model), err) : status;
+    status = group ? xsmi_agree(group, status, err) : status;
+    if (status != XSM_OK) {
+        xsm_context_free(t.runner.context);
+        return status;
     }
-    XSMI_TRY(xsmi_model_own(model, err));
-    XSMI_TRY(xsmi_context_acquire(context, &t.runner.context, err));
     t.runner.progress = t.options.progress ? on_progress : NULL;
     t.runner.user = &t;
-    xsmi_correction *correction = xsmi_correction_retain(model->correction);
-    xsmi_class_tree *hierarchy = xsmi_class_tree_retain(model->hierarchy);
+    scoring before = keep_scoring(model);
     xsmi_activity activity;
     xsmi_begin_cover(&activity, t.runner.context, "choosing a learning rate", "trials", 0);
-    xsm_status status = xsmi_end(&activity, tune(&t, err), err);
+    status = xsmi_end(&activity, tune(&t, err), err);
+    status = group && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
     estimator->common.ridge = t.run.ridge;
     xsmi_estimator_unbind(estimator);
     xsmi_tune_rows_free(&t);
-    xsmi_model_set_correction(model, correction);
-    xsmi_model_set_hierarchy(model, hierarchy);
-    xsmi_correction_release(correction);
-    xsmi_class_tree_release(hierarchy);
+    restore_scoring(model, &before);
     xsmi_runner_free(&t.runner);
     if (status == XSM_OK) {
         *out = t.result;

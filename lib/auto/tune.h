@@ -27,7 +27,8 @@ typedef struct xsmi_tune_run {
     const xsm_dataset *train;
     xsm_trainer_options options;
     double ridge;
-    size_t weights; /* floats of the model */
+    xsm_model *model;
+    size_t weights; /* its floats in this process */
     double first;   /* sum of the coefficients in the first step */
 } xsmi_tune_run;
 
@@ -68,7 +69,8 @@ typedef struct xsmi_tune_busy {
 } xsmi_tune_busy;
 
 typedef struct xsmi_tuner {
-    xsmi_runner runner; /* its model has only the chosen classes while trials are of some */
+    xsmi_runner
+        runner; /* its model has only the chosen classes while trials are of some; among ranks, is another one */
     xsmi_scale_search search;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;

@@ -5,6 +5,7 @@
 #include "auto/tune.h"
 
 #include "base/order.h"
+#include "model/divided.h"
 
 #include <math.h>
 
@@ -85,7 +86,7 @@ void xsmi_tune_measure(xsmi_tuner *t)
     const xsm_model *m = t->runner.model;
     xsmi_tune_costs *c = &t->costs;
     const double classes = (double)t->run.train->classes, width = mean_width(e, t->run.train);
-    const bool own = (e->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0, far = m->weight_count > FAR;
+    const bool own = (e->ops.flags & XSM_ESTIMATOR_OTHER_LOSS) != 0, far = xsmi_model_floats(m) > FAR;
     const bool sifted = e->exact && e->ops.sift;
     *c = (xsmi_tune_costs){.step = 1 + (e->exact ? EXACT_STEP * classes : width),
                            .width = (double)e->width,
@@ -156,7 +157,9 @@ static double lines_of_class(const xsmi_tuner *t)
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
-    return t->rows.narrow ? classes_of(t) * (double)m->stride / XSMI_MARK_FLOATS : (double)xsmi_model_marks(m);
+    const size_t stride = xsmi_model_weights(m)->stride, floats = xsmi_model_floats(m);
+    return t->rows.narrow ? classes_of(t) * (double)stride / XSMI_MARK_FLOATS
+                          : (double)(floats / XSMI_MARK_FLOATS + (floats % XSMI_MARK_FLOATS != 0));
 }
 
 /* The number of classes that a trial's steps change, each time counted. */

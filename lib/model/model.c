@@ -46,6 +46,12 @@ static bool matrix_size(const xsm_model *m, int32_t layout, size_t *stride, size
     return fits && bytes <= SIZE_MAX / 2;
 }
 
+size_t xsmi_model_floats(const xsm_model *m)
+{
+    size_t stride, count;
+    return matrix_size(m, m->layout, &stride, &count) ? count : SIZE_MAX;
+}
+
 /* Rows that one job of a pass over all weights takes. */
 static size_t rows_of_pass(size_t columns)
 {

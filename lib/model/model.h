@@ -153,11 +153,15 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err);
  * False for weights in fewer bits. O(K D), or O(K) as long as xsmi_model_own() was not called. */
 bool xsmi_model_is_zero(const xsm_model *m);
 /* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one, in memory of the
- * model's own. */
+ * model's own; of a divided model on this rank alone. */
 void xsmi_model_zero(xsm_model *m);
 /* Floats of `weight` for one mark bit, a cache line; xsmi_model_marks() is the number of bits. */
 #define XSMI_MARK_FLOATS ((size_t)16)
 size_t xsmi_model_marks(const xsm_model *m);
+/* Floats of `weight` with all classes in one process, whatever this rank has of them; SIZE_MAX: none could address
+ * them.
+ */
+size_t xsmi_model_floats(const xsm_model *m);
 static inline void xsmi_mark(uint64_t *marks, size_t index)
 {
     marks[index / XSMI_MARK_FLOATS / 64] |= (uint64_t)1 << (index / XSMI_MARK_FLOATS % 64);
@@ -169,7 +173,8 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks);
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta);
 void xsmi_model_settle(xsm_model *m, uint32_t class);
 xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err);
-/* ||W||^2, scales included, the bias not. The same for any number of threads. */
+/* ||W||^2, scales included, the bias not. The same for any number of threads, and on every rank of a divided model: 8
+ * bytes for up to 4,096 of its classes, or of wide rows for as many as have 2^20 weights, and an agreement. */
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err);
 
 /* The type of the weights, an XSM_DTYPE_* value. */

@@ -3,8 +3,8 @@
  */
 #include "base/activity.h"
 #include "base/random.h"
-#include "model/model.h"
 #include "base/order.h"
+#include "model/divided.h"
 
 #include <string.h>
 
@@ -86,13 +86,15 @@ static void zero_rest(xsm_model *m)
 
 void xsmi_model_zero(xsm_model *m)
 {
-    size_t jobs = (m->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
+    xsm_model *own = xsmi_model_changed(m);
+    size_t jobs = (own->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
     xsmi_activity shield;
-    xsmi_shield(&shield, m->context);
-    if (xsmi_run(m->context, zero_part, m, jobs, NULL) != XSM_OK) { /* a host's runner can fail, but this must not */
-        memset(m->weight, 0, m->weight_count * sizeof *m->weight);
+    xsmi_shield(&shield, own->context);
+    if (xsmi_run(own->context, zero_part, own, jobs, NULL) != XSM_OK) { /* a host's runner can, but this must not */
+        memset(own->weight, 0, own->weight_count * sizeof *own->weight);
     }
-    zero_rest(m);
+    zero_rest(own);
+    xsmi_model_drop_calibration(m);
     xsmi_unshield(&shield);
 }
 
@@ -117,23 +119,53 @@ void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)
     xsmi_unshield(&shield);
 }
 
+/* -- the squared norm ---------------------------------------------------------------------------------------------- */
+
+/* The sums of pieces of the weights, each within a class run: those of a divided model are some rank's as they are.
+ * They are added in the order of the classes, and feature-major in that of the features within a run. */
 typedef struct norm_job {
-    const xsm_model *model;
-    size_t rows, columns, each;
-    double *sums; /* one for each job */
+    const xsm_model *model; /* that has the weights */
+    bool class_major;
+    size_t rows;   /* of `weight` in a piece */
+    size_t blocks; /* feature-major: pieces of a class run */
+    double *sums;  /* [pieces of this model's classes] */
 } norm_job;
+
+static norm_job norm_of(const xsm_model *m)
+{
+    norm_job job = {.model = xsmi_model_weights(m), .class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR, .blocks = 1};
+    if (job.class_major) {
+        for (job.rows = XSMI_RUN_CLASSES; job.rows > 1 && job.rows * m->features > PASS_FLOATS;) {
+            job.rows /= 2; /* still a part of a class run */
+        }
+        return job;
+    }
+    job.rows = PASS_FLOATS / XSMI_MIN(m->classes, XSMI_RUN_CLASSES);
+    job.blocks = XSMI_MAX((m->features + job.rows - 1) / job.rows, 1);
+    return job;
+}
+
+/* The pieces of so many classes, the first ones. */
+static size_t pieces_of(const norm_job *job, size_t classes)
+{
+    return job->class_major ? (classes + job->rows - 1) / job->rows : xsmi_runs_of((uint32_t)classes) * job->blocks;
+}
 
 static void norm_part(void *state, size_t index, uint32_t thread)
 {
-    norm_job *job = state;
+    const norm_job *job = state;
     const xsm_model *m = job->model;
-    size_t first = index * job->each, rest = job->rows - first, end = first + XSMI_MIN(rest, job->each);
+    const size_t rows = job->class_major ? m->classes : m->features, run = index / job->blocks;
+    const size_t first = (job->class_major ? index : index % job->blocks) * job->rows, last = first + job->rows,
+                 end = XSMI_MIN(last, rows);
+    const size_t left = job->class_major ? 0 : run * XSMI_RUN_CLASSES, right = left + XSMI_RUN_CLASSES,
+                 columns = job->class_major ? m->features : XSMI_MIN(right, m->classes);
     double sum = 0;
     (void)thread;
     for (size_t r = first; r < end; r++) {
         const float *row = m->weight + r * m->stride;
         double squares = 0;
-        for (size_t c = 0; c < job->columns; c++) {
+        for (size_t c = left; c < columns; c++) {
             squares += (double)row[c] * (double)row[c];
         }
         sum += m->row_scale ? squares * m->row_scale[r] * m->row_scale[r] : squares;
@@ -141,25 +173,45 @@ static void norm_part(void *state, size_t index, uint32_t thread)
     job->sums[index] = sum;
 }
 
+/* This rank's sums, of which it has computed `status`, to those of all ranks. */
+static xsm_status share_sums(const xsm_model *m, const norm_job *job, xsm_status status, double *all, xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(m->context);
+    size_t *sizes = xsmi_allocate(m->context, ranks, sizeof *sizes);
+    status =
+        status == XSM_OK && !sizes ? xsmi_fail_memory(err, ranks * sizeof *sizes, "a sum over the weights") : status;
+    status = xsmi_agree(m->context, status, err);
+    for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
+        sizes[r] = (pieces_of(job, xsmi_part_start(m->classes, ranks, r + 1)) -
+                    pieces_of(job, xsmi_part_start(m->classes, ranks, r))) *
+                   sizeof *all;
+    }
+    status = status == XSM_OK ? xsmi_exchange_blocks(m->context, job->sums, all, sizes, err) : status;
+    xsmi_release(m->context, sizes, ranks, sizeof *sizes);
+    return status;
+}
+
 xsm_status xsmi_model_squared_norm(const xsm_model *m, double *norm, xsm_error *err)
 {
-    bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    norm_job job = {
-        .model = m, .rows = class_major ? m->classes : m->features, .columns = class_major ? m->features : m->classes};
-    job.each = job.columns < PASS_FLOATS ? PASS_FLOATS / (job.columns ? job.columns : 1) : 1;
-    size_t jobs = (job.rows + job.each - 1) / job.each;
-    job.sums = xsmi_allocate(m->context, jobs, sizeof *job.sums);
-    if (!job.sums) {
-        return xsmi_fail_memory(err, jobs * sizeof *job.sums, "a sum over the weights");
-    }
-    xsm_status status = xsmi_run(m->context, norm_part, &job, jobs, err);
+    const bool divided = xsmi_model_is_divided(m);
+    norm_job job = norm_of(m);
+    const xsm_model *own = job.model;
+    const size_t jobs = pieces_of(&job, own->classes), count = pieces_of(&job, m->classes);
+    double *all = xsmi_allocate(m->context, count, sizeof *all);
+    job.sums = divided ? xsmi_allocate(m->context, jobs, sizeof *job.sums) : all;
+    xsm_status status = all && job.sums ? xsmi_run(m->context, norm_part, &job, jobs, err)
+                                        : xsmi_fail_memory(err, count * sizeof *all, "a sum over the weights");
+    status = divided ? share_sums(m, &job, status, all, err) : status;
     double sum = 0;
-    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
-        sum += job.sums[i];
+    for (size_t i = 0; status == XSM_OK && i < count; i++) {
+        sum += all[i];
     }
-    xsmi_release(m->context, job.sums, jobs, sizeof *job.sums);
+    if (divided) {
+        xsmi_release(m->context, job.sums, jobs, sizeof *job.sums);
+    }
+    xsmi_release(m->context, all, count, sizeof *all);
     if (status == XSM_OK) {
-        *norm = sum * m->alpha * m->alpha + xsmi_layer_squared_norm(m);
+        *norm = sum * own->alpha * own->alpha + xsmi_layer_squared_norm(own);
     }
     return status;
 }

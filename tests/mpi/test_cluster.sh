@@ -52,6 +52,8 @@ settings() {
         --threads 1 ;;
     5) echo --data single.txt --estimator hierarchical --eta 0.3 --batch 300 --threads 2 ;;
     6) echo --data several.txt --estimator decomp-mips --set index=exact --set startup=0 --eta 0.1 --batch 17 --threads 1 ;;
+    7) echo --data single.txt --estimator sampled-softmax --set negatives=9 --batch 100 --threads 1 ;;
+    8) echo --data several.txt --estimator one-vs-all --batch 40 --threads 2 ;;
     esac
 }
 
@@ -74,6 +76,21 @@ for number in 1 2 3 4 5 6; do
         expect "its report" cmp a b
         expect "no message of xsoftmax's" test ! -s log
     done
+done
+
+# A learning rate that is found, and what is said of the trials.
+for number in 7 8; do
+    # shellcheck disable=SC2046
+    set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no --model model
+    "$command" "$@" >one 2>said && mv model "one.$number" || exit 1
+    on $((10 - number)) "$ranked" "$@"
+    expect "tuning $number on ranks" cmp "one.$number" model
+    same one >a
+    same out >b
+    expect 'its report' cmp a b
+    sed 's/ in [0-9:.]* s / /' said >a
+    sed 's/ in [0-9:.]* s / /' log >b
+    expect 'its trials' cmp a b
 done
 
 # All rows at once.

@@ -1,0 +1,279 @@
+/*
+ * The choice of a learning rate for models whose classes are divided among ranks: on every rank the trials, the rate
+ * and the numbers are those of one process, on any number of ranks and threads; what stops or fails on one rank ends
+ * the call on all, and leaves the model as new.
+ */
+#define XSM_EXPERIMENTAL
+#include "training.h"
+
+#include "base/context.h"
+#include "comm.h"
+#include "model/divided.h"
+
+#include <xsoftmax/tune.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two, three or five class runs, the last of a few classes: for as many ranks at most. Trials of some of the classes
+ * have so many that two ranks divide them, and the most ranks do not. */
+enum { RANKED_ROWS = 500, RANKED_FEATURES = 5, TRIALS_MOST = 64 };
+enum { TINY = XSMI_RUN_CLASSES + 9, SMALL = 2 * XSMI_RUN_CLASSES + 9, LARGE = 4 * XSMI_RUN_CLASSES + 9 };
+
+typedef struct ranked_run {
+    const char *estimator, *options, *optimizer;
+    uint32_t classes;
+    uint64_t epochs, batch;
+    bool sparse;
+    int32_t layout;
+    uint32_t hidden;
+    uint64_t narrow; /* classes of the last round's trials at least, and fewer than all; 0: all */
+} ranked_run;
+
+static const ranked_run ranked_runs[] = {
+    {"softmax", "ridge=0.5", "sgd", LARGE, 3, 35, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"nce", "negatives=20 ridge=0.2", "sgd", LARGE, 10, 5, true, XSM_LAYOUT_CLASS_MAJOR, 0, XSMI_RUN_CLASSES + 1},
+    {"softmax", "ridge=0.5", "sgd", SMALL, 3, 20, true, XSM_LAYOUT_FEATURE_MAJOR, 0, 0},
+    {"implicit", "negatives=3 ridge=0.2", "sgd", SMALL, 2, 1, false, XSM_LAYOUT_CLASS_MAJOR, 0, XSMI_RUN_CLASSES + 1},
+    {"one-vs-all", "", "adagrad", SMALL, 2, 20, true, XSM_LAYOUT_FEATURE_MAJOR, 0, 0},
+    {"one-vs-all-sampled", "negatives=9", "sgd", SMALL, 1, 1, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "sgd", SMALL, 4, 32, false, XSM_LAYOUT_CLASS_MAJOR,
+     0, 1},
+    {"margin", "", "sgd", TINY, 1, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"mips", "index=exact", "sgd", SMALL, 2, 20, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"hierarchical", "ridge=0.1", "sgd", SMALL, 2, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"negative-sampling", "negatives=4 sampler=frequency", "adagrad", SMALL, 2, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"raman", "negatives=4", "sgd", SMALL, 2, 10, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
+    {"softmax", "ridge=1", "sgd", SMALL, 2, 30, true, XSM_LAYOUT_CLASS_MAJOR, 7, 0},
+};
+
+static xsm_trainer_options run_options(const ranked_run *run)
+{
+    xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
+    o.epochs = run->epochs;
+    o.batch = run->batch;
+    o.schedule = XSM_SCHEDULE_STEP;
+    o.seed = 4;
+    return o;
+}
+
+typedef struct ranked {
+    const ranked_run *run;
+    const xsm_dataset *rows;
+    uint32_t stop_rank;
+    uint64_t stop_at;                    /* the callback's call that stops that rank; 0: none */
+    uint64_t calls[TEST_RANKS], fail_at; /* the allocation of rank 1 that fails; 0: none */
+    xsm_tuning_info info[TEST_RANKS];
+    xsm_tune_trial trials[TEST_RANKS][TRIALS_MOST];
+} ranked;
+
+typedef struct ranked_call {
+    ranked *of;
+    uint32_t rank;
+} ranked_call;
+
+static int32_t count_ranked(void *user, const xsm_tune_progress *progress)
+{
+    const ranked_call *call = user;
+    (void)progress;
+    return ++call->of->calls[call->rank] == call->of->stop_at && call->rank == call->of->stop_rank;
+}
+
+static xsm_status set_options(xsm_estimator *e, const char *options, xsm_error *err)
+{
+    char text[96];
+    snprintf(text, sizeof text, "%s", options);
+    char *rest = text;
+    for (char *word; (word = strtok_r(rest, " ", &rest));) {
+        char *value = strchr(word, '=');
+        *value = '\0';
+        XSMI_TRY(xsm_estimator_set(e, word, value + 1, err));
+    }
+    return XSM_OK;
+}
+
+static xsm_status note_trials(const xsm_tuning *tuning, test_rank *r)
+{
+    ranked *w = r->user;
+    w->info[r->rank] = (xsm_tuning_info)XSM_TUNING_INFO_INIT;
+    XSMI_TRY(xsm_tuning_get_info(tuning, &w->info[r->rank], &r->err));
+    for (uint64_t i = 0; i < w->info[r->rank].trials && i < TRIALS_MOST; i++) {
+        w->trials[r->rank][i] = (xsm_tune_trial)XSM_TUNE_TRIAL_INIT;
+        XSMI_TRY(xsm_tuning_get_trial(tuning, i, &w->trials[r->rank][i], &r->err));
+    }
+    return XSM_OK;
+}
+
+/* The allocator of a rank, one of whose allocations fails. */
+typedef struct failing {
+    uint64_t left;
+} failing;
+
+static void *allocate_but_one(void *user, size_t size, size_t alignment)
+{
+    failing *f = user;
+    void *memory = NULL;
+    if (f->left > 0 && --f->left == 0) {
+        return NULL;
+    }
+    return posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) == 0 ? memory : NULL;
+}
+
+/* Tunes, and looks whether the model is as new. */
+static xsm_status tune_ranked(test_rank *r)
+{
+    ranked *w = r->user;
+    const ranked_run *run = w->run;
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_tuning *tuning = NULL;
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    shape.bias = 1;
+    shape.layout = run->layout;
+    xsm_trainer_options how = run_options(run);
+    ranked_call call = {w, r->rank};
+    xsm_tune_options options = XSM_TUNE_OPTIONS_INIT;
+    options.run = &how;
+    options.progress = count_ranked;
+    options.progress_user = &call;
+    xsm_status status =
+        run->hidden ? xsm_model_new_embedding(r->context, RANKED_FEATURES, run->hidden, run->classes, NULL, &m, &r->err)
+                    : xsm_model_new_linear(r->context, RANKED_FEATURES, run->classes, &shape, &m, &r->err);
+    status = status == XSM_OK ? xsm_estimator_new(r->context, run->estimator, &e, &r->err) : status;
+    status = status == XSM_OK ? set_options(e, run->options, &r->err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(r->context, run->optimizer, &o, &r->err) : status;
+    const xsm_allocator usual = r->context->allocator;
+    failing f = {w->fail_at};
+    if (w->fail_at > 0 && r->rank == 1) {
+        r->context->allocator.allocate = allocate_but_one;
+        r->context->allocator.user = &f;
+    }
+    status = status == XSM_OK ? xsm_tune_eta(r->context, m, w->rows, e, o, &options, &tuning, &r->err) : status;
+    r->context->allocator = usual;
+    if (m &&
+        (!xsmi_model_is_zero(xsmi_model_weights(m)) || m->correction || m->hierarchy || m->classes != run->classes ||
+         (status != XSM_OK) != (tuning == NULL) || xsm_estimator_set(e, "seed", "9", NULL) != XSM_OK)) {
+        status = XSM_ERROR_INTERNAL;
+    }
+    status = status == XSM_OK ? note_trials(tuning, r) : status;
+    xsm_tuning_free(tuning);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+/* Rows of a class each, at random, but for every tenth. */
+static test_problem make_ranked(const ranked_run *run)
+{
+    test_problem p = test_problem_new(RANKED_ROWS, RANKED_FEATURES, run->classes, run->sparse, 5);
+    for (uint64_t i = 0; i < RANKED_ROWS; i += 10) {
+        p.labels[i] = (uint32_t)(i % RANKED_FEATURES) * 3;
+    }
+    xsm_dataset *data = test_relabel(&p, run->sparse, run->classes, NULL, p.labels);
+    xsm_dataset_free(p.data);
+    p.data = data;
+    return p;
+}
+
+/* That the rate, and each trial's numbers, are on every rank those of one process. */
+static void compare_ranks(uint32_t count, uint32_t threads, const ranked *one, ranked *many)
+{
+    test_rank ranks[TEST_RANKS];
+    test_run_ranks(count, threads, 0, tune_ranked, many, ranks);
+    const double seconds = many->info[0].seconds; /* of rank 0 */
+    assert_true(seconds > 0);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+        assert_true(many->info[r].seconds == seconds);
+        many->info[r].seconds = one->info[0].seconds;
+        assert_memory_equal(&many->info[r], &one->info[0], sizeof one->info[0]);
+        assert_memory_equal(many->trials[r], one->trials[0], sizeof one->trials[0]);
+    }
+}
+
+static void same_on_any_ranks(void **state)
+{
+    (void)state;
+    ranked *one = calloc(1, sizeof *one), *many = calloc(1, sizeof *many);
+    test_rank ranks[TEST_RANKS];
+    assert_true(one && many);
+    for (size_t i = 0; i < sizeof ranked_runs / sizeof *ranked_runs; i++) {
+        const ranked_run *run = &ranked_runs[i];
+        test_problem p = make_ranked(run);
+        *one = *many = (ranked){.run = run, .rows = p.data};
+        test_run_ranks(1, 1, 0, tune_ranked, one, ranks);
+        assert_ok(ranks[0].status, ranks[0].err);
+        assert_true(one->info[0].trials >= 10 && one->info[0].trials <= TRIALS_MOST);
+        assert_int_equal(one->info[0].classes<run->classes, run->narrow> 0);
+        assert_true(one->info[0].classes >= run->narrow);
+        compare_ranks(2, 1 + i % 2, one, many);
+        if (run->classes != TINY) {
+            compare_ranks(run->classes == LARGE ? 5 : 3, 2 - i % 2, one, many);
+        }
+        test_problem_free(&p);
+    }
+    free(one);
+    free(many);
+}
+
+/* Runs on three ranks, which must all end in the same way. */
+static xsm_status tune_on_three(ranked *w, uint64_t fail_at, test_rank *ranks)
+{
+    memset(w->calls, 0, sizeof w->calls);
+    test_run_ranks(3, 1, fail_at, tune_ranked, w, ranks);
+    for (uint32_t r = 1; r < 3; r++) {
+        assert_int_equal(ranks[r].status, ranks[0].status);
+        assert_true(fail_at > 0 || strcmp(ranks[r].err.message, ranks[0].err.message) == 0);
+    }
+    return ranks[0].status;
+}
+
+/* What stops or fails on one rank ends the call on all, of trials that all ranks train together and of such that each
+ * trains by itself, and leaves the model as new. */
+static void ends_on_all_ranks(void **state)
+{
+    (void)state;
+    static const size_t ways[] = {2, 3};
+    test_rank ranks[TEST_RANKS];
+    ranked *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    for (size_t kind = 0; kind < 2; kind++) {
+        const ranked_run *run = &ranked_runs[ways[kind]];
+        test_problem p = make_ranked(run);
+        *w = (ranked){.run = run, .rows = p.data, .stop_rank = 1};
+        assert_int_equal(tune_on_three(w, 0, ranks), XSM_OK);
+        const uint64_t calls = w->calls[1] < 12 ? w->calls[1] : 12; /* one for each trial at least */
+        assert_true(calls >= 10);
+        for (w->stop_at = 1; w->stop_at <= calls; w->stop_at += 3) {
+            assert_int_equal(tune_on_three(w, 0, ranks), XSM_CANCELLED);
+            assert_string_equal(ranks[0].err.message,
+                                "rank 1: the choice of a learning rate was stopped by the callback");
+        }
+        w->stop_at = 0;
+        uint64_t at = 1, failures = 0;
+        for (; tune_on_three(w, at, ranks) != XSM_OK; at += 1 + at / 2, failures++) {
+            assert_int_equal(ranks[0].status, XSM_ERROR_COMM);
+        }
+        assert_true(failures >= 8);
+        failures = 0;
+        for (w->fail_at = 1; tune_on_three(w, 0, ranks) != XSM_OK; w->fail_at += 1 + w->fail_at / 3, failures++) {
+            assert_int_equal(ranks[0].status, XSM_ERROR_MEMORY);
+            assert_memory_equal(ranks[0].err.message, "rank 1: ", 8);
+        }
+        assert_true(failures >= 8);
+        test_problem_free(&p);
+    }
+    free(w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(same_on_any_ranks),
+        cmocka_unit_test(ends_on_all_ranks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
