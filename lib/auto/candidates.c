@@ -4,6 +4,7 @@
  */
 #include "auto/choose.h"
 #include "base/order.h"
+#include "model/divided.h"
 #include "methods/registry.h"
 #include "train/fit.h"
 
@@ -360,6 +361,23 @@ static xsm_status add(xsmi_chooser *c, const line *from, xsm_estimator *given, x
     return XSM_OK;
 }
 
+/* Whether the classes are enough for all ranks. Of label trees each rank has the whole. */
+static bool divides(const xsmi_chooser *c)
+{
+    return !c->runner.group || xsmi_runs_of(c->train->classes) >= xsmi_ranks(c->runner.group);
+}
+
+/* Adds a line, or says why it is left out. */
+static xsm_status add_line(xsmi_chooser *c, const line *from, xsm_error *err)
+{
+    if (strcmp(from->method, XSMI_LABEL_TREE) == 0 || divides(c)) {
+        return add(c, from, NULL, err);
+    }
+    xsmi_log(c->runner.context, XSM_LOG_WARNING, "'%s' is not tried: %u classes cannot be divided among %u ranks",
+             from->method, c->train->classes, xsmi_ranks(c->runner.group));
+    return XSM_OK;
+}
+
 xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
 {
     const bool lbfgs = c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
@@ -373,8 +391,9 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
     }
     for (size_t i = 0; i < sizeof portfolio / sizeof portfolio[0]; i++) {
         if ((portfolio[i].labels & (c->survey.several ? SEVERAL : ONE)) && portfolio[i].applies(c)) {
-            XSMI_TRY(add(c, &portfolio[i], NULL, err));
+            XSMI_TRY(add_line(c, &portfolio[i], err));
         }
     }
-    return XSM_OK;
+    /* With none left, why no model can be made. */
+    return c->candidate_count > 0 ? XSM_OK : xsmi_candidate_model(c, &(xsmi_candidate){.method = NULL}, err);
 }

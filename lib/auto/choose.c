@@ -99,6 +99,9 @@ static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *o
     xsm_error inner = XSM_ERROR_INIT;
     xsm_status status = xsm_model_add_pairs(m, p->rows[p->transform], strength, &inner);
     if (status == XSM_ERROR_RANGE || status == XSM_ERROR_DIVERGED) {
+        if (c->runner.group) {
+            xsmi_agree_begin(c->runner.group); /* a failure that is none for the search */
+        }
         *out = (xsmi_measured){.loss = (double)INFINITY};
         return XSM_OK;
     }
@@ -115,8 +118,12 @@ static xsm_status judge_pairs(xsmi_chooser *c, double strength, xsmi_measured *o
 static xsm_status try_pairs(xsmi_chooser *c, xsm_error *err)
 {
     xsmi_best *b = &c->best;
-    for (double strength = PAIRS_FIRST; strength <= PAIRS_MOST && !xsmi_runner_late(&c->runner); strength *= 2) {
+    for (double strength = PAIRS_FIRST; strength <= PAIRS_MOST; strength *= 2) {
         xsmi_measured now;
+        XSMI_TRY(xsmi_runner_look(&c->runner, err));
+        if (xsmi_runner_late(&c->runner)) {
+            break;
+        }
         XSMI_TRY(judge_pairs(c, strength, &now, err));
         if (!(now.loss < b->judged.loss * (1 - PAIRS_MARGIN))) {
             break;
@@ -149,8 +156,8 @@ static bool enough(const xsmi_chooser *c)
  * a forest for anybody's patience. */
 static bool too_long(const xsmi_chooser *c, const xsmi_candidate *candidate)
 {
-    const double now = xsmi_seconds(), run = xsmi_choose_run_seconds(c, candidate);
-    const double end = c->options.seconds > 0 ? c->runner.began + c->options.seconds : (double)INFINITY;
+    const double now = c->runner.elapsed, run = xsmi_choose_run_seconds(c, candidate);
+    const double end = c->options.seconds > 0 ? c->options.seconds : (double)INFINITY;
     return candidate->tree &&
            (run > SAFE_TIME * (end - now) || now + trial_seconds(c, candidate) > c->runner.deadline ||
             (candidate->tree->trees > 1 && run > FOREST_SECONDS));
@@ -163,6 +170,7 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     xsmi_best *b = &c->best;
     xsmi_candidate *candidate = b->candidate;
     *value = (double)INFINITY;
+    XSMI_TRY(xsmi_runner_look(&c->runner, err));
     if (xsmi_runner_late(&c->runner)) {
         c->cut_short = true;
         return XSM_OK;
@@ -463,7 +471,7 @@ static void fit_budget(xsmi_chooser *c, const xsmi_candidate *candidate)
     if (!(c->options.seconds > 0) || candidate->full || candidate->tree) {
         return;
     }
-    const double left = SAFE_TIME * (c->runner.began + c->options.seconds - xsmi_seconds());
+    const double left = SAFE_TIME * (c->options.seconds - c->runner.elapsed);
     const double fits = floor(left / xsmi_choose_seconds(c, candidate, (double)c->train->rows, 1));
     c->cut_epochs = fits < (double)info->epochs;
     if (c->cut_epochs && c->run.epochs == 0) { /* else as many as requested; the budget will end them */
@@ -536,15 +544,16 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     c->judge = judges[measure_of(c)];
     XSMI_TRY(xsmi_candidates_list(c, err));
     if (c->options.seconds > 0) {
-        c->runner.deadline = c->runner.began + TRIAL_TIME * c->options.seconds;
+        c->runner.deadline = TRIAL_TIME * c->options.seconds;
     }
     if (c->options.seconds > 0 && c->stepped) {
         XSMI_TRY(xsmi_choose_pilot(c, c->stepped, c->run.eta > 0 ? c->run.eta : rate_at(c, c->stepped, 0), err));
     }
     XSMI_TRY(xsmi_choose_plan_trials(c, err));
     XSMI_TRY(search(c, err));
+    XSMI_TRY(xsmi_runner_look(&c->runner, err));
     conclude(c, &c->found);
-    return XSM_OK;
+    return xsmi_runner_share(&c->runner, XSM_OK, &c->result->info.seconds, sizeof c->result->info.seconds, err);
 }
 
 static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *options, xsm_error *err)
@@ -588,7 +597,6 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     if (!train || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_choose: %s is NULL", !train ? "the data" : "out");
     }
-    XSMI_TRY(xsmi_need_alone(context, "the choice of how to train", err));
     XSMI_TRY(xsmi_dataset_need_whole(train, "the choice of how to train", err));
     xsmi_chooser c = {
         .train = train, .options = XSM_CHOOSE_OPTIONS_INIT, .run = XSM_TRAINER_OPTIONS_INIT, .runner = {.user = &c}};
@@ -599,9 +607,15 @@ xsm_status xsm_choose(xsm_context *context, const xsm_dataset *train, const xsm_
     XSMI_TRY(xsmi_context_acquire(context, &c.runner.context, err));
     xsm_estimator *given = c.options.estimator;
     const double before = given ? given->common.ridge : 0;
+    xsm_context *group = xsmi_ranks(c.runner.context) > 1 ? c.runner.context : NULL;
+    c.runner.group = group;
+    if (group) {
+        xsmi_agree_begin(group);
+    }
     xsmi_activity activity;
     xsmi_begin_cover(&activity, c.runner.context, "choosing a way to train", "trials", 0);
     xsm_status status = xsmi_end(&activity, choose(&c, err), err);
+    status = group && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
     if (status != XSM_OK && given) {
         given->common.ridge = before;
         xsmi_estimator_unbind(given);

@@ -125,8 +125,8 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
 xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
 /* Runs a candidate on a few rows to measure the speed. */
 xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, xsm_error *err);
-/* The seconds since the choice began: by the clock with a time budget, else by the work of the trials, so that nothing
- * depends on the clock. */
+/* The seconds since the choice began: by the last look at the clock with a time budget, else by the work of the trials,
+ * so that nothing depends on the clock. */
 double xsmi_choose_elapsed(const xsmi_chooser *c);
 /* The seconds that training a candidate on so many rows, so many times, will take: by its work, with a time budget also
  * by the speed of its trials, before any by the speed of all trials. */

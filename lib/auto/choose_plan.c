@@ -58,7 +58,7 @@ double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs)
 
 double xsmi_choose_elapsed(const xsmi_chooser *c)
 {
-    return c->options.seconds > 0 ? xsmi_seconds() - c->runner.began : c->elapsed;
+    return c->options.seconds > 0 ? c->runner.elapsed : c->elapsed;
 }
 
 /* The seconds by the clock that are left if the best candidate so far stays the best; NaN if no such end is known. */
@@ -66,7 +66,8 @@ static double seconds_left(const xsmi_chooser *c)
 {
     const double pace = c->options.seconds > 0 ? 1 : c->trials_seconds / c->elapsed;
     const double limit = pace * xsmi_choose_limit(c);
-    return isnan(limit) ? limit : fmax(fmin(c->runner.began + limit, c->runner.deadline) - xsmi_seconds(), 0);
+    const double now = xsmi_seconds() - c->runner.began;
+    return isnan(limit) ? limit : fmax(fmin(limit, c->runner.deadline) - now, 0);
 }
 
 static int32_t on_progress(void *user, const xsm_progress *progress)
@@ -188,6 +189,8 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     xsm_status status = train(c, candidate, &t, err);
     end(c, candidate, &t);
     XSMI_TRY(status);
+    double seconds = xsmi_seconds() - began;
+    XSMI_TRY(xsmi_runner_share(&c->runner, XSM_OK, &seconds, sizeof seconds, err));
     xsm_choice_trial *out = &c->result->trials[c->result->info.trials++];
     out->rows = t.rows->rows;
     out->epochs = t.outcome.epochs;
@@ -195,8 +198,8 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     out->loss = t.outcome.held_back.loss;
     out->precision = t.outcome.held_back.precision;
     c->judged = t.outcome.held_back;
-    out->seconds = xsmi_seconds() - began;
-    account(c, candidate, &t, out->seconds);
+    out->seconds = seconds;
+    account(c, candidate, &t, seconds);
     c->cut_short |= t.outcome.late;
     return XSM_OK;
 }
@@ -411,7 +414,7 @@ static void allow_rows(const xsmi_chooser *c, double *held_back, double *rows)
     double allowed =
         share * n * (double)first->epochs * most + (first->exact && c->survey.several ? ANYWAY_SEVERAL : ANYWAY);
     if (isfinite(c->runner.deadline)) {
-        allowed = fmin(allowed, (c->runner.deadline - xsmi_seconds()) * speed(c));
+        allowed = fmin(allowed, (c->runner.deadline - c->runner.elapsed) * speed(c));
     }
     const double each = allowed * most / trials / (double)first->passes; /* work of an epoch of the longest trial */
     *held_back = fmin(*held_back, JUDGING * each / xsmi_candidates_judging(c, first));
@@ -423,6 +426,7 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
 {
     const double n = (double)c->train->rows;
     double held_back = fmin(HELD_BACK_SHARE * n, HELD_BACK_MOST), rows = FEW * n;
+    XSMI_TRY(xsmi_runner_look(&c->runner, err));
     if (c->stepped) {
         allow_rows(c, &held_back, &rows);
     }

@@ -147,7 +147,7 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 
 bool xsmi_runner_late(const xsmi_runner *r)
 {
-    return xsmi_seconds() > r->deadline;
+    return r->elapsed > r->deadline;
 }
 
 xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err)
@@ -157,6 +157,15 @@ xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data
     }
     XSMI_TRY(xsmi_agree(r->group, status, err));
     return xsmi_exchange_copy(r->group, data, bytes, 0, err);
+}
+
+xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err)
+{
+    if (isinf(r->deadline)) {
+        return XSM_OK;
+    }
+    r->elapsed = xsmi_seconds() - r->began;
+    return xsmi_runner_share(r, XSM_OK, &r->elapsed, sizeof r->elapsed, err);
 }
 
 /* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
@@ -183,8 +192,9 @@ static int32_t on_progress(void *user, const xsm_progress *p)
         }
     }
     t->stopped = t->runner->progress && t->runner->progress(t->runner->user, p) != 0;
-    const bool own_clock = !t->runner->group || xsmi_rank(t->runner->group) == 0;
-    out->late = own_clock && xsmi_runner_late(t->runner);
+    const xsmi_runner *r = t->runner;
+    const bool own_clock = !r->group || xsmi_rank(r->group) == 0;
+    out->late = own_clock && xsmi_seconds() - r->began > r->deadline;
     return t->stopped || out->late;
 }
 
@@ -220,27 +230,6 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     return run_steps(t, err);
 }
 
-static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
-{
-    xsmi_runner *r = t->runner;
-    xsmi_auto_outcome *out = &t->outcome;
-    xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
-    xsm_fit_result result = XSM_FIT_RESULT_INIT;
-    o.iterations = t->budget.epochs;
-    o.tolerance = t->budget.tolerance;
-    o.progress = on_progress;
-    o.progress_user = t;
-    xsm_status status = xsm_fit_full_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
-    out->examples = result.evaluations * t->rows->rows;
-    out->seconds = result.seconds;
-    if (status == XSM_OK || (status == XSM_CANCELLED && !t->stopped && !xsmi_is_cancelled(r->context))) {
-        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held_back, &out->held_back, err);
-        out->epochs = result.iterations;
-        out->best_epoch = isfinite(out->held_back.loss) ? result.iterations : 0;
-    }
-    return status;
-}
-
 /* Why a run that was cancelled ends the search as well; XSM_OK: it ends this trial alone. */
 static xsm_status why_cancelled(const xsmi_auto_trial *t, xsm_error *err)
 {
@@ -254,6 +243,31 @@ static xsm_status why_cancelled(const xsmi_auto_trial *t, xsm_error *err)
     return t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
 }
 
+static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsmi_runner *r = t->runner;
+    xsmi_auto_outcome *out = &t->outcome;
+    xsm_fit_options o = XSM_FIT_OPTIONS_INIT;
+    xsm_fit_result result = XSM_FIT_RESULT_INIT;
+    o.iterations = t->budget.epochs;
+    o.tolerance = t->budget.tolerance;
+    o.progress = on_progress;
+    o.progress_user = t;
+    xsm_status status = xsm_fit_full_batch(r->context, r->model, t->rows, t->setting.estimator, &o, &result, err);
+    out->examples = result.evaluations * t->rows->rows;
+    out->seconds = result.seconds;
+    if (status == XSM_CANCELLED) {
+        status = why_cancelled(t, err);
+        status = r->group ? xsmi_agree(r->group, status, err) : status;
+    }
+    if (status == XSM_OK) {
+        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held_back, &out->held_back, err);
+        out->epochs = result.iterations;
+        out->best_epoch = isfinite(out->held_back.loss) ? result.iterations : 0;
+    }
+    return status;
+}
+
 /* What a run's status is for the search, and for all ranks. */
 static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner, xsm_error *err)
 {
@@ -263,6 +277,9 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner
     if (status != XSM_OK && status != XSM_CANCELLED && status != XSM_ERROR_DIVERGED) {
         xsmi_fail_copy(err, inner);
         return status;
+    }
+    if (r->group && status == XSM_CANCELLED && t->judged != XSM_OK) {
+        return xsmi_fail_copy(err, &t->error); /* on all ranks, which have agreed on it */
     }
     struct {
         double seconds;
@@ -311,18 +328,27 @@ xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *er
     return settle(t, run_steps(t, &inner), &inner, err);
 }
 
+/* Calls the runner's callback about a tree; a failure, on all ranks, if one of them is to stop. */
+static xsm_status go_on(xsmi_auto_trial *t, xsm_error *err)
+{
+    xsmi_runner *r = t->runner;
+    const xsm_progress progress = {.size = sizeof progress};
+    t->stopped = r->progress && r->progress(r->user, &progress) != 0;
+    const xsm_status status =
+        t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
+    return r->group ? xsmi_agree(r->group, status, err) : status;
+}
+
 xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err)
 {
     xsmi_runner *r = t->runner;
     xsmi_auto_outcome *out = &t->outcome;
     xsm_error inner = XSM_ERROR_INIT;
     xsm_model *fitted = NULL, *kept = r->model;
-    xsm_progress progress = {.size = sizeof progress};
     const double began = xsmi_seconds();
     clear(t);
-    t->stopped = r->progress && r->progress(r->user, &progress) != 0;
-    xsm_status status =
-        t->stopped ? XSM_CANCELLED : xsm_fit_label_tree(r->context, t->rows, tree, &fitted, NULL, &inner);
+    xsm_status status = go_on(t, &inner);
+    status = status == XSM_OK ? xsm_fit_label_tree(r->context, t->rows, tree, &fitted, NULL, &inner) : status;
     if (status == XSM_OK) {
         out->seconds = xsmi_seconds() - began;
         out->examples = t->rows->rows;
@@ -333,8 +359,8 @@ xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *
         r->model = kept;
     }
     xsm_model_free(fitted);
-    t->stopped = t->stopped || (r->progress && status == XSM_OK && r->progress(r->user, &progress) != 0);
-    return settle(t, t->stopped ? XSM_CANCELLED : status, &inner, err);
+    status = status == XSM_OK ? go_on(t, &inner) : status;
+    return settle(t, status, &inner, err);
 }
 
 void xsmi_auto_end(xsmi_auto_trial *t)

@@ -35,7 +35,9 @@ typedef struct xsmi_runner {
     const char *purpose;         /* of the trials, for messages */
     xsmi_auto_function progress; /* or NULL */
     void *user;                  /* its first argument */
-    double began, deadline;      /* clock times; trials end at the deadline, infinite = none */
+    double began;                /* clock time */
+    double deadline;             /* trials end so many seconds after that; infinite = none */
+    double elapsed;              /* seconds after that, of the last look */
     xsm_gradient *losses;        /* scratch for own losses; NULL before the first */
     xsmi_evaluate_scratch scratch;
     uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */
@@ -89,7 +91,7 @@ xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err);
 xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err);
 void xsmi_auto_end(xsmi_auto_trial *t);
 /* Trains a label tree instead, a model of its own, which is not kept; the trial needs no end. The runner's callback is
- * called before and after. */
+ * called before and after. The ranks of a group train it together. */
 xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err);
 /* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. The ranks of a group
  * agree on the status if the model is divided. */
@@ -100,7 +102,9 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 bool xsmi_runner_need_marks(xsmi_runner *r);
 /* Makes the ranks of a group agree on `status`, and copies what rank 0 has to the others. */
 xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err);
-/* Whether the deadline has passed. */
+/* Looks at the clock, that of rank 0, if there is a deadline. */
+xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err);
+/* Whether the deadline had passed by then. */
 bool xsmi_runner_late(const xsmi_runner *r);
 /* Releases all but the context and the model. */
 void xsmi_runner_free(xsmi_runner *r);

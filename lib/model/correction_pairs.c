@@ -7,7 +7,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "data/part.h"
-#include "model/model.h"
+#include "model/divided.h"
 #include "model/pairs.h"
 
 #include <math.h>
@@ -138,7 +138,7 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     if (!(strength > 0) || isinf(strength)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the strength of pairs is %g; accepted is above 0", strength);
     }
-    XSMI_TRY(xsmi_model_need_dense(m, "adding pairs", err));
+    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "adding pairs", err));
     XSMI_TRY(xsmi_dataset_need_whole(train, "adding pairs", err));
     if (train->features != xsmi_model_input(m) || train->classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE,
@@ -164,14 +164,23 @@ xsm_status xsm_model_add_pairs(xsm_model *m, const xsm_dataset *train, double st
     xsmi_activity activity;
     /* Two passes over each label's row. */
     xsmi_begin(&activity, m->context, "counting pairs", "rows", 2 * train->counted.labels);
-    xsmi_correction *correction = NULL;
+    const bool divided = xsmi_model_is_divided(m);
+    xsmi_correction *correction = NULL, *part = NULL;
     xsm_status status = xsmi_end(&activity, xsmi_pairs_count(m->context, train, strength, &pairs, err), err);
     if (status == XSM_OK && pairs.count > 0) {
         status = of_pairs(m->context, &pairs, &correction, err);
     }
+    if (status == XSM_OK && divided && correction) {
+        status = xsmi_correction_of_part(correction, m->part.first, m->part.own->classes, &part, err);
+    }
+    status = divided ? xsmi_agree(m->context, status, err) : status;
     if (status == XSM_OK) {
         xsmi_model_set_correction(m, correction);
+        if (part) {
+            xsmi_model_set_correction(m->part.own, part);
+        }
     }
+    xsmi_correction_release(part);
     xsmi_correction_release(correction);
     xsmi_pairs_clear(&pairs);
     return status;

@@ -1,7 +1,7 @@
 /*
- * The choice of a learning rate for models whose classes are divided among ranks: on every rank the trials, the rate
- * and the numbers are those of one process, on any number of ranks and threads; what stops or fails on one rank ends
- * the call on all, and leaves the model as new.
+ * The choice of a learning rate, and of how to train, for models whose classes are divided among ranks: on every rank
+ * the trials, the rate and the numbers are those of one process, on any number of ranks and threads; what stops or
+ * fails on one rank ends the call on all, and leaves the model as new.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -10,6 +10,8 @@
 #include "comm.h"
 #include "model/divided.h"
 
+#include <xsoftmax/choose.h>
+#include <xsoftmax/label_tree.h>
 #include <xsoftmax/tune.h>
 
 #include <stdio.h>
@@ -269,11 +271,266 @@ static void ends_on_all_ranks(void **state)
     free(w);
 }
 
+/* -- the choice of how to train ------------------------------------------------------------------------------------ */
+
+typedef struct choosing {
+    const xsm_dataset *rows;
+    xsm_choose_options options;
+    xsm_trainer_options run;
+    uint64_t stop_at; /* the callback's call that stops rank 1; 0: none */
+    uint64_t fail_at; /* the allocation of rank 1 that fails; 0: none */
+    uint64_t calls[TEST_RANKS], warnings[TEST_RANKS];
+    xsm_choice_info info[TEST_RANKS];
+    xsm_choice_trial trials[TEST_RANKS][TRIALS_MOST];
+    uint32_t trees[TEST_RANKS]; /* of the chosen label tree */
+} choosing;
+
+typedef struct choosing_call {
+    choosing *of;
+    uint32_t rank;
+} choosing_call;
+
+static int32_t count_choosing(void *user, const xsm_choose_progress *progress)
+{
+    const choosing_call *call = user;
+    (void)progress;
+    return ++call->of->calls[call->rank] == call->of->stop_at && call->rank == 1;
+}
+
+static void count_warnings(void *user, int32_t level, const char *message)
+{
+    const choosing_call *call = user;
+    call->of->warnings[call->rank] += level == XSM_LOG_WARNING && strstr(message, "is not tried: 5000 classes") != NULL;
+}
+
+/* What was chosen, without pointers to a rank's own. */
+static xsm_status note_choice(const xsm_choice *c, test_rank *r)
+{
+    choosing *w = r->user;
+    xsm_choice_info *info = &w->info[r->rank];
+    *info = (xsm_choice_info)XSM_CHOICE_INFO_INIT;
+    XSMI_TRY(xsm_choice_get_info(c, info, &r->err));
+    w->trees[r->rank] = info->label_tree ? info->label_tree->trees : 0;
+    info->label_tree = NULL;
+    for (uint64_t i = 0; i < info->trials && i < TRIALS_MOST; i++) {
+        xsm_choice_trial *trial = &w->trials[r->rank][i];
+        *trial = (xsm_choice_trial)XSM_CHOICE_TRIAL_INIT;
+        XSMI_TRY(xsm_choice_get_trial(c, i, trial, &r->err));
+        trial->label_tree = NULL;
+    }
+    return XSM_OK;
+}
+
+static xsm_status choose_ranked(test_rank *r)
+{
+    choosing *w = r->user;
+    xsm_choice *choice = NULL;
+    choosing_call call = {w, r->rank};
+    xsm_choose_options o = w->options;
+    o.run = &w->run;
+    o.progress = count_choosing;
+    o.progress_user = &call;
+    const xsm_allocator usual = r->context->allocator;
+    failing f = {w->fail_at};
+    if (w->fail_at > 0 && r->rank == 1) {
+        r->context->allocator.allocate = allocate_but_one;
+        r->context->allocator.user = &f;
+    }
+    r->context->log = count_warnings;
+    r->context->log_user = &call;
+    xsm_status status = xsm_choose(r->context, w->rows, &o, &choice, &r->err);
+    r->context->allocator = usual;
+    status = (status != XSM_OK) != (choice == NULL) ? XSM_ERROR_INTERNAL : status;
+    status = status == XSM_OK ? note_choice(choice, r) : status;
+    xsm_choice_free(choice);
+    return status;
+}
+
+/* Rows of six features, whose label can be learnt from them; with two labels each where `several`. */
+static xsm_dataset *make_rows(uint64_t rows, uint32_t classes, bool several)
+{
+    test_problem p = test_problem_new(rows, 6, classes, true, 5);
+    uint64_t *offsets = calloc(rows + 1, sizeof *offsets);
+    uint32_t *labels = calloc(2 * rows, sizeof *labels);
+    const uint64_t each = several ? 2 : 1;
+    assert_true(offsets && labels);
+    for (uint64_t i = 0; i < rows; i++) {
+        labels[i * each] = (uint32_t)(i % p.features) * (classes / p.features);
+        p.x[i * p.features + i % p.features] += 2;
+        if (several) {
+            labels[i * each + 1] = labels[i * each] + 1;
+        }
+        offsets[i + 1] = (i + 1) * each;
+    }
+    xsm_dataset *data = test_relabel(&p, true, classes, offsets, labels);
+    free(offsets);
+    free(labels);
+    test_problem_free(&p);
+    return data;
+}
+
+/* Rows of thirty features: which of many things they are of, each with a label of its own, and others that say little.
+ * What few steps do not teach vectors, counts of pairs know. */
+static xsm_dataset *make_things(uint64_t rows, uint32_t classes)
+{
+    enum { THINGS = 1000, OTHERS = 100, LISTED = 29 };
+    test_problem p = test_problem_new(rows, THINGS + OTHERS, classes, true, 5);
+    memset(p.x, 0, rows * p.features * sizeof *p.x);
+    for (uint64_t i = 0; i < rows; i++) {
+        const uint32_t thing = p.labels[i] % THINGS;
+        float *x = p.x + i * p.features;
+        x[thing] = 1;
+        for (uint64_t j = 0; j < LISTED; j++) {
+            x[THINGS + (7 * i + 3 * j) % OTHERS] = 0.1F;
+        }
+        p.labels[i] = thing * (classes / THINGS);
+    }
+    xsm_dataset *data = test_relabel(&p, true, classes, NULL, p.labels);
+    test_problem_free(&p);
+    return data;
+}
+
+static choosing *new_choosing(xsm_dataset *rows)
+{
+    choosing *w = calloc(1, sizeof *w);
+    assert_non_null(w);
+    w->rows = rows;
+    w->options = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+    w->run = (xsm_trainer_options)XSM_TRAINER_OPTIONS_INIT;
+    return w;
+}
+
+/* Runs on some ranks; all have the same choice, and the same trials. */
+static void choose_on(choosing *w, uint32_t count, uint32_t threads)
+{
+    test_rank ranks[TEST_RANKS];
+    memset(w->trials, 0, sizeof w->trials);
+    test_run_ranks(count, threads, 0, choose_ranked, w, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+        assert_true(w->info[r].trials <= TRIALS_MOST);
+        assert_memory_equal(&w->info[r], &w->info[0], sizeof w->info[0]);
+        assert_memory_equal(w->trials[r], w->trials[0], sizeof w->trials[0]);
+        assert_int_equal(w->trees[r], w->trees[0]);
+    }
+}
+
+/* Chooses in one process and on ranks. Returns the choice. */
+static xsm_choice_info choose_the_same(choosing *w, uint32_t count, uint32_t threads)
+{
+    choosing *many = new_choosing(NULL);
+    *many = *w;
+    choose_on(w, 1, 1);
+    choose_on(many, count, threads);
+    assert_true(w->info[0].trials > 0);
+    many->info[0].seconds = w->info[0].seconds;
+    for (uint64_t i = 0; i < w->info[0].trials; i++) {
+        many->trials[0][i].seconds = w->trials[0][i].seconds;
+    }
+    assert_memory_equal(&many->info[0], &w->info[0], sizeof w->info[0]);
+    assert_memory_equal(many->trials[0], w->trials[0], sizeof w->trials[0]);
+    assert_int_equal(many->trees[0], w->trees[0]);
+    free(many);
+    return w->info[0];
+}
+
+static void chooses_the_same(void **state)
+{
+    (void)state;
+    xsm_dataset *single = make_rows(110, SMALL, false), *several = make_rows(110, SMALL, true),
+                *many = make_things(4000, 20000);
+    choosing *w = new_choosing(single);
+    xsm_choice_info info = choose_the_same(w, 3, 1); /* by steps, and all rows at once */
+    assert_true(info.exact && info.hidden == 0 && !w->trees[0]);
+    w->rows = several;
+    info = choose_the_same(w, 2, 2);
+    assert_int_equal(info.measure, XSM_MEASURE_NDCG);
+    w->rows = many;
+    w->run.epochs = 1;
+    w->run.batch = 64;
+    info = choose_the_same(w, 2, 1); /* classes are drawn */
+    assert_true(!info.exact && info.hidden == 0);
+    w->options.embedding = 1;
+    info = choose_the_same(w, 2, 1); /* with pairs */
+    assert_true(info.hidden > 0 && info.pairs > 0);
+    w->run.epochs = w->run.batch = 0;
+    w->options.label_tree = w->options.transform = 1;
+    info = choose_the_same(w, 3, 1);
+    assert_true(w->trees[0] > 0 && info.hidden == 0);
+    free(w);
+    xsm_dataset_free(single);
+    xsm_dataset_free(several);
+    xsm_dataset_free(many);
+}
+
+/* A time budget is by the clock of rank 0: the ranks choose alike, whatever it is. */
+static void budgets_are_of_rank_0(void **state)
+{
+    (void)state;
+    xsm_dataset *rows = make_rows(300, SMALL, false);
+    choosing *w = new_choosing(rows);
+    for (double seconds = 1e-3; seconds < 3; seconds *= 10) {
+        w->options.seconds = seconds;
+        choose_on(w, 3, 1);
+        assert_true(seconds > 2e-3 || (w->info[0].gave_up & XSM_GAVE_UP_TRIALS) != 0);
+    }
+    free(w);
+    xsm_dataset_free(rows);
+}
+
+static xsm_status choose_on_three(choosing *w, uint64_t fail_at, test_rank *ranks)
+{
+    memset(w->calls, 0, sizeof w->calls);
+    test_run_ranks(3, 1, fail_at, choose_ranked, w, ranks);
+    for (uint32_t r = 1; r < 3; r++) {
+        assert_int_equal(ranks[r].status, ranks[0].status);
+        assert_true(fail_at > 0 || strcmp(ranks[r].err.message, ranks[0].err.message) == 0);
+    }
+    return ranks[0].status;
+}
+
+/* What stops or fails on one rank ends the choice on all. */
+static void choosing_ends_on_all_ranks(void **state)
+{
+    (void)state;
+    xsm_dataset *rows = make_rows(110, SMALL, false);
+    choosing *w = new_choosing(rows);
+    test_rank ranks[TEST_RANKS];
+    w->run.epochs = 1;
+    for (w->stop_at = 1; w->stop_at < 8; w->stop_at += 3) {
+        assert_int_equal(choose_on_three(w, 0, ranks), XSM_CANCELLED);
+        assert_string_equal(ranks[0].err.message, "rank 1: the choice of how to train was stopped by the callback");
+    }
+    w->stop_at = 0;
+    uint64_t failures = 0;
+    for (uint64_t at = 1; choose_on_three(w, at, ranks) != XSM_OK; at += 1 + at / 2, failures++) {
+        assert_int_equal(ranks[0].status, XSM_ERROR_COMM);
+    }
+    assert_true(failures >= 8);
+    failures = 0;
+    for (w->fail_at = 1; choose_on_three(w, 0, ranks) != XSM_OK; w->fail_at += 1 + w->fail_at / 3, failures++) {
+        assert_int_equal(ranks[0].status, XSM_ERROR_MEMORY);
+        assert_memory_equal(ranks[0].err.message, "rank 1: ", 8);
+    }
+    assert_true(failures >= 8);
+    w->fail_at = 0;
+    xsm_dataset_free(rows);
+    /* Too few classes for the ranks. */
+    w->rows = rows = make_rows(110, 5000, false);
+    assert_int_equal(choose_on_three(w, 0, ranks), XSM_ERROR_RANGE);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_true(w->warnings[r] >= 1 && w->warnings[r] == w->warnings[0]);
+    }
+    free(w);
+    xsm_dataset_free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_on_any_ranks),
-        cmocka_unit_test(ends_on_all_ranks),
+        cmocka_unit_test(same_on_any_ranks),          cmocka_unit_test(ends_on_all_ranks),
+        cmocka_unit_test(chooses_the_same),           cmocka_unit_test(budgets_are_of_rank_0),
+        cmocka_unit_test(choosing_ends_on_all_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

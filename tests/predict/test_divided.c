@@ -382,12 +382,14 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &tied, &other, err));
-    xsm_choice *choice = NULL;
-    REFUSES(xsm_choose(r->context, w->one, NULL, &choice, err));
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     XSMI_TRY(xsm_estimator_new(r->context, "mips", &e, err));
     XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
+    xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
+    xsm_choice *choice = NULL;
+    choose.estimator = e;
+    REFUSES(xsm_choose(r->context, w->one, &choose, &choice, err));
     xsm_tuning *tuning = NULL;
     xsm_trainer *trainer = NULL;
     REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, err));
