@@ -5,7 +5,7 @@
  * model. Only code that changes a row differs: the derivative is phi - w_k, and the bias must be updated with
  * the row.
  */
-#include "model/model.h"
+#include "model/divided.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -47,7 +47,8 @@ xsm_status xsmi_model_settle_all(xsm_model *m, xsm_error *err)
     return xsmi_run(m->context, run_settle, &job, ((size_t)m->classes + job.each - 1) / job.each, err);
 }
 
-static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
+/* Gives the weights, those of `whole` or of this rank's part of it, all that distances need but the biases' values. */
+static xsm_status prepare(const xsm_model *whole, xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsmi_model_need_dense(m, "a score that is a distance", err));
     if (m->features < 1) {
@@ -59,7 +60,7 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
             "tied vectors change with the features, where the bias of a distance would not follow; vectors "
             "that are not tied can have distances");
     }
-    if (m->hierarchy) {
+    if (whole->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's weights are those of the nodes of a tree, which rows have no distance to");
     }
@@ -74,7 +75,20 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
         }
         m->bias_owned = true;
     }
-    return xsmi_model_settle_all(m, err);
+    return XSM_OK;
+}
+
+/* Of a divided model each rank's part, once all are prepared. */
+static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
+{
+    xsm_model *own = xsmi_model_changed(m);
+    if (!xsmi_model_is_divided(m)) {
+        XSMI_TRY(prepare(m, m, err));
+        return xsmi_model_settle_all(m, err);
+    }
+    XSMI_TRY(xsmi_agree(m->context, prepare(m, own, err), err));
+    m->layout = own->layout;
+    return xsmi_agree(m->context, xsmi_model_settle_all(own, err), err);
 }
 
 xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err)
@@ -88,6 +102,10 @@ xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err
     }
     if (geometry == XSM_GEOMETRY_EUCLIDEAN) {
         XSMI_TRY(make_euclidean(m, err));
+    }
+    if (xsmi_model_is_divided(m)) {
+        m->part.own->shape += m->score != geometry;
+        m->part.own->score = geometry;
     }
     m->shape += m->score != geometry;
     m->score = geometry;

@@ -50,9 +50,7 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
 /* Why a model cannot be divided; NULL: it can be. */
 static const char *undivided(const xsm_model *m)
 {
-    return m->layer && m->layer->tied        ? "vectors that are tied to the classes'"
-           : m->score != XSM_GEOMETRY_LINEAR ? "scores that are distances"
-                                             : NULL;
+    return m->layer && m->layer->tied ? "vectors that are tied to the classes'" : NULL;
 }
 
 /* `loaded` is the first class whose weights the model has. */
@@ -168,6 +166,7 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
         memcpy(own->bias, m->bias + first, own->classes * sizeof *own->bias);
     }
     own->untouched = false;
+    own->score = m->score;
     own->alpha = m->alpha;
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(own, err));

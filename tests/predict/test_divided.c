@@ -359,7 +359,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_view(m, &view, err));
     xsm_model *other = NULL;
     REFUSES(xsm_model_convert(m, NULL, &other, err));
-    REFUSES(xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, err));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;

@@ -12,6 +12,8 @@
 #include "model/divided.h"
 #include "train/trainer.h"
 
+#include <xsoftmax/ext/weights.h>
+#include <xsoftmax/metrics.h>
 #include <xsoftmax/trainer.h>
 
 #include <stdio.h>
@@ -117,6 +119,8 @@ typedef struct work {
     char path[256];
     uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
     uint32_t stop_rank;
+    bool distances;               /* the scores are */
+    char loaded[256], saved[256]; /* of load() */
     bool every_step;              /* the callback is called after each */
     countdown *hook;              /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
     size_t cancel_at;             /* 0 = never */
@@ -158,6 +162,7 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     layer.activation = XSM_ACTIVATION_RELU;
     XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
+    XSMI_TRY(t->of->distances ? xsm_model_set_geometry(t->model, XSM_GEOMETRY_EUCLIDEAN, err) : XSM_OK);
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
     for (size_t i = 0; i < 3 && plan->options[i][0]; i++) {
         XSMI_TRY(xsm_estimator_set(t->estimator, plan->options[i][0], plan->options[i][1], err));
@@ -275,6 +280,122 @@ static void test_bits(void **state)
             free(many);
         }
         free(one);
+        test_problem_free(&p);
+    }
+}
+
+/* -- distances ----------------------------------------------------------------------------------------------------- */
+
+static const settings distances[] = {
+    {"softmax", {{NULL}}, "sgd", 9, false, false, 0.05, 0},
+    {"softmax", {{NULL}}, "sgd", 70, true, true, 0.05, 9},
+    {"sampled-softmax", {{"negatives", "60"}, {"shared", "yes"}}, "sgd", 16, true, false, 0.05, 0},
+    {"sampled-softmax", {{"negatives", "9"}, {"sampler", "frequency"}}, "sgd", 1, true, true, 0.05, 0},
+    {"margin", {{NULL}}, "sgd", 10, true, false, 0.05, 0},
+    {"mips", {{"index", "exact"}, {"loss", "triplet"}, {"startup", "0"}}, "sgd", 8, true, false, 0.05, 0},
+    {"decomp-mips", {{"index", "exact"}, {"blocks", "3"}, {"rounds", "3"}}, "sgd", 7, true, false, 0.05, 0},
+};
+
+/* Loads, evaluates and saves. */
+static xsm_status load(test_rank *r)
+{
+    work *w = r->user;
+    xsm_model *m = NULL;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_model_info info = XSM_MODEL_INFO_INIT;
+    XSMI_TRY(xsm_model_load(r->context, w->loaded, NULL, &m, &r->err));
+    xsm_status status = xsm_evaluate(NULL, m, w->rows, NULL, &metrics, &r->err);
+    w->tested[r->rank] = metrics.log_loss;
+    status = status == XSM_OK ? xsm_model_get_info(m, &info, &r->err) : status;
+    status = status == XSM_OK && info.geometry != XSM_GEOMETRY_EUCLIDEAN ? XSM_ERROR_INTERNAL : status;
+    status = status == XSM_OK ? xsm_model_save(m, w->saved, &r->err) : status;
+    xsm_model_free(m);
+    return status;
+}
+
+static void assert_same(const char *path, const unsigned char *wanted, size_t size)
+{
+    size_t found;
+    unsigned char *bytes = test_read(path, &found);
+    assert_int_equal(found, size);
+    assert_memory_equal(bytes, wanted, size);
+    free(bytes);
+}
+
+/* The file, and its weights in fewer bits. */
+static void try_loading(work *w)
+{
+    test_rank ranks[TEST_RANKS];
+    xsm_error err = XSM_ERROR_INIT;
+    snprintf(w->loaded, sizeof w->loaded, "%s", test_path("loaded"));
+    snprintf(w->saved, sizeof w->saved, "%s", test_path("saved"));
+    static const int32_t types[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
+    for (size_t i = 0; i < 3; i++) {
+        xsm_model *m = NULL, *converted = NULL;
+        xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+        options.dtype = types[i];
+        assert_ok(xsm_model_load(NULL, w->path, NULL, &m, &err), err);
+        assert_ok(xsm_model_convert(m, &options, &converted, &err), err);
+        assert_ok(xsm_model_save(converted, w->loaded, &err), err);
+        xsm_model_free(converted);
+        xsm_model_free(m);
+        size_t size;
+        unsigned char *wanted = test_read(w->loaded, &size);
+        double tested = 0;
+        for (uint32_t count = 1; count <= 3; count++) {
+            test_run_ranks(count, 1, 0, load, w, ranks);
+            for (uint32_t r = 0; r < count; r++) {
+                assert_ok(ranks[r].status, ranks[r].err);
+                tested = count == 1 ? w->tested[0] : tested;
+                assert_memory_equal(&w->tested[r], &tested, sizeof tested);
+            }
+            assert_same(w->saved, wanted, size);
+        }
+        free(wanted);
+    }
+}
+
+static void test_distances(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof distances / sizeof *distances; i++) {
+        test_problem p = problem_of(&distances[i]);
+        work w = {.plan = &distances[i], .rows = p.data, .distances = true};
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        size_t size, wanted;
+        unsigned char *one = run_on(&w, 1, 2, &wanted);
+        const double loss = w.loss[0], tested = w.tested[0];
+        for (uint32_t count = 2; count <= 4; count++) {
+            unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
+            assert_int_equal(size, wanted);
+            if (memcmp(many, one, size) != 0) {
+                fail_msg("%s with distances: another model on %u ranks", distances[i].estimator, count);
+            }
+            for (uint32_t r = 0; r < count; r++) {
+                assert_memory_equal(&w.loss[r], &loss, sizeof loss);
+                assert_memory_equal(&w.tested[r], &tested, sizeof tested);
+            }
+            free(many);
+        }
+        if (i < 2) {
+            try_loading(&w);
+        }
+        free(one);
+        test_problem_free(&p);
+    }
+    /* What distances refuse on one rank they refuse on all. */
+    static const settings none[] = {{"softmax", {{NULL}}, "adagrad", 9, false, false, 0, 0},
+                                    {"softmax", {{"ridge", "1"}}, "sgd", 9, false, false, 0, 0},
+                                    {"hierarchical", {{NULL}}, "sgd", 9, false, false, 0, 0}};
+    for (size_t i = 0; i < 3; i++) {
+        test_rank ranks[TEST_RANKS];
+        test_problem p = problem_of(&none[i]);
+        work w = {.plan = &none[i], .rows = p.data, .distances = true};
+        test_run_ranks(3, 1, 0, train, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_UNSUPPORTED, ranks[r].err);
+            assert_non_null(strstr(ranks[r].err.message, "distances"));
+        }
         test_problem_free(&p);
     }
 }
@@ -666,10 +787,10 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),      cmocka_unit_test(test_host_loop), cmocka_unit_test(test_diverged),
-        cmocka_unit_test(test_sent),      cmocka_unit_test(test_stopped),   cmocka_unit_test(test_stopped_at_steps),
-        cmocka_unit_test(test_cancelled), cmocka_unit_test(test_lost),      cmocka_unit_test(test_memory_lost),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_distances),        cmocka_unit_test(test_bits),      cmocka_unit_test(test_host_loop),
+        cmocka_unit_test(test_diverged),         cmocka_unit_test(test_sent),      cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped_at_steps), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_memory_lost),      cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
