@@ -7,9 +7,20 @@
  *     word_vectors similarity VECTORS PAIRS ...
  *
  * By default training is word2vec's negative sampling; with --estimator NAME it is any estimator that draws classes.
+ *
+ * Built with -DWORD_VECTORS_MPI as word_vectors-mpi, it trains with the words divided among the ranks of an MPI run,
+ * each of which reads all of the text, and writes the same files:
+ *
+ *     mpirun -n 2 word_vectors-mpi train TEXT VECTORS --threads 1 ...
  */
+#define XSM_EXPERIMENTAL
+#ifdef WORD_VECTORS_MPI
+#include <mpi.h>
+#include <xsoftmax/mpi.h>
+#endif
 #include "word_queries.h"
 
+#include <xsoftmax/ext/comm.h>
 #include <xsoftmax/ext/estimator.h>
 
 #include <math.h>
@@ -33,6 +44,39 @@ static const char usage[] =
     "  --estimator NAME     --set OPTION=VALUE (of the estimator; may be repeated)\n"
     "  --fit-estimator NAME (mips or decomp-mips: finds the words of --fit)   --fit-set OPTION=VALUE\n"
     "Files ending in .vec are text, all others safetensors.\n";
+
+/* -- ranks --------------------------------------------------------------------------------------------------------- */
+
+static const xsm_comm *group; /* NULL: one process */
+
+static bool is_first(void)
+{
+    return !group || group->rank == 0;
+}
+
+/* Whether what each process does by itself has gone well on all: the first where it has not has a message, which is
+ * printed. The library's calls for models agree by themselves. */
+static bool all_well(bool well, const char *message)
+{
+    char text[600] = "";
+    if (!group) {
+        if (!well) {
+            fprintf(stderr, "word_vectors: %s\n", message);
+        }
+        return well;
+    }
+    float failed = well ? 0 : (float)(group->ranks - group->rank); /* the largest is that of the first */
+    bool reached = group->max_f32(group->user, &failed, 1) == 0;
+    if (reached && failed > 0) {
+        const uint32_t first = group->ranks - (uint32_t)failed;
+        snprintf(text, sizeof text, "rank %u: %s", (unsigned)group->rank, message);
+        reached = group->broadcast(group->user, text, sizeof text, first) == 0;
+    }
+    if (!reached || failed > 0) {
+        fprintf(stderr, "word_vectors: %s\n", reached ? text : "the other ranks cannot be reached");
+    }
+    return reached && failed == 0;
+}
 
 /* -- training ------------------------------------------------------------------------------------------------------ */
 
@@ -234,23 +278,24 @@ static int train(const settings *s)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = (uint32_t)s->threads;
+    options.comm = group;
     xsm_context *ctx = NULL;
     xsm_corpus *corpus = NULL;
     xsm_model *input = NULL, *output = NULL;
     xsm_estimator *estimator = NULL, *search = NULL;
     xsm_skipgram *trainer = NULL;
     xsm_skipgram_options skipgram = s->skipgram;
-    FILE *history = s->history ? fopen(s->history, "w") : NULL;
-    if (s->history && !history) {
-        fprintf(stderr, "word_vectors: %s cannot be written\n", s->history);
-        return 1;
-    }
+    FILE *history = s->history && is_first() ? fopen(s->history, "w") : NULL;
+    const bool unwritable = s->history && is_first() && !history;
     if (history) {
         fprintf(history, "epoch,seconds,loss\n");
     }
     skipgram.progress = show_progress;
     skipgram.progress_user = history;
-    xsm_status status = xsm_context_new(&options, &ctx, &err);
+    xsm_status status = unwritable ? XSM_ERROR_IO : xsm_context_new(&options, &ctx, &err);
+    if (unwritable) {
+        snprintf(err.message, sizeof err.message, "%s cannot be written", s->history);
+    }
     if (status == XSM_OK) {
         status = xsm_corpus_open(ctx, s->text, &s->corpus, &corpus, &err);
     }
@@ -260,18 +305,22 @@ static int train(const settings *s)
                 (unsigned long long)info.tokens, (unsigned long long)info.lines, info.words,
                 (unsigned long long)info.known);
     }
+    if (status == XSM_OK && s->estimator) {
+        status = make_estimator(ctx, s->estimator, s->set, s->set_count, &estimator, &err);
+    }
+    if (status == XSM_OK) {
+        status = make_search(s, ctx, &search, &err);
+    }
+    bool well = all_well(status == XSM_OK, err.message);
+    if (!well) {
+        status = XSM_ERROR_STATE;
+    }
     if (status == XSM_OK) {
         const double spread = s->spread > 0 ? s->spread : 0.5 / sqrt((double)s->dimension);
         status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, spread, skipgram.seed, &input, &err);
     }
     if (status == XSM_OK) {
         status = xsm_word_model_new(ctx, corpus, (uint32_t)s->dimension, 0, 0, &output, &err);
-    }
-    if (status == XSM_OK && s->estimator) {
-        status = make_estimator(ctx, s->estimator, s->set, s->set_count, &estimator, &err);
-    }
-    if (status == XSM_OK) {
-        status = make_search(s, ctx, &search, &err);
     }
     if (status == XSM_OK) {
         status = xsm_skipgram_new(ctx, corpus, input, output, estimator, &skipgram, &trainer, &err);
@@ -298,7 +347,7 @@ static int train(const settings *s)
     if (status == XSM_OK) {
         status = save(output, s->output, &err);
     }
-    if (status != XSM_OK) {
+    if (status != XSM_OK && well) {
         fprintf(stderr, "word_vectors: %s\n", err.message);
     }
     if (history && fclose(history) != 0) {
@@ -339,7 +388,7 @@ static int run_train(int argc, char **argv)
 
 /* -- queries ------------------------------------------------------------------------------------------------------- */
 
-int main(int argc, char **argv)
+static int run(int argc, char **argv)
 {
     if (argc >= 4 && strcmp(argv[1], "train") == 0) {
         return run_train(argc, argv);
@@ -353,6 +402,10 @@ int main(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
+    if (group) {
+        fprintf(stderr, "word_vectors: '%s' is for one process; several train\n", argv[1]);
+        return 2;
+    }
     word_set *set = word_set_load(argv[2]);
     int result = !set;
     for (int i = 3; set && i < argc; i++) {
@@ -363,3 +416,30 @@ int main(int argc, char **argv)
     word_set_free(set);
     return result;
 }
+
+#ifdef WORD_VECTORS_MPI
+int main(int argc, char **argv)
+{
+    int provided;
+    MPI_Comm all = MPI_COMM_WORLD;
+    xsm_comm ranks = XSM_COMM_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
+    /* The first rank speaks for all. */
+    if (xsm_mpi_comm_new(&all, sizeof all, &ranks, &err) != XSM_OK ||
+        (ranks.rank > 0 && (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))) {
+        fprintf(stderr, "word_vectors: %s\n", err.message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    group = ranks.ranks > 1 ? &ranks : NULL;
+    const int result = run(argc, argv);
+    xsm_mpi_comm_free(&ranks);
+    MPI_Finalize();
+    return result;
+}
+#else
+int main(int argc, char **argv)
+{
+    return run(argc, argv);
+}
+#endif

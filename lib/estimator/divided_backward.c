@@ -1,76 +1,39 @@
 /*
- * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient. Each rank computes the
- * sums of the nodes (gradient/shards.h) that lie in its classes, as few as there are; all ranks get them and join them
- * in the tree, to the bits of one process.
+ * The gradient of the rows (dL/dphi) on a divided model where every class has a coefficient: by the sums of the ranks'
+ * nodes (gradient/rank_nodes.h).
  */
 #include "estimator/divided.h"
 
 #include "base/order.h"
-#include "gradient/shards.h"
+#include "gradient/rank_nodes.h"
 
 #include <math.h>
 #include <string.h>
 
-/* A node whose classes are all of one rank, and whose parent's are not. */
-typedef struct node {
-    uint32_t shard, count, rank;
-} node;
-
 typedef struct back_pass {
     const xsmi_pass *pass;
     size_t rows, line; /* examples; floats of a sum, for sifted gradients with one that says whether there is one */
-    node *nodes;       /* [count] of all ranks, in the order of the classes */
-    size_t count, first, own; /* this rank's are own from `first` on */
-    size_t jobs;              /* for each node */
-    float *mine;              /* [own][rows][line] */
-    float *all;               /* [count][rows][line] */
-    size_t *sizes;            /* [ranks] */
+    xsmi_rank_nodes nodes;
+    size_t jobs;   /* for each node */
+    float *mine;   /* [this rank's nodes][rows][line] */
+    float *all;    /* [nodes][rows][line] */
+    size_t *sizes; /* [ranks] */
 } back_pass;
-
-/* Lists the nodes below one, or with `nodes` NULL only counts them. */
-static void list_nodes(back_pass *b, uint32_t shard, uint32_t count)
-{
-    const xsm_model *m = b->pass->estimator->model;
-    const uint32_t ranks = xsmi_ranks(m->context);
-    const uint32_t first = xsmi_shard_start(m->classes, shard), end = xsmi_shard_start(m->classes, shard + count);
-    if (first == end) {
-        return;
-    }
-    const uint32_t rank = xsmi_part_of(m->classes, ranks, first);
-    if (end > xsmi_part_start(m->classes, ranks, rank + 1)) {
-        list_nodes(b, shard, count / 2);
-        list_nodes(b, shard + count / 2, count / 2);
-        return;
-    }
-    if (b->nodes) {
-        b->nodes[b->count] = (node){shard, count, rank};
-    }
-    if (rank == xsmi_rank(m->context)) {
-        b->first = b->own == 0 ? b->count : b->first;
-        b->own++;
-    }
-    b->count++;
-}
 
 static xsm_status reserve(back_pass *b, xsm_error *err)
 {
     const xsm_model *m = b->pass->estimator->model;
     xsm_context *ctx = m->context;
-    list_nodes(b, 0, XSMI_SHARDS);
-    b->nodes = xsmi_allocate(ctx, b->count, sizeof *b->nodes);
+    XSMI_TRY(xsmi_rank_nodes_new(ctx, m->classes, &b->nodes, err));
     b->sizes = xsmi_allocate_zero(ctx, xsmi_ranks(ctx), sizeof *b->sizes);
     size_t each;
     const bool fits = xsmi_multiply(b->rows, b->line * sizeof *b->mine, &each);
-    b->mine = fits ? xsmi_allocate(ctx, b->own, each) : NULL;
-    b->all = fits ? xsmi_allocate(ctx, b->count, each) : NULL;
-    if (!b->nodes || !b->sizes || !b->mine || !b->all) {
-        return xsmi_fail_memory(err, fits ? b->count * each : SIZE_MAX, "the gradient of the rows, of all ranks");
+    b->mine = fits ? xsmi_allocate(ctx, b->nodes.own, each) : NULL;
+    b->all = fits ? xsmi_allocate(ctx, b->nodes.count, each) : NULL;
+    if (!b->sizes || !b->mine || !b->all) {
+        return xsmi_fail_memory(err, fits ? b->nodes.count * each : SIZE_MAX, "the gradient of the rows, of all ranks");
     }
-    b->count = b->own = 0;
-    list_nodes(b, 0, XSMI_SHARDS);
-    for (size_t i = 0; i < b->count; i++) {
-        b->sizes[b->nodes[i].rank] += each;
-    }
+    xsmi_rank_nodes_sizes(&b->nodes, each, b->sizes);
     return XSM_OK;
 }
 
@@ -78,9 +41,9 @@ static void release(back_pass *b)
 {
     xsm_context *ctx = b->pass->estimator->model->context;
     const size_t each = b->rows * b->line * sizeof *b->mine;
-    xsmi_release(ctx, b->mine, b->own, each);
-    xsmi_release(ctx, b->all, b->count, each);
-    xsmi_release(ctx, b->nodes, b->count, sizeof *b->nodes);
+    xsmi_release(ctx, b->mine, b->nodes.own, each);
+    xsmi_release(ctx, b->all, b->nodes.count, each);
+    xsmi_rank_nodes_clear(ctx, &b->nodes);
     xsmi_release(ctx, b->sizes, xsmi_ranks(ctx), sizeof *b->sizes);
 }
 
@@ -93,7 +56,7 @@ static bool is_sifted(const back_pass *b)
 static void run_node(void *state, size_t index, uint32_t thread)
 {
     const back_pass *b = state;
-    const node *n = &b->nodes[b->first + index / b->jobs];
+    const xsmi_rank_node *n = &b->nodes.nodes[b->nodes.first + index / b->jobs];
     const size_t start = index % b->jobs * XSMI_EXAMPLE_CHUNK, end = XSMI_MIN(start + XSMI_EXAMPLE_CHUNK, b->rows);
     const uint64_t together = xsmi_pass_rows_together(b->pass, XSMI_EXAMPLE_CHUNK);
     float *sums = b->mine + index / b->jobs * b->rows * b->line;
@@ -122,32 +85,17 @@ static bool known(void *state, uint32_t shard, uint32_t count, float *out, size_
 {
     const join *j = state;
     const back_pass *b = j->of;
-    size_t low = 0, high = b->count;
-    while (high - low > 1) {
-        const size_t middle = (low + high) / 2;
-        *(b->nodes[middle].shard <= shard ? &low : &high) = middle;
-    }
-    if (b->nodes[low].shard != shard || b->nodes[low].count != count) {
+    const size_t at = xsmi_rank_nodes_find(&b->nodes, shard, count);
+    if (at == SIZE_MAX) {
         return false;
     }
-    const float *from = b->all + (low * b->rows + j->first) * b->line;
+    const float *from = b->all + (at * b->rows + j->first) * b->line;
     const size_t features = b->pass->estimator->model->features;
     for (size_t i = 0; i < j->rows; i++) {
         memcpy(out + i * stride, from + i * b->line, features * sizeof *out);
     }
     *any = !is_sifted(b) || from[b->line - 1] != 0;
     return true;
-}
-
-/* Never called: whoever has no node that is known asks for its halves, and those of one class run are. */
-static bool no_sum(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
-{
-    (void)state;
-    (void)first;
-    (void)end;
-    (void)out;
-    (void)stride;
-    return false;
 }
 
 /* Joins the sums of some examples, and propagates them through a first layer. */
@@ -164,7 +112,7 @@ static void run_join(void *state, size_t index, uint32_t thread)
     for (size_t i = first, rows; i < end; i += rows) {
         rows = (size_t)XSMI_MIN(end - i, together);
         join j = {b, i, rows};
-        const xsmi_shard_sums sums = {m->kernels, m->classes, rows, m->features, no_sum, known, &j};
+        const xsmi_shard_sums sums = {m->kernels, m->classes, rows, m->features, xsmi_rank_nodes_no_sum, known, &j};
         xsmi_shard_all(&sums, p->input->values + i * p->input->stride, p->input->stride,
                        g->work.shards + thread * g->work.shards_each);
     }
@@ -186,7 +134,7 @@ static xsm_status run(back_pass *b, xsmi_outcome *outcome, xsm_error *err)
     b->jobs = (b->rows + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     xsm_status status = reserve(b, err);
     status = status == XSM_OK ? xsmi_gradient_reserve_outcomes(g, b->jobs, err) : status;
-    status = status == XSM_OK ? xsmi_run(ctx, run_node, b, b->jobs * b->own, err) : status;
+    status = status == XSM_OK ? xsmi_run(ctx, run_node, b, b->jobs * b->nodes.own, err) : status;
     XSMI_TRY(xsmi_agree(group, status, err));
     XSMI_TRY(xsmi_exchange_blocks(group, b->mine, b->all, b->sizes, err));
     XSMI_TRY(xsmi_agree(group, xsmi_run(ctx, run_join, b, b->jobs, err), err));

@@ -164,10 +164,9 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 /* Binds the estimator to the output vectors, with the input vectors as rows. */
-static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
+static xsm_status bind_whole(xsm_skipgram *t, xsm_error *err)
 {
     const uint32_t words = t->corpus->info.words;
-    xsm_estimator *e = t->estimator;
     t->labels = xsmi_allocate(t->context, words, sizeof *t->labels);
     if (!t->labels) {
         return xsmi_fail_memory(err, words * sizeof *t->labels, "word vectors as rows");
@@ -186,7 +185,50 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
                                                       .ownership = XSM_BORROW},
                                     &t->rows, err));
     memcpy(t->rows->map.counts, t->corpus->counts, words * sizeof *t->rows->map.counts);
-    XSMI_TRY(xsm_estimator_bind(e, t->output, t->rows, err));
+    return xsm_estimator_bind(t->estimator, t->output, t->rows, err);
+}
+
+/* The length of the longest input vector, of all ranks, once `status` is XSM_OK on all. */
+static xsm_status find_longest(const xsm_model *input, xsm_status status, double *longest, xsm_error *err)
+{
+    const xsm_model *own = xsmi_model_weights(input);
+    float most = 0;
+    for (uint32_t k = 0; k < own->classes; k++) {
+        const float *x = own->weight + (size_t)k * own->stride;
+        const float square = own->kernels->dot(x, x, own->features);
+        most = XSMI_MAX(square, most);
+    }
+    XSMI_TRY(xsmi_agree(input->context, status, err));
+    XSMI_TRY(xsmi_exchange_max(input->context, &most, 1, err));
+    *longest = sqrt((double)most);
+    return XSM_OK;
+}
+
+/* The same with words that are divided: the rows have labels alone, as each rank has some of the vectors. */
+static xsm_status bind_divided(xsm_skipgram *t, xsm_error *err)
+{
+    const uint32_t words = t->corpus->info.words;
+    xsm_estimator *e = t->estimator;
+    double longest;
+    if (e->sampling.sampler && e->sampling.sampler->ops.code_length) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "sampler '%s' draws by the features of a row, here by words' vectors, which are divided among "
+                         "%u ranks; samplers uniform and frequency are accepted",
+                         e->sampling.sampler->ops.name, xsmi_ranks(t->output->context));
+    }
+    xsm_status status = xsmi_dataset_start(t->context, &t->rows, err);
+    status = status == XSM_OK ? xsmi_dataset_set_classes(t->rows, words, NULL, NULL, err) : status;
+    XSMI_TRY(find_longest(t->input, status, &longest, err));
+    t->rows->features = t->input->features;
+    memcpy(t->rows->map.counts, t->corpus->counts, words * sizeof *t->rows->map.counts);
+    const xsmi_bind_size size = {words, words, 1, &longest};
+    return xsmi_estimator_bind(e, t->output, t->rows, true, &size, err);
+}
+
+static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
+{
+    const xsm_estimator *e = t->estimator;
+    XSMI_TRY(xsmi_model_is_divided(t->output) ? bind_divided(t, err) : bind_whole(t, err));
     if (e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' scores every class; skip-gram training takes one that draws them",
@@ -229,12 +271,12 @@ static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, 
         const xsmi_text_settings settings = {o->window, o->subsample, o->seed};
         status = xsmi_centres_open(&t->text, ctx, of->corpus, &settings, err);
     }
+    if (status == XSM_OK && of->estimator) {
+        status = xsmi_divided_set_scoring(of->output, of->estimator->correction, of->estimator->hierarchy, err);
+    }
     if (status != XSM_OK) {
         xsm_skipgram_free(t);
         return status;
-    }
-    if (of->estimator) {
-        xsmi_model_set_scoring(of->output, of->estimator->correction, of->estimator->hierarchy);
     }
     *out = t;
     return XSM_OK;
@@ -261,16 +303,11 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                          "the %s model's scores are corrected by what a sampler drew; clear its correction",
                          !xsmi_model_is_plain(input) ? "input" : "output");
     }
-    if (xsmi_model_is_divided(output) && estimator) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "skip-gram training with an estimator needs all words in one process, and those of the "
-                         "models are divided among %u ranks; without an estimator they may be",
-                         xsmi_ranks(output->context));
-    }
     const xsmi_word_task given = {context, corpus, input, output, estimator};
     xsm_skipgram *made = NULL;
+    xsmi_agree_begin(output->context);
     xsm_status status = make(&given, &o, &made, err);
-    status = xsmi_model_is_divided(output) ? xsmi_agree(output->context, status, err) : status;
+    status = xsmi_model_is_divided(output) ? xsmi_agree_once(output->context, status, err) : status;
     if (status != XSM_OK) {
         xsm_skipgram_free(made);
         return status;

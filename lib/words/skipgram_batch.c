@@ -6,7 +6,9 @@
  * within a phase. While changes are added, one job reads the next batch from the text.
  *
  * Where words are divided among ranks, each rank scores a share of the steps with copies of the vectors, and adds all
- * steps' changes of its own words (skipgram_ranks.h).
+ * steps' changes of its own words (skipgram_ranks.h). An estimator scores with the copies as with the classes that a
+ * batch of a divided model has gathered (estimator/gathered.h); it lists each step twice, before they are there and
+ * after. Steps one by one are taken by every rank, on its copies.
  */
 #include "words/skipgram.h"
 
@@ -105,6 +107,20 @@ static bool allocate(xsmi_skipgram_batch *b)
            b->slot.rows && b->slot.amounts && b->thread.rows && b->thread.amounts && b->thread.gradients;
 }
 
+/* Makes the gradient of a thread score with the copies of vectors from all ranks. */
+static xsm_status use_copies(const xsmi_skipgram_batch *b, xsm_gradient *g, xsm_error *err)
+{
+    xsmi_gathered *w = &g->work.gathered;
+    XSMI_TRY(xsmi_model_new_empty(b->context, (uint32_t)b->dimension, b->output->classes, &w->rows, err));
+    w->rows->kernels = b->kernels;
+    w->rows->stride = b->stride;
+    w->rows->alpha = 1;
+    w->rows->unscaled = true;
+    w->rows->untouched = false;
+    w->used = true;
+    return XSM_OK;
+}
+
 xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err)
 {
@@ -144,6 +160,9 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
         status = xsm_gradient_new(ctx, &b->thread.gradients[i], err);
         if (status == XSM_OK) {
             status = xsmi_estimator_reserve(e, b->thread.gradients[i], (uint64_t)2 * b->settings.window, 1, false, err);
+        }
+        if (status == XSM_OK && b->ranks) {
+            status = use_copies(b, b->thread.gradients[i], err);
         }
     }
     if (status != XSM_OK) {
@@ -343,31 +362,66 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
     }
 }
 
+/* Some pairs of a step, from `first` on among those of the batch. */
+typedef struct pairs {
+    uint32_t step, first, count, thread;
+    const float *x;     /* the centre's vector */
+    const uint32_t *at; /* where words are divided: the copies of the slots' vectors */
+} pairs;
+
+/* Lists the classes of some pairs, as examples of the estimator: without the vector of their centre, which another rank
+ * may have. */
+static xsm_gradient *list_pairs(const run *r, const pairs *p)
+{
+    const xsmi_skipgram_batch *b = r->b;
+    xsm_gradient *g = b->thread.gradients[p->thread];
+    for (uint32_t i = 0; i < p->count; i++) {
+        xsm_example *example = &g->example[i];
+        example->row = r->d->centres[p->step];
+        example->position = b->estimator->position + p->first + i;
+        example->labels = r->d->contexts + p->first + i;
+        example->label_count = 1;
+        example->squared_norm = 0;
+    }
+    xsmi_estimator_select(b->estimator, g, 0, p->count);
+    return g;
+}
+
+/* Sets the rows of listed pairs to the copies of vectors. */
+static void set_copies(const xsmi_skipgram_batch *b, xsm_gradient *g, const pairs *p)
+{
+    xsmi_gathered *w = &g->work.gathered;
+    const uint32_t *from = p->at;
+    w->rows->weight = xsmi_skipgram_ranks_copies(b->ranks)->vectors;
+    w->slots = b->thread.rows + p->thread * b->thread.slots;
+    for (uint32_t i = 0; i < p->count; from += g->lengths[i], i++) {
+        memcpy(w->slots + i * g->width, from, g->lengths[i] * sizeof *from);
+    }
+    g->work.rows.values = p->x; /* of every pair */
+    g->work.rows.stride = 0;
+}
+
 /* Passes some pairs of a step to the estimator as examples. Returns false if something is not finite. */
-static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, uint32_t thread, slots *out)
+static bool estimate(const run *r, const pairs *p, slots *out)
 {
     const xsmi_skipgram_batch *b = r->b;
     xsm_estimator *e = b->estimator;
-    xsm_gradient *g = b->thread.gradients[thread];
-    const uint32_t centre = r->d->centres[s];
-    const float *x = input_row(b, centre);
-    const double norm = (double)b->kernels->dot(x, x, b->dimension);
-    for (uint32_t i = 0; i < pairs; i++) {
-        xsm_example *example = &g->example[i];
-        example->row = centre;
-        example->position = e->position + first + i;
-        example->labels = r->d->contexts + first + i;
-        example->label_count = 1;
-        example->squared_norm = norm;
+    xsm_gradient *g = list_pairs(r, p);
+    const double norm = (double)b->kernels->dot(p->x, p->x, b->dimension);
+    for (uint32_t i = 0; i < p->count; i++) {
+        g->example[i].squared_norm = norm;
     }
-    const xsmi_piece all = {0, pairs, 1, r->eta, 0};
+    if (b->ranks) {
+        set_copies(b, g, p);
+    }
+    const xsmi_piece all = {0, p->count, 1, r->eta, 0};
     xsmi_outcome outcome = {.finite = true};
-    xsmi_estimator_select(e, g, 0, pairs);
-    if (!xsmi_estimator_scores(e, g, 0, pairs, 1, NULL) || xsmi_estimator_coefficients(e, g, &all, &outcome) < pairs) {
+    if (!xsmi_estimator_scores(e, g, 0, p->count, 1, NULL) ||
+        xsmi_estimator_coefficients(e, g, &all, &outcome) < p->count) {
         return false;
     }
     uint32_t n = 0;
-    for (uint32_t i = 0; i < pairs; i++) {
+    for (uint32_t i = 0; i < p->count; i++) {
         const xsmi_entries list = xsmi_gradient_list(g, i);
         for (uint32_t j = 0; j < list.count; j++) {
             out->rows[n] = list.classes[j];
@@ -379,24 +433,29 @@ static bool estimate(const run *r, uint32_t s, uint32_t first, uint32_t pairs, u
     return true;
 }
 
-/* Runs step by step and pair by pair, each with the vectors left by the one before. Returns false if something is not
- * finite. */
+/* Runs step by step and pair by pair, each with the vectors left by the one before; where words are divided, on the
+ * copies. Returns false if something is not finite. */
 static bool run_in_order(const run *r)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    xsm_model *out = b->output;
+    const xsmi_word_copies *copies = b->ranks ? xsmi_skipgram_ranks_copies(b->ranks) : NULL;
+    float *weights = copies ? copies->vectors : b->output->weight, *change = b->step.change;
+    const size_t stride = copies ? b->stride : b->output->stride;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        float *x = input_row(b, r->d->centres[s]), *change = b->step.change;
+        float *x = copies ? weights + copies->of_centres[s] * stride : input_row(b, r->d->centres[s]);
+        const uint32_t *at = copies ? copies->of_slots + slots_of(b, r->d, s) : NULL;
         slots own = {b->slot.rows, b->slot.amounts, 0, 0};
         for (uint32_t i = r->d->starts[s]; i < r->d->starts[s + 1]; i++) {
-            if (!estimate(r, s, i, 1, 0, &own)) {
+            if (!estimate(r, &(pairs){s, i, 1, 0, x, at}, &own)) {
                 return false;
             }
+            const uint32_t *rows = copies ? at : own.rows;
             memset(change, 0, b->dimension * sizeof *change);
-            kernels->column_sums(out->weight, out->stride, own.rows, own.amounts, own.count, b->dimension, change);
-            kernels->scatter_update(out->weight, out->stride, own.rows, own.count, x, b->dimension, own.amounts, NULL);
+            kernels->column_sums(weights, stride, rows, own.amounts, own.count, b->dimension, change);
+            kernels->scatter_update(weights, stride, rows, own.count, x, b->dimension, own.amounts, NULL);
             kernels->axpby(x, change, b->dimension, 1, 1);
+            at = copies ? at + own.count : NULL;
         }
         b->step.losses[s] = own.loss;
     }
@@ -421,7 +480,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
         slots own = {b->parts > 1 ? own_rows : b->slot.rows + offset, b->slot.amounts + offset, 0, 0};
         if (b->estimator) {
             const uint32_t start = r->d->starts[s];
-            finite = estimate(r, s, start, r->d->starts[s + 1] - start, thread, &own);
+            finite = estimate(r, &(pairs){s, start, r->d->starts[s + 1] - start, thread, x, NULL}, &own);
         } else {
             own.count = draw(b, r->d, s, r->position, own.rows);
             kernels->gather_scores(b->output->weight, b->output->stride, own.rows, own.count, x, b->dimension, scores,
@@ -449,13 +508,23 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
 /* -- scoring with words of several ranks --------------------------------------------------------------------------- */
 
 /* Lists the slots of all steps, on every rank. */
-static void draw_chunk(void *state, size_t index, uint32_t thread)
+static void list_chunk(void *state, size_t index, uint32_t thread)
 {
     const run *r = state;
+    const xsmi_skipgram_batch *b = r->b;
     const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
-    (void)thread;
     for (uint32_t s = first; s < last; s++) {
-        draw(r->b, r->d, s, r->position, r->b->slot.rows + slots_of(r->b, r->d, s));
+        const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
+        uint32_t *rows = b->slot.rows + slots_of(b, r->d, s), n = 0;
+        if (!b->estimator) {
+            b->step.lengths[s] = draw(b, r->d, s, r->position, rows);
+            continue;
+        }
+        const xsm_gradient *g = list_pairs(r, &(pairs){s, start, count, thread, NULL, NULL});
+        for (uint32_t i = 0; i < count; n += g->lengths[i], i++) {
+            memcpy(rows + n, g->classes + i * g->width, g->lengths[i] * sizeof *rows);
+        }
+        b->step.lengths[s] = n;
     }
 }
 
@@ -474,9 +543,14 @@ static void score_copies(void *state, size_t index, uint32_t thread)
         const uint32_t *at = copies->of_slots + offset;
         const float *x = copies->vectors + copies->of_centres[s] * b->stride;
         float *change = b->step.change + s * b->stride;
-        slots own = {b->slot.rows + offset, b->slot.amounts + offset, (uint32_t)(slots_of(b, r->d, s + 1) - offset), 0};
-        kernels->gather_scores(copies->vectors, b->stride, at, own.count, x, b->dimension, scores, NULL);
-        finite = turn(b, scores, (float)r->eta, &own);
+        slots own = {b->slot.rows + offset, b->slot.amounts + offset, b->step.lengths[s], 0};
+        if (b->estimator) {
+            const uint32_t start = r->d->starts[s];
+            finite = estimate(r, &(pairs){s, start, r->d->starts[s + 1] - start, thread, x, at}, &own);
+        } else {
+            kernels->gather_scores(copies->vectors, b->stride, at, own.count, x, b->dimension, scores, NULL);
+            finite = turn(b, scores, (float)r->eta, &own);
+        }
         if (finite) {
             b->step.losses[s] = own.loss;
             memset(change, 0, b->dimension * sizeof *change);
@@ -496,7 +570,7 @@ static void place_chunk(void *state, size_t index, uint32_t thread)
     slots own = {b->thread.rows + thread * b->thread.slots, b->thread.amounts + thread * b->thread.slots, 0, 0};
     for (uint32_t s = first; s < last; s++) {
         const size_t offset = slots_of(b, r->d, s);
-        own.count = (uint32_t)(slots_of(b, r->d, s + 1) - offset);
+        own.count = b->step.lengths[s];
         memcpy(own.rows, b->slot.rows + offset, own.count * sizeof *own.rows);
         memcpy(own.amounts, b->slot.amounts + offset, own.count * sizeof *own.amounts);
         divide(b, s, &own, offset);
@@ -563,11 +637,16 @@ static xsm_status score_on_ranks(run *r, xsm_error *err)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_drawn *d = r->d;
-    const xsmi_word_slots all = {d, b->slot.rows, b->slot.amounts, b->settings.pair_width};
+    const xsmi_word_slots all = {d, b->slot.rows, b->step.lengths, b->slot.amounts, b->settings.pair_width};
     const xsmi_word_changes changes = {b->step.change, b->stride, b->step.losses};
-    xsm_status status = xsmi_run(b->context, draw_chunk, r, chunks_of(d->steps), err);
+    xsm_status status = xsmi_run(b->context, list_chunk, r, chunks_of(d->steps), err);
     XSMI_TRY(xsmi_skipgram_ranks_gather(b->ranks, &all, status, err));
     bool good = true;
+    if (b->in_order) {
+        good = run_in_order(r);
+        xsmi_skipgram_ranks_keep(b->ranks);
+        return good ? XSM_OK : XSM_ERROR_DIVERGED;
+    }
     xsmi_skipgram_ranks_share(b->ranks, d->steps, &r->first, &r->end);
     status = score(r, score_copies, &good, err);
     if (status == XSM_OK && !good) {
@@ -585,10 +664,10 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
     run r = {b, d, next, text, position, eta, 0, d->steps, NULL, XSM_OK, XSM_ERROR_INIT};
     bool good = true;
     memset(result, 0, sizeof *result);
-    if (b->in_order) {
-        good = run_in_order(&r);
-    } else if (d->steps > 0 && b->ranks) {
+    if (d->steps > 0 && b->ranks) {
         XSMI_TRY(score_on_ranks(&r, err));
+    } else if (b->in_order) {
+        good = run_in_order(&r);
     } else if (d->steps > 0) {
         XSMI_TRY(score(&r, score_chunk, &good, err));
     }

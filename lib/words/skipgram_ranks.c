@@ -14,7 +14,7 @@ struct xsmi_skipgram_ranks {
     /* Vectors are numbered: words' output vectors, then their input vectors. */
     uint32_t *index;  /* [2 V] where a vector is among those of its rank; XSMI_NO_CLASS: not in the batch */
     uint32_t *listed; /* the vectors of the batch, each once */
-    size_t listed_capacity;
+    size_t listed_count, listed_capacity;
     uint32_t *rows; /* of the slots, then of the centres */
     size_t rows_capacity;
     uint32_t *starts; /* [ranks + 1] the first row of each rank */
@@ -84,34 +84,56 @@ static uint32_t rank_of(const xsmi_skipgram_ranks *r, uint32_t vector)
 }
 
 /* The numbers of a vector of this rank. */
-static const float *numbers_of(const xsmi_skipgram_ranks *r, uint32_t vector)
+static float *numbers_of(const xsmi_skipgram_ranks *r, uint32_t vector)
 {
     const uint32_t words = r->output->classes, word = vector < words ? vector : vector - words;
     const xsm_model *m = vector < words ? r->output : r->input, *own = xsmi_model_weights(m);
     return own->weight + (size_t)(word - m->part.first) * own->stride;
 }
 
-/* Lists each vector of rows[0..count) once; index[] of it becomes its place among those of its rank, starts[rank + 1]
- * their number. Returns the length of the list. */
-static size_t list_vectors(xsmi_skipgram_ranks *r, size_t count)
+/* Lists a vector once; index[] of it becomes its place among those of its rank, starts[rank + 1] their number. */
+static void list_vector(xsmi_skipgram_ranks *r, uint32_t vector)
 {
-    size_t listed = 0;
-    memset(r->starts, 0, ((size_t)xsmi_ranks(r->context) + 1) * sizeof *r->starts);
-    for (size_t i = 0; i < count; i++) {
-        const uint32_t vector = r->rows[i];
-        if (r->index[vector] == XSMI_NO_CLASS) {
-            r->index[vector] = r->starts[rank_of(r, vector) + 1]++;
-            r->listed[listed++] = vector;
-        }
+    if (r->index[vector] == XSMI_NO_CLASS) {
+        r->index[vector] = r->starts[rank_of(r, vector) + 1]++;
+        r->listed[r->listed_count++] = vector;
     }
-    return listed;
 }
 
-/* Copies this rank's listed vectors to where they are sent from, and converts rows[] from vectors to rows of copies. */
-static void fill(xsmi_skipgram_ranks *r, size_t count, size_t listed)
+static uint32_t row_of(const xsmi_skipgram_ranks *r, uint32_t vector)
 {
+    return r->starts[rank_of(r, vector)] + r->index[vector];
+}
+
+/* Where the slots of a step are. */
+static size_t offset_of(const xsmi_word_slots *slots, uint32_t s)
+{
+    return (size_t)slots->drawn->starts[s] * slots->pair_width;
+}
+
+static void list_vectors(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots)
+{
+    const xsmi_drawn *d = slots->drawn;
+    r->listed_count = 0;
+    memset(r->starts, 0, ((size_t)xsmi_ranks(r->context) + 1) * sizeof *r->starts);
+    for (uint32_t s = 0; s < d->steps; s++) {
+        const size_t offset = offset_of(slots, s);
+        for (uint32_t i = 0; i < slots->lengths[s]; i++) {
+            list_vector(r, slots->words[offset + i]);
+        }
+    }
+    for (uint32_t s = 0; s < d->steps; s++) {
+        list_vector(r, r->output->classes + d->centres[s]);
+    }
+}
+
+/* Copies this rank's listed vectors to where they are sent from, and fills in the rows of copies. */
+static void fill(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots)
+{
+    const xsmi_drawn *d = slots->drawn;
     const uint32_t rank = xsmi_rank(r->context);
-    for (size_t i = 0; i < listed; i++) {
+    uint32_t *of_centres = r->rows + offset_of(slots, d->steps);
+    for (size_t i = 0; i < r->listed_count; i++) {
         const uint32_t vector = r->listed[i];
         if (rank_of(r, vector) == rank) {
             float *to = r->mine + r->index[vector] * r->stride;
@@ -119,8 +141,12 @@ static void fill(xsmi_skipgram_ranks *r, size_t count, size_t listed)
             memset(to + r->dimension, 0, (r->stride - r->dimension) * sizeof *to);
         }
     }
-    for (size_t i = 0; i < count; i++) {
-        r->rows[i] = r->starts[rank_of(r, r->rows[i])] + r->index[r->rows[i]];
+    for (uint32_t s = 0; s < d->steps; s++) {
+        const size_t offset = offset_of(slots, s);
+        for (uint32_t i = 0; i < slots->lengths[s]; i++) {
+            r->rows[offset + i] = row_of(r, slots->words[offset + i]);
+        }
+        of_centres[s] = row_of(r, r->output->classes + d->centres[s]);
     }
 }
 
@@ -128,17 +154,14 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
 {
     const xsmi_drawn *d = slots->drawn;
     const uint32_t ranks = xsmi_ranks(r->context), rank = xsmi_rank(r->context), words = r->output->classes;
-    const size_t slot_count = (size_t)d->starts[d->steps] * slots->pair_width, count = slot_count + d->steps;
+    const size_t slot_count = offset_of(slots, d->steps), count = slot_count + d->steps;
     const uint64_t most = XSMI_MIN(count, 2 * (uint64_t)words);
     if (!xsmi_reserve(r->context, &r->rows, &r->rows_capacity, count, sizeof *r->rows) ||
         !xsmi_reserve(r->context, &r->listed, &r->listed_capacity, most, sizeof *r->listed)) {
         return xsmi_fail_memory(err, count * sizeof *r->rows, "the words of a batch");
     }
-    memcpy(r->rows, slots->words, slot_count * sizeof *r->rows);
-    for (uint32_t s = 0; s < d->steps; s++) {
-        r->rows[slot_count + s] = words + d->centres[s];
-    }
-    const size_t listed = list_vectors(r, count);
+    list_vectors(r, slots);
+    const size_t listed = r->listed_count;
     for (uint32_t i = 0; i < ranks; i++) {
         r->sizes[i] = r->starts[i + 1] * r->stride * sizeof *r->vectors;
         r->starts[i + 1] += r->starts[i];
@@ -148,7 +171,7 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
         xsmi_reserve(r->context, &r->mine, &r->mine_capacity, own, sizeof *r->mine) &&
         xsmi_reserve(r->context, &r->vectors, &r->vectors_capacity, listed * r->stride, sizeof *r->vectors);
     if (room) {
-        fill(r, count, listed);
+        fill(r, slots);
     }
     for (size_t i = 0; i < listed; i++) {
         r->index[r->listed[i]] = XSMI_NO_CLASS;
@@ -173,6 +196,18 @@ const xsmi_word_copies *xsmi_skipgram_ranks_copies(const xsmi_skipgram_ranks *r)
     return &r->copies;
 }
 
+void xsmi_skipgram_ranks_keep(xsmi_skipgram_ranks *r)
+{
+    const uint32_t rank = xsmi_rank(r->context);
+    const float *from = r->vectors + r->starts[rank] * r->stride; /* in the order of the list */
+    for (size_t i = 0; i < r->listed_count; i++) {
+        if (rank_of(r, r->listed[i]) == rank) {
+            memcpy(numbers_of(r, r->listed[i]), from, r->dimension * sizeof *from);
+            from += r->stride;
+        }
+    }
+}
+
 /* -- what steps compute -------------------------------------------------------------------------------------------- */
 
 static uint32_t first_of(const xsmi_skipgram_ranks *r, uint32_t steps, uint32_t rank)
@@ -193,37 +228,38 @@ static void move_steps(const xsmi_skipgram_ranks *r, const xsmi_word_slots *slot
     const xsmi_drawn *d = slots->drawn;
     const uint32_t end = first_of(r, d->steps, rank + 1);
     for (uint32_t s = first_of(r, d->steps, rank); s < end; s++) {
-        const size_t offset = (size_t)d->starts[s] * slots->pair_width;
         const struct {
             void *numbers;
             size_t bytes;
         } pieces[] = {{changes->losses + s, sizeof *changes->losses},
                       {changes->changes + s * changes->stride, r->dimension * sizeof(float)},
-                      {slots->amounts + offset,
-                       ((size_t)d->starts[s + 1] * slots->pair_width - offset) * sizeof *slots->amounts}};
+                      {slots->amounts + offset_of(slots, s), slots->lengths[s] * sizeof *slots->amounts}};
         for (size_t i = 0; i < sizeof pieces / sizeof *pieces; bytes += pieces[i].bytes, i++) {
             memcpy(send ? bytes : pieces[i].numbers, send ? pieces[i].numbers : bytes, pieces[i].bytes);
         }
     }
 }
 
-/* The bytes of so many steps and slots. */
-static uint64_t bytes_of(const xsmi_skipgram_ranks *r, uint64_t steps, uint64_t slots)
+/* The bytes of a rank's steps. */
+static size_t bytes_of(const xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, uint32_t rank)
 {
-    return steps * (sizeof(double) + r->dimension * sizeof(float)) + slots * sizeof(float);
+    const uint32_t first = first_of(r, slots->drawn->steps, rank), end = first_of(r, slots->drawn->steps, rank + 1);
+    size_t used = 0;
+    for (uint32_t s = first; s < end; s++) {
+        used += slots->lengths[s];
+    }
+    return (end - first) * (sizeof(double) + r->dimension * sizeof(float)) + used * sizeof *slots->amounts;
 }
 
 static xsm_status send_steps(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, const xsmi_word_changes *changes,
                              xsm_error *err)
 {
-    const xsmi_drawn *d = slots->drawn;
     const uint32_t ranks = xsmi_ranks(r->context), rank = xsmi_rank(r->context);
+    size_t all = 0;
     for (uint32_t i = 0; i < ranks; i++) {
-        const uint32_t first = first_of(r, d->steps, i), end = first_of(r, d->steps, i + 1);
-        const uint64_t pairs = d->starts[end] - d->starts[first];
-        r->sizes[i] = (size_t)bytes_of(r, end - first, pairs * slots->pair_width);
+        r->sizes[i] = bytes_of(r, slots, i);
+        all += r->sizes[i];
     }
-    const uint64_t all = bytes_of(r, d->steps, (uint64_t)d->starts[d->steps] * slots->pair_width);
     if (!xsmi_reserve(r->context, &r->sent, &r->sent_capacity, r->sizes[rank], 1) ||
         !xsmi_reserve(r->context, &r->received, &r->received_capacity, all, 1)) {
         return xsmi_fail_memory(err, all, "what the steps of a batch have computed");

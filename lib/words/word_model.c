@@ -7,6 +7,7 @@
 #include "base/random.h"
 #include "words/corpus.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "read/number.h"
 #include "data/text.h"
 #include "model/divided.h"
@@ -20,6 +21,8 @@
 
 /* Words whose vectors are started between two looks whether to go on. */
 #define WORDS_TOGETHER 256
+/* Bytes of vectors that are written together. */
+#define WRITE_BYTES ((size_t)1 << 20)
 
 /* -- for a corpus -------------------------------------------------------------------------------------------------- */
 
@@ -112,31 +115,120 @@ static xsm_status check_names(const xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status write_rows(const xsm_model *m, xsmi_activity *activity, xsmi_replace *file, char *line,
-                             xsm_error *err)
+/* What writes a file: rank 0, or a process alone. */
+typedef struct writing {
+    const xsm_model *model;
+    xsmi_activity *activity;
+    xsmi_replace *file; /* NULL on other ranks */
+    char *line;
+    float *rows; /* [together][features] */
+    size_t line_size, together;
+    bool ended; /* the last agreement was on a failure */
+} writing;
+
+static xsm_status write_words(const writing *w, uint32_t first, uint32_t count, xsm_error *err)
 {
+    const xsm_model *m = w->model;
     const char *sign = xsmi_decimal_sign();
-    const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
-    int head = snprintf(line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
-    XSMI_TRY(xsmi_replace_write(file, line, (size_t)head, err));
-    for (uint32_t k = 0; k < m->classes; k++) {
-        xsmi_reach(activity, k);
-        const double scale = m->alpha * (m->row_scale ? m->row_scale[k] : 1);
+    for (uint32_t k = 0; k < count; k++) {
+        const float *row = w->rows + (size_t)k * m->features;
+        const char *name = m->map.names[first + k];
         size_t length = 0;
+        xsmi_reach(w->activity, first + k);
         for (uint32_t i = 0; i < m->features; i++) {
-            float w = m->weight[class_major ? (size_t)k * m->stride + i : (size_t)i * m->stride + k];
-            w = (float)(scale * (double)w);
-            if (!isfinite(w)) {
-                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at position %u",
-                                 m->map.names[k], i);
-            }
-            length += print_number(w, sign, line + length);
+            length += print_number(row[i], sign, w->line + length);
         }
-        line[length++] = '\n';
-        XSMI_TRY(xsmi_replace_write(file, m->map.names[k], strlen(m->map.names[k]), err));
-        XSMI_TRY(xsmi_replace_write(file, line, length, err));
+        w->line[length++] = '\n';
+        XSMI_TRY(xsmi_replace_write(w->file, name, strlen(name), err));
+        XSMI_TRY(xsmi_replace_write(w->file, w->line, length, err));
     }
     return XSM_OK;
+}
+
+/* Copies vectors with their scales multiplied in. */
+static void copy_words(const xsm_model *own, size_t first, uint32_t count, float *rows)
+{
+    xsmi_model_copy_rows(own, first, count, true, rows);
+    for (uint32_t k = 0; k < count; k++) {
+        const double scale = own->alpha * (own->row_scale ? own->row_scale[first + k] : 1);
+        for (uint32_t i = 0; i < own->features; i++) {
+            float *number = rows + (size_t)k * own->features + i;
+            *number = (float)(scale * (double)*number);
+        }
+    }
+}
+
+/* The vectors of some words, on every rank if they are divided. `status` is this rank's so far. */
+static xsm_status get_words(writing *w, uint32_t first, uint32_t count, xsm_status status, xsm_error *err)
+{
+    const xsm_model *m = w->model;
+    if (status == XSM_OK && (!xsmi_model_is_divided(m) || xsmi_divided_has(m, first))) {
+        copy_words(xsmi_model_weights(m), first - m->part.first, count, w->rows);
+    }
+    if (xsmi_model_is_divided(m)) {
+        const size_t bytes = (size_t)count * m->features * sizeof *w->rows;
+        status = xsmi_divided_share(m, first, w->rows, bytes, status, err);
+        w->ended = status != XSM_OK;
+    }
+    for (size_t i = 0; status == XSM_OK && i < (size_t)count * m->features; i++) {
+        if (!isfinite(w->rows[i])) { /* on every rank */
+            w->ended = true;
+            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at position %zu",
+                               m->map.names[first + i / m->features], i % m->features);
+        }
+    }
+    return status;
+}
+
+static xsm_status write_rows(writing *w, xsm_error *err)
+{
+    const xsm_model *m = w->model;
+    const int head = snprintf(w->line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
+    xsm_status status = w->file ? xsmi_replace_write(w->file, w->line, (size_t)head, err) : XSM_OK;
+    for (uint32_t first = 0, count; first < m->classes && !w->ended; first += count) {
+        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
+        count = (uint32_t)XSMI_MIN(end - first, w->together);
+        status = get_words(w, first, count, status, err);
+        status = status == XSM_OK && w->file ? write_words(w, first, count, err) : status;
+        w->ended |= status != XSM_OK && !xsmi_model_is_divided(m);
+    }
+    return status;
+}
+
+static xsm_status open_file(writing *w, const char *path, xsm_error *err)
+{
+    const xsm_model *m = w->model;
+    const size_t row = (size_t)m->features * sizeof *w->rows, fit = WRITE_BYTES / row;
+    w->together = XSMI_CLAMP(fit, 1, m->classes);
+    w->line_size = ((size_t)m->features + 2) * NUMBER_SIZE;
+    w->line = xsmi_allocate(m->context, w->line_size, 1);
+    w->rows = xsmi_allocate(m->context, w->together, row);
+    if (!w->line || !w->rows) {
+        return xsmi_fail_memory(err, w->line_size + w->together * row, "lines of numbers");
+    }
+    const bool writes = !xsmi_model_is_divided(m) || xsmi_rank(m->context) == 0;
+    return writes ? xsmi_replace_open(m->context, path, &w->file, err) : XSM_OK;
+}
+
+/* Rank 0 writes, and gets the vectors of the others. */
+static xsm_status write_file(writing *w, const char *path, xsm_error *err)
+{
+    const xsm_model *m = w->model;
+    const bool divided = xsmi_model_is_divided(m);
+    xsm_status status = open_file(w, path, err);
+    status = divided ? xsmi_agree(m->context, status, err) : status;
+    if (status == XSM_OK) {
+        status = write_rows(w, err);
+        if (status == XSM_OK && w->file) {
+            status = xsmi_replace_commit(w->file, err);
+            w->file = NULL;
+        }
+        status = divided && !w->ended ? xsmi_agree(m->context, status, err) : status;
+    }
+    xsmi_replace_abandon(w->file);
+    xsmi_release(m->context, w->line, w->line_size, 1);
+    xsmi_release(m->context, w->rows, w->together, m->features * sizeof *w->rows);
+    return status;
 }
 
 xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error *err)
@@ -146,28 +238,12 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
-    XSMI_TRY(xsmi_model_need_dense(m, "writing word vectors", err));
+    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "writing word vectors", err));
     XSMI_TRY(check_names(m, err));
-    const size_t size = ((size_t)m->features + 2) * NUMBER_SIZE;
-    char *line = xsmi_allocate(m->context, size, 1);
-    if (!line) {
-        return xsmi_fail_memory(err, size, "a line of numbers");
-    }
-    xsmi_replace *file;
     xsmi_activity activity;
     xsmi_begin(&activity, m->context, "writing", "words", m->classes);
-    xsm_status status = xsmi_replace_open(m->context, path, &file, err);
-    if (status == XSM_OK) {
-        status = write_rows(m, &activity, file, line, err);
-        if (status == XSM_OK) {
-            status = xsmi_replace_commit(file, err);
-        } else {
-            xsmi_replace_abandon(file);
-        }
-    }
-    status = xsmi_end(&activity, status, err);
-    xsmi_release(m->context, line, size, 1);
-    return status;
+    writing w = {.model = m, .activity = &activity};
+    return xsmi_end(&activity, write_file(&w, path, err), err);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
