@@ -406,9 +406,15 @@ XSMI_PREFETCHER void xsmi_prefetch_soon(const float *p)
 XSMI_PREFETCHER void xsmi_prefetch_queued(xsmi_prefetch_queue *a, size_t most)
 {
     size_t row = a->row, line = a->line;
-    for (; most > 0 && row < a->count; most--) {
-        xsmi_prefetch_soon(a->rows[row] + line * XSMI_LINE);
-        if (++line >= a->lines) {
+    while (most > 0 && row < a->count) {
+        const float *p = a->rows[row] + line * XSMI_LINE;
+        const size_t left = a->lines - line, some = most < left ? most : left;
+        for (const float *end = p + some * XSMI_LINE; p < end; p += XSMI_LINE) {
+            xsmi_prefetch_soon(p);
+        }
+        most -= some;
+        line += some;
+        if (line >= a->lines) {
             line = 0;
             row++;
         }

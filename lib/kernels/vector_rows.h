@@ -27,8 +27,10 @@
 /* The small loops over registers must be unrolled, or the arrays that they index stay in memory. */
 #ifdef __clang__
 #define XSMI_UNROLL _Pragma("clang loop unroll(full)")
+#define XSMI_UNROLL_TWICE _Pragma("clang loop unroll_count(2)")
 #else
 #define XSMI_UNROLL _Pragma("GCC unroll 64")
+#define XSMI_UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
 
 /* Vectors in a set of partial sums, and in a quarter of it. */
@@ -117,10 +119,15 @@ XSMI_INLINE void dot_rows(size_t rows, const float *const *row, const float *x, 
     }
     const size_t whole = n - n % XSMI_PARTIALS, prefetched = most < whole ? most : whole;
     size_t i = 0;
-    for (; ahead > 0 && i < prefetched; i += XSMI_PARTIALS) {
-        prefetch_at(ahead, upcoming, i);
-        add_products(rows, row, x, i, acc);
+    /* Twice between two tests for the end: dense steps wait for instructions as well as for memory. */
+    if (ahead > 0) {
+        XSMI_UNROLL_TWICE
+        for (; i < prefetched; i += XSMI_PARTIALS) {
+            prefetch_at(ahead, upcoming, i);
+            add_products(rows, row, x, i, acc);
+        }
     }
+    XSMI_UNROLL_TWICE
     for (; i < whole; i += XSMI_PARTIALS) {
         add_products(rows, row, x, i, acc);
     }
@@ -191,23 +198,27 @@ XSMI_INLINE void update_row(float *y, const float *x, size_t n, float a, float b
     }
 }
 
+/* Floats of each of two rows that are changed between two tests for the end. */
+#define PAIR_FLOATS 64
+
 /* y[j][i] = fma(a[j], x[i], y[j][i]) for two different rows: x is read once. Meanwhile prefetches the rows `next`, if
  * any. */
 XSMI_INLINE void update_pair(float *const y[2], const float *x, size_t n, const float *a, const float *const *next)
 {
     const vf va[2] = {v_set(a[0]), v_set(a[1])};
+    float *const row[2] = {y[0], y[1]};
     size_t i = 0;
-    for (; i + 32 <= n; i += 32) {
+    for (; i + PAIR_FLOATS <= n; i += PAIR_FLOATS) {
         if (next) {
-            xsmi_prefetch_row(next[0] + i, 32);
-            xsmi_prefetch_row(next[1] + i, 32);
+            xsmi_prefetch_row(next[0] + i, PAIR_FLOATS);
+            xsmi_prefetch_row(next[1] + i, PAIR_FLOATS);
         }
         XSMI_UNROLL
-        for (size_t k = 0; k < 32 / VW; k++) {
+        for (size_t k = 0; k < PAIR_FLOATS / VW; k++) {
             const vf xk = v_load(x + i + k * VW);
             XSMI_UNROLL
             for (size_t j = 0; j < 2; j++) {
-                v_store(y[j] + i + k * VW, v_fma(va[j], xk, v_load(y[j] + i + k * VW)));
+                v_store(row[j] + i + k * VW, v_fma(va[j], xk, v_load(row[j] + i + k * VW)));
             }
         }
     }
@@ -215,14 +226,14 @@ XSMI_INLINE void update_pair(float *const y[2], const float *x, size_t n, const 
         const vf xk = v_load(x + i);
         XSMI_UNROLL
         for (size_t j = 0; j < 2; j++) {
-            v_store(y[j] + i, v_fma(va[j], xk, v_load(y[j] + i)));
+            v_store(row[j] + i, v_fma(va[j], xk, v_load(row[j] + i)));
         }
     }
     if (i < n) {
         const vf xk = v_load_first(x + i, n - i);
         XSMI_UNROLL
         for (size_t j = 0; j < 2; j++) {
-            v_store_first(y[j] + i, v_fma(va[j], xk, v_load_first(y[j] + i, n - i)), n - i);
+            v_store_first(row[j] + i, v_fma(va[j], xk, v_load_first(row[j] + i, n - i)), n - i);
         }
     }
 }

@@ -60,6 +60,9 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
+/* A row of zeros has q = 0, for which c_k is the limit A e^(...). A tiny q gives this limit to the last digit. */
+#define Q_LEAST 1e-300
+
 /* Positions in the scratch memory of the equations of several examples, in the layout of xsmi_equations. */
 typedef struct lanes {
     size_t count;
@@ -79,6 +82,34 @@ static double shrinkage(const xsmi_implicit *s, uint32_t class, double eta)
     return touched > 0 ? 1 / (1 + eta * s->ridge / touched) : 1;
 }
 
+/* The same without an L2 penalty (ridge), where every shrinkage is 1. */
+static void pose_plain(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
+{
+    const xsm_example *example = &block->examples[i];
+    const float *scores = block->scores + i * block->width;
+    const double weight = block->weights ? (double)block->weights[i] : 1;
+    const double q = example->squared_norm * weight + s->bias * weight, a_y = (double)scores[0];
+    const double at_least = XSMI_MAX(q, Q_LEAST);
+    double *qs = e->q + lane, *margins = e->margin + lane;
+    e->u_old[lane] = s->sum.u[example->row];
+    e->q_y[lane] = q;
+    for (size_t k = 1; k <= e->count; k++, qs += XSMI_SOLVE_LANES, margins += XSMI_SOLVE_LANES) {
+        *qs = at_least;
+        *margins = (double)scores[k] - a_y;
+    }
+}
+
+/* Gives a lane the numbers of another one. */
+static void copy_lane(const lanes *e, size_t from, size_t to)
+{
+    e->u_old[to] = e->u_old[from];
+    e->q_y[to] = e->q_y[from];
+    for (size_t k = 0; k < e->count * XSMI_SOLVE_LANES; k += XSMI_SOLVE_LANES) {
+        e->q[k + to] = e->q[k + from];
+        e->margin[k + to] = e->margin[k + from];
+    }
+}
+
 /* Writes the equation of example i into a lane. The example's lists have e->count classes and the label. */
 static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t i, const lanes *e, size_t lane)
 {
@@ -90,8 +121,6 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
     double *shrinks = block->shrinks + i * block->width;
     double s_y = shrinkage(s, classes[0], block->eta);
     double a_y = (s_y - 1) * (double)linear[0] + (double)scores[0];
-    /* A row of zeros has q = 0, for which c_k is the limit A e^(...). A tiny q gives this limit to the last digit. */
-    const double least = 1e-300;
     double norm = example->squared_norm, bias = s->bias; /* times the weight */
     if (block->weights) {
         norm *= (double)block->weights[i];
@@ -104,7 +133,7 @@ static void pose(const xsmi_implicit *s, const xsm_score_block *block, uint64_t 
         double s_k = shrinkage(s, classes[k + 1], block->eta);
         double q_k = s_k * norm + bias;
         shrinks[k + 1] = s_k;
-        e->q[k * stride + lane] = XSMI_MAX(q_k, least);
+        e->q[k * stride + lane] = XSMI_MAX(q_k, Q_LEAST);
         e->margin[k * stride + lane] = ((s_k - 1) * (double)linear[k + 1] + (double)scores[k + 1]) - a_y;
     }
 }
@@ -148,9 +177,15 @@ static void gradient(void *state, const xsm_score_block *block)
         e.margin = scratch + 3 * lanes_most;
         e.q = e.margin + entries;
         e.c = e.q + entries;
-        for (uint64_t i = first; i < first + lanes_most; i++) {
-            /* Unused lanes get the numbers of a valid equation. */
-            pose(s, block, i < end ? i : first, &e, (size_t)(i - first));
+        for (uint64_t i = first; i < end; i++) {
+            if (s->class_counts) {
+                pose(s, block, i, &e, (size_t)(i - first));
+            } else {
+                pose_plain(s, block, i, &e, (size_t)(i - first));
+            }
+        }
+        for (size_t l = (size_t)(end - first); l < lanes_most; l++) {
+            copy_lane(&e, 0, l); /* unused, but of a valid equation */
         }
         xsmi_equations equations = {(size_t)(end - first),
                                     e.count,

@@ -10,7 +10,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 8, /* the most steps of a block, and as many equations as a solver takes at once */
+    BLOCK = 8,          /* the most steps of a block, and as many equations as a solver takes at once */
+    COMING = 2 * BLOCK, /* steps of a block, and those ahead of them */
     /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
     AHEAD_BYTES = 12 << 10,
     AHEAD_LEAST = 2,   /* steps */
@@ -110,6 +111,8 @@ typedef struct run {
     double *losses; /* of all steps */
     uint64_t count;
     xsm_gradient *block;
+    xsmi_upcoming coming[COMING]; /* of dense steps: the memory of step i, at i % COMING */
+    uint64_t known;               /* the steps before this one were looked up there */
 } run;
 
 static uint64_t step_at(const run *r, uint64_t i)
@@ -134,6 +137,21 @@ static xsmi_upcoming upcoming_at(const run *r, uint64_t i)
         upcoming.x = features_at(r, i).values;
     }
     return upcoming;
+}
+
+/* The memory of a dense step that was looked up and that is not COMING steps behind the last of those. */
+static const xsmi_upcoming *coming_at(const run *r, uint64_t i)
+{
+    return &r->coming[i % COMING];
+}
+
+/* Looks up the memory of all dense steps before `end`, each once. Steps after the last of the run have none. */
+static void look_up(run *r, uint64_t end, size_t most)
+{
+    for (; r->known < end; r->known++) {
+        r->coming[r->known % COMING] = upcoming_at(r, r->known);
+        r->coming[r->known % COMING].most = most;
+    }
 }
 
 /* Prefetches the list entries of step i, which another thread may have written. */
@@ -164,9 +182,10 @@ static size_t scoring_share(const run *r)
 /* Prefetches the numbers from..to of some rows in turn: row by row they would arrive at half the rate. */
 XSMI_PREFETCHER void fetch_in_turn(const size_t rows, const float *const *row, size_t from, size_t to)
 {
+    enum { LINES = 8 * XSMI_LINE };
     size_t l = from;
-    for (; l + 4 * XSMI_LINE <= to; l += 4 * XSMI_LINE) {
-        for (size_t i = 0; i < 4 * XSMI_LINE; i += XSMI_LINE) {
+    for (; l + LINES <= to; l += LINES) {
+        for (size_t i = 0; i < LINES; i += XSMI_LINE) {
             for (size_t j = 0; j < rows; j++) {
                 xsmi_prefetch_soon(row[j] + l + i);
             }
@@ -181,10 +200,10 @@ XSMI_PREFETCHER void fetch_in_turn(const size_t rows, const float *const *row, s
 
 /* Prefetches the numbers from..to of a dense step's weights, and of its features if `x` is not NULL, three rows in
  * turn: of more rows some lines would be dropped. */
-XSMI_PREFETCHER void fetch_numbers(const run *r, const xsmi_upcoming *upcoming, const float *x, size_t from, size_t to)
+XSMI_PREFETCHER void fetch_numbers(const xsm_model *m, const xsmi_upcoming *upcoming, const float *x, size_t from,
+                                   size_t to)
 {
     enum { TOGETHER = 3 };
-    const xsm_model *m = r->stepper->optimizer->model;
     const float *row[TOGETHER];
     size_t rows = 0;
     if (x) {
@@ -204,20 +223,21 @@ XSMI_PREFETCHER void fetch_numbers(const run *r, const xsmi_upcoming *upcoming, 
     }
 }
 
-XSMI_PREFETCHER void fetch_scales(const run *r, uint64_t i)
+XSMI_PREFETCHER void fetch_scales(const xsm_model *m, const xsmi_upcoming *upcoming)
 {
-    const xsm_model *m = r->stepper->optimizer->model;
     const double *row_scale = xsmi_model_row_scales(m);
-    xsmi_upcoming upcoming = upcoming_at(r, i);
-    for (size_t j = 0; j < upcoming.count; j++) {
+    if (!row_scale && !m->row_length && !m->bias) {
+        return;
+    }
+    for (size_t j = 0; j < upcoming->count; j++) {
         if (row_scale) {
-            __builtin_prefetch(row_scale + upcoming.rows[j], 0, 3); /* mostly only read */
+            __builtin_prefetch(row_scale + upcoming->rows[j], 0, 3); /* mostly only read */
         }
         if (m->row_length) {
-            __builtin_prefetch(m->row_length + upcoming.rows[j], 1, 3);
+            __builtin_prefetch(m->row_length + upcoming->rows[j], 1, 3);
         }
         if (m->bias) {
-            __builtin_prefetch(m->bias + upcoming.rows[j], 1, 3);
+            __builtin_prefetch(m->bias + upcoming->rows[j], 1, 3);
         }
     }
 }
@@ -234,18 +254,16 @@ static void fetch_optimizer(const run *r, uint64_t i)
 }
 
 /* Prefetches all numbers of a dense step at once. */
-XSMI_PREFETCHER void fetch_dense(const run *r, uint64_t i)
+XSMI_PREFETCHER void fetch_dense(const xsm_model *m, const xsmi_upcoming *upcoming)
 {
-    const xsmi_upcoming upcoming = upcoming_at(r, i);
-    fetch_numbers(r, &upcoming, upcoming.x, 0, r->stepper->optimizer->model->features);
+    fetch_numbers(m, upcoming, upcoming->x, 0, m->features);
 }
 
-/* Prefetches the numbers of dense step i that were not prefetched while an earlier one was scored. */
-XSMI_PREFETCHER void fetch_rests(const run *r, uint64_t i)
+/* Prefetches the numbers of a dense step that were not prefetched while an earlier one was scored; those of its
+ * features, too, if `features`. */
+XSMI_PREFETCHER void fetch_rests(const xsm_model *m, const xsmi_upcoming *upcoming, bool features)
 {
-    const xsmi_upcoming upcoming = upcoming_at(r, i);
-    const float *x = r->block->proximal ? NULL : upcoming.x;
-    fetch_numbers(r, &upcoming, x, scoring_share(r), r->stepper->optimizer->model->features);
+    fetch_numbers(m, upcoming, features ? upcoming->x : NULL, upcoming->most, m->features);
 }
 
 /* Prefetches the features of a sparse step. */
@@ -271,7 +289,7 @@ XSMI_PREFETCHER void fetch_sparse(const run *r, uint64_t i)
                 __builtin_prefetch(row + x.index[l], 1, 3);
             }
         }
-        fetch_scales(r, i);
+        fetch_scales(m, &upcoming);
     }
 }
 
@@ -317,35 +335,38 @@ static uint64_t fill(const run *r, uint64_t i)
 
 /* Takes a block of n steps, which begins with the run's step i. Returns the number of steps before the first that was
  * not finite. */
-static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
+static uint64_t run_block(run *r, uint64_t i, uint64_t n)
 {
     xsm_estimator *e = r->stepper->estimator;
     xsm_optimizer *o = r->stepper->optimizer;
     const xsmi_step_list *list = r->list;
     xsm_gradient *g = r->block;
+    const xsm_model *m = o->model;
     const uint64_t ahead = r->stepper->ahead;
     const bool sparse = e->train->sparse;
     const size_t share = scoring_share(r);
+    if (!sparse) {
+        look_up(r, i + n + ahead, share);
+    }
     for (uint64_t k = 0; k < n; k++) {
-        xsmi_upcoming upcoming = {NULL, 0, NULL, 0};
+        const xsmi_upcoming *upcoming = NULL;
         if (sparse) {
             fetch_features(r, i + k + 2 * ahead);
             fetch_sparse(r, i + k + ahead);
         } else {
-            upcoming = upcoming_at(r, i + k + ahead);
-            upcoming.most = share;
-            fetch_scales(r, i + k + ahead);
-            fetch_dense(r, i + k + ahead / 2); /* again: some prefetches are dropped */
+            upcoming = coming_at(r, i + k + ahead);
+            fetch_scales(m, upcoming);
+            fetch_dense(m, coming_at(r, i + k + ahead / 2)); /* again: some prefetches are dropped */
         }
         fetch_optimizer(r, i + k + ahead);
-        if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], &upcoming)) {
+        if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], upcoming)) {
             n = k;
         }
     }
     const float *features[BLOCK];
-    xsmi_prefetch_queue queue = {features, 0, (o->model->features - share + XSMI_LINE - 1) / XSMI_LINE, 0, 0};
+    xsmi_prefetch_queue queue = {features, 0, (m->features - share + XSMI_LINE - 1) / XSMI_LINE, 0, 0};
     for (uint64_t k = 0; !sparse && g->proximal && k < n && i + k + ahead < r->count; k++) {
-        features[queue.count++] = features_at(r, i + k + ahead).values + share;
+        features[queue.count++] = coming_at(r, i + k + ahead)->x + share;
     }
     g->work.upcoming = g->proximal ? &queue : NULL;
     /* One call for all steps with the same rate. */
@@ -366,7 +387,7 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
     for (uint64_t k = n; k-- > 0;) {
         const uint64_t s = step_at(r, i + k);
         if (!sparse) {
-            fetch_rests(r, i + (n - 1 - k) + ahead);
+            fetch_rests(m, coming_at(r, i + (n - 1 - k) + ahead), !g->proximal);
         }
         const xsmi_features x = xsmi_dataset_features(e->train, g->example[k].row);
         const xsmi_example_step step = {
@@ -385,14 +406,25 @@ static uint64_t run_block(const run *r, uint64_t i, uint64_t n)
 uint64_t xsmi_stepper_run(xsmi_stepper *t, const xsmi_step_list *list, const uint32_t *order, double *losses,
                           uint64_t count, uint32_t thread)
 {
-    run r = {t, list, list->drawn, order, losses, count, t->blocks[thread]};
+    run r;
+    r.stepper = t;
+    r.list = list;
+    r.drawn = list->drawn;
+    r.order = order;
+    r.losses = losses;
+    r.count = count;
+    r.block = t->blocks[thread];
+    r.known = 0; /* nothing of `coming` is set */
     const bool sparse = t->estimator->train->sparse;
+    if (!sparse) {
+        look_up(&r, t->ahead, scoring_share(&r));
+    }
     for (uint64_t i = 0; i < t->ahead; i++) {
         if (sparse) {
             fetch_features(&r, i);
         } else {
-            fetch_dense(&r, i);
-            fetch_scales(&r, i);
+            fetch_dense(t->optimizer->model, coming_at(&r, i));
+            fetch_scales(t->optimizer->model, coming_at(&r, i));
         }
     }
     for (uint64_t i = 0; sparse && i < t->ahead; i++) {
