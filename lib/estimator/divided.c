@@ -7,21 +7,15 @@
 
 #include <math.h>
 
-/* Lists of the exact index can be merged: no other finds what it finds in all classes. */
-static xsm_status check_search(const xsm_estimator *e, uint32_t ranks, xsm_error *err)
+static xsm_status check_search(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
-    if (e->search.index->ops.query != xsmi_exact_index_ops.query) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' searches with index '%s', and the classes of the model are divided among %u "
-                         "ranks; index 'exact' is accepted, which scores every class",
-                         e->ops.name, e->search.index->ops.name, ranks);
-    }
+    XSMI_TRY(xsmi_index_check_ranks(e->search.index, m, err));
     return !e->ops.state_tensor ? XSM_OK
                                 : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                                             "estimator '%s' searches, and has a state that changes, and the classes of "
                                             "the model are divided among %u ranks, where searches are repeated; tables "
                                             "without state_tensor() are accepted",
-                                            e->ops.name, ranks);
+                                            e->ops.name, xsmi_ranks(m->context));
 }
 
 xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
@@ -36,7 +30,7 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
                          "sampled-softmax",
                          e->ops.name, xsmi_ranks(m->context));
     }
-    return e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, xsmi_ranks(m->context), err) : XSM_OK;
+    return e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, m, err) : XSM_OK;
 }
 
 /* Scores the classes of this rank that the examples list. */

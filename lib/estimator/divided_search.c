@@ -1,6 +1,5 @@
 /*
- * Searches on a divided model. Each rank's indexes have its classes; the lists of all are merged by the rule of one
- * list: of equal scores the smaller class comes first.
+ * Searches on a divided model: the ranks search the indexes together, and all get the lists of one process.
  *
  * A table's search() asks for scores of any classes while it runs, on threads that cannot wait for other ranks. So it
  * is run again: a request that no one has answered yet gets zeros, and is kept; the ranks exchange the scores that all
@@ -12,8 +11,8 @@
 #include "estimator/search.h"
 
 #include "base/grow.h"
-#include "base/top.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The classes whose scores an example has asked for, in the order in which it did. */
@@ -26,20 +25,12 @@ typedef struct asked {
     bool missing, short_of_memory, done;
 } asked;
 
-/* The lists of all ranks, merged. */
-typedef struct merged {
-    uint32_t *classes; /* [examples][blocks][candidates] */
-    float *scores;     /* the same */
-    uint32_t *lengths; /* [examples][blocks] */
-} merged;
-
 typedef struct divided_job {
     xsmi_query_job queries;
-    merged lists;
     asked *asked;           /* [examples] */
     float *scores;          /* [threads][blocks][candidates] those that search() may overwrite */
     xsmi_outcome *outcomes; /* [examples] */
-    size_t examples, jobs;  /* at most */
+    size_t examples;        /* at most */
     size_t *sizes, *next;   /* [ranks] */
     unsigned char *mine, *all;
     size_t mine_bytes, all_bytes;
@@ -59,21 +50,14 @@ static xsm_status job_new(const xsmi_pass *p, divided_job *j, xsm_error *err)
     const uint32_t ranks = xsmi_ranks(s->whole->context);
     const size_t n = s->results.capacity, entries = entries_of(s);
     *j = (divided_job){.queries = {.pass = p, .searcher = s}, .examples = n};
-    j->jobs = (size_t)xsmi_query_pieces(s, (uint32_t)n) * s->blocks;
-    j->queries.status = xsmi_allocate(ctx, j->jobs, sizeof *j->queries.status);
-    j->queries.errors = xsmi_allocate(ctx, j->jobs, sizeof *j->queries.errors);
-    j->lists.classes = xsmi_allocate(ctx, n, entries * sizeof *j->lists.classes);
-    j->lists.scores = xsmi_allocate(ctx, n, entries * sizeof *j->lists.scores);
-    j->lists.lengths = xsmi_allocate(ctx, n, s->blocks * sizeof *j->lists.lengths);
     j->scores = xsmi_allocate(ctx, xsmi_context_threads(ctx), entries * sizeof *j->scores);
     j->asked = xsmi_allocate_zero(ctx, n, sizeof *j->asked);
     j->outcomes = xsmi_allocate(ctx, n, sizeof *j->outcomes);
     j->sizes = xsmi_allocate(ctx, ranks, sizeof *j->sizes);
     j->next = xsmi_allocate(ctx, ranks, sizeof *j->next);
-    return j->queries.status && j->queries.errors && j->lists.classes && j->lists.scores && j->lists.lengths &&
-                   j->scores && j->asked && j->outcomes && j->sizes && j->next
+    return j->scores && j->asked && j->outcomes && j->sizes && j->next
                ? XSM_OK
-               : xsmi_fail_memory(err, 2 * n * entries * sizeof *j->scores, "what a search finds");
+               : xsmi_fail_memory(err, n * sizeof *j->asked + entries * sizeof *j->scores, "what a search finds");
 }
 
 static void job_free(divided_job *j)
@@ -86,11 +70,6 @@ static void job_free(divided_job *j)
         xsmi_release(ctx, j->asked[i].classes, j->asked[i].class_capacity, sizeof *j->asked[i].classes);
         xsmi_release(ctx, j->asked[i].shares, j->asked[i].share_capacity, sizeof *j->asked[i].shares);
     }
-    xsmi_release(ctx, j->queries.status, j->jobs, sizeof *j->queries.status);
-    xsmi_release(ctx, j->queries.errors, j->jobs, sizeof *j->queries.errors);
-    xsmi_release(ctx, j->lists.classes, n, entries * sizeof *j->lists.classes);
-    xsmi_release(ctx, j->lists.scores, n, entries * sizeof *j->lists.scores);
-    xsmi_release(ctx, j->lists.lengths, n, s->blocks * sizeof *j->lists.lengths);
     xsmi_release(ctx, j->scores, xsmi_context_threads(ctx), entries * sizeof *j->scores);
     xsmi_release(ctx, j->asked, n, sizeof *j->asked);
     xsmi_release(ctx, j->outcomes, n, sizeof *j->outcomes);
@@ -117,63 +96,6 @@ static xsm_status reserve_blocks(divided_job *j, xsm_error *err)
 
 /* -- lists --------------------------------------------------------------------------------------------------------- */
 
-/* A rank's block of an exchange of lists. */
-typedef struct listed {
-    uint32_t *lengths; /* [examples][blocks] */
-    uint32_t *classes; /* [examples][blocks][each] of its part */
-    float *scores;     /* the same */
-    size_t each, bytes;
-} listed;
-
-static listed divide_block(const divided_job *j, uint32_t rank, unsigned char *block)
-{
-    const xsmi_searcher *s = j->queries.searcher;
-    const uint32_t ranks = xsmi_ranks(s->whole->context);
-    const uint32_t own = xsmi_part_start(s->classes, ranks, rank + 1) - xsmi_part_start(s->classes, ranks, rank);
-    const size_t lists = (size_t)j->queries.count * s->blocks;
-    listed l = {.each = XSMI_MIN(own, s->candidates)};
-    l.lengths = (uint32_t *)(void *)block;
-    l.classes = block ? l.lengths + lists : NULL;
-    l.scores = block ? (float *)(void *)(l.classes + lists * l.each) : NULL;
-    l.bytes = lists * (sizeof *l.lengths + l.each * (sizeof *l.classes + sizeof *l.scores));
-    return l;
-}
-
-/* Fills the list of one example and block from those of all ranks. */
-static void merge_list(const divided_job *j, size_t list)
-{
-    const xsmi_searcher *s = j->queries.searcher;
-    const uint32_t ranks = xsmi_ranks(s->whole->context);
-    const bool every = s->candidates == s->classes; /* then they are in the order of the classes */
-    const size_t first = list * s->candidates;
-    const xsmi_top top = {j->lists.scores + first, j->lists.classes + first, s->candidates};
-    unsigned char *block = j->all;
-    uint32_t length = 0;
-    if (!every) {
-        xsmi_top_start(&top);
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        const listed l = divide_block(j, r, block);
-        const uint32_t start = xsmi_part_start(s->classes, ranks, r);
-        for (size_t i = list * l.each; i < list * l.each + l.lengths[list]; i++) {
-            if (every) {
-                top.class_of[length] = start + l.classes[i];
-                top.score[length++] = l.scores[i];
-            } else {
-                xsmi_top_offer_any(&top, l.scores[i], start + l.classes[i]);
-            }
-        }
-        block += l.bytes;
-    }
-    if (!every) {
-        xsmi_top_sort(&top);
-        while (length < top.size && top.class_of[length] != XSMI_NO_CLASS) {
-            length++;
-        }
-    }
-    j->lists.lengths[list] = length;
-}
-
 /* Adds classes to those that an example has asked for. False without memory. */
 static bool ask(asked *a, const uint32_t *classes, size_t count, uint32_t blocks)
 {
@@ -188,17 +110,14 @@ static bool ask(asked *a, const uint32_t *classes, size_t count, uint32_t blocks
     return fits;
 }
 
-/* Merges the lists of an example, and asks for the scores of its labels. */
-static void merge_example(void *state, size_t index, uint32_t thread)
+/* Asks for the scores of the labels of an example. */
+static void begin_example(void *state, size_t index, uint32_t thread)
 {
     const divided_job *j = state;
     const xsmi_query_job *q = &j->queries;
     const xsm_example *example = &q->pass->gradient->example[q->first + index];
     asked *a = &j->asked[index];
     (void)thread;
-    for (size_t b = 0; b < q->searcher->blocks; b++) {
-        merge_list(j, index * q->searcher->blocks + b);
-    }
     a->context = q->searcher->context;
     a->count = a->known = 0;
     a->done = false;
@@ -215,29 +134,45 @@ static xsm_status check_memory(const divided_job *j, xsm_status status, xsm_erro
     return status;
 }
 
-/* Searches this rank's classes, and gets the lists of all. `status` is this rank's so far. */
-static xsm_status exchange_lists(divided_job *j, xsm_status status, xsm_error *err)
+static void make_query(void *state, size_t index, uint32_t thread)
 {
-    xsmi_query_job *q = &j->queries;
+    const divided_job *j = state;
+    const xsmi_searcher *s = j->queries.searcher;
+    const size_t example = index / s->blocks, of = index % s->blocks;
+    (void)thread;
+    xsmi_query_make(&j->queries, &s->indexes[of], (uint32_t)example,
+                    s->results.queries + (of * s->results.capacity + example) * s->query_stride);
+}
+
+/* Searches all blocks. `status` is this rank's so far. */
+static xsm_status find_lists(divided_job *j, xsm_status status, xsm_error *err)
+{
+    const xsmi_query_job *q = &j->queries;
     xsmi_searcher *s = q->searcher;
-    xsm_context *group = s->whole->context;
-    if (status == XSM_OK) {
-        q->pieces = xsmi_query_pieces(s, q->count);
-        const size_t jobs = (size_t)q->pieces * s->blocks;
-        status = xsmi_run(s->context, xsmi_query_run, q, jobs, err);
-        status = status == XSM_OK ? xsmi_query_error(q, jobs, err) : status;
-        for (uint32_t r = 0; r < xsmi_ranks(group); r++) {
-            j->sizes[r] = divide_block(j, r, NULL).bytes;
+    uint32_t lengths[XSM_INDEX_QUERIES];
+    uint64_t probed[XSM_INDEX_QUERIES];
+    status = status == XSM_OK ? xsmi_run(s->context, make_query, j, (size_t)q->count * s->blocks, err) : status;
+    for (size_t of = 0; of < s->blocks; of++) {
+        const xsm_index_block block = {
+            .size = sizeof block,
+            .queries = s->results.queries + of * s->results.capacity * s->query_stride,
+            .stride = s->query_stride,
+            .count = q->count,
+            .top = s->candidates,
+            .threshold = -INFINITY,
+            .any_order = 1,
+            .classes = s->results.found + of * s->candidates,
+            .scores = s->results.score + of * s->candidates,
+            .lengths = lengths,
+            .probed = probed,
+            .list_stride = entries_of(s),
+        };
+        XSMI_TRY(xsmi_index_find(s->indexes[of].index, &block, &s->results.desk, status, err));
+        for (size_t i = 0; i < q->count; i++) {
+            s->results.length[i * s->blocks + of] = lengths[i];
         }
-        status = status == XSM_OK ? reserve_blocks(j, err) : status;
     }
-    XSMI_TRY(xsmi_agree(group, status, err));
-    const listed l = divide_block(j, xsmi_rank(group), j->mine);
-    const size_t lists = (size_t)q->count * s->blocks;
-    memcpy(l.lengths, s->results.length, lists * sizeof *l.lengths);
-    memcpy(l.classes, s->results.found, lists * l.each * sizeof *l.classes);
-    memcpy(l.scores, s->results.score, lists * l.each * sizeof *l.scores);
-    return xsmi_exchange_blocks(group, j->mine, j->all, j->sizes, err);
+    return XSM_OK;
 }
 
 /* -- scores that are asked for ------------------------------------------------------------------------------------- */
@@ -336,9 +271,9 @@ static void run_example(void *state, size_t index, uint32_t thread)
     a->missing = false;
     xsm_search_block block = xsmi_search_block_of(p, j->queries.first + index, thread);
     float *scores = j->scores + thread * entries;
-    memcpy(scores, j->lists.scores + index * entries, entries * sizeof *scores);
-    block.found = j->lists.classes + index * entries;
-    block.found_length = j->lists.lengths + index * s->blocks;
+    memcpy(scores, s->results.score + index * entries, entries * sizeof *scores);
+    block.found = s->results.found + index * entries;
+    block.found_length = s->results.length + index * s->blocks;
     block.found_score = scores;
     block.score = score_asked;
     block.scorer = &a;
@@ -357,8 +292,8 @@ static xsm_status search_some(divided_job *j, xsm_status status, xsm_error *err)
     if (status == XSM_OK) {
         xsmi_pass_list_examples(q->pass, q->first, q->count);
     }
-    XSMI_TRY(exchange_lists(j, status, err));
-    status = check_memory(j, xsmi_run(ctx, merge_example, j, q->count, err), err);
+    XSMI_TRY(find_lists(j, status, err));
+    status = check_memory(j, xsmi_run(ctx, begin_example, j, q->count, err), err);
     bool missing = true;
     while (missing) {
         XSMI_TRY(exchange_shares(j, status, err));

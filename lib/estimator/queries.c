@@ -58,12 +58,12 @@ void xsmi_query_run(void *state, size_t index, uint32_t thread)
         .queries = queries,
         .stride = s->query_stride,
         .count = count,
-        .top = s->listed,
+        .top = s->candidates,
         .threshold = -INFINITY,
         .any_order = 1,
-        .classes = s->results.found + first_list * s->listed,
-        .scores = s->results.score + first_list * s->listed,
-        .list_stride = (size_t)s->blocks * s->listed,
+        .classes = s->results.found + first_list * s->candidates,
+        .scores = s->results.score + first_list * s->candidates,
+        .list_stride = (size_t)s->blocks * s->candidates,
     };
     block.lengths = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.lengths);
     block.probed = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.probed);

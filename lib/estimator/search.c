@@ -167,15 +167,9 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
 static xsm_status update(xsmi_searcher *s, bool *finite, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;
-    const xsm_status updated = xsmi_searcher_update(s, &unsaid);
-    xsm_status status = updated == XSM_OK || updated == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &unsaid);
-    float diverged = updated == XSM_ERROR_DIVERGED;
-    if (s->whole) {
-        XSMI_TRY(xsmi_agree(s->whole->context, status, err));
-        status = xsmi_exchange_max(s->whole->context, &diverged, 1, err);
-    }
-    *finite = diverged == 0;
-    return status;
+    const xsm_status status = xsmi_searcher_update(s, &unsaid);
+    *finite = status != XSM_ERROR_DIVERGED;
+    return status == XSM_OK || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &unsaid);
 }
 
 xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_error *err)

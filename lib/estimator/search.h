@@ -34,8 +34,8 @@ xsm_search_block xsmi_search_block_of(const xsmi_pass *p, uint64_t example, uint
 void xsmi_search_finish(const xsmi_pass *p, const xsm_search_block *block, xsmi_outcome *outcome);
 
 /* Searches a batch on a divided model, for memory that is reserved, and a searcher that is up to date: all ranks get
- * what one process computes. For each example and block 4 bytes, and 8 for each class that this rank lists; for each
- * class of this rank whose score the table asks for, labels included, 4 for each block. */
+ * what one process computes. For each example and block what xsmi_index_find() sends; for each class of this rank whose
+ * score the table asks for, labels included, 4 for each block. */
 xsm_status xsmi_divided_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err);
 
 #endif

@@ -11,7 +11,7 @@
 
 static void clear_lists(xsmi_searcher *s)
 {
-    size_t lists = s->results.capacity * s->blocks, entries = lists * s->listed;
+    size_t lists = s->results.capacity * s->blocks, entries = lists * s->candidates;
     xsmi_release(s->context, s->results.queries, lists, s->query_stride * sizeof *s->results.queries);
     xsmi_release(s->context, s->results.found, entries, sizeof *s->results.found);
     xsmi_release(s->context, s->results.score, entries, sizeof *s->results.score);
@@ -33,10 +33,10 @@ void xsmi_searcher_free(xsmi_searcher *s)
         clear_lists(s);
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
+        xsmi_index_desk_free(ctx, &s->results.desk);
         xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
         xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
-        xsmi_release(ctx, s->update.own, s->update.own_capacity, sizeof *s->update.own);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -64,7 +64,6 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     s->model = own;
     s->whole = xsmi_model_is_divided(model) ? model : NULL;
     s->classes = model->classes;
-    s->listed = XSMI_MIN(plan->candidates, own->classes);
     s->blocks = plan->blocks;
     s->candidates = plan->candidates;
     s->most = plan->most;
@@ -164,27 +163,6 @@ xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* The changed rows of the searcher's model, numbered as its. */
-static xsm_status list_changed(xsmi_searcher *s, const uint32_t **rows, uint32_t *count, xsm_error *err)
-{
-    *rows = s->update.changed;
-    *count = s->update.changes;
-    if (!s->whole) {
-        return XSM_OK;
-    }
-    if (!xsmi_reserve(s->context, &s->update.own, &s->update.own_capacity, s->update.changes, sizeof **rows)) {
-        return xsmi_fail_memory(err, s->update.changes * sizeof **rows, "rows to be indexed");
-    }
-    *rows = s->update.own;
-    *count = 0;
-    for (uint32_t i = 0; i < s->update.changes; i++) {
-        if (xsmi_divided_has(s->whole, s->update.changed[i])) {
-            s->update.own[(*count)++] = s->update.changed[i] - s->whole->part.first;
-        }
-    }
-    return XSM_OK;
-}
-
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
 {
     const xsm_model *m = s->model;
@@ -192,21 +170,23 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
     }
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
-    bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
-    const uint32_t *changed;
-    uint32_t changes;
-    XSMI_TRY(list_changed(s, &changed, &changes, err));
+    float anew = !s->built || m->weight != s->weight || m->alpha > s->alpha;
+    if (s->whole) { /* a step begins with an agreement */
+        XSMI_TRY(xsmi_agree(s->whole->context, XSM_OK, err));
+        XSMI_TRY(xsmi_exchange_max(s->whole->context, &anew, 1, err));
+    }
+    const bool whole = anew > 0;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         if (whole) {
             s->built = false;
-            const xsmi_index_slice slice = {m, p->first, p->width, s->listed};
+            const xsmi_index_slice slice = {xsmi_searcher_model(s), p->first, p->width, s->candidates};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
             /* An update that is repeated could give other clusters. */
             xsmi_activity shield;
             xsmi_shield(&shield, s->context);
-            xsm_status status = xsm_index_update(p->index, changed, changes, err);
+            xsm_status status = xsm_index_update(p->index, s->update.changed, s->update.changes, err);
             xsmi_unshield(&shield);
             XSMI_TRY(status);
         }
@@ -248,11 +228,11 @@ static size_t block_bytes(const xsmi_searcher *s)
         return arena.used;
     }
     size_t each = 0;
-    for (uint32_t j = 0; j < s->blocks; j++) {
+    for (uint32_t j = 0; !s->whole && j < s->blocks; j++) {
         arena.used = 0;
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));
-        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->listed), 1);
+        (void)xsmi_arena_take(&arena, xsmi_index_scratch(s->indexes[j].index, s->candidates), 1);
         each = XSMI_MAX(arena.used, each);
     }
     return each;
@@ -261,7 +241,7 @@ static size_t block_bytes(const xsmi_searcher *s)
 /* Lists that do not grow. */
 static bool reserve_lists(xsmi_searcher *s, size_t lists)
 {
-    const size_t entries = lists * s->listed;
+    const size_t entries = lists * s->candidates;
     s->results.found = xsmi_allocate(s->context, entries, sizeof *s->results.found);
     s->results.score = s->results.found ? xsmi_allocate(s->context, entries, sizeof *s->results.score) : NULL;
     s->results.length = s->results.score ? xsmi_allocate(s->context, lists, sizeof *s->results.length) : NULL;
@@ -274,7 +254,7 @@ xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error 
     if (want > s->results.capacity) {
         clear_lists(s);
         size_t lists = want * s->blocks;
-        bool fits = xsmi_multiply(lists, s->listed, &entries);
+        bool fits = xsmi_multiply(lists, s->candidates, &entries);
         s->results.capacity = want;
         s->results.queries =
             fits ? xsmi_allocate(s->context, lists, s->query_stride * sizeof *s->results.queries) : NULL;

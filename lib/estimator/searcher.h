@@ -2,8 +2,9 @@
  * The indexes of an estimator that searches: one for each block of coordinates, updated with the model.
  *
  * Rows of weights are indexed without the model's alpha, which every decay changes for all rows at once; queries
- * include it. Rows that the estimator's gradients list are updated before the next search. If the model's scales have
- * been multiplied into its rows, or its weights have moved in memory, all indexes are rebuilt.
+ * include it. Indexes of a divided model are searched by all ranks together (index/index.h). Rows that the estimator's
+ * gradients list are updated before the next search. If the model's scales have been multiplied into its rows, or its
+ * weights have moved in memory, all indexes are rebuilt.
  */
 #ifndef XSMI_SEARCHER_H
 #define XSMI_SEARCHER_H
@@ -26,7 +27,6 @@ struct xsmi_searcher {
     const xsm_model *model;            /* the estimator's reference; of a divided model this rank's part, */
     const xsm_model *whole;            /* and the divided model, else NULL: classes that change are its */
     uint32_t classes;                  /* of the whole model */
-    uint32_t listed;                   /* classes that an index lists: `candidates`, or this rank's if they are fewer */
     uint32_t blocks, candidates, most; /* `most` above 0: lists grow on demand */
     uint64_t startup;
     xsmi_block_index *indexes; /* [blocks] */
@@ -41,19 +41,18 @@ struct xsmi_searcher {
         size_t mark_words; /* stored here, as the model may grow while it is bound */
         uint32_t *changed; /* [capacity] */
         uint32_t changes, capacity;
-        uint32_t *own; /* [own_capacity] those of this rank's part */
-        size_t own_capacity;
     } update;
 
     /* Memory for the classes found for up to `capacity` examples. */
     struct {
         size_t capacity;
         float *queries;       /* [blocks][capacity][query_stride] */
-        uint32_t *found;      /* [capacity][blocks][listed] */
-        float *score;         /* [capacity][blocks][listed] */
+        uint32_t *found;      /* [capacity][blocks][candidates] */
+        float *score;         /* [capacity][blocks][candidates] */
         uint32_t *length;     /* [capacity][blocks] */
         unsigned char *block; /* [threads][block_each] lists and scratch of a search, or xsmi_growing_lists */
         size_t block_each, block_bytes;
+        xsmi_index_desk desk; /* of a divided model */
     } results;
 
     /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
@@ -77,6 +76,12 @@ typedef struct xsmi_growing_lists {
     void *scratch; /* of an index */
 } xsmi_growing_lists;
 
+/* The model whose rows are indexed. */
+static inline const xsm_model *xsmi_searcher_model(const xsmi_searcher *s)
+{
+    return s->whole ? s->whole : s->model;
+}
+
 /* Divides a thread's memory, or counts it. */
 xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena);
 
@@ -94,7 +99,7 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
 void xsmi_searcher_change_none(xsmi_searcher *s);
 xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
 
-/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
+/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. All ranks call it, and agree. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
 /* Begins the search at once on all ranks if a rank has weights that are not zeros; `startup` is otherwise the same. */
 xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err);

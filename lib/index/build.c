@@ -7,6 +7,7 @@
 #include "base/entry.h"
 #include "base/hash.h"
 #include "data/batch.h"
+#include "model/divided.h"
 #include "model/model.h"
 
 #include <math.h>
@@ -29,8 +30,8 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
                        size_t stride)
 {
     const xsm_index *x = source->state;
-    const xsm_model *m = x->model;
-    const float *log_q = x->correction ? x->correction->numbers : NULL;
+    const xsm_model *m = xsmi_model_weights(x->model);
+    const float *log_q = x->correction ? x->correction->numbers + x->model->part.first : NULL;
     bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
     for (uint32_t f = 0; columns && f < x->width; f++) {
         for (uint32_t j = 0; j < count; j++) {
@@ -59,20 +60,27 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
                        size_t stride)
 {
     const xsm_index *x = source->state;
-    const xsm_model *m = x->model;
+    const xsm_model *m = x->loaded ? x->loaded : xsmi_model_weights(x->model);
+    const size_t class = x->loaded ? x->model->part.first : 0, line = class - m->part.first; /* of the first row */
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         float *row = out + j * stride;
-        memcpy(row, m->weight + k * m->stride + x->first, x->width * sizeof *row);
+        memcpy(row, m->weight + (line + k) * m->stride + x->first, x->width * sizeof *row);
         if (m->row_scale) {
-            m->kernels->scale(row, x->width, (float)m->row_scale[k]);
+            m->kernels->scale(row, x->width, (float)m->row_scale[class + k]);
         }
         if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
             row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
         } else if (m->bias) {
-            row[x->width] = m->bias[k];
+            row[x->width] = m->bias[class + k];
         }
     }
+}
+
+/* Of a divided model this rank's rows. */
+static uint32_t rows_of(const xsm_index *x)
+{
+    return xsmi_index_is_divided(x) ? x->model->part.own->classes : x->count;
 }
 
 static xsm_index_source source_of(const xsm_index *x)
@@ -81,7 +89,7 @@ static xsm_index_source source_of(const xsm_index *x)
         .size = sizeof source,
         .context = x->context,
         .state = x,
-        .count = x->count,
+        .count = rows_of(x),
         .width = x->own_width,
         .seed = (uint64_t)x->common.seed,
         .read = x->sliced  ? read_slice
@@ -142,7 +150,8 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
                                                : xsmi_fail_memory(err, threads * each, "rows to be indexed");
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.bad[i] != UINT32_MAX) {
-            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", job.bad[i]);
+            const uint32_t first = xsmi_index_is_divided(x) ? x->model->part.first : 0;
+            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", first + job.bad[i]);
         }
     }
     xsmi_release(x->context, job.scratch, threads, each);
@@ -175,7 +184,8 @@ static void run_hash(void *state, size_t index, uint32_t thread)
 xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *err)
 {
     xsm_index_source source = source_of(x);
-    const size_t jobs = ((size_t)x->count + CHECK_ROWS - 1) / CHECK_ROWS, threads = xsmi_context_threads(x->context);
+    const size_t jobs = ((size_t)source.count + CHECK_ROWS - 1) / CHECK_ROWS;
+    const size_t threads = xsmi_context_threads(x->context);
     hash_job job = {&source, NULL, xsmi_index_query_stride(x), NULL};
     const size_t each = CHECK_ROWS * job.stride * sizeof(float);
     job.scratch = xsmi_allocate(x->context, threads, each);
@@ -195,11 +205,17 @@ static xsm_status build(xsm_index *x, xsm_error *err)
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "building an index", "rows", x->count);
     xsm_index_source source = source_of(x);
-    xsm_status status = check_rows(x, NULL, x->count, err);
+    xsm_context *group = xsmi_index_is_divided(x) ? x->model->context : NULL;
+    if (group) {
+        xsmi_agree_begin(group);
+    }
+    xsm_status status = check_rows(x, NULL, source.count, err);
+    status = group ? xsmi_agree(group, status, err) : status;
     if (status == XSM_OK) {
         status = x->ops.build(x->state, &source, err);
     }
     status = xsmi_end(&activity, status, err);
+    status = group ? xsmi_agree_once(group, status, err) : status;
     x->built = status == XSM_OK;
     if (!x->built) {
         xsmi_index_clear(x);
@@ -249,9 +265,10 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     const xsmi_correction *correction = model->correction;
-    if (!model->narrow.data) {
-        XSMI_TRY(xsmi_model_need_dense(model, "an index", err));
+    if (!xsmi_model_weights(model)->narrow.data) {
+        XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "an index", err));
     }
+    XSMI_TRY(xsmi_index_check_ranks(x, model, err));
     if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "
@@ -268,7 +285,7 @@ xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_err
     x->count = model->classes;
     x->width = model->features;
     xsmi_index_hold(x, model->correction);
-    x->own_width = model->features + (model->bias || correction);
+    x->own_width = model->features + (xsmi_model_has_bias(model) || correction);
     return XSM_OK;
 }
 
@@ -292,7 +309,7 @@ static void aim_at_slice(xsm_index *x, const xsmi_index_slice *slice)
     x->wanted = slice->wanted;
     x->count = slice->model->classes;
     x->width = slice->width;
-    x->own_width = slice->width + (slice->model->bias != NULL);
+    x->own_width = slice->width + xsmi_model_has_bias(slice->model);
 }
 
 xsm_status xsmi_index_build_slice(xsm_index *x, const xsmi_index_slice *slice, xsm_error *err)
@@ -330,18 +347,21 @@ void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
     x->ops.save(x->state, &source, numbers);
 }
 
-xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const uint32_t *numbers,
-                                    xsm_error *err)
+xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const xsm_model *loaded,
+                                    const uint32_t *numbers, xsm_error *err)
 {
     xsmi_index_clear(x);
     aim_at_slice(x, slice);
-    return xsmi_index_restore(x, numbers, err);
+    x->loaded = loaded;
+    const xsm_status status = xsmi_index_restore(x, numbers, err);
+    x->loaded = NULL;
+    return status;
 }
 
 xsm_status xsmi_index_restore(xsm_index *x, const uint32_t *numbers, xsm_error *err)
 {
-    XSMI_TRY(check_rows(x, NULL, x->count, err));
     xsm_index_source source = source_of(x);
+    XSMI_TRY(check_rows(x, NULL, source.count, err));
     xsm_status status = x->ops.restore(x->state, &source, numbers, err);
     x->built = status == XSM_OK;
     if (!x->built) {
@@ -358,6 +378,32 @@ xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
                            "than when it was built; build it anew",
                            x->ops.name)
                : XSM_OK;
+}
+
+/* A rank's part of an update by all. */
+static xsm_status update_part(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
+{
+    xsm_context *group = x->model->context;
+    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
+    uint32_t *own = xsmi_allocate(x->context, count, sizeof *own);
+    xsmi_index_changes changes = {classes, count, own, 0};
+    xsm_index_source source = source_of(x);
+    xsmi_agree_begin(group);
+    for (uint32_t j = 0; own && j < count; j++) {
+        if (xsmi_divided_has(x->model, classes[j])) {
+            own[changes.own_count++] = classes[j] - x->model->part.first;
+        }
+    }
+    xsm_status status = own ? check_rows(x, own, changes.own_count, err)
+                            : xsmi_fail_memory(err, count * sizeof *own, "rows to be indexed");
+    if (ranks->update) {
+        status = ranks->update(x->state, &source, &changes, status, err);
+    } else {
+        status = status == XSM_OK ? x->ops.update(x->state, &source, own, changes.own_count, err) : status;
+        status = xsmi_agree(group, status, err);
+    }
+    xsmi_release(x->context, own, count, sizeof *own);
+    return status;
 }
 
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
@@ -380,6 +426,9 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     }
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "updating an index", "rows", count);
+    if (xsmi_index_is_divided(x)) {
+        return xsmi_end(&activity, update_part(x, classes, count, err), err);
+    }
     xsm_status status = check_rows(x, classes, count, err);
     if (status == XSM_OK && !x->ops.update) {
         xsmi_index_clear(x);

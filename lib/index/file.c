@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/option_texts.h"
+#include "model/divided.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -64,8 +65,14 @@ static xsm_status begin_file(const xsm_index *x, const saved_index *saved, const
     return status;
 }
 
+static xsm_status need_whole(const xsm_model *model, xsm_error *err)
+{
+    return model ? xsmi_model_need_whole(model, "a file of an index", err) : XSM_OK;
+}
+
 static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *err)
 {
+    XSMI_TRY(need_whole(x->model, err));
     if (!x->built) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built: there is nothing to save", x->ops.name);
     }
@@ -199,6 +206,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
                             const row_place *rows, xsm_index **out, xsm_error *err)
 {
     file_facts facts;
+    XSMI_TRY(need_whole(rows->model, err));
     XSMI_TRY(read_facts(file, path, &facts, err));
     const xsm_index_ops *found = ops ? ops : xsm_index_find(facts.index);
     if (!found) {

@@ -102,6 +102,12 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
     const xsm_model *before = x->model;
     x->model = xsmi_model_retain(model);
     x->shape = model ? model->shape : 0;
+    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
+    if (ranks && ranks->divide) {
+        const xsmi_index_part part = {model && model->part.own ? model->context : NULL, model ? model->classes : 0,
+                                      model ? model->part.first : 0};
+        ranks->divide(x->state, part.group ? &part : &(xsmi_index_part){NULL, 0, 0});
+    }
     xsmi_model_release(before);
 }
 

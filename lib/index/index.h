@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "base/option.h"
 #include "model/correction.h"
+#include "model/model.h"
 
 #include <xsoftmax/ext/index.h>
 #include <xsoftmax/ext/search.h>
@@ -24,9 +25,10 @@ struct xsm_index {
     bool built;
     xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model (a reference), */
+    const xsm_model *loaded;          /* of a divided model, in a restore: what has the rows of this rank; else NULL */
     xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
     uint64_t shape;                   /* of the model at that time */
-    uint32_t count, width, own_width; /* own_width: including the bias or what replaces it */
+    uint32_t count, width, own_width; /* own_width: including the bias or what replaces it; count: of all ranks */
     bool sliced;                      /* over a slice of the model, without its common scale */
     uint32_t first;                   /* feature of the slice */
     uint32_t wanted;                  /* rows that searches will request; 0 = unknown */
@@ -57,11 +59,12 @@ xsm_status xsmi_index_build_slice(xsm_index *index, const xsmi_index_slice *slic
 
 /* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
  * made from them. Its rows come from a model with the same weights, which xsmi_index_aim() then replaces by another
- * model. */
+ * model. For a slice of a divided model they come from `loaded`, a file's model of which at least this rank's rows were
+ * read, else NULL; each rank does this by itself. */
 xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
-xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
-                                    xsm_error *err);
+xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const xsm_model *loaded,
+                                    const uint32_t *numbers, xsm_error *err);
 
 /* For files (file.c): sets the rows of an index, of a model or the host, without building it; the number of numbers
  * that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the model that
@@ -92,6 +95,97 @@ xsm_status xsmi_index_block(const xsm_index *index, const xsm_index_block *block
 size_t xsmi_index_cursor(const xsm_index *index);
 /* As xsmi_index_block(), for further rows; without entries for those that the lists lack. */
 xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block, xsm_error *err);
+
+/* -- over ranks (ranks.c) ------------------------------------------------------------------------------------------ */
+
+/*
+ * An index over a divided model (model/divided.h) has the rows of this rank's classes, and what is said of all rows.
+ * Its builds, updates and searches are calls of all ranks together, with the bits of one process; classes are numbered
+ * as in the whole model. xsm_index_build_model(), xsm_index_update(), xsm_index_query() and xsm_index_recall() do this
+ * by themselves; xsmi_index_find() takes the place of xsmi_index_block().
+ */
+static inline bool xsmi_index_is_divided(const xsm_index *index)
+{
+    return index->model && index->model->part.own;
+}
+
+/* The rows of this process, of those of all ranks. */
+typedef struct xsmi_index_part {
+    xsm_context *group; /* NULL: all rows are of this process, and the other members are 0 */
+    uint32_t classes;   /* K of all ranks */
+    uint32_t first;     /* this process's row c is class first + c */
+} xsmi_index_part;
+
+/* Classes that have changed. */
+typedef struct xsmi_index_changes {
+    const uint32_t *classes; /* [count] the same on every rank */
+    uint32_t count;
+    const uint32_t *own; /* [own_count] this rank's, in the same order, numbered as its rows */
+    uint32_t own_count;
+} xsmi_index_changes;
+
+/* Memory for searches over ranks, kept from one to the next. Begins as zeros. */
+typedef struct xsmi_index_desk {
+    unsigned char *work, *entries, *mine, *all;
+    size_t work_bytes, entry_bytes, mine_bytes, all_bytes;
+} xsmi_index_desk;
+
+void xsmi_index_desk_free(xsm_context *ctx, xsmi_index_desk *desk);
+
+/* What a built-in table has for ranks, beside its functions. */
+typedef struct xsmi_index_ranks {
+    const xsm_index_ops *ops;
+    /* The next three are NULL of a table whose query() finds the best of all its rows, so that lists of the ranks can
+     * be merged. Sets what rows the next build() or restore() is of; build() and update() are then calls of all ranks
+     * together, which make them agree, and restore() is not. */
+    void (*divide)(void *state, const xsmi_index_part *part);
+    xsm_status (*update)(void *state, const xsm_index_source *source, const xsmi_index_changes *changes,
+                         xsm_status status, xsm_error *err);
+    /* As xsmi_index_find(). */
+    xsm_status (*find)(const void *state, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
+                       xsm_error *err);
+} xsmi_index_ranks;
+
+/* That of an index; NULL: its table cannot be searched over ranks. */
+const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index *index);
+/* Refuses an index that cannot be built over a divided model. */
+xsm_status xsmi_index_check_ranks(const xsm_index *index, const xsm_model *model, xsm_error *err);
+
+/* Searches a block on the index's threads, all ranks together and with the same queries, as xsmi_index_block() does in
+ * one process: all ranks get the same lists. `status` is this rank's so far. The scratch of the block is not used. For
+ * `exact`, and where a search has an order, a rank sends for each query 4 bytes, and 8 for each row of a list of `top`,
+ * or of its rows if these are fewer; for rows that `spherical` lists in any order 4 for each of its own. */
+xsm_status xsmi_index_find(const xsm_index *index, const xsm_index_block *block, xsmi_index_desk *desk,
+                           xsm_status status, xsm_error *err);
+
+/* Lists of some rows, for xsmi_index_merge(). */
+typedef struct xsmi_index_lister {
+    xsm_status (*query)(const void *state, const xsm_index_block *block, xsm_error *err); /* of this rank's rows */
+    const void *state;
+    size_t scratch; /* bytes that a query needs */
+    uint32_t rows;  /* of this rank */
+    const xsmi_index_part *part;
+    xsm_context *context; /* of the threads */
+    bool every;           /* lists have every row, in rising order, not sorted by score */
+} xsmi_index_lister;
+/* xsmi_index_find() where each rank lists the best of its rows, but for entries beyond the lists' lengths. */
+xsm_status xsmi_index_merge(const xsmi_index_lister *lister, const xsm_index_block *block, xsmi_index_desk *desk,
+                            xsm_status status, xsm_error *err);
+/* Parts of a block for the threads: so many, and the first query of each. */
+static inline uint32_t xsmi_index_pieces(xsm_context *ctx, uint32_t queries)
+{
+    const uint32_t threads = xsmi_context_threads(ctx);
+    return threads < queries ? threads : queries;
+}
+static inline uint32_t xsmi_index_piece(uint32_t queries, uint32_t pieces, size_t piece)
+{
+    return (uint32_t)(piece * queries / pieces);
+}
+/* The queries first..end of a block, with their lists. */
+xsm_index_block xsmi_index_part_of_block(const xsm_index_block *block, uint32_t first, uint32_t end);
+
+/* The only table of its own for ranks. */
+extern const xsmi_index_ranks xsmi_spherical_index_ranks;
 
 /* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];

@@ -6,43 +6,11 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
+#include "base/comm.h"
 #include "data/batch.h"
 
 #include <math.h>
 #include <string.h>
-
-size_t xsmi_index_scratch(const xsm_index *x, uint32_t top)
-{
-    return x->ops.scratch ? x->ops.scratch(x->state, top) : 0;
-}
-
-xsm_status xsmi_index_read_block(const xsm_index_block *given, xsm_index_block *block, xsm_error *err)
-{
-    *block = (xsm_index_block){0};
-    XSMI_TRY(xsmi_options_read(block, sizeof *block, XSMI_FIRST(xsm_index_block), given, "xsm_index_block", err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_block, block, any_order, err));
-    if (block->list_stride < block->top) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_index_block.list_stride is %zu for lists of %u rows; at least %u is accepted",
-                         block->list_stride, block->top, block->top);
-    }
-    return XSM_OK;
-}
-
-xsm_status xsmi_index_read_next(const xsm_index_block *given, size_t cursor, xsm_index_block *block, xsm_error *err)
-{
-    XSMI_TRY(xsmi_index_read_block(given, block, err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_index_block, block, begin, err));
-    if (!block->cursors) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_index_block.cursors is NULL");
-    }
-    if (block->cursor_stride < cursor || block->cursor_stride % XSMI_ALIGNMENT != 0) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_index_block.cursor_stride is %zu; accepted are multiples of %d from %zu on",
-                         block->cursor_stride, XSMI_ALIGNMENT, cursor);
-    }
-    return XSM_OK;
-}
 
 /* Calls query() or next(), and checks the lists. */
 static xsm_status search(const xsm_index *x, const xsm_index_block *block, bool further, xsm_error *err)
@@ -94,6 +62,14 @@ xsm_status xsmi_index_next(const xsm_index *x, const xsm_index_block *block, xsm
     return search(x, block, true, err);
 }
 
+static void copy_query(const xsm_index *x, const float *from, float *to)
+{
+    memcpy(to, from, x->width * sizeof *to);
+    for (size_t j = x->width; j < xsmi_index_query_stride(x); j++) {
+        to[j] = j < x->own_width; /* 1 for the bias */
+    }
+}
+
 typedef struct query_job {
     const xsm_index *index;
     const xsm_index_search *search;
@@ -115,10 +91,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     size_t stride = xsmi_index_query_stride(x);
     float *queries = xsmi_arena_take(&arena, (uint64_t)XSM_INDEX_QUERIES * stride, sizeof *queries);
     for (uint32_t i = 0; i < count; i++) {
-        memcpy(queries + i * stride, s->queries + (first + i) * s->stride, x->width * sizeof *queries);
-        for (size_t j = x->width; j < stride; j++) {
-            queries[i * stride + j] = j < x->own_width; /* 1 for the bias */
-        }
+        copy_query(x, s->queries + (first + i) * s->stride, queries + i * stride);
         job->probed[first + i] = 0;
     }
     xsm_index_block block = {
@@ -138,6 +111,49 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     job->errors[index] = (xsm_error)XSM_ERROR_INIT;
     job->status[index] = xsmi_index_block(x, &block, &job->errors[index]);
     xsmi_advance(x->context, count);
+}
+
+/* A search by all ranks, of arguments that were checked. */
+static xsm_status query_ranks(const xsm_index *x, const xsm_index_search *s, uint64_t *probed, xsm_error *err)
+{
+    const size_t stride = xsmi_index_query_stride(x);
+    float *queries = xsmi_allocate(x->context, XSM_INDEX_QUERIES, stride * sizeof *queries);
+    xsmi_index_desk desk = {NULL};
+    uint64_t each[XSM_INDEX_QUERIES];
+    xsm_status status =
+        queries ? XSM_OK : xsmi_fail_memory(err, XSM_INDEX_QUERIES * stride * sizeof *queries, "queries");
+    *probed = 0;
+    xsmi_agree_begin(x->model->context);
+    for (uint64_t first = 0, count; first < s->count; first += count) {
+        count = XSMI_MIN(s->count - first, XSM_INDEX_QUERIES);
+        for (uint64_t i = 0; i < count && status == XSM_OK; i++) {
+            copy_query(x, s->queries + (first + i) * s->stride, queries + i * stride);
+        }
+        const xsm_index_block block = {
+            .size = sizeof block,
+            .queries = queries,
+            .stride = stride,
+            .count = (uint32_t)count,
+            .top = s->top,
+            .threshold = s->has_threshold ? s->threshold : -INFINITY,
+            .classes = s->classes + first * s->top,
+            .scores = s->scores + first * s->top,
+            .lengths = s->lengths + first,
+            .probed = each,
+            .list_stride = s->top,
+        };
+        status = xsmi_index_find(x, &block, &desk, status, err);
+        if (status != XSM_OK) {
+            break;
+        }
+        for (uint64_t i = 0; i < count; i++) {
+            *probed += each[i];
+        }
+        xsmi_advance(x->context, (size_t)count);
+    }
+    xsmi_index_desk_free(x->context, &desk);
+    xsmi_release(x->context, queries, XSM_INDEX_QUERIES, stride * sizeof *queries);
+    return status;
 }
 
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
@@ -174,6 +190,13 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                                    xsmi_output("lengths", s.lengths, n, sizeof *s.lengths),
                                    xsmi_input_rows("queries", s.queries, n, x->width, s.stride, sizeof *s.queries)};
     XSMI_TRY(xsmi_check_overlap("xsm_index_search", regions, sizeof regions / sizeof *regions, err));
+    if (xsmi_index_is_divided(x)) {
+        xsmi_activity search_of_all;
+        xsmi_begin(&search_of_all, x->context, "searching", "queries", s.count);
+        XSMI_TRY(xsmi_end(&search_of_all, query_ranks(x, &s, &s.probed, err), err));
+        given->probed = s.probed;
+        return XSM_OK;
+    }
     size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
     size_t threads = jobs > 1 ? xsmi_context_threads(x->context) : 1;
     xsmi_arena arena = {NULL, 0};

@@ -2,6 +2,7 @@
 #include "index/index.h"
 
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "data/batch.h"
 
@@ -44,7 +45,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     }
     xsm_index_search want = have;
     xsm_index *truth = NULL;
-    XSMI_TRY(xsm_index_new(x->context, "exact", &truth, err));
+    xsm_status status = xsm_index_new(x->context, "exact", &truth, err);
     size_t entries = 0;
     bool fits = xsmi_multiply((size_t)count, top, &entries);
     have.classes = xsmi_allocate(x->context, entries, sizeof *have.classes);
@@ -55,9 +56,12 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "measuring recall", "queries", count);
-    xsm_status status = XSM_OK;
-    if (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths) {
+    if (status == XSM_OK &&
+        (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths)) {
         status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
+    }
+    if (xsmi_index_is_divided(x)) { /* what follows are calls of all ranks */
+        status = xsmi_agree(x->model->context, status, err);
     }
     if (status == XSM_OK) {
         status = xsm_index_query(x, &have, err);

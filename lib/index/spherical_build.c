@@ -1,11 +1,12 @@
 /*
  * Building the clusters: every row is assigned to its nearest centre (spherical_means.c). Empty clusters get half of
- * the largest one.
+ * the largest one. Over ranks each assigns its rows, and all get the clusters of all.
  */
 #include "index/spherical.h"
 
 #include "base/activity.h"
 #include "base/order.h"
+#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 #define ASSIGN_ROWS 65536
 #define READ_ROWS 512
 
-/* The cluster of each row, its gap and its extra coordinate, [K] each. */
+/* The cluster of each row of this process, its gap and its extra coordinate, [count] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
                              float *rest, xsm_error *err)
 {
@@ -56,15 +57,15 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
 static void set_members(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest)
 {
     for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k], .rest = rest[k]};
+        s->member[k] = (xsmi_member){.cluster = cluster[s->part.first + k], .gap = gap[k], .rest = rest[k]};
     }
 }
 
-/* Gives every empty cluster half of the rows of the largest one, and its centre. `starts` [C+1] and `order` [K] are
- * scratch for the rows by cluster; `counts` [C] becomes the size of each. */
-static void repair(xsmi_sphere *s, const uint32_t *cluster, uint32_t *counts, uint32_t *starts, uint32_t *order)
+/* Gives every empty cluster half of the rows of the largest one, and its centre. `cluster` [K] is of all rows, `gap` of
+ * this process's. `counts` [C], `starts` [C+1] and `order` [K] are scratch for the rows by cluster. */
+static void repair(xsmi_sphere *s, uint32_t *cluster, float *gap, uint32_t *counts, uint32_t *starts, uint32_t *order)
 {
-    xsmi_sort_by_cluster(cluster, s->count, s->clusters, starts, order);
+    xsmi_sort_by_cluster(cluster, xsmi_sphere_rows(s), s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
         counts[c] = starts[c + 1] - starts[c];
     }
@@ -81,19 +82,22 @@ static void repair(xsmi_sphere *s, const uint32_t *cluster, uint32_t *counts, ui
         counts[largest] -= counts[c];
         starts[c] = starts[largest] + counts[largest];
         for (uint32_t j = starts[largest]; j < starts[c] + counts[c]; j++) {
-            s->member[order[j]].cluster = j < starts[c] ? largest : c;
-            s->member[order[j]].gap = -1; /* two centres are equal */
+            cluster[order[j]] = j < starts[c] ? largest : c;
+            if (order[j] >= s->part.first && order[j] - s->part.first < s->count) {
+                gap[order[j] - s->part.first] = -1; /* two centres are equal */
+            }
         }
     }
 }
 
-bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
+bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster, uint32_t more)
 {
     xsmi_cluster *c = &s->cluster[cluster];
-    if (c->count < c->capacity) {
+    if (more <= c->capacity - c->count) {
         return true;
     }
-    uint32_t capacity = xsmi_whole_quads(c->capacity + c->capacity / 2 + 1);
+    const uint32_t needed = c->count + more, larger = c->capacity + c->capacity / 2 + 1;
+    uint32_t capacity = xsmi_whole_quads(XSMI_MAX(needed, larger));
     float *rows = xsmi_allocate_zero(s->context, cluster_floats(s, capacity), sizeof *rows);
     if (!rows) {
         return false;
@@ -108,12 +112,16 @@ bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
     return true;
 }
 
-/* Makes empty clusters with memory for the given numbers of rows, and some more. */
-static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_error *err)
+/* Makes empty clusters with memory for the rows that are theirs, and some more. */
+static xsm_status make_clusters(xsmi_sphere *s, xsm_error *err)
 {
     s->row_floats = 0;
+    for (uint32_t k = 0; k < s->count; k++) {
+        s->cluster[s->member[k].cluster].capacity++;
+    }
     for (uint32_t c = 0; c < s->clusters; c++) {
-        s->cluster[c].capacity = xsmi_whole_quads(counts[c] + counts[c] / 8 + 1);
+        const uint32_t count = s->cluster[c].capacity;
+        s->cluster[c].capacity = xsmi_whole_quads(count + count / 8 + 1);
         s->row_floats += cluster_floats(s, s->cluster[c].capacity);
     }
     s->rows = xsmi_allocate_zero(s->context, s->row_floats, sizeof *s->rows);
@@ -129,25 +137,62 @@ static xsm_status make_clusters(xsmi_sphere *s, const uint32_t *counts, xsm_erro
     return XSM_OK;
 }
 
-/* Copies all rows to their clusters, each cluster in the given order. */
+/* Over ranks: lists the classes of all clusters, each in the given order (NULL: rising), with room for some more.
+ * `cluster` [K]. */
+static xsm_status list_classes(xsmi_sphere *s, const uint32_t *cluster, const uint32_t *order, xsm_error *err)
+{
+    if (!s->part.group) {
+        return XSM_OK;
+    }
+    for (uint32_t k = 0; k < s->part.classes; k++) {
+        s->list[cluster[k]].capacity++;
+    }
+    bool allocated = true;
+    for (uint32_t c = 0; c < s->clusters; c++) {
+        xsmi_sphere_list *list = &s->list[c];
+        const uint32_t capacity = list->capacity + list->capacity / 8 + 1;
+        list->classes = allocated ? xsmi_allocate(s->context, capacity, sizeof *list->classes) : NULL;
+        list->capacity = list->classes ? capacity : 0;
+        allocated = list->classes != NULL;
+    }
+    if (!allocated) {
+        return xsmi_fail_memory(err, s->part.classes * sizeof *cluster, "the classes of clusters");
+    }
+    for (uint32_t j = 0; j < s->part.classes; j++) {
+        const uint32_t k = order ? order[j] : j;
+        xsmi_sphere_list *list = &s->list[cluster[k]];
+        s->place[k] = (xsmi_sphere_place){cluster[k], list->count};
+        list->classes[list->count++] = k;
+    }
+    return XSM_OK;
+}
+
+/* Copies all rows of this process to their clusters, each cluster in the given order of all rows. */
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm_index_source *source, xsm_error *err)
 {
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
     if (!row) {
         return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
     }
-    for (uint32_t j = 0; j < s->count; j++) {
+    const uint32_t first = s->part.first, listed = order ? xsmi_sphere_rows(s) : s->count;
+    for (uint32_t j = 0; j < listed; j++) {
         if (j % READ_ROWS == 0) {
             if (xsmi_poll(s->context)) {
                 break;
             }
             xsmi_advance(s->context, READ_ROWS / 2);
         }
-        const uint32_t k = order ? order[j] : j;
+        const uint32_t k = order ? order[j] - first : j; /* of another rank: no less than the count */
+        if (k >= s->count) {
+            continue;
+        }
         xsmi_cluster *c = &s->cluster[s->member[k].cluster];
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
         *xsmi_cluster_class(s, c, c->count) = k;
+        if (s->part.group) {
+            *xsmi_cluster_place(s, c, c->count) = s->place[first + k].position;
+        }
         s->member[k].position = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
@@ -164,6 +209,13 @@ void xsmi_sphere_clear(xsmi_sphere *s)
             xsmi_release(s->context, s->cluster[c].rows, cluster_floats(s, s->cluster[c].capacity), sizeof(float));
         }
     }
+    for (uint32_t c = 0; s->list && c < s->clusters; c++) {
+        xsmi_release(s->context, s->list[c].classes, s->list[c].capacity, sizeof *s->list[c].classes);
+    }
+    xsmi_release(s->context, s->list, s->clusters, sizeof *s->list);
+    xsmi_release(s->context, s->place, s->part.classes, sizeof *s->place);
+    xsmi_release(s->context, s->owner, xsmi_runs_of(s->part.classes), sizeof *s->owner);
+    xsmi_release(s->context, s->arriving, s->clusters, sizeof *s->arriving);
     xsmi_release(s->context, s->rows, s->row_floats, sizeof *s->rows);
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
     xsmi_release(s->context, s->mean, s->stride, sizeof *s->mean);
@@ -175,9 +227,29 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     memset(s, 0, sizeof *s);
 }
 
+static uint32_t all_rows(const xsmi_sphere_settings *settings, const xsm_index_source *source)
+{
+    return settings->part.group ? settings->part.classes : source->count;
+}
+
 static uint32_t clusters_of(const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
-    return settings->clusters < source->count ? (uint32_t)settings->clusters : source->count;
+    const uint32_t rows = all_rows(settings, source);
+    return settings->clusters < rows ? (uint32_t)settings->clusters : rows;
+}
+
+/* What is known of all ranks' rows; false without memory. */
+static bool begin_part(xsmi_sphere *s)
+{
+    const uint32_t classes = s->part.classes, runs = xsmi_runs_of(classes), ranks = xsmi_ranks(s->part.group);
+    s->list = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->list);
+    s->place = xsmi_allocate(s->context, classes, sizeof *s->place);
+    s->owner = xsmi_allocate(s->context, runs, sizeof *s->owner);
+    s->arriving = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->arriving);
+    for (uint32_t run = 0; s->owner && run < runs; run++) {
+        s->owner[run] = xsmi_part_of(classes, ranks, run * XSMI_RUN_CLASSES);
+    }
+    return s->list && s->place && s->owner && s->arriving;
 }
 
 /* An empty sphere with memory for its clusters; false without memory. */
@@ -186,6 +258,7 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     memset(s, 0, sizeof *s);
     s->context = source->context;
     s->kernels = xsmi_context_kernels(source->context);
+    s->part = settings->part;
     s->count = source->count;
     s->width = source->width;
     s->quads = (source->width + 3) / 4;
@@ -197,23 +270,44 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
                                       sizeof *s->packed_centres);
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->member = xsmi_allocate(s->context, s->count, sizeof *s->member);
-    return s->mean && s->centres && s->packed_centres && s->cluster && s->member;
+    return s->mean && s->centres && s->packed_centres && s->cluster && s->member && (!s->part.group || begin_part(s));
+}
+
+/* Over ranks: the clusters of all rows, from those of each. */
+static xsm_status share_clusters(const xsmi_sphere *s, const uint32_t *mine, uint32_t *cluster, size_t *sizes,
+                                 xsm_status status, xsm_error *err)
+{
+    const xsmi_index_part *part = &s->part;
+    if (!part->group) {
+        return status;
+    }
+    const uint32_t ranks = xsmi_ranks(part->group);
+    XSMI_TRY(xsmi_agree(part->group, status, err));
+    for (uint32_t r = 0; r < ranks; r++) {
+        const uint32_t first = xsmi_part_start(part->classes, ranks, r);
+        sizes[r] = (xsmi_part_start(part->classes, ranks, r + 1) - first) * sizeof *mine;
+    }
+    return xsmi_exchange_blocks(part->group, mine, cluster, sizes, err);
 }
 
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err)
 {
     bool allocated = begin(s, settings, source);
+    const uint32_t ranks = s->part.group ? xsmi_ranks(s->part.group) : 1, rows = xsmi_sphere_rows(s);
+    size_t *sizes = xsmi_allocate(s->context, ranks, sizeof *sizes);
     uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
-    uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
-    uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
+    uint32_t *order = xsmi_allocate(s->context, rows, sizeof *order);
+    uint32_t *cluster = xsmi_allocate(s->context, rows, sizeof *cluster);
+    uint32_t *mine = s->part.group ? xsmi_allocate(s->context, s->count, sizeof *mine) : cluster;
     float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
     float *rest = xsmi_allocate(s->context, s->count, sizeof *rest);
     xsm_status status = XSM_OK;
-    if (!allocated || !counts || !starts || !order || !cluster || !gap || !rest) {
+    if (!allocated || !sizes || !counts || !starts || !order || !cluster || !mine || !gap || !rest) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     }
+    status = xsmi_sphere_agree(s, status, err);
     if (status == XSM_OK) {
         status = xsmi_sphere_find_mean(s, source, err);
     }
@@ -225,21 +319,25 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     }
     if (status == XSM_OK) {
         xsmi_sphere_pack_centres(s);
-        status = assign_all(s, source, cluster, gap, rest, err);
+        status = share_clusters(s, mine, cluster, sizes, assign_all(s, source, mine, gap, rest, err), err);
     }
     if (status == XSM_OK) {
+        repair(s, cluster, gap, counts, starts, order);
         set_members(s, cluster, gap, rest);
-        repair(s, cluster, counts, starts, order);
         xsmi_sphere_pack_centres(s);
-        status = make_clusters(s, counts, err);
+        status = make_clusters(s, err);
+        status = status == XSM_OK ? list_classes(s, cluster, NULL, err) : status;
+        status = status == XSM_OK ? fill_clusters(s, NULL, source, err) : status;
+        status = xsmi_sphere_agree(s, status, err);
     }
-    if (status == XSM_OK) {
-        status = fill_clusters(s, NULL, source, err);
+    if (mine != cluster) {
+        xsmi_release(s->context, mine, s->count, sizeof *mine);
     }
+    xsmi_release(s->context, sizes, ranks, sizeof *sizes);
     xsmi_release(s->context, counts, s->clusters, sizeof *counts);
     xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
-    xsmi_release(s->context, order, s->count, sizeof *order);
-    xsmi_release(s->context, cluster, s->count, sizeof *cluster);
+    xsmi_release(s->context, order, rows, sizeof *order);
+    xsmi_release(s->context, cluster, rows, sizeof *cluster);
     xsmi_release(s->context, gap, s->count, sizeof *gap);
     xsmi_release(s->context, rest, s->count, sizeof *rest);
     if (status != XSM_OK) {
@@ -253,7 +351,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
 uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
     const uint64_t c = clusters_of(settings, source), width = source->width;
-    return 2 + width + c * (width + 1) + c + source->count;
+    return 2 + width + c * (width + 1) + c + all_rows(settings, source);
 }
 
 void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
@@ -267,35 +365,37 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
     }
     uint32_t *order = numbers + s->clusters;
     for (uint32_t c = 0; c < s->clusters; c++) {
-        numbers[c] = s->cluster[c].count;
-        for (uint32_t i = 0; i < s->cluster[c].count; i++) {
-            *order++ = *xsmi_cluster_class(s, &s->cluster[c], i);
+        numbers[c] = xsmi_sphere_size(s, c);
+        for (uint32_t i = 0; i < numbers[c]; i++) {
+            *order++ = s->list ? s->list[c].classes[i] : *xsmi_cluster_class(s, &s->cluster[c], i);
         }
     }
 }
 
 #define SAVED "numbers of a spherical index: "
 
-/* Sets the cluster of each row. Initially the members' clusters are UINT32_MAX. */
-static xsm_status read_order(xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, xsm_error *err)
+/* Sets the cluster of each row, [K]. */
+static xsm_status read_order(const xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, uint32_t *cluster,
+                             xsm_error *err)
 {
+    const uint32_t rows = xsmi_sphere_rows(s);
     uint32_t done = 0;
+    memset(cluster, 0xff, rows * sizeof *cluster); /* none */
     for (uint32_t c = 0; c < s->clusters; c++) {
-        if (counts[c] > s->count - done) {
+        if (counts[c] > rows - done) {
             return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "cluster %u has %u rows; of %u there are %u left", c,
-                             counts[c], s->count, s->count - done);
+                             counts[c], rows, rows - done);
         }
         for (uint32_t end = done + counts[c]; done < end; done++) {
-            if (order[done] >= s->count || s->member[order[done]].cluster != UINT32_MAX) {
+            if (order[done] >= rows || cluster[order[done]] != UINT32_MAX) {
                 return xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "row %u in cluster %u; accepted is each of 0 to %u once",
-                                 order[done], c, s->count - 1);
+                                 order[done], c, rows - 1);
             }
-            s->member[order[done]].cluster = c;
+            cluster[order[done]] = c;
         }
     }
-    return done == s->count
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "clusters have %u rows; there are %u", done, s->count);
+    return done == rows ? XSM_OK
+                        : xsmi_fail(err, XSM_ERROR_FORMAT, SAVED "clusters have %u rows; there are %u", done, rows);
 }
 
 /* The mean, M^2 and the centres. */
@@ -334,20 +434,20 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
     for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
     }
-    for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){UINT32_MAX, 0, -1, 0}; /* the gap is computed again when the row changes */
-    }
-    xsm_status status = check_measures(s, err);
+    const uint32_t rows = xsmi_sphere_rows(s), *order = numbers + s->clusters;
+    uint32_t *cluster = xsmi_allocate(s->context, rows, sizeof *cluster);
+    xsm_status status = cluster ? check_measures(s, err) : xsmi_fail_memory(err, rows * sizeof *cluster, "clusters");
+    status = status == XSM_OK ? read_order(s, numbers, order, cluster, err) : status;
     if (status == XSM_OK) {
-        status = read_order(s, numbers, numbers + s->clusters, err);
-    }
-    if (status == XSM_OK) {
+        for (uint32_t k = 0; k < s->count; k++) { /* the gap is computed again when the row changes */
+            s->member[k] = (xsmi_member){cluster[s->part.first + k], 0, -1, 0};
+        }
         xsmi_sphere_pack_centres(s);
-        status = make_clusters(s, numbers, err);
+        status = make_clusters(s, err);
     }
-    if (status == XSM_OK) {
-        status = fill_clusters(s, numbers + s->clusters, source, err);
-    }
+    status = status == XSM_OK ? list_classes(s, cluster, order, err) : status;
+    status = status == XSM_OK ? fill_clusters(s, order, source, err) : status;
+    xsmi_release(s->context, cluster, rows, sizeof *cluster);
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }

@@ -372,11 +372,14 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_index *index = NULL;
     XSMI_TRY(xsm_index_new(r->context, "spherical", &index, err));
     xsm_status status = xsm_index_build_model(index, m, err);
+    xsm_predictor *p = NULL;
+    xsm_predictor_options by_index = XSM_PREDICTOR_OPTIONS_INIT;
+    by_index.index = index;
+    status = status == XSM_OK ? xsm_predictor_new(m, &by_index, &p, err) : XSM_OK;
     xsm_index_free(index);
     REFUSES(status);
     xsm_predictor_options beam = XSM_PREDICTOR_OPTIONS_INIT;
     beam.beam = 10;
-    xsm_predictor *p = NULL;
     REFUSES(xsm_predictor_new(m, &beam, &p, err));
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
@@ -384,6 +387,8 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
     XSMI_TRY(xsm_estimator_new(r->context, "mips", &e, err));
+    XSMI_TRY(xsm_estimator_set(e, "loss", "cross-entropy", err));
+    XSMI_TRY(xsm_estimator_set(e, "error", "0.1", err));
     XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
     xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *choice = NULL;

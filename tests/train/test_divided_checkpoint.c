@@ -34,6 +34,7 @@ static const settings plans[] = {
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6},
     {"softmax", "ridge=3", "sgd", 8, true, false, 6},
     {"decomp-mips", "index=exact blocks=2 startup=9", "sgd", 3, true, false, 0},
+    {"decomp-mips", "blocks=2 startup=9 candidates=500 ridge=9 index.clusters=40", "sgd", 3, true, false, 0},
     {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0},
 };
 

@@ -1,8 +1,7 @@
 /*
  * Every estimator of the registry on a model whose classes are divided among ranks, linear or with a first layer: the
  * saved model and the losses are those of one process, to the bit, for single rows and batches, draws for each row or
- * shared, rows with several labels and weights where the table takes them; those that search do so with the exact
- * index, and refuse another. And what estimators send.
+ * shared, rows with several labels and weights where the table takes them. And what estimators send.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -26,7 +25,6 @@ typedef struct work {
     uint64_t batch;
     bool layer;         /* a first layer */
     const char *shared; /* its value; NULL = as it is */
-    const char *index;  /* the same */
     const char *optimizer;
     char path[256];
     double loss[TEST_RANKS];
@@ -60,7 +58,8 @@ static xsm_status new_model(xsm_context *ctx, const work *w, xsm_model **model, 
 static xsm_status new_estimator(xsm_context *ctx, const work *w, xsm_estimator **estimator, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_new_from(ctx, w->table, estimator, err));
-    XSMI_TRY(w->index ? xsm_estimator_set(*estimator, "index", w->index, err) : XSM_OK);
+    XSMI_TRY(w->table->kind == XSM_ESTIMATOR_SEARCHED ? xsm_estimator_set(*estimator, "index.clusters", "40", err)
+                                                      : XSM_OK);
     return w->shared ? xsm_estimator_set(*estimator, "shared", w->shared, err) : XSM_OK;
 }
 
@@ -171,11 +170,6 @@ static void try_batches(work *w, const uint64_t *batches, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         w->batch = batches[i];
-        w->index = NULL;
-        if (w->table->kind == XSM_ESTIMATOR_SEARCHED) {
-            expect_refusal(w, "2 ranks; index 'exact'");
-            w->index = "exact";
-        }
         if (w->layer && w->batch > 1 && w->table->joint) {
             expect_refusal(w, "hidden vectors"); /* as in one process */
         } else {

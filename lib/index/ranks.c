@@ -1,0 +1,69 @@
+/* Indexes over the classes of a divided model: which tables can be searched over ranks, and a search. */
+#include "index/index.h"
+
+#include "model/divided.h"
+
+#include <math.h>
+
+static const xsmi_index_ranks exact_ranks = {.ops = &xsmi_exact_index_ops};
+
+const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index *x)
+{
+    static const xsmi_index_ranks *const known[] = {&exact_ranks, &xsmi_spherical_index_ranks};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const xsm_index_ops *ops = known[i]->ops;
+        /* A host's table may be a copy with functions of its own. */
+        if (x->ops.query == ops->query && x->ops.build == ops->build && x->ops.update == ops->update &&
+            x->ops.restore == ops->restore) {
+            return known[i];
+        }
+    }
+    return NULL;
+}
+
+xsm_status xsmi_index_check_ranks(const xsm_index *x, const xsm_model *model, xsm_error *err)
+{
+    return !xsmi_model_is_divided(model) || xsmi_index_ranks_of(x)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "index '%s' is searched in one process, and the classes of the model are divided among %u "
+                           "ranks; the indexes of the library, 'exact' and 'spherical', are accepted",
+                           x->ops.name, xsmi_ranks(model->context));
+}
+
+/* -- a search ------------------------------------------------------------------------------------------------------ */
+
+/* The rows of a table that finds the best of all its rows. */
+static xsm_status find_best(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
+                            xsm_error *err)
+{
+    const xsmi_index_part part = {x->model->context, x->count, x->model->part.first};
+    const xsmi_index_lister lister = {
+        .query = x->ops.query,
+        .state = x->state,
+        .scratch = xsmi_index_scratch(x, block->top),
+        .rows = x->model->part.own->classes,
+        .part = &part,
+        .context = x->context,
+        .every = block->any_order && block->top == x->count && block->threshold == -INFINITY,
+    };
+    XSMI_TRY(xsmi_index_merge(&lister, block, desk, status, err));
+    for (uint32_t i = 0; i < block->count; i++) {
+        block->probed[i] = x->count;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_index_find(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
+                           xsm_error *err)
+{
+    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
+    XSMI_TRY(ranks->find ? ranks->find(x->state, block, desk, status, err) : find_best(x, block, desk, status, err));
+    for (uint32_t i = 0; i < block->count; i++) {
+        for (uint32_t j = block->lengths[i]; j < block->top; j++) {
+            block->classes[i * block->list_stride + j] = XSMI_NO_CLASS;
+            block->scores[i * block->list_stride + j] = -INFINITY;
+        }
+    }
+    return XSM_OK;
+}
