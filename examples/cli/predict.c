@@ -326,7 +326,7 @@ static int predict(prediction *p)
         if (cli_notes_alone()) {
             cli_note("predicting: %3d %%", (int)(100 * (double)first / (double)info.rows));
         }
-        code = cli_agree(run_window(p, first, info.rows, &used)); /* with a label tree each rank is alone */
+        code = cli_agree(run_window(p, first, info.rows, &used));
         for (size_t i = 0; code == CLI_GO_ON && i < used; i++) {
             print_slice(&p->slices[i], &map);
             first += p->slices[i].batch.count;

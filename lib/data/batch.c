@@ -220,3 +220,25 @@ bool xsmi_batch_has_repeats(const xsm_batch *batch, uint64_t *sorted)
     }
     return repeats;
 }
+
+xsm_batch xsmi_batch_slice(const xsm_batch *batch, size_t first, size_t count)
+{
+    xsm_batch slice = *batch;
+    slice.count = count;
+    slice.first += first;
+    slice.rows = batch->rows ? batch->rows + first : NULL;
+    if (batch->offsets) {
+        slice.offsets += first;
+    } else if (batch->values) {
+        slice.values += first * batch->stride;
+    }
+    if (batch->label_offsets) {
+        slice.label_offsets += first;
+    } else if (batch->labels) {
+        slice.labels += first;
+        slice.label_weights = batch->label_weights ? batch->label_weights + first : NULL;
+    }
+    slice.ids = batch->ids ? batch->ids + first : NULL;
+    slice.weights = batch->weights ? batch->weights + first : NULL;
+    return slice;
+}

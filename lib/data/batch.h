@@ -43,6 +43,9 @@ static inline xsmi_features xsmi_batch_features(const xsm_batch *batch, size_t i
     return xsmi_dataset_features(batch->dataset, xsmi_batch_row(batch, i));
 }
 
+/* The rows first..first+count of a checked batch. */
+xsm_batch xsmi_batch_slice(const xsm_batch *batch, size_t first, size_t count);
+
 /* Whether the rows are lists of features. */
 static inline bool xsmi_batch_sparse(const xsm_batch *batch)
 {

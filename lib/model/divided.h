@@ -98,6 +98,18 @@ void xsmi_divided_corrected_scores(const xsm_model *m, const xsmi_model_row *row
  * takes 4 bytes, of the rank that has the class. */
 xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                                       float *scores, xsm_error *err);
+/* A list of classes for each row. */
+typedef struct xsmi_chosen_rows {
+    const xsmi_features *features; /* [rows] */
+    const size_t *starts;          /* [rows + 1] where the classes of each row are */
+    size_t rows;                   /* at least 1 */
+    const uint32_t *classes;
+} xsmi_chosen_rows;
+/* The scores of the listed classes as xsmi_model_chosen_scores() has them or, with `weights`, those of the weights
+ * alone (xsmi_model_score_classes()), which a hierarchy has not. On the context's threads, and the results on every
+ * rank; a score takes 4 bytes, of the rank that has the class. */
+xsm_status xsmi_divided_list_scores(const xsm_model *m, const xsmi_chosen_rows *lists, bool weights, float *scores,
+                                    xsm_error *err);
 xsm_status xsmi_divided_score_range(const xsm_model *m, const xsmi_score_range *range, xsmi_score_scratch *scratch,
                                     xsm_error *err);
 
@@ -135,19 +147,11 @@ typedef struct xsmi_nodes_range {
 } xsmi_nodes_range;
 void xsmi_nodes_tiles(const xsmi_nodes *n, const xsmi_nodes_range *range, uint32_t thread);
 
-/* xsmi_divided_score_rows(), xsmi_divided_chosen_scores() and xsmi_divided_score_range() of a model with a hierarchy: 4
- * bytes for each of this rank's nodes, or those on the paths of the chosen classes. */
+/* xsmi_divided_score_rows(), xsmi_divided_score_range() and xsmi_divided_list_scores() of a model with a hierarchy: 4
+ * bytes for each of this rank's nodes, or those on the paths of the listed classes; -INFINITY of a class that the model
+ * lacks. */
 xsm_status xsmi_nodes_score_rows(const xsm_model *m, const xsmi_score_all *rows, xsm_context *ctx, xsm_error *err);
-xsm_status xsmi_nodes_score_batch(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
-                                  float *scores, xsm_error *err);
 xsm_status xsmi_nodes_score_range(const xsm_model *m, const xsmi_score_range *range, xsm_error *err);
-/* Scores of other classes for each row; -INFINITY of those that the model lacks. */
-typedef struct xsmi_chosen_rows {
-    const xsmi_features *features; /* [rows] */
-    const size_t *starts;          /* [rows + 1] where the classes of each row are */
-    size_t rows;
-    const uint32_t *classes;
-} xsmi_chosen_rows;
 xsm_status xsmi_nodes_score_chosen(const xsm_model *m, const xsmi_chosen_rows *chosen, float *scores, xsm_error *err);
 
 #endif

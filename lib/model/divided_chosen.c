@@ -12,7 +12,8 @@
 
 /* Scores that are exchanged together, unless a row has more. */
 #define TOGETHER ((size_t)1 << 20)
-/* Rows of one job. */
+/* Rows whose classes are scored together, and those of one job, at most. */
+#define CHOSEN_ROWS ((size_t)1024)
 #define JOB_ROWS 32
 /* Classes of a row that are scored together. */
 #define SOME 64
@@ -60,37 +61,41 @@ static xsm_status exchange(const xsm_model *m, const blocks *b, xsm_status statu
     return XSM_OK;
 }
 
-/* -- chosen classes ------------------------------------------------------------------------------------------------ */
+/* -- lists of classes ---------------------------------------------------------------------------------------------- */
 
-typedef struct chosen_job {
+typedef struct list_job {
     const xsm_model *model;
-    const xsm_batch *batch;
-    const uint32_t *classes; /* [rows][count] of the rows from `first` on */
+    const xsmi_chosen_rows *lists;
+    bool weights;
     float *scores;
-    size_t first, rows, count;
-    float *scratch; /* [threads][each]: `code` floats of xsmi_model_chosen_scores(), then a hidden vector */
-    size_t code, each;
-} chosen_job;
+    size_t each;    /* rows of a job */
+    float *scratch; /* [threads][of_thread]: `code` floats of xsmi_model_chosen_scores(), a hidden vector */
+    size_t code, of_thread;
+} list_job;
 
 /* Scores those of a row's classes that this rank has; the scores of others are left as they are. */
-static void score_row(const chosen_job *job, size_t row, float *scratch)
+static void score_row(const list_job *job, size_t row, float *scratch)
 {
-    const xsm_model *m = job->model;
-    const xsmi_features x = xsmi_batch_features(job->batch, job->first + row);
-    const xsmi_model_row both = {x, xsmi_model_forward(m, &x, scratch + job->code)};
+    const xsm_model *m = job->model, *own = m->part.own;
+    const uint32_t *classes = job->lists->classes;
+    const size_t end = job->lists->starts[row + 1];
+    const xsmi_features *x = &job->lists->features[row];
+    const xsmi_model_row both = {*x, xsmi_model_forward(m, x, scratch + job->code)};
     uint32_t local[SOME];
     size_t at[SOME];
     float z[SOME];
-    for (size_t j = row * job->count; j < (row + 1) * job->count;) {
+    for (size_t j = job->lists->starts[row]; j < end;) {
         size_t some = 0;
-        for (; j < (row + 1) * job->count && some < SOME; j++) {
-            if (xsmi_divided_has(m, job->classes[j])) {
-                local[some] = job->classes[j] - m->part.first;
+        for (; j < end && some < SOME; j++) {
+            if (xsmi_divided_has(m, classes[j])) {
+                local[some] = classes[j] - m->part.first;
                 at[some++] = j;
             }
         }
-        if (some > 0) {
-            xsmi_model_chosen_scores(m->part.own, &both, local, some, z, scratch);
+        if (some > 0 && job->weights) {
+            xsmi_model_score_classes(own, &both.input, local, some, own->alpha, z, NULL);
+        } else if (some > 0) {
+            xsmi_model_chosen_scores(own, &both, local, some, z, scratch);
         }
         for (size_t i = 0; i < some; i++) {
             job->scores[at[i]] = z[i];
@@ -100,66 +105,88 @@ static void score_row(const chosen_job *job, size_t row, float *scratch)
 
 static void score_rows(void *state, size_t index, uint32_t thread)
 {
-    const chosen_job *job = state;
-    const size_t start = index * JOB_ROWS, end = XSMI_MIN(start + JOB_ROWS, job->rows);
+    const list_job *job = state;
+    const size_t start = index * job->each, end = XSMI_MIN(start + job->each, job->lists->rows);
     for (size_t i = start; i < end && !xsmi_poll(job->model->context); i++) {
-        score_row(job, i, job->scratch + thread * job->each);
+        score_row(job, i, job->scratch + thread * job->of_thread);
     }
 }
 
-/* Scores some rows; the results are in job->scores. */
-static xsm_status score_some(const chosen_job *job, const blocks *b, xsm_error *err)
+/* Counts the bytes of each rank, and collects this rank's scores. */
+static void collect(const xsm_model *m, const xsmi_chosen_rows *lists, const float *scores, const blocks *b)
 {
-    const xsm_model *m = job->model;
     const uint32_t ranks = xsmi_ranks(m->context), rank = xsmi_rank(m->context);
-    const size_t total = job->rows * job->count, jobs = (job->rows + JOB_ROWS - 1) / JOB_ROWS;
-    xsm_status status = xsmi_run(m->context, score_rows, (void *)(uintptr_t)job, jobs, err);
-    memset(b->sizes, 0, ranks * sizeof *b->sizes);
     size_t mine = 0;
-    for (size_t j = 0; j < total; j++) {
-        const uint32_t r = xsmi_part_of(m->classes, ranks, job->classes[j]);
+    for (size_t j = 0; j < lists->starts[lists->rows]; j++) {
+        const uint32_t r = xsmi_part_of(m->classes, ranks, lists->classes[j]);
         b->sizes[r] += sizeof *b->all;
         if (r == rank) {
-            b->mine[mine++] = job->scores[j];
+            b->mine[mine++] = scores[j];
         }
     }
-    XSMI_TRY(exchange(m, b, status, err));
-    for (size_t j = 0; j < total; j++) {
-        job->scores[j] = b->all[b->next[xsmi_part_of(m->classes, ranks, job->classes[j])]++];
+}
+
+xsm_status xsmi_divided_list_scores(const xsm_model *m, const xsmi_chosen_rows *lists, bool weights, float *scores,
+                                    xsm_error *err)
+{
+    if (m->hierarchy) {
+        return xsmi_nodes_score_chosen(m, lists, scores, err);
     }
-    return XSM_OK;
+    xsm_context *ctx = m->context;
+    const uint32_t ranks = xsmi_ranks(ctx);
+    const size_t threads = xsmi_context_threads(ctx), code = xsmi_model_chosen_scratch(m->part.own);
+    const size_t line = XSMI_ALIGNMENT / sizeof(float); /* no two threads write to one */
+    const size_t of_thread = (code + (m->layer ? m->features : 0) + line - 1) / line * line;
+    const size_t total = lists->starts[lists->rows], shares = (lists->rows + 4 * threads - 1) / (4 * threads);
+    blocks b = {.sizes = NULL};
+    list_job job = {.model = m,
+                    .lists = lists,
+                    .weights = weights,
+                    .scores = scores,
+                    .each = XSMI_MIN(shares, (size_t)JOB_ROWS),
+                    .code = code,
+                    .of_thread = of_thread};
+    job.scratch = xsmi_allocate(ctx, threads, of_thread * sizeof *job.scratch);
+    xsm_status status = job.scratch ? blocks_new(m, total, &b, err)
+                                    : xsmi_fail_memory(err, threads * of_thread * sizeof(float), "scratch of scoring");
+    status = status == XSM_OK ? xsmi_run(ctx, score_rows, &job, (lists->rows + job.each - 1) / job.each, err) : status;
+    if (status == XSM_OK) {
+        collect(m, lists, scores, &b);
+    }
+    status = exchange(m, &b, status, err);
+    for (size_t j = 0; j < total && status == XSM_OK; j++) {
+        scores[j] = b.all[b.next[xsmi_part_of(m->classes, ranks, lists->classes[j])]++];
+    }
+    blocks_free(m, &b);
+    xsmi_release(ctx, job.scratch, threads, of_thread * sizeof *job.scratch);
+    return status;
 }
 
 xsm_status xsmi_divided_chosen_scores(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
                                       float *scores, xsm_error *err)
 {
-    if (m->hierarchy) {
-        return xsmi_nodes_score_batch(m, batch, classes, count, scores, err);
-    }
-    const size_t rows = (size_t)batch->count, wanted = XSMI_MAX(TOGETHER / count, 1), each = XSMI_MIN(wanted, rows);
-    const size_t threads = xsmi_context_threads(m->context), code = xsmi_model_chosen_scratch(m->part.own);
-    const size_t of_thread = code + (m->layer ? m->features : 0);
-    float *scratch = xsmi_allocate(m->context, threads, of_thread * sizeof *scratch);
-    blocks b = {.sizes = NULL};
-    xsm_status status = scratch ? blocks_new(m, each * count, &b, err)
-                                : xsmi_fail_memory(err, threads * of_thread * sizeof *scratch, "scratch of scoring");
-    status = xsmi_agree(m->context, status, err);
+    xsm_context *ctx = m->context;
+    const size_t wanted = XSMI_CLAMP(TOGETHER / count, (size_t)1, CHOSEN_ROWS), rows = (size_t)batch->count,
+                 each = XSMI_MIN(wanted, rows);
+    xsmi_features *features = xsmi_allocate(ctx, each, sizeof *features);
+    size_t *starts = xsmi_allocate(ctx, each + 1, sizeof *starts);
+    xsm_status status =
+        features && starts ? XSM_OK : xsmi_fail_memory(err, each * (sizeof *features + sizeof *starts), "a batch");
+    status = xsmi_agree(ctx, status, err);
     for (size_t first = 0; first < rows && status == XSM_OK; first += each) {
-        const chosen_job job = {.model = m,
-                                .batch = batch,
-                                .classes = classes + first * count,
-                                .scores = scores + first * count,
-                                .first = first,
-                                .rows = XSMI_MIN(rows - first, each),
-                                .count = count,
-                                .scratch = scratch,
-                                .code = code,
-                                .each = of_thread};
-        status = score_some(&job, &b, err);
-        xsmi_advance(m->context, job.rows);
+        const size_t some = XSMI_MIN(rows - first, each);
+        for (size_t i = 0; i <= some; i++) {
+            starts[i] = i * count;
+            if (i < some) {
+                features[i] = xsmi_batch_features(batch, first + i);
+            }
+        }
+        const xsmi_chosen_rows lists = {features, starts, some, classes + first * count};
+        status = xsmi_divided_list_scores(m, &lists, false, scores + first * count, err);
+        xsmi_advance(ctx, some);
     }
-    blocks_free(m, &b);
-    xsmi_release(m->context, scratch, threads, of_thread * sizeof *scratch);
+    xsmi_release(ctx, features, each, sizeof *features);
+    xsmi_release(ctx, starts, each + 1, sizeof *starts);
     return status;
 }
 

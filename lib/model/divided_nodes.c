@@ -492,33 +492,3 @@ xsm_status xsmi_nodes_score_chosen(const xsm_model *m, const xsmi_chosen_rows *c
     paths_free(&p);
     return status;
 }
-
-/* Rows whose classes are scored together. */
-#define CHOSEN_ROWS ((size_t)1024)
-
-xsm_status xsmi_nodes_score_batch(const xsm_model *m, const xsm_batch *batch, const uint32_t *classes, size_t count,
-                                  float *scores, xsm_error *err)
-{
-    xsm_context *ctx = m->context;
-    const size_t rows = (size_t)batch->count, each = XSMI_MIN(rows, CHOSEN_ROWS);
-    xsmi_features *features = xsmi_allocate(ctx, each, sizeof *features);
-    size_t *starts = xsmi_allocate(ctx, each + 1, sizeof *starts);
-    xsm_status status =
-        features && starts ? XSM_OK : xsmi_fail_memory(err, each * (sizeof *features + sizeof *starts), "a batch");
-    status = xsmi_agree(ctx, status, err);
-    for (size_t first = 0; first < rows && status == XSM_OK; first += each) {
-        const size_t some = XSMI_MIN(rows - first, each);
-        for (size_t i = 0; i <= some; i++) {
-            starts[i] = i * count;
-            if (i < some) {
-                features[i] = xsmi_batch_features(batch, first + i);
-            }
-        }
-        const xsmi_chosen_rows chosen = {features, starts, some, classes + first * count};
-        status = xsmi_nodes_score_chosen(m, &chosen, scores + first * count, err);
-        xsmi_advance(ctx, some);
-    }
-    xsmi_release(ctx, features, each, sizeof *features);
-    xsmi_release(ctx, starts, each + 1, sizeof *starts);
-    return status;
-}

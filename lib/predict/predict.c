@@ -74,7 +74,7 @@ static way way_of(const xsm_predictor *p)
     return searches_hierarchy(p->model, p->top) ? (way){hierarchy_scratch, run_hierarchy} : (way){all_scratch, run_all};
 }
 
-static xsm_status check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
+xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err)
 {
     if (index && (!index->built || index->model != model || index->shape != model->shape)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built over this model as it is", index->ops.name);
@@ -102,35 +102,16 @@ static xsm_status check_model(xsm_predictor *p, xsm_error *err)
     if (m->correction != p->correction || m->hierarchy != p->hierarchy) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the model's correction is another since the predictor was made");
     }
-    XSMI_TRY(check_index(m, p->index, err));
-    const size_t needed = way_of(p).scratch(p);
+    XSMI_TRY(xsmi_predictor_check_index(m, p->index, err));
+    const size_t needed = p->worker_count == 0 ? way_of(p).scratch(p) : 0;
     return xsmi_reserve(p->context, &p->scratch, &p->scratch_size, needed, 1)
                ? XSM_OK
                : xsmi_fail_memory(err, needed, "a predictor");
 }
 
-xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
-                             xsm_error *err)
+xsm_status xsmi_predictor_new_alone(const xsm_model *model, const xsm_predictor_options *o, uint32_t top, uint32_t beam,
+                                    xsm_predictor **out, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
-    }
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
-    if (o.index || o.shortlist || o.beam) {
-        XSMI_TRY(xsmi_model_need_whole(model, "a search by an index, a shortlist or a beam", err));
-    }
-    XSMI_TRY(check_index(model, o.index, err));
-    XSMI_TRY(xsmi_shortlist_check(model, &o, err));
-    uint32_t top = o.top ? o.top : 5;
-    if (top > XSM_TOP_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
-    }
-    top = XSMI_MIN(top, model->classes);
-    uint32_t beam;
-    XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
     xsm_context *ctx = xsmi_context_retain(model->context);
     xsm_predictor *p = xsmi_allocate(ctx, 1, sizeof *p);
     if (!p) {
@@ -144,13 +125,13 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->hierarchy = xsmi_class_tree_retain(model->hierarchy);
     p->top = top;
     p->beam = p->reach = beam;
-    p->tree_alone = o.tree_alone;
+    p->tree_alone = o->tree_alone;
     p->classes = model->classes;
     p->width = model->features;
-    p->index = xsmi_index_retain(o.index);
-    const xsm_status listed = o.shortlist ? xsmi_shortlist_make(p, &o, err) : XSM_OK;
+    p->index = xsmi_index_retain(o->index);
+    const xsm_status listed = o->shortlist ? xsmi_shortlist_make(p, o, err) : XSM_OK;
     if (listed != XSM_OK) {
-        xsm_predictor_free(p);
+        xsmi_predictor_free_alone(p);
         return listed;
     }
     p->scratch_size = way_of(p).scratch(p);
@@ -160,14 +141,14 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     p->scratch = xsmi_allocate(ctx, p->scratch_size, 1);
     if (!p->top_score || !p->top_class || !p->probability || !p->scratch) {
         xsm_status status = xsmi_fail_memory(err, p->scratch_size, "a predictor");
-        xsm_predictor_free(p);
+        xsmi_predictor_free_alone(p);
         return status;
     }
     *out = p;
     return XSM_OK;
 }
 
-void xsm_predictor_free(xsm_predictor *p)
+void xsmi_predictor_free_alone(xsm_predictor *p)
 {
     if (p) {
         xsm_context *ctx = p->context;
@@ -184,18 +165,6 @@ void xsm_predictor_free(xsm_predictor *p)
         xsmi_release(ctx, p, 1, sizeof *p);
         xsm_context_free(ctx);
     }
-}
-
-xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    if (!p) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_get_info: the predictor is NULL");
-    }
-    xsm_predictor_info known = XSM_PREDICTOR_INFO_INIT;
-    known.probed = p->probed;
-    known.top = p->top;
-    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_predictor_info), info, "xsm_predictor_info", err);
 }
 
 /* Scores one piece of a batch; the results are in the predictor. */
@@ -251,8 +220,7 @@ static xsm_status search_piece(xsm_predictor *p, const xsm_prediction *to, const
         const float *nodes = n->scores + (i - first) * p->hierarchy->inner;
         const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
         if (!search_nodes(p, NULL, nodes, filter, scratch, &list, xsmi_predict_space(p, to))) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(to->batch, i));
+            return xsmi_predict_fail(to->batch, i, err);
         }
         xsmi_predict_put(p, to, i, &list);
         xsmi_advance(p->context, 1);
@@ -362,8 +330,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
         const xsmi_top list = {p->top_score + i * p->top, p->top_class + i * p->top, p->top};
         const xsmi_features x = xsmi_batch_features(batch, first + i);
         if (few ? !xsmi_filter_score(p, &x, &filters[i], true, &list) : !isfinite(p->log_sum_exp[i])) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(batch, first + i));
+            return xsmi_predict_fail(batch, first + i, err);
         }
         if (xsmi_predict_wants(to)) {
             set_probabilities(p, &list, few ? 0 : p->log_sum_exp[i]);
@@ -387,47 +354,13 @@ static xsm_status run_all(xsm_predictor *p, const xsm_prediction *to, xsm_error 
     return XSM_OK;
 }
 
-static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    const size_t n = (size_t)to->batch->count, all = n * p->top;
-    const size_t ends = to->allow_offsets ? n + 1 : 0, denied = to->deny_offsets ? n + 1 : 0;
-    xsmi_region regions[8 + XSMI_BATCH_REGIONS] = {
-        xsmi_output("classes", to->classes, all, sizeof *to->classes),
-        xsmi_output("scores", to->scores, all, sizeof *to->scores),
-        xsmi_output("probabilities", to->probabilities, all, sizeof *to->probabilities),
-        xsmi_output("lengths", to->lengths, n, sizeof *to->lengths),
-        xsmi_input("allow_offsets", to->allow_offsets, ends, sizeof *to->allow_offsets),
-        xsmi_input("allow", to->allow, ends ? (size_t)to->allow_offsets[n] : 0, sizeof *to->allow),
-        xsmi_input("deny_offsets", to->deny_offsets, denied, sizeof *to->deny_offsets),
-        xsmi_input("deny", to->deny, denied ? (size_t)to->deny_offsets[n] : 0, sizeof *to->deny)};
-    xsmi_batch_regions(to->batch, regions + 8);
-    return xsmi_check_overlap("xsm_prediction", regions, 8 + XSMI_BATCH_REGIONS, err);
+    XSMI_TRY(p->worker_count == 0 ? xsmi_filter_prepare(p, to, err) : XSM_OK);
+    return check_model(p, err);
 }
 
-xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
+xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!p || !prediction) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
-    }
-    xsm_prediction given = XSM_PREDICTION_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
-    if (!given.batch || !given.classes) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
-    }
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
-    given.batch = &batch;
-    XSMI_TRY(xsmi_filter_check(p, &given, err));
-    XSMI_TRY(check_outputs(p, &given, err));
-    XSMI_TRY(xsmi_filter_prepare(p, &given, err));
-    XSMI_TRY(check_model(p, err));
-    if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, &given)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "probabilities need the scores of all classes, which a search is there to avoid, unless the "
-                         "model is calibrated for several labels");
-    }
-    xsmi_activity activity;
-    xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    return xsmi_end(&activity, way_of(p).run(p, &given, err), err);
+    return way_of(p).run(p, to, err);
 }

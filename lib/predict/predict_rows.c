@@ -5,6 +5,12 @@
 
 #include <math.h>
 
+xsm_status xsmi_predict_fail(const xsm_batch *batch, size_t row, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
+                     (unsigned long long)xsmi_batch_row(batch, row));
+}
+
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
                              xsm_error *err)
 {
@@ -14,8 +20,7 @@ xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_ro
         const xsmi_features x = xsmi_batch_features(to->batch, i);
         const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
         if (!search(p, &x, filter, own, &list, xsmi_predict_space(p, to))) {
-            return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                             (unsigned long long)xsmi_batch_row(to->batch, i));
+            return xsmi_predict_fail(to->batch, i, err);
         }
         xsmi_predict_put(p, to, i, &list);
         xsmi_advance(p->context, 1);

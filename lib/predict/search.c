@@ -2,6 +2,7 @@
 #include "predict/predict.h"
 
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
@@ -29,7 +30,7 @@ typedef struct search_job {
     const xsm_predictor_options *options; /* of the predictor that is measured */
     const xsm_dataset *dataset;
     uint32_t top;         /* of the predictors */
-    pair *pairs;          /* [threads] */
+    pair *pairs;          /* [threads], or one if all ranks run it together */
     xsmi_rounds rounds;   /* MEASURES + 2 * top numbers */
     uint64_t *labelled;   /* [jobs] */
     uint64_t *probed;     /* [jobs] */
@@ -84,6 +85,20 @@ static void run_rows(void *state, size_t index, uint32_t thread)
     xsmi_advance(job->context, (size_t)batch.count);
 }
 
+/* The jobs of a round one after another: their predictors are those of all ranks together. */
+static xsm_status run_in_turn(void *state, size_t count, xsm_error *err)
+{
+    const search_job *job = state;
+    for (size_t i = 0; i < count; i++) {
+        const size_t index = job->rounds.first + i;
+        run_rows(state, i, 0);
+        if (job->statuses[index] != XSM_OK) {
+            return xsmi_fail_copy(err, &job->errors[index]);
+        }
+    }
+    return XSM_OK;
+}
+
 static xsm_status join(const search_job *job, size_t jobs, xsm_search_metrics *m, xsm_error *err)
 {
     uint64_t probed = 0;
@@ -135,7 +150,9 @@ static xsm_status make_pair(const search_job *job, pair *p, xsm_error *err)
 static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics *out, xsm_error *err)
 {
     xsm_context *ctx = job.context;
-    const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
+    const bool common = xsmi_model_is_common(job.model);
+    const size_t jobs = (size_t)((job.dataset->rows + JOB_ROWS - 1) / JOB_ROWS);
+    const size_t threads = common ? 1 : xsmi_context_threads(ctx);
     const uint32_t top = job.top;
     job.pairs = xsmi_allocate_zero(ctx, threads, sizeof *job.pairs);
     job.labelled = xsmi_allocate(ctx, jobs, sizeof *job.labelled);
@@ -144,6 +161,7 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
     job.rounds.jobs = jobs;
     job.rounds.each = MEASURES + 2 * (size_t)top;
+    xsmi_agree_begin(job.model->context);
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
     if (status == XSM_OK && (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses)) {
         status = xsmi_fail_memory(err, jobs * sizeof *job.errors, "an evaluation");
@@ -151,9 +169,13 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     for (size_t i = 0; i < threads && status == XSM_OK; i++) {
         status = make_pair(&job, &job.pairs[i], err);
     }
+    status = common ? xsmi_agree_once(job.model->context, status, err) : status;
     xsmi_activity activity;
     xsmi_begin_cover(&activity, ctx, "evaluating", "rows", job.dataset->rows);
-    status = status == XSM_OK ? xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err) : status;
+    if (status == XSM_OK) {
+        status = common ? xsmi_rounds_run_by(&job.rounds, run_in_turn, &job, err)
+                        : xsmi_rounds_run(ctx, &job.rounds, run_rows, &job, err);
+    }
     status = xsmi_end(&activity, status, err);
     status = status == XSM_OK ? join(&job, jobs, m, err) : status;
     if (status == XSM_OK) {
@@ -187,8 +209,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          : !dataset ? "the data"
                                     : "metrics");
     }
-    XSMI_TRY(xsmi_model_need_whole(model, "xsm_evaluate_search()", err));
-    XSMI_TRY(xsmi_dataset_need_whole(dataset, "xsm_evaluate_search()", err));
+    XSMI_TRY(xsmi_model_check_rows(model, dataset, err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;

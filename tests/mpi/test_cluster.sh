@@ -164,6 +164,15 @@ expect 'an evaluation of a label tree' cmp one b
 on 2 "$ranked" predict --model one.tree --data test.txt --top 7 --probabilities
 expect 'predictions of a label tree' cmp one out
 
+# A label tree as shortlist of a model that is divided.
+set -- predict --model one.1 --data test.txt --top 7 --shortlist one.tree
+"$command" "$@" >one 2>a
+for ranks in 2 5; do
+    on $ranks "$ranked" "$@"
+    expect "a shortlist on $ranks ranks" cmp one out
+    expect 'its recall' cmp a log
+done
+
 # A history has a line an epoch, of rank 0.
 # shellcheck disable=SC2046
 on 3 "$ranked" train $(settings 1) --test test.txt --epochs 2 --evaluate-train no --history history

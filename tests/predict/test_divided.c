@@ -378,9 +378,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     status = status == XSM_OK ? xsm_predictor_new(m, &by_index, &p, err) : XSM_OK;
     xsm_index_free(index);
     REFUSES(status);
-    xsm_predictor_options beam = XSM_PREDICTOR_OPTIONS_INIT;
-    beam.beam = 10;
-    REFUSES(xsm_predictor_new(m, &beam, &p, err));
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &tied, &other, err));

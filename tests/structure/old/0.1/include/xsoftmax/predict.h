@@ -30,7 +30,8 @@
  * has, which may be 0.
  *
  * **Threads.** Only one thread at a time may use a predictor. Any number of predictors may share one model, which they
- * do not change.
+ * do not change. In a context of several ranks (ext/comm.h) all ranks make and run a predictor together; it then uses
+ * the context's threads, and allocates while it runs.
  *  @{ */
 
 /** A predictor: the scratch memory of one thread; opaque. */

@@ -1,0 +1,106 @@
+/* Predictors as callers have them: their options and calls are checked, and the ranks of a context agree on both. */
+#include "predict/predict.h"
+
+#include "base/activity.h"
+#include "base/entry.h"
+#include "base/order.h"
+#include "model/divided.h"
+
+xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                             xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
+    }
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
+    XSMI_TRY(o.index ? xsmi_model_need_whole(model, "a search by an index", err) : XSM_OK);
+    XSMI_TRY(xsmi_predictor_check_index(model, o.index, err));
+    XSMI_TRY(xsmi_shortlist_check(model, &o, err));
+    uint32_t top = o.top ? o.top : 5;
+    if (top > XSM_TOP_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
+    }
+    top = XSMI_MIN(top, model->classes);
+    uint32_t beam;
+    XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
+    xsm_predictor *p = NULL;
+    xsm_status status = xsmi_predictor_new_alone(model, &o, top, beam, &p, err);
+    status = status == XSM_OK ? xsmi_shared_make(p, &o, err) : status;
+    status = xsmi_model_is_common(model) ? xsmi_agree(model->context, status, err) : status;
+    if (status != XSM_OK) {
+        xsm_predictor_free(p);
+        return status;
+    }
+    *out = p;
+    return XSM_OK;
+}
+
+void xsm_predictor_free(xsm_predictor *p)
+{
+    if (p) {
+        xsmi_shared_free(p);
+        xsmi_predictor_free_alone(p);
+    }
+}
+
+xsm_status xsm_predictor_get_info(const xsm_predictor *p, xsm_predictor_info *info, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!p) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_get_info: the predictor is NULL");
+    }
+    xsm_predictor_info known = XSM_PREDICTOR_INFO_INIT;
+    known.probed = p->probed;
+    known.top = p->top;
+    return xsmi_options_write(&known, sizeof known, XSMI_FIRST(xsm_predictor_info), info, "xsm_predictor_info", err);
+}
+
+static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
+{
+    const size_t n = (size_t)to->batch->count, all = n * p->top;
+    const size_t ends = to->allow_offsets ? n + 1 : 0, denied = to->deny_offsets ? n + 1 : 0;
+    xsmi_region regions[8 + XSMI_BATCH_REGIONS] = {
+        xsmi_output("classes", to->classes, all, sizeof *to->classes),
+        xsmi_output("scores", to->scores, all, sizeof *to->scores),
+        xsmi_output("probabilities", to->probabilities, all, sizeof *to->probabilities),
+        xsmi_output("lengths", to->lengths, n, sizeof *to->lengths),
+        xsmi_input("allow_offsets", to->allow_offsets, ends, sizeof *to->allow_offsets),
+        xsmi_input("allow", to->allow, ends ? (size_t)to->allow_offsets[n] : 0, sizeof *to->allow),
+        xsmi_input("deny_offsets", to->deny_offsets, denied, sizeof *to->deny_offsets),
+        xsmi_input("deny", to->deny, denied ? (size_t)to->deny_offsets[n] : 0, sizeof *to->deny)};
+    xsmi_batch_regions(to->batch, regions + 8);
+    return xsmi_check_overlap("xsm_prediction", regions, 8 + XSMI_BATCH_REGIONS, err);
+}
+
+xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!p || !prediction) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
+    }
+    xsm_prediction given = XSM_PREDICTION_INIT;
+    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
+    if (!given.batch || !given.classes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
+    }
+    xsm_batch batch;
+    XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
+    given.batch = &batch;
+    XSMI_TRY(xsmi_filter_check(p, &given, err));
+    XSMI_TRY(check_outputs(p, &given, err));
+    if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, &given)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "probabilities need the scores of all classes, which a search is there to avoid, unless the "
+                         "model is calibrated for several labels");
+    }
+    xsm_status status = xsmi_predictor_prepare(p, &given, err);
+    status = xsmi_model_is_common(p->model) ? xsmi_agree(p->context, status, err) : status;
+    XSMI_TRY(status);
+    xsmi_activity activity;
+    xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
+    status = p->worker_count > 0 ? xsmi_shared_run(p, &given, err) : xsmi_predictor_go(p, &given, err);
+    return xsmi_end(&activity, status, err);
+}
