@@ -128,7 +128,7 @@ static xsm_status measure(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error 
 typedef enum way {
     AS_IT_IS, /* it has none */
     BY_RATE,  /* the learning rate, then for exact ones the L2 penalty (ridge) */
-    BESIDE,   /* one trial, at a rate that follows from that of the line before it */
+    BESIDE,   /* one trial after those of the line before it, at a rate that follows from its rate, if it has one */
     AT_ONCE   /* lbfgs: the ridge */
 } way;
 
@@ -179,8 +179,8 @@ static bool tries_trees(const xsmi_chooser *c)
            c->ridge < 0;
 }
 
-/* Where the first place alone counts: probabilities of each label by itself, and the mistakes of a beam as negatives,
- * rank it better with one label a row, and have no log-loss, or a worse one. */
+/* Where the first place alone counts: the mistakes of a beam as negatives rank it better with one label a row, and have
+ * a worse log-loss. */
 static bool tries_ranking_trees(const xsmi_chooser *c)
 {
     return tries_trees(c) && c->judge == XSMI_JUDGE_PRECISION;
@@ -251,7 +251,7 @@ static bool tries_fit(const xsmi_chooser *c)
 static const line portfolio[] = {
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}}},
     {XSMI_LABEL_TREE, ANY, tries_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}}},
-    {XSMI_LABEL_TREE, ONE, tries_ranking_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "3"}, {"link", "sigmoid"}}},
+    {XSMI_LABEL_TREE, ONE, tries_trees, BESIDE, NULL, 0, 0, 1, 1, {{"trees", "3"}, {"link", "normalised"}}},
     {XSMI_LABEL_TREE,
      ONE,
      tries_ranking_trees,
@@ -261,7 +261,7 @@ static const line portfolio[] = {
      0,
      1,
      1,
-     {{"trees", "3"}, {"link", "sigmoid"}, {"negatives", "10"}}},
+     {{"trees", "3"}, {"link", "normalised"}, {"negatives", "10"}}},
     {XSMI_LABEL_TREE, ANY, tries_flat_trees, AS_IT_IS, NULL, 0, 0, 1, 1, {{"trees", "1"}, {"leaf", "4096"}}},
     {"softmax", ONE, scores_all, BY_RATE, NULL, 0, 0, 0, 0, {{0}}},
     {"softmax", ONE, tries_adagrad, BESIDE, &of_exact, 0, 0, 0, 0, {{0}}},

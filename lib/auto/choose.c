@@ -380,22 +380,31 @@ static xsmi_candidate *next(xsmi_chooser *c, const bool *done)
 static bool is_settled(const xsmi_chooser *c)
 {
     for (size_t i = 0; i < c->candidate_count; i++) {
-        if (!c->candidates[i].dropped && !(c->candidates[i].tree && c->candidates[i].raced)) {
+        const xsmi_candidate *candidate = &c->candidates[i];
+        if (!candidate->dropped && !(candidate->tree && (candidate->raced || candidate->follows))) {
             return false;
         }
     }
     return true;
 }
 
-/* A label tree has no numbers to search, so one that is alone has no trials on more rows: only the other transform, on
- * few rows too. */
+/* A label tree has no numbers to search, so one that is alone has no trials on more rows: only the other transform and
+ * the lines beside it, on few rows too. */
 static xsm_status settle(xsmi_chooser *c, const xsmi_candidate *tree, xsm_error *err)
 {
     c->best = tree->few;
     c->plan.halving = true;
     XSMI_TRY(try_transform(c, err));
-    c->plan.halving = false;
     c->found = c->best;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        double value;
+        if (c->candidates[i].follows && !c->candidates[i].dropped) {
+            take(c, &c->candidates[i]);
+            XSMI_TRY(attempt(c, 0, 0, &value, err));
+            c->found = *xsmi_choose_leader(c);
+        }
+    }
+    c->plan.halving = false;
     return XSM_OK;
 }
 

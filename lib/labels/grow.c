@@ -257,17 +257,23 @@ static void scale_chunk(xsmi_sparse *w, uint32_t chunk, float scale, float shift
     }
 }
 
-/* Scales the weights of each level, and shifts their biases, so that scores are those of probabilities. */
+/* Scales the weights of each level, and shifts their biases, so that scores are those of probabilities. Where no class
+ * has rows all scores are 0: the children of such a node, two or more, share its probability in equal parts, also where
+ * sigmoids do not see each other. With the level's shift each might have most of it, and many such classes together
+ * more than all others. */
 static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weights)
 {
+    const bool softmax = g->settings->calibrate == XSMI_GROW_SOFTMAX;
     for (uint32_t k = 0; k + 1 < g->layout.depth; k++) {
         const xsmi_level *l = &g->levels.level[k];
-        const xsmi_calibrated c = g->settings->calibrate == XSMI_GROW_SOFTMAX ? xsmi_calibrate_softmax(&l->kept)
-                                                                              : xsmi_calibrate_sigmoid(&l->kept);
+        const xsmi_calibrated c = softmax ? xsmi_calibrate_softmax(&l->kept) : xsmi_calibrate_sigmoid(&l->kept);
         for (uint32_t v = l->from; v < l->from + l->count; v++) {
-            if (!xsmi_class_tree_is_leaf(tree, v)) {
-                scale_chunk(weights, tree->number[v], (float)c.scale, (float)c.shift);
+            if (xsmi_class_tree_is_leaf(tree, v)) {
+                continue;
             }
+            const double siblings = (double)(tree->first_child[v + 1] - tree->first_child[v]) - 1;
+            const double shift = softmax || xsmi_layout_is_seen(&g->layout, v) ? c.shift : -log(siblings);
+            scale_chunk(weights, tree->number[v], (float)c.scale, (float)shift);
         }
     }
 }

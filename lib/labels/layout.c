@@ -51,7 +51,7 @@ static uint32_t levels_above(uint32_t pieces, uint32_t arity)
 /* Labels of a node that have rows. */
 static uint32_t known_labels(const xsmi_layout *t, uint32_t node)
 {
-    return t->start[node] < t->seen ? XSMI_MIN(t->end[node], t->seen) - t->start[node] : 0;
+    return xsmi_layout_is_seen(t, node) ? XSMI_MIN(t->end[node], t->seen) - t->start[node] : 0;
 }
 
 static void add_node(xsmi_layout *t, uint32_t start, uint32_t end, uint32_t pieces)

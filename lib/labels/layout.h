@@ -44,4 +44,10 @@ static inline bool xsmi_layout_is_leaf(const xsmi_layout *t, uint32_t node)
     return t->first_child[node] == t->first_child[node + 1];
 }
 
+/* Whether a class under the node has rows. */
+static inline bool xsmi_layout_is_seen(const xsmi_layout *t, uint32_t node)
+{
+    return t->start[node] < t->seen;
+}
+
 #endif

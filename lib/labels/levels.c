@@ -201,7 +201,8 @@ static void insert_node(const xsmi_levels *s, uint32_t row, uint32_t node, float
     }
 }
 
-/* Goes on from a node to its children, in the beams of the node's rows. */
+/* Goes on from a node to its children, in the beams of the node's rows. Nodes whose classes have no rows are never
+ * trained: nothing is known of what is under them. */
 void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, const xsmi_node_part *part)
 {
     const xsmi_level *l = &s->level[number];
@@ -215,7 +216,7 @@ void xsmi_levels_advance(const xsmi_levels *s, uint32_t number, uint32_t node, c
             const uint32_t child = v - t->first_child[node];
             const float below =
                 1.0f - part[child / XSMI_DUAL_LANES].beam[row * XSMI_DUAL_LANES + child % XSMI_DUAL_LANES];
-            if (!xsmi_layout_is_leaf(t, v)) {
+            if (!xsmi_layout_is_leaf(t, v) && xsmi_layout_is_seen(t, v)) {
                 insert_node(s, l->rows[at], v, l->score[at] - (below > 0.0f ? below * below : 0.0f));
             }
         }

@@ -292,6 +292,43 @@ static void test_normalised(void **state)
     xsm_dataset_free(test);
 }
 
+/* However many classes have no rows, each by itself or all together, they have together what one of them has: the
+ * root's classifiers are the same, and what is under such a node shares its probability. */
+static void test_unseen(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { N = 50, FEW = LABELS + 1, MANY = LABELS + 2500 };
+    static const int32_t links[] = {XSM_LABEL_TREE_SIGMOID, XSM_LABEL_TREE_SOFTMAX, XSM_LABEL_TREE_NORMALISED};
+    for (size_t k = 0; k < 4; k++) {
+        float *scores[2];
+        for (size_t i = 0; i < 2; i++) {
+            const uint32_t classes = i == 0 ? FEW : MANY;
+            xsm_dataset *train = look_alikes(3, ROWS, 1, classes, true), *test = look_alikes(4, N, 1, classes, true);
+            xsm_label_tree_options o = small_trees();
+            o.link = links[k % 3];
+            o.negatives = k == 3 ? 3 : 0;
+            xsm_model *m;
+            assert_ok(xsm_fit_label_tree(NULL, train, &o, &m, NULL, &err), err);
+            scores[i] = malloc((size_t)N * classes * sizeof **scores);
+            test_all_scores(m, test, scores[i]);
+            xsm_model_free(m);
+            xsm_dataset_free(train);
+            xsm_dataset_free(test);
+        }
+        for (size_t r = 0; r < N; r++) {
+            const double one = exp((double)scores[0][r * FEW + LABELS]);
+            double sum = 0;
+            for (uint32_t c = LABELS; c < MANY; c++) {
+                sum += exp((double)scores[1][r * MANY + c]);
+            }
+            assert_true(fabs(sum - one) < 1e-4 * one);
+        }
+        free(scores[0]);
+        free(scores[1]);
+    }
+}
+
 /* Rows that are all the same, two thirds with one label and one third with the other: with hardly any penalty the
  * logistic loss finds these shares, of which the calibration takes a row's own share. */
 static void test_odds(void **state)
@@ -678,21 +715,14 @@ static void test_weights_of_labels(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_learns),
-        cmocka_unit_test(test_probabilities),
-        cmocka_unit_test(test_normalised),
-        cmocka_unit_test(test_odds),
-        cmocka_unit_test(test_pruning),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_defaults),
-        cmocka_unit_test(test_edges),
-        cmocka_unit_test(test_overflow),
-        cmocka_unit_test(test_every),
-        cmocka_unit_test(test_weights),
-        cmocka_unit_test(test_stack),
-        cmocka_unit_test(test_weights_of_labels),
+        cmocka_unit_test(test_bits),       cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_learns),     cmocka_unit_test(test_probabilities),
+        cmocka_unit_test(test_normalised), cmocka_unit_test(test_unseen),
+        cmocka_unit_test(test_odds),       cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_options),    cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_edges),      cmocka_unit_test(test_overflow),
+        cmocka_unit_test(test_every),      cmocka_unit_test(test_weights),
+        cmocka_unit_test(test_stack),      cmocka_unit_test(test_weights_of_labels),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
