@@ -6,8 +6,9 @@
 #   sh bench/cluster/simulate.sh [--record FOLDER | --replay FOLDER]     both, if neither is given
 #
 # Prints tables for doc/measurements/clusters.md, and draws strong scaling as scaling.svg and scaling.png in build-bench/.
-# --record leaves schedules in FOLDER, a minute on an otherwise idle machine; --replay reads them, ten minutes of one
-# processor. Needs Open MPI, SimGrid and gnuplot, which it installs on a Debian.
+# --record leaves schedules in FOLDER, a minute on an otherwise idle machine; --replay reads them, half an hour of one
+# processor, as 1,024 ranks that send blocks around a ring are a million messages for each call. Needs Open MPI, SimGrid and
+# gnuplot, which it installs on a Debian.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
@@ -67,12 +68,16 @@ platform() {
 END
 }
 
-# replay PLATFORM RANKS ARGUMENT...
+# replay PLATFORM RANKS ARGUMENT...: ranks map one piece of memory each, as the system limits the number of mappings.
 replay() {
     on=$1 ranks=$2
     shift 2
     smpirun -np "$ranks" -platform "$on" -hostfile hosts --cfg=smpi/simulate-computation:no --cfg=network/model:CM02 \
-        --cfg=smpi/coll-selector:ompi --log=root.thres:critical ./replay "$@" 2>/dev/null
+        --cfg=smpi/coll-selector:ompi --cfg=smpi/shared-malloc:local --log=root.thres:critical ./replay "$@" >line 2>error ||
+        {
+            cat error >&2
+            fail "the simulation of $ranks ranks failed"
+        }
 }
 
 # Half of the way's latency is that of each machine's link.
@@ -84,8 +89,8 @@ platform "$(awk "BEGIN { print $1 / 2 }")" "$2" >here.xml
 say "Two ranks here: ms a step by the clock, as replayed, ratio"
 for what in evaluate softmax; do
     seconds=$(sed -n 's/^step //p' "$what.2.98304")
-    replay here.xml 2 "$what.2.65536" 32768 "$what.2.131072" 65536 98304 classes 3 |
-        awk -v what=$what -v s="$seconds" '{ printf "| `%s` | %.2f | %.2f | %.3f |\n", what, 1e3 * s, 1e3 * $3, $3 / s }'
+    replay here.xml 2 "$what.2.65536" 32768 "$what.2.131072" 65536 98304 classes 3
+    awk -v what=$what -v s="$seconds" '{ printf "| `%s` | %.2f | %.2f | %.3f |\n", what, 1e3 * s, 1e3 * $3, $3 / s }' line
 done
 
 # A file of each line of the plot.
@@ -99,10 +104,10 @@ for what in evaluate softmax; do
         for ranks in 64 128 256 512 1024; do
             k=$classes
             [ "$classes" != weak ] || k=$((ranks * 97656))
-            replay cluster.xml $ranks "$what.2.65536" 32768 "$what.2.131072" 65536 $k classes 1 |
-                awk -v what=$what -v csv="$csv" '{
-                    printf "| `%s` | %d | %d | %.1f | %.1f | %.2f |\n", what, $1, $2, 1e3 * $3, 1e3 * $4, $5 / $1 / $3
-                    printf "%d,%.9f,%.9f\n", $1, 1e3 * $3, 1e3 * $5 / $1 >>csv }'
+            replay cluster.xml $ranks "$what.2.65536" 32768 "$what.2.131072" 65536 $k classes 1
+            awk -v what=$what -v csv="$csv" '{
+                printf "| `%s` | %d | %d | %.1f | %.1f | %.2f |\n", what, $1, $2, 1e3 * $3, 1e3 * $4, $5 / $1 / $3
+                printf "%d,%.9f,%.9f\n", $1, 1e3 * $3, 1e3 * $5 / $1 >>csv }' line
         done
     done
 done
@@ -115,7 +120,7 @@ done
 say "Milliseconds a step of 128 rows with 20 classes drawn for each: ranks, simulated, on paper, computing on one process"
 for what in one-vs-all-sampled sampled-softmax; do
     for ranks in 2 4 8 64; do
-        replay cluster.xml $ranks "$what.2.1000000" .5 "$what.4.1000000" .25 1000000 shares 3 |
-            awk -v what=$what '{ printf "| `%s` | %d | %.3f | %.3f | %.3f |\n", what, $1, 1e3 * $3, 1e3 * $4, 1e3 * $5 }'
+        replay cluster.xml $ranks "$what.2.1000000" .5 "$what.4.1000000" .25 1000000 shares 3
+        awk -v what=$what '{ printf "| `%s` | %d | %.3f | %.3f | %.3f |\n", what, $1, 1e3 * $3, 1e3 * $4, 1e3 * $5 }' line
     done
 done
