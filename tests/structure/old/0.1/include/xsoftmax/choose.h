@@ -216,6 +216,10 @@ extern "C" {
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
+ *  With a context of several ranks (@ref ext_comm) all make the trials together, and get the choice of one process; a
+ *  time budget is by the clock of rank 0. Too few classes for the ranks leave label trees alone, with a warning to the
+ *  log.
+ *
  *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
  *  tree, and copies of the rows.
  *  @param context  context whose threads are used, or NULL

@@ -53,7 +53,7 @@
  * steps, evaluation, copies of the rows, and resetting the model. If the trials would cost more, they are made smaller.
  * They cost more only if rates outside the grid must be tried to find one at which training stays finite, if trials of
  * a fifth of their size would still cost more, or if the data has fewer than 512 rows. The plan depends on counts,
- * never on a clock, so the choice is the same on any machine with any number of threads.
+ * never on a clock, so the choice is the same on any machine with any number of threads and of ranks (@ref ext_comm).
  *
  * **The run itself** can still diverge, because it is longer than any trial. In this case, start again with a model of
  * zeros and a tenth of the rate, as `xsoftmax train` does.
@@ -145,7 +145,8 @@ extern "C" {
 
 /** Finds a learning rate for a run. Afterwards, make the trainer from the same objects with xsm_tuning_info::eta.
  *
- *  The trials train the model itself, so no second model has to fit into memory. They make a copy of the rows that they
+ *  The trials train the model itself, so no second model has to fit into memory; of a divided model (@ref ext_comm),
+ *  trials of some of the classes train another, which has these alone. They make a copy of the rows that they
  *  train on, a little more than a quarter of all rows in runs of ten epochs. The estimator and the optimizer are bound
  *  to other rows during the call.
  *  @param context   context whose threads are used, or NULL

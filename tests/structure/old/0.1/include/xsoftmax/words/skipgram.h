@@ -169,8 +169,8 @@ XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_pr
  *  callback and `objective` get the estimate. After each step of the output vectors, all of them are updated in the
  *  indexes.
  *
- *  Both models may be divided among ranks, as for xsm_skipgram_new(); the index is then to be `exact`. A rank needs
- *  memory for its words' vectors three times, and for the counts of all pairs.
+ *  Both models may be divided among ranks, as for xsm_skipgram_new(). A rank needs memory for its words'
+ *  vectors three times, and for the counts of all pairs.
  *  @param context context whose threads are used, or NULL
  *  @param corpus  the text
  *  @param input   as for xsm_skipgram_new()
