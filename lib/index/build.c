@@ -384,7 +384,7 @@ xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
 static xsm_status update_part(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
 {
     xsm_context *group = x->model->context;
-    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
+    const xsmi_index_ranks *ranks = x->ranks;
     uint32_t *own = xsmi_allocate(x->context, count, sizeof *own);
     xsmi_index_changes changes = {classes, count, own, 0};
     xsm_index_source source = source_of(x);

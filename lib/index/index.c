@@ -74,6 +74,7 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     xsmi_holders_start(&x->holders);
     x->context = ctx;
     x->ops = ops;
+    x->ranks = xsmi_index_ranks_of(&ops);
     x->state = state;
     xsmi_option_group group = options_of(&x->ops, &x->common, state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &x->common);
@@ -85,6 +86,7 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err)
 {
     XSMI_TRY(xsm_index_new_from(of->context, &of->ops, out, err));
+    (*out)->ranks = of->ranks;
     (*out)->common = of->common;
     memcpy((*out)->state, of->state, of->ops.state_size); /* only options, as long as it is not built */
     return XSM_OK;
@@ -102,11 +104,10 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
     const xsm_model *before = x->model;
     x->model = xsmi_model_retain(model);
     x->shape = model ? model->shape : 0;
-    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
-    if (ranks && ranks->divide) {
+    if (x->ranks && x->ranks->divide) {
         const xsmi_index_part part = {model && model->part.own ? model->context : NULL, model ? model->classes : 0,
                                       model ? model->part.first : 0};
-        ranks->divide(x->state, part.group ? &part : &(xsmi_index_part){NULL, 0, 0});
+        x->ranks->divide(x->state, part.group ? &part : &(xsmi_index_part){NULL, 0, 0});
     }
     xsmi_model_release(before);
 }

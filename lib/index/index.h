@@ -19,7 +19,8 @@ typedef struct xsmi_index_common {
 struct xsm_index {
     xsmi_holders holders;
     xsm_context *context;
-    xsm_index_ops ops; /* a copy; members that the host's table lacks are NULL */
+    xsm_index_ops ops;                    /* a copy; members that the host's table lacks are NULL */
+    const struct xsmi_index_ranks *ranks; /* how it is searched over ranks; NULL: only in one process */
     void *state;
     xsmi_index_common common;
     bool built;
@@ -146,8 +147,9 @@ typedef struct xsmi_index_ranks {
                        xsm_error *err);
 } xsmi_index_ranks;
 
-/* That of an index; NULL: its table cannot be searched over ranks. */
-const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index *index);
+/* That of a table; NULL: it cannot be searched over ranks. For a table that this library has handed out: another
+ * library with the same objects, such as that of words, has copies of its functions at other places. */
+const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index_ops *table);
 /* Refuses an index that cannot be built over a divided model. */
 xsm_status xsmi_index_check_ranks(const xsm_index *index, const xsm_model *model, xsm_error *err);
 

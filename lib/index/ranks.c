@@ -7,14 +7,14 @@
 
 static const xsmi_index_ranks exact_ranks = {.ops = &xsmi_exact_index_ops};
 
-const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index *x)
+const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index_ops *table)
 {
     static const xsmi_index_ranks *const known[] = {&exact_ranks, &xsmi_spherical_index_ranks};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const xsm_index_ops *ops = known[i]->ops;
         /* A host's table may be a copy with functions of its own. */
-        if (x->ops.query == ops->query && x->ops.build == ops->build && x->ops.update == ops->update &&
-            x->ops.restore == ops->restore) {
+        if (table->query == ops->query && table->build == ops->build && table->update == ops->update &&
+            table->restore == ops->restore) {
             return known[i];
         }
     }
@@ -23,7 +23,7 @@ const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index *x)
 
 xsm_status xsmi_index_check_ranks(const xsm_index *x, const xsm_model *model, xsm_error *err)
 {
-    return !xsmi_model_is_divided(model) || xsmi_index_ranks_of(x)
+    return !xsmi_model_is_divided(model) || x->ranks
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                            "index '%s' is searched in one process, and the classes of the model are divided among %u "
@@ -57,8 +57,8 @@ static xsm_status find_best(const xsm_index *x, const xsm_index_block *block, xs
 xsm_status xsmi_index_find(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
                            xsm_error *err)
 {
-    const xsmi_index_ranks *ranks = xsmi_index_ranks_of(x);
-    XSMI_TRY(ranks->find ? ranks->find(x->state, block, desk, status, err) : find_best(x, block, desk, status, err));
+    XSMI_TRY(x->ranks->find ? x->ranks->find(x->state, block, desk, status, err)
+                            : find_best(x, block, desk, status, err));
     for (uint32_t i = 0; i < block->count; i++) {
         for (uint32_t j = block->lengths[i]; j < block->top; j++) {
             block->classes[i * block->list_stride + j] = XSMI_NO_CLASS;
