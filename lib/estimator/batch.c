@@ -166,20 +166,25 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     const xsmi_aside drawing = {xsmi_shared_draw, &p};
     bool shared;
     XSMI_TRY(xsmi_shared_reserve(&p, &shared, err));
+    const bool divided = xsmi_model_is_divided(e->model);
+    xsmi_input_gradient of_layer = {NULL, 0};
+    p.input = e->model->layer ? &of_layer : p.input;
+    if (divided && e->model->layer && !xsmi_gradient_is_dense(g)) {
+        g->form = shared && xsmi_shared_is_product(&p) ? XSMI_GRADIENT_SHARED : g->form;
+        p.some_hidden = xsmi_gather_range(&p);
+    }
     XSMI_TRY(xsmi_pass_set_rows(&p, shared ? &drawing : NULL, err));
     if (shared && xsmi_shared_is_product(&p)) {
         g->form = XSMI_GRADIENT_SHARED;
     }
-    const xsmi_input_gradient of_layer = {g->layer.gradient, g->work.rows.stride};
-    p.input = e->model->layer ? &of_layer : p.input;
+    of_layer = (xsmi_input_gradient){g->layer.gradient, g->work.rows.stride};
     XSMI_TRY(xsmi_gradient_reserve_shards(g, xsmi_pass_backward_scratch(&p), threads, err));
     if (xsmi_divided_has_sums(e, e->model)) {
         XSMI_TRY(xsmi_divided_sums(&p, outcome, err));
         return xsmi_divided_backward(&p, outcome, err);
     }
-    const bool divided = xsmi_model_is_divided(e->model);
     if (divided && !xsmi_gradient_is_dense(g)) {
-        xsmi_gather_range(&p);
+        (void)xsmi_gather_range(&p);
         XSMI_TRY(xsmi_gather_reserve(&p, err));
     }
     const size_t chunks = (size_t)((p.end - p.first + chunk_of(g) - 1) / chunk_of(g));

@@ -323,7 +323,7 @@ static xsm_status backward(const xsmi_pass *given, xsmi_outcome *outcome, xsm_er
     XSMI_TRY(xsmi_gather_weights(&p, true, err));
     p.first = 0;
     p.end = p.batch->count;
-    xsmi_gather_range(&p);
+    (void)xsmi_gather_range(&p);
     const size_t jobs = (size_t)((p.end - p.first + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK);
     xsm_status status = xsmi_gradient_reserve_outcomes(p.gradient, jobs, err);
     status = status == XSM_OK ? xsmi_run(p.estimator->context, backward_some, &p, jobs, err) : status;

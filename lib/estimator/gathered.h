@@ -14,8 +14,10 @@
 /* Whether a batch is computed so, for a pass that has the output array and a reserved gradient. */
 bool xsmi_pass_gathers(const xsmi_pass *p);
 /* Sets which examples this rank computes, whole blocks of XSMI_SHARED_ROWS if they share draws; all examples, if the
- * table keeps a state for each row. */
-void xsmi_gather_range(xsmi_pass *p);
+ * table keeps a state for each row. Returns whether the ranks divide them. */
+bool xsmi_gather_range(xsmi_pass *p);
+/* The examples that a rank computes alone: their number, and the first; 0 where each rank computes all. */
+uint64_t xsmi_gather_examples(const xsmi_pass *p, uint32_t rank, uint64_t *first);
 /* Lists the classes of all examples, unless they are listed, or takes those that they share, and gathers the weights: 4
  * bytes for each feature, and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure.
  */
@@ -23,9 +25,11 @@ xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err);
 /* Reserves the memory of the next, before the scores or the weights are exchanged; of shared draws once there are
  * such. */
 xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err);
-/* Gives all ranks what each has computed of its examples: 4 bytes for each feature and each entry of an example (and 8
- * of proximal tables), and 8. `status` is that of this rank's computation; the ranks learn of a failure by what they
- * send. Where each computes all examples, it is returned as it is. */
+/* Gives all ranks what each has computed of its examples: 4 bytes for each feature (8 with a first layer, whose hidden
+ * vectors each has of its examples) and each entry of an example (and 8 of proximal tables), and 8. Of the classes that
+ * the examples share a rank does not send its own, unless the lists are complete: then nobody else reads those.
+ * `status` is that of this rank's computation; the ranks learn of a failure by what they send. Where each computes all
+ * examples, it is returned as it is. */
 xsm_status xsmi_gather_results(const xsmi_pass *p, xsm_status status, xsmi_outcome *outcome, xsm_error *err);
 
 /* The model that listed classes are scored with, and the number there of each class of an example's list. */

@@ -23,6 +23,7 @@ typedef struct xsmi_pass {
     const xsmi_input_gradient *input; /* where the gradient of the rows goes; NULL = nowhere */
     bool lists;                       /* also of classes that an optimizer finds in the shared matrix */
     uint64_t first, end;              /* the examples that this process computes */
+    bool some_hidden; /* of a first layer it computes the hidden vectors of these alone: others come with results */
 } xsmi_pass;
 
 /* The largest |g| ||(x,1)|| so far, and whether all numbers are finite. */

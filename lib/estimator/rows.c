@@ -60,7 +60,9 @@ static xsm_status compute_hidden(const xsmi_pass *p, const xsmi_aside *aside, xs
     g->work.rows.values = g->layer.hidden;
     g->work.rows.stride = stride;
     g->layer.decay = xsmi_estimator_own_decay(e, p->eta);
-    return xsmi_model_hidden(m, batch, g->layer.hidden, stride, aside, err);
+    const size_t first = p->some_hidden ? (size_t)p->first : 0;
+    const size_t end = p->some_hidden ? (size_t)p->end : (size_t)batch->count;
+    return xsmi_model_hidden(m, batch, first, end, g->layer.hidden, stride, aside, err);
 }
 
 xsm_status xsmi_pass_set_rows(const xsmi_pass *p, const xsmi_aside *aside, xsm_error *err)
@@ -94,7 +96,9 @@ void xsmi_pass_list_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
     for (uint64_t i = first; (g->weighted || g->label_weighted) && i < first + count; i++) {
         xsmi_example_weigh(e, p->batch, e->stream ? 0 : xsmi_batch_row(p->batch, (size_t)i), g, i);
     }
-    for (uint64_t i = first; g->work.rows.values && i < first + count; i++) {
+    const uint64_t start = p->some_hidden ? XSMI_MAX(first, p->first) : first;
+    const uint64_t end = p->some_hidden ? XSMI_MIN(first + count, p->end) : first + count;
+    for (uint64_t i = start; g->work.rows.values && i < end; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
         g->example[i].squared_norm = (double)e->model->kernels->dot(x.values, x.values, x.count);
     }

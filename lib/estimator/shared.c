@@ -42,7 +42,7 @@ bool xsmi_shared_is_product(const xsmi_pass *p)
     const xsm_estimator *e = p->estimator;
     const xsm_gradient *g = p->gradient;
     const xsm_model *m = e->model;
-    const bool dense = g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse;
+    const bool dense = m->layer || (g->work.rows.values ? !g->work.rows.offsets : !e->train->sparse);
     return dense && m->layout == XSM_LAYOUT_CLASS_MAJOR && m->score == XSM_GEOMETRY_LINEAR && !g->proximal;
 }
 

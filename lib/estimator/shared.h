@@ -20,8 +20,8 @@ xsm_status xsmi_shared_check(const xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_shared_reserve(const xsmi_pass *p, bool *shared, xsm_error *err);
 /* Draws for a batch; `pass` is a const xsmi_pass *. */
 void xsmi_shared_draw(void *pass);
-/* Whether scores and gradient of these draws are products of matrices, once the gradient has its rows: its form is then
- * XSMI_GRADIENT_SHARED. */
+/* Whether scores and gradient of these draws are products of matrices, once the gradient has its rows, or before where
+ * they are hidden vectors: its form is then XSMI_GRADIENT_SHARED. */
 bool xsmi_shared_is_product(const xsmi_pass *p);
 /* Fills the lists of the examples first..first+count. */
 void xsmi_shared_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);

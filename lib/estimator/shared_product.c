@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/order.h"
+#include "estimator/gathered.h"
 #include "model/divided.h"
 
 #include <math.h>
@@ -73,7 +74,8 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     xsmi_shared_classes *s = &p->gradient->shared;
     xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsm_model *m = d->model;
-    const bool divided = m != p->estimator->model && !p->gradient->work.gathered.used;
+    const bool parts = xsmi_model_is_divided(p->estimator->model);
+    const bool divided = parts && !p->gradient->work.gathered.used;
     const size_t biases = divided && m->bias;
     const uint64_t n = p->batch->count, blocks = (n + XSMI_LANES - 1) / XSMI_LANES;
     const uint64_t pieces = ((uint64_t)m->features + XSMI_LANES - 1) / XSMI_LANES;
@@ -86,10 +88,10 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     d->scores = xsmi_arena_take(&all, n, row);
     s->matrix = xsmi_arena_take(&all, n, row);
     d->part = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->part);
-    const uint64_t ranks = divided ? xsmi_ranks(p->estimator->model->context) : 0;
+    const uint64_t ranks = parts ? xsmi_ranks(p->estimator->model->context) : 0;
     const uint64_t sent = divided ? sent_most(p, biases) : 0;
-    d->columns = xsmi_arena_take(&all, divided ? s->count : 0, sizeof *d->columns);
-    d->starts = xsmi_arena_take(&all, divided ? ranks + 1 : 0, sizeof *d->starts);
+    d->columns = xsmi_arena_take(&all, parts ? s->count : 0, sizeof *d->columns);
+    d->starts = xsmi_arena_take(&all, parts ? ranks + 1 : 0, sizeof *d->starts);
     d->sizes = xsmi_arena_take(&all, ranks, sizeof *d->sizes);
     d->next = xsmi_arena_take(&all, ranks, sizeof *d->next);
     d->sent = xsmi_arena_take(&all, sent, sizeof *d->sent);
@@ -100,7 +102,7 @@ static size_t divide(const xsmi_pass *p, unsigned char *memory)
     return each.used == SIZE_MAX ? SIZE_MAX : all.used;
 }
 
-/* Lists what this process scores. */
+/* Lists what this process scores, and on a divided model which rank has which columns. */
 static void choose_own(const xsmi_pass *p)
 {
     const xsm_model *m = p->estimator->model;
@@ -109,7 +111,7 @@ static void choose_own(const xsmi_pass *p)
     const xsmi_gathered *w = &p->gradient->work.gathered;
     d->own = w->used ? w->shared : s->classes;
     d->own_count = s->count;
-    if (!xsmi_model_is_divided(m) || w->used) {
+    if (!xsmi_model_is_divided(m)) {
         return;
     }
     /* Columns of a rank after those of the ranks before it, each rank's in rising order. */
@@ -124,6 +126,9 @@ static void choose_own(const xsmi_pass *p)
     }
     for (uint32_t c = s->count; c-- > 0;) {
         d->columns[--d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])]] = c;
+    }
+    if (w->used) {
+        return;
     }
     d->own = d->part;
     d->own_count = (uint32_t)(d->starts[rank + 1] - d->starts[rank]);
@@ -245,8 +250,25 @@ static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
                     err);
 }
 
-/* Copies the scores that the part of a divided model has of some examples to where they are sent from, and scores its
- * labels, before the first column as everywhere. */
+/* The row of an example's scores in the block of a rank, which has none of the examples that the rank computes alone.
+ */
+static uint64_t block_row(const xsmi_pass *p, uint32_t rank, uint64_t i)
+{
+    uint64_t first;
+    const uint64_t alone = xsmi_gather_examples(p, rank, &first);
+    return i < first ? i : i - alone;
+}
+
+/* Whether this rank computes an example alone. */
+static bool is_alone(const xsmi_pass *p, uint64_t i)
+{
+    uint64_t first;
+    const uint64_t alone = xsmi_gather_examples(p, xsmi_rank(p->estimator->model->context), &first);
+    return i >= first && i - first < alone;
+}
+
+/* Copies the scores that the part of a divided model has of some examples to where they are sent from, or kept, and
+ * scores its labels, before the first column as everywhere. */
 static void send_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -260,7 +282,9 @@ static void send_examples(void *state, size_t block, uint32_t thread)
         const size_t labels = (size_t)example->label_count;
         const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
         float *scores = d->scores + i * g->shared.stride;
-        memcpy(d->sent + i * d->own_count, scores, d->own_count * sizeof *scores);
+        float *to = is_alone(p, i) ? d->kept + (i - p->first) * d->own_count
+                                   : d->sent + block_row(p, xsmi_rank(m->context), i) * d->own_count;
+        memcpy(to, scores, d->own_count * sizeof *scores);
         xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
         for (size_t j = 0; d->model->bias && j < labels; j++) {
             const uint32_t k = example->labels[j];
@@ -271,7 +295,7 @@ static void send_examples(void *state, size_t block, uint32_t thread)
     }
 }
 
-/* Copies to the columns of some examples what all ranks have sent. */
+/* Copies to the columns of some examples what all ranks have sent, and what this one has kept. */
 static void receive_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -280,11 +304,13 @@ static void receive_examples(void *state, size_t block, uint32_t thread)
     const uint64_t first = p->first + block * XSMI_LANES, end = XSMI_MIN(p->end - first, XSMI_LANES) + first;
     const float *from = d->received;
     (void)thread;
-    for (uint32_t r = 0; r < xsmi_ranks(p->estimator->model->context); from += d->sizes[r] / sizeof *from, r++) {
+    const xsm_context *group = p->estimator->model->context;
+    for (uint32_t r = 0; r < xsmi_ranks(group); from += d->sizes[r] / sizeof *from, r++) {
         const uint32_t *columns = d->columns + d->starts[r];
         const size_t count = d->starts[r + 1] - d->starts[r];
         for (uint64_t i = first; i < end; i++) {
-            const float *own = from + i * count;
+            const bool kept = r == xsmi_rank(group) && is_alone(p, i);
+            const float *own = kept ? d->kept + (i - p->first) * count : from + block_row(p, r, i) * count;
             float *scores = d->scores + i * g->shared.stride;
             for (size_t c = 0; c < count; c++) {
                 scores[columns[c]] = own[c];
@@ -293,18 +319,26 @@ static void receive_examples(void *state, size_t block, uint32_t thread)
     }
 }
 
-/* A rank's block has the scores of its classes of S, [n][own], with a bias their biases, [own], and then for each of
- * its labels, in the order of the examples, the score and, with a bias, that. */
+/* The examples whose scores are in a rank's block. */
+static uint64_t sent_examples(const xsmi_pass *p, uint32_t r)
+{
+    uint64_t first;
+    return p->batch->count - xsmi_gather_examples(p, r, &first);
+}
+
+/* A rank's block has the scores of its classes of S, [sent_examples()][own], with a bias their biases, [own], and then
+ * for each of its labels, in the order of the examples, the score and, with a bias, that. */
 static size_t before_labels(const xsmi_pass *p, uint32_t r)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
-    return (size_t)(d->starts[r + 1] - d->starts[r]) * (p->batch->count + (d->model->bias != NULL));
+    return (size_t)((d->starts[r + 1] - d->starts[r]) * (sent_examples(p, r) + (d->model->bias != NULL)));
 }
 
-/* The bytes of all blocks. */
+/* The bytes of all blocks. What is kept is behind those that are received: together they are no more than the scores of
+ * all examples. */
 static void measure_blocks(const xsmi_pass *p)
 {
-    const xsmi_shared_draws *d = &p->gradient->work.shared;
+    xsmi_shared_draws *d = &p->gradient->work.shared;
     const xsm_model *m = p->estimator->model;
     const uint32_t ranks = xsmi_ranks(m->context);
     for (uint32_t r = 0; r < ranks; r++) {
@@ -315,6 +349,10 @@ static void measure_blocks(const xsmi_pass *p)
         for (uint64_t j = 0; j < example->label_count; j++) {
             d->sizes[xsmi_part_of(m->classes, ranks, example->labels[j])] += (d->model->bias ? 2 : 1) * sizeof *d->sent;
         }
+    }
+    d->kept = d->received;
+    for (uint32_t r = 0; r < ranks; r++) {
+        d->kept += d->sizes[r] / sizeof *d->kept;
     }
 }
 
@@ -350,7 +388,7 @@ static void send_rest(const xsmi_pass *p)
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint32_t rank = xsmi_rank(p->estimator->model->context);
     if (d->model->bias) {
-        memcpy(d->sent + p->batch->count * d->own_count, d->bias, d->own_count * sizeof *d->bias);
+        memcpy(d->sent + sent_examples(p, rank) * d->own_count, d->bias, d->own_count * sizeof *d->bias);
     }
     d->next[rank] = before_labels(p, rank);
     move_labels(p, d->next, d->sent, true);
@@ -363,7 +401,7 @@ static void receive_rest(const xsmi_pass *p)
     size_t at = 0;
     for (uint32_t r = 0; r < ranks; at += d->sizes[r] / sizeof *d->received, r++) {
         const size_t own = d->starts[r + 1] - d->starts[r];
-        const float *biases = d->received + at + p->batch->count * own;
+        const float *biases = d->received + at + sent_examples(p, r) * own;
         for (size_t c = 0; d->model->bias && c < own; c++) {
             d->all_bias[d->columns[d->starts[r] + c]] = biases[c];
         }
@@ -372,9 +410,9 @@ static void receive_rest(const xsmi_pass *p)
     move_labels(p, d->next, d->received, false);
 }
 
-/* Gives all ranks the scores of all: each sends 4 bytes for each example and class of S that it has, and for each
- * label, and with a bias 4 for each of these classes and labels. Columns of the examples p->first..p->end are filled.
- */
+/* Gives all ranks the scores of the examples that they compute: each sends 4 bytes for each class of S that it has and
+ * example that it does not compute alone, and for each label, and with a bias 4 for each of these classes and labels.
+ * Columns of the examples p->first..p->end are filled. */
 static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err)
 {
     const xsm_gradient *g = p->gradient;
@@ -382,10 +420,10 @@ static xsm_status exchange(const xsmi_pass *p, xsm_status status, xsm_error *err
     xsm_context *group = p->estimator->model->context;
     const size_t n = (size_t)p->batch->count, few = (size_t)(p->end - p->first);
     if (status == XSM_OK) {
+        measure_blocks(p);
         status = xsmi_run(g->context, send_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err);
     }
     XSMI_TRY(xsmi_agree(group, status, err));
-    measure_blocks(p);
     send_rest(p);
     XSMI_TRY(xsmi_exchange_blocks(group, d->sent, d->received, d->sizes, err));
     receive_rest(p);

@@ -42,6 +42,7 @@ typedef struct xsmi_shared_draws {
     size_t *starts, *sizes; /* [ranks + 1] where a rank's columns begin; [ranks] its bytes */
     size_t *next;           /* [ranks] where its next label is in what is sent, or received */
     float *sent, *received;
+    float *kept; /* [examples that this rank computes alone][own_count] their scores, which are not sent */
     float *all_bias, *label_bias; /* of a divided model with a bias: [count] by column; [examples][front] of the labels,
                                      at the end */
 } xsmi_shared_draws;

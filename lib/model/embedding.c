@@ -101,5 +101,5 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
         xsmi_output_rows("out", out, batch.count, m->features, stride, sizeof *out)};
     xsmi_batch_regions(&batch, regions + 1);
     XSMI_TRY(xsmi_check_overlap("xsm_model_hidden_vectors", regions, 1 + XSMI_BATCH_REGIONS, err));
-    return xsmi_model_hidden(m, &batch, out, stride, NULL, err);
+    return xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
 }

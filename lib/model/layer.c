@@ -376,6 +376,7 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
 typedef struct hidden_job {
     const xsm_model *model;
     const xsm_batch *batch;
+    size_t first, end; /* of its rows */
     float *out;
     size_t stride;
 } hidden_job;
@@ -391,11 +392,11 @@ XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x
 static void run_hidden(void *state, size_t index, uint32_t thread)
 {
     const hidden_job *job = state;
-    size_t first = index * JOB_ROWS, rest = (size_t)job->batch->count - first;
+    const size_t first = job->first + index * JOB_ROWS, rest = job->end - first;
     (void)thread;
     for (size_t i = first; i < first + XSMI_MIN(rest, JOB_ROWS); i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
-        if (i + 1 < job->batch->count) {
+        if (i + 1 < job->end) {
             const xsmi_features next = xsmi_batch_features(job->batch, i + 1);
             prefetch_vectors(job->model, &next);
         }
@@ -403,10 +404,9 @@ static void run_hidden(void *state, size_t index, uint32_t thread)
     }
 }
 
-xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride,
-                             const xsmi_aside *aside, xsm_error *err)
+xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t first, size_t end, float *out,
+                             size_t stride, const xsmi_aside *aside, xsm_error *err)
 {
-    hidden_job job = {m, batch, out, stride};
-    return xsmi_run_beside(m->context, run_hidden, &job, (size_t)((batch->count + JOB_ROWS - 1) / JOB_ROWS), aside,
-                           err);
+    hidden_job job = {m, batch, first, end, out, stride};
+    return xsmi_run_beside(m->context, run_hidden, &job, (end - first + JOB_ROWS - 1) / JOB_ROWS, aside, err);
 }

@@ -38,9 +38,10 @@ static inline xsmi_features xsmi_model_forward(const xsm_model *m, const xsmi_fe
     return (xsmi_features){hidden, NULL, m->features};
 }
 
-/* The hidden vectors of a batch, in parallel, and beside them `aside` (NULL = nothing) (layer.c). */
-xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, float *out, size_t stride,
-                             const xsmi_aside *aside, xsm_error *err);
+/* The hidden vectors of the rows first..end of a batch, row i's at out + i*stride, in parallel, and beside them `aside`
+ * (NULL = nothing) (layer.c). */
+xsm_status xsmi_model_hidden(const xsm_model *m, const xsm_batch *batch, size_t first, size_t end, float *out,
+                             size_t stride, const xsmi_aside *aside, xsm_error *err);
 
 /* Adds the gradient of `count` classes with respect to a row's features, sum_k coefficients_k w_k, to out [features];
  * classes NULL = first, first+1, ... The sum has the order of the list. (backward.c) */

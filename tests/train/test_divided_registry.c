@@ -247,8 +247,8 @@ static void test_sent(void **state)
 }
 
 /* With a first layer and lists both ranks together send each listed class once a step, its weights, bias and scale;
- * then for each row its gradient, its loss and a coefficient for each entry, and what has room for an outcome. Few
- * classes are listed twice. */
+ * then for each row its hidden vector, the gradient of that, its loss and a coefficient for each entry, and what has
+ * room for an outcome. Few classes are listed twice. */
 static void test_sent_lists(void **state)
 {
     (void)state;
@@ -259,9 +259,9 @@ static void test_sent_lists(void **state)
     w.table = xsm_estimator_find("sampled-softmax");
     size_t size;
     free(run_on(&w, 2, 1, &size));
-    const uint64_t weights = 2 * ROWS * LIST * LINE, results = 2 * ROWS * (4 * HIDDEN + 8 + 4 * LIST);
+    const uint64_t weights = 2 * ROWS * LIST * LINE, results = 2 * ROWS * (8 * HIDDEN + 8 + 4 * LIST);
     assert_in_range(w.sent[0] + w.sent[1], weights * 95 / 100 + results,
-                    weights + results + STEPS * 2 * (5 * PADDING + 2 * 4) + 2 * PADDING);
+                    weights + results + STEPS * 2 * (6 * PADDING + 2 * 4) + 2 * PADDING);
     test_problem_free(&p);
 }
 

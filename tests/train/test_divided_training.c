@@ -554,6 +554,25 @@ static void test_sent(void **state)
     }
 }
 
+/* Of shared draws a rank sends the scores of its classes of the rows that it does not compute, and the coefficients of
+ * the other ranks' classes of those that it computes. */
+static void test_sent_shared(void **state)
+{
+    /* Of 70 rows 64 are a batch, of which two ranks compute 32 each, and 6 one that both compute. Of 300 draws some may
+     * be the same class. */
+    enum { BATCH = 64, EPOCH = 4 * (32 + 32 + 6), LEAST = 2 * EPOCH * 280, MOST = 2 * EPOCH * 300, REST = 20000 };
+    (void)state;
+    settings plan = plans[27];
+    plan.batch = BATCH;
+    test_problem p = problem_of(&plan);
+    work w = {.plan = &plan, .rows = p.data};
+    snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+    size_t size;
+    free(run_on(&w, 2, 1, &size));
+    assert_in_range(w.sent[0].bytes + w.sent[1].bytes, LEAST, MOST + REST);
+    test_problem_free(&p);
+}
+
 static void assert_stopped_alike(const work *w, uint32_t ranks)
 {
     for (uint32_t r = 1; r < ranks; r++) {
@@ -832,7 +851,7 @@ int main(void)
         cmocka_unit_test(test_distances),        cmocka_unit_test(test_bits),      cmocka_unit_test(test_host_loop),
         cmocka_unit_test(test_diverged),         cmocka_unit_test(test_sent),      cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_stopped_at_steps), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost),      cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_memory_lost),      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_sent_shared),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
