@@ -143,17 +143,17 @@ static xsm_status query_ranks(const xsm_index *x, const xsm_index_search *s, uin
             .list_stride = s->top,
         };
         status = xsmi_index_find(x, &block, &desk, status, err);
-        if (status != XSM_OK) {
+        if (status != XSM_OK && xsmi_agreed(x->model->context)) {
             break;
         }
-        for (uint64_t i = 0; i < count; i++) {
+        for (uint64_t i = 0; i < count && status == XSM_OK; i++) {
             *probed += each[i];
         }
         xsmi_advance(x->context, (size_t)count);
     }
     xsmi_index_desk_free(x->context, &desk);
     xsmi_release(x->context, queries, XSM_INDEX_QUERIES, stride * sizeof *queries);
-    return status;
+    return xsmi_agree_once(x->model->context, status, err);
 }
 
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)

@@ -69,6 +69,7 @@ typedef struct xsmi_sphere {
     xsmi_sphere_place *place; /* [K] */
     uint32_t *owner;          /* [class runs] the rank of each */
     uint32_t *arriving;       /* [C] zeros between updates */
+    bool uneven;              /* a rank had no memory for longer lists: capacities are not those of others any more */
 } xsmi_sphere;
 
 typedef struct xsmi_sphere_settings {

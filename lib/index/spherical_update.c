@@ -282,7 +282,7 @@ static uint32_t next_cluster(const xsmi_sphere *s, const part_scratch *p, uint32
 /* Makes room in the lists for the classes that arrive. All ranks know whether there is enough. */
 static xsm_status grow_lists(xsmi_sphere *s, const xsmi_index_changes *c, const part_scratch *p, xsm_error *err)
 {
-    bool enough = true;
+    bool enough = !s->uneven;
     begin_blocks(s, p);
     for (uint32_t j = 0; j < c->count; j++) {
         const uint32_t to = next_cluster(s, p, c->classes[j]);
@@ -305,7 +305,9 @@ static xsm_status grow_lists(xsmi_sphere *s, const xsmi_index_changes *c, const 
             list->capacity = more ? capacity : list->capacity;
         }
     }
-    return enough ? XSM_OK : xsmi_agree(s->part.group, status, err);
+    status = enough ? XSM_OK : xsmi_agree(s->part.group, status, err);
+    s->uneven |= status != XSM_OK; /* on all ranks: their lists may have room for different numbers */
+    return status;
 }
 
 /* Whether a class is this rank's, with the number of its row. */

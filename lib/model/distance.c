@@ -86,7 +86,14 @@ static xsm_status make_euclidean(xsm_model *m, xsm_error *err)
         XSMI_TRY(prepare(m, m, err));
         return xsmi_model_settle_all(m, err);
     }
-    XSMI_TRY(xsmi_agree(m->context, prepare(m, own, err), err));
+    const bool had = own->bias != NULL;
+    const xsm_status status = xsmi_agree(m->context, prepare(m, own, err), err);
+    if (status != XSM_OK && !had && own->bias) { /* another rank has none */
+        xsmi_release(m->context, own->bias, own->classes, sizeof *own->bias);
+        own->bias = NULL;
+        own->bias_owned = false;
+    }
+    XSMI_TRY(status);
     m->layout = own->layout;
     return xsmi_agree(m->context, xsmi_model_settle_all(own, err), err);
 }

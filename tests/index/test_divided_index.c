@@ -48,6 +48,7 @@ typedef struct work {
     findings found[TEST_RANKS];
     size_t k; /* the allocation of rank 1 that fails */
     bool reached;
+    bool again[TEST_RANKS]; /* an update that failed was made once more */
 } work;
 
 static void put(findings *f, const void *bytes, size_t count)
@@ -187,7 +188,7 @@ static xsm_status ask(const xsm_index *x, const float *queries, bool brief, find
     return XSM_OK;
 }
 
-static xsm_status use_index(work *w, xsm_model *m, xsm_index *x, findings *f, xsm_error *err)
+static xsm_status use_index(work *w, uint32_t rank, xsm_model *m, xsm_index *x, findings *f, xsm_error *err)
 {
     _Alignas(64) float queries[QUERIES * 16] = {0};
     uint32_t changed[CHANGED];
@@ -209,7 +210,12 @@ static xsm_status use_index(work *w, xsm_model *m, xsm_index *x, findings *f, xs
             changed[j] = (j * 7919 + version * 11) % CLASSES;
         }
         set_rows(m, version, changed, count);
-        XSMI_TRY(xsm_index_update(x, changed, count, err));
+        xsm_status status = xsm_index_update(x, changed, count, err);
+        if (status == XSM_ERROR_MEMORY) { /* on all ranks, whose next calls are the same again */
+            w->again[rank] = true;
+            status = xsm_index_update(x, changed, count, err);
+        }
+        XSMI_TRY(status);
         XSMI_TRY(ask(x, queries, w->of->brief, f, err));
     }
     xsm_index_search s = XSM_INDEX_SEARCH_INIT;
@@ -234,7 +240,7 @@ static xsm_status use_context(xsm_context *ctx, work *w, uint32_t rank, xsm_erro
     f->count = 0;
     xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, err);
     status = status == XSM_OK ? make(ctx, w->of, &x, err) : status;
-    status = status == XSM_OK ? use_index(w, m, x, f, err) : status;
+    status = status == XSM_OK ? use_index(w, rank, m, x, f, err) : status;
     xsm_index_free(x);
     xsm_model_free(m);
     return status;
@@ -359,9 +365,15 @@ static void test_memory_lost(void **state)
     static const plan few = {"spherical", "clusters=9 iterations=1 samples=9 drift=0.02", true, false, 0, 900, true};
     work w = {.of = &few, .reached = true};
     test_rank ranks[TEST_RANKS];
-    size_t failures = 0;
+    size_t failures = 0, updates = 0;
     for (w.k = 1; w.reached; w.k++) {
+        memset(w.again, 0, sizeof w.again);
         test_run_ranks(3, 1, 0, use_without, &w, ranks);
+        for (uint32_t r = 0; r < 3 && w.again[0]; r++) {
+            assert_true(w.again[r]);
+            assert_ok(ranks[r].status, ranks[r].err);
+        }
+        updates += w.again[0];
         for (uint32_t r = 0; r < 3; r++) {
             /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
             assert_true(ranks[r].status == ranks[1].status || ranks[r].status == XSM_ERROR_COMM);
@@ -370,8 +382,52 @@ static void test_memory_lost(void **state)
         failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
     }
     assert_int_equal(ranks[0].status, XSM_OK);
-    assert_true(failures > 40);
+    assert_true(failures > 40 && updates > 3);
     free_findings(&w);
+}
+
+/* Distances are made on all ranks or on none. */
+static xsm_status make_distances(test_rank *r)
+{
+    work *w = r->user;
+    countdown c = {0, false};
+    const xsm_allocator allocator = {&c, allocate, release};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_comm comm = r->context->group.comm;
+    options.allocator = &allocator;
+    options.threads = 1;
+    options.comm = &comm;
+    xsm_context *ctx = NULL;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
+    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, &r->err);
+    if (status == XSM_OK) {
+        c.left = r->rank == 1 ? w->k : 0;
+        status = xsm_model_set_geometry(m, XSM_GEOMETRY_EUCLIDEAN, &r->err);
+        if ((m->part.own->bias != NULL) != (status == XSM_OK)) {
+            status = XSM_ERROR_INTERNAL;
+        }
+    }
+    if (r->rank == 1) {
+        w->reached = c.reached;
+    }
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    return status;
+}
+
+static void test_distances_lost(void **state)
+{
+    (void)state;
+    work w = {.reached = true};
+    test_rank ranks[TEST_RANKS];
+    for (w.k = 1; w.reached; w.k++) {
+        test_run_ranks(3, 1, 0, make_distances, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, w.reached ? XSM_ERROR_MEMORY : XSM_OK);
+        }
+    }
+    assert_true(w.k > 2);
 }
 
 /* -- numbers that are not finite, and what is refused ---------------------------------------------------------------
@@ -461,10 +517,8 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost),
-        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_bits),           cmocka_unit_test(test_lost),     cmocka_unit_test(test_memory_lost),
+        cmocka_unit_test(test_distances_lost), cmocka_unit_test(test_refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
