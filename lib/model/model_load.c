@@ -10,6 +10,7 @@
 #include "base/activity.h"
 #include "base/buffer.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "base/option.h"
 
 #include <inttypes.h>
@@ -446,6 +447,22 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     return XSM_OK;
 }
 
+/* A call of all ranks: a file that is replaced meanwhile can be another one for some of them. Files without a checksum,
+ * of other programs, are not compared. */
+static xsm_status check_same_file(xsm_context *ctx, const xsmi_container *c, const char *name, xsm_error *err)
+{
+    const char *sum = xsmi_container_metadata(c, XSMI_KEY_CHECKSUM);
+    const uint64_t mine = sum ? xsmi_hash(sum, strlen(sum), 0) : 0;
+    uint64_t first = mine;
+    XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
+    const xsm_status status = mine == first ? XSM_OK
+                                            : xsmi_fail(err, XSM_ERROR_STATE,
+                                                        "%s: this is not the file that rank 0 has read: was it "
+                                                        "replaced meanwhile?",
+                                                        name);
+    return xsmi_agree(ctx, status, err);
+}
+
 static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_load_options *options, xsm_model **out,
                        xsm_error *err)
 {
@@ -475,6 +492,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     if (xsmi_ranks(ctx) > 1) {
         status = status == XSM_OK ? xsmi_model_divide(m, err) : status;
         status = xsmi_agree(ctx, status, err);
+        status = status == XSM_OK ? check_same_file(ctx, container, place->name, err) : status;
     }
     xsmi_container_close(container); /* its weights of a part were copied */
     status = xsmi_end(&activity, status, err);

@@ -262,6 +262,15 @@ static xsm_status load_elsewhere(test_rank *r)
     return m ? XSM_ERROR_INTERNAL : status;
 }
 
+/* A file that is another one for rank 1, as if it had been replaced meanwhile. */
+static xsm_status load_replaced(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    const xsm_status status = xsm_model_load(r->context, r->rank == 1 ? w->saved : w->model, NULL, &m, &r->err);
+    return m ? XSM_ERROR_INTERNAL : status;
+}
+
 /* A folder that rank 0 cannot write to: no other rank looks at it. The model is good afterwards. */
 static xsm_status save_nowhere(test_rank *r)
 {
@@ -306,7 +315,16 @@ static void test_failures(void **state)
     snprintf(w.model, sizeof w.model, "%s", test_path("divided"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     assert_ok(xsm_model_save(m, w.model, &err), err);
+    xsm_parameters weights = XSM_PARAMETERS_INIT;
+    assert_ok(xsm_model_parameters(m, &weights, &err), err);
+    weights.weight[0] += 1;
+    assert_ok(xsm_model_save(m, w.saved, &err), err);
     xsm_model_free(m);
+    test_run_ranks(3, 1, 0, load_replaced, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_STATE, ranks[r].err);
+        assert_memory_equal(ranks[r].err.message, "rank 1: ", 8);
+    }
 
     test_run_ranks(3, 1, 0, load_elsewhere, &w, ranks);
     for (uint32_t r = 0; r < 3; r++) {
