@@ -522,7 +522,10 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
             status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
                                (unsigned long long)t->done.steps);
         }
-        XSMI_TRY(divided && status != XSM_OK ? xsmi_agree_once(group, status, err) : status);
+        status = divided && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
+        /* A rank that had no memory in a step, or whose host's runner failed, has not changed its weights. */
+        t->lost |= divided && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
+        XSMI_TRY(status);
     }
     return divided ? xsmi_agree(group, XSM_OK, err) : XSM_OK;
 }
@@ -537,6 +540,11 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
+    if (t->lost) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "xsm_trainer_run: a rank has failed in a step, so that the ranks may have taken different "
+                         "steps; a new trainer can resume the run from a checkpoint");
+    }
     xsmi_model_drop_calibration(t->model);
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));

@@ -775,7 +775,14 @@ static xsm_status train_without(test_rank *r)
     if (r->rank == 1) {
         l->begun = status == XSM_OK;
     }
-    status = status == XSM_OK ? xsm_trainer_run(t.trainer, &r->err) : status;
+    if (status == XSM_OK) {
+        status = xsm_trainer_run(t.trainer, &r->err);
+        if (status == XSM_ERROR_MEMORY) { /* a run that lacked memory before its first step can begin */
+            xsm_error again = XSM_ERROR_INIT;
+            const xsm_status next = xsm_trainer_run(t.trainer, &again);
+            status = next == XSM_OK || next == XSM_ERROR_STATE ? status : XSM_ERROR_INTERNAL;
+        }
+    }
     end(&t);
     xsm_context_free(ctx);
     if (r->rank == 1) {
