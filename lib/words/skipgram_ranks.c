@@ -1,6 +1,7 @@
 /* Vectors of words from all ranks, and what each rank computes with them: see skipgram_ranks.h. */
 #include "words/skipgram_ranks.h"
 
+#include "base/hash.h"
 #include "base/order.h"
 #include "base/share.h"
 #include "model/divided.h"
@@ -183,11 +184,30 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
     return XSM_OK;
 }
 
+/* Agrees as xsmi_agree() does, and that all ranks have listed the same vectors, by 24 bits of a hash: a text can have
+ * changed for some of them. */
+static xsm_status agree_on_list(xsmi_skipgram_ranks *r, xsm_status status, xsm_error *err)
+{
+    const uint32_t rank = xsmi_rank(r->context), ranks = xsmi_ranks(r->context);
+    const size_t bytes = status == XSM_OK ? r->listed_count * sizeof *r->listed : 0;
+    const float hash = (float)(xsmi_hash(r->listed, bytes, r->listed_count) >> 40);
+    float said[] = {status == XSM_OK ? 0 : (float)(ranks - rank), hash, -hash};
+    XSMI_TRY(xsmi_exchange_max(r->context, said, 3, err));
+    if (said[0] > 0) {
+        return xsmi_agree_failed(r->context, ranks - (uint32_t)said[0], status, err);
+    }
+    if (said[1] != -said[2]) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the ranks have read different words: the text has changed, or is not the same for all");
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_skipgram_ranks_gather(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, xsm_status status,
                                       xsm_error *err)
 {
     status = status == XSM_OK ? prepare(r, slots, err) : status;
-    XSMI_TRY(xsmi_agree(r->context, status, err));
+    XSMI_TRY(agree_on_list(r, status, err));
     return xsmi_exchange_blocks(r->context, r->mine, r->vectors, r->sizes, err);
 }
 

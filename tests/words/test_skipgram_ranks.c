@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Class runs of one rank each; the last is of a few words. */
 enum { WORDS = 4 * XSMI_RUN_CLASSES + 5, FEWER = 2 * XSMI_RUN_CLASSES + 5, LEAST = XSMI_RUN_CLASSES + 5 };
@@ -26,6 +27,7 @@ typedef struct work {
     bool fit;                                        /* full gradients */
     uint32_t stops;                                  /* 1 + the rank whose callback stops the run once; 0 = none */
     uint32_t loses;                                  /* 1 + the rank whose text is gone when it is read; 0 = none */
+    uint32_t cuts;                                   /* 1 + the rank whose text is cut before the run; 0 = none */
     size_t fails;                                    /* the allocation of rank 1 that fails, from 1; 0 = none */
     bool failed;                                     /* it has come to that one */
     char texts[RANKS][256], input[272], output[272]; /* where rank 0 saves the models */
@@ -165,6 +167,9 @@ static xsm_status sample(test_rank *r, xsm_context *ctx, const made *m)
     xsm_status status = xsm_skipgram_new(ctx, m->corpus, m->input, m->output, m->estimator, &o, &t, &r->err);
     if (status == XSM_OK && w->loses == r->rank + 1) {
         remove(w->texts[r->rank]);
+    }
+    if (status == XSM_OK && w->cuts == r->rank + 1 && truncate(w->texts[r->rank], 4000) != 0) {
+        status = XSM_ERROR_INTERNAL;
     }
     status = status == XSM_OK ? xsm_skipgram_run(t, &r->err) : status;
     xsm_progress p = XSM_PROGRESS_INIT;
@@ -406,6 +411,9 @@ static void a_failure_is_for_all(void **state)
     all_end_with(&lost, XSM_ERROR_IO, "rank 1: ");
     all_end_with(&fitting, XSM_ERROR_IO, "rank 1: ");
     all_end_with(&diverges, XSM_ERROR_DIVERGED, "training diverged in epoch 1");
+    work cut = sampling;
+    cut.cuts = 2;
+    all_end_with(&cut, XSM_ERROR_STATE, "the text has changed");
     diverges.estimator = "nce";
     diverges.options = "negatives=3";
     all_end_with(&diverges, XSM_ERROR_DIVERGED, "training diverged in epoch 1");
