@@ -85,8 +85,9 @@ xsm_status xsmi_exchange_blocks(xsm_context *ctx, const void *mine, void *all, c
 {
     xsmi_group *g = &ctx->group;
     XSMI_TRY(check_usable(g, err));
+    unsigned char nothing = 0; /* where no bytes are sent, or none come */
     int32_t result;
-    XSMI_CALL_HOST(result = g->comm.allgatherv(g->comm.user, mine, all, sizes));
+    XSMI_CALL_HOST(result = g->comm.allgatherv(g->comm.user, mine ? mine : &nothing, all ? all : &nothing, sizes));
     return called(g, result, "allgatherv", sizes[g->comm.rank], err);
 }
 

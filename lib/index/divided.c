@@ -15,7 +15,7 @@ void xsmi_index_desk_free(xsm_context *ctx, xsmi_index_desk *desk)
     xsmi_release(ctx, desk->entries, desk->entry_bytes, 1);
     xsmi_release(ctx, desk->mine, desk->mine_bytes, 1);
     xsmi_release(ctx, desk->all, desk->all_bytes, 1);
-    *desk = (xsmi_index_desk){NULL};
+    *desk = (xsmi_index_desk){.work = NULL};
 }
 
 xsm_index_block xsmi_index_part_of_block(const xsm_index_block *block, uint32_t first, uint32_t end)
