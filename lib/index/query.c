@@ -118,7 +118,7 @@ static xsm_status query_ranks(const xsm_index *x, const xsm_index_search *s, uin
 {
     const size_t stride = xsmi_index_query_stride(x);
     float *queries = xsmi_allocate(x->context, XSM_INDEX_QUERIES, stride * sizeof *queries);
-    xsmi_index_desk desk = {NULL};
+    xsmi_index_desk desk = {.work = NULL};
     uint64_t each[XSM_INDEX_QUERIES];
     xsm_status status =
         queries ? XSM_OK : xsmi_fail_memory(err, XSM_INDEX_QUERIES * stride * sizeof *queries, "queries");

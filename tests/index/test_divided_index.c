@@ -133,7 +133,7 @@ static xsm_status block_of(const xsm_index *x, const float *queries, uint32_t co
     uint32_t *classes = calloc(entries, sizeof *classes);
     float *scores = calloc(entries, sizeof *scores);
     void *memory = xsmi_index_is_divided(x) ? NULL : aligned_alloc(64, scratch);
-    xsmi_index_desk desk = {NULL};
+    xsmi_index_desk desk = {.work = NULL};
     const xsm_index_block block = {
         .size = sizeof block,
         .queries = queries,

@@ -218,7 +218,7 @@ static xsm_status train(test_rank *r)
     xsm_context *own = NULL;
     xsm_status status = w->fails > 0 ? xsm_context_new(&options, &own, &r->err) : XSM_OK;
     xsm_context *ctx = own ? own : r->context;
-    made m = {NULL};
+    made m = {.corpus = NULL};
     status = status == XSM_OK ? make(r, ctx, &m) : status;
     c.fail_at = status == XSM_OK && r->rank == 1 ? w->fails : 0;
     status = status == XSM_OK ? (w->fit ? fit : sample)(r, ctx, &m) : status;
@@ -593,7 +593,7 @@ static xsm_status is_refused(test_rank *r)
 {
     xsm_model *whole = NULL;
     xsm_skipgram *t = NULL;
-    made m = {NULL};
+    made m = {.corpus = NULL};
     xsm_status status = make(r, r->context, &m);
     status = status == XSM_OK ? xsm_word_model_new(NULL, m.corpus, 2, .2, 2, &whole, &r->err) : status;
     if (status == XSM_OK) {
