@@ -1,6 +1,9 @@
 /* Ranks that are threads: the last one to come to a collective call does it for all. */
 #include "comm.h"
 
+#include "base/activity.h"
+#include "base/context.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -168,4 +171,58 @@ void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_ran
     }
     pthread_cond_destroy(&g.changed);
     pthread_mutex_destroy(&g.lock);
+}
+
+/* -- ranks that fail ----------------------------------------------------------------------------------------------- */
+
+static bool fires(test_countdown *c)
+{
+    const bool now = c->left > 0 && --c->left == 0;
+    c->reached |= now;
+    return now;
+}
+
+static void *allocate(void *user, size_t size, size_t alignment)
+{
+    void *memory = NULL;
+    if (user && fires(user)) {
+        return NULL;
+    }
+    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
+}
+
+static void release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+static int32_t cancel(void *user, const xsm_activity *activity)
+{
+    (void)activity;
+    return fires(user);
+}
+
+xsm_allocator test_countdown_allocator(test_countdown *c)
+{
+    return (xsm_allocator){c, allocate, release};
+}
+
+xsm_status test_rank_context(test_rank *r, test_countdown *memory, test_countdown *hook, xsm_context **out)
+{
+    const xsm_allocator allocator = test_countdown_allocator(memory);
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_comm comm = r->context->group.comm;
+    options.allocator = &allocator;
+    options.threads = 1;
+    options.comm = &comm;
+    options.progress = hook ? cancel : NULL;
+    options.progress_user = hook;
+    const xsm_status status = xsm_context_new(&options, out, &r->err);
+    if (status == XSM_OK && hook) {
+        xsmi_set_pace(*out, 0);
+    }
+    return status;
 }

@@ -5,6 +5,8 @@
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/ext/comm.h>
 
+#include <stdbool.h>
+
 #define TEST_RANKS 8
 
 /* One rank of a group. Its body must not use cmocka's asserts, which work on the main thread alone. */
@@ -23,5 +25,17 @@ typedef xsm_status (*test_rank_body)(test_rank *rank);
  * the group's collective call number `fail_at` (from 1; 0 = none). */
 void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_rank_body body, void *user,
                     test_rank *ranks);
+
+/* What fails of a rank, or stops it: number `left` of what is counted from now on (0 = none), once. */
+typedef struct test_countdown {
+    size_t left;
+    bool reached;
+} test_countdown;
+
+/* An allocator that fails when `c`, which must outlive it, comes to its number. */
+xsm_allocator test_countdown_allocator(test_countdown *c);
+/* A context of one thread in the rank's group, whose allocations count `memory` down. Its hook, which is called as
+ * often as it can be, counts `hook` down and cancels at its number. Either may be NULL. */
+xsm_status test_rank_context(test_rank *r, test_countdown *memory, test_countdown *hook, xsm_context **out);
 
 #endif

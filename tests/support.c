@@ -318,6 +318,23 @@ unsigned char *test_read(const char *path, size_t *size)
     return bytes;
 }
 
+void test_assert_bytes(const char *path, const void *wanted, size_t size)
+{
+    size_t found;
+    unsigned char *bytes = test_read(path, &found);
+    assert_int_equal(found, size);
+    assert_memory_equal(bytes, wanted, size);
+    free(bytes);
+}
+
+void test_assert_same_file(const char *path, const char *wanted)
+{
+    size_t size;
+    unsigned char *bytes = test_read(wanted, &size);
+    test_assert_bytes(path, bytes, size);
+    free(bytes);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
 {
     (void)st;

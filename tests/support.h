@@ -107,6 +107,9 @@ const char *test_file(const char *name, const void *data, size_t size);
 const char *test_path(const char *name);
 /* The bytes of a file, aligned to 64 and with room for 64 more; the caller's to free. */
 unsigned char *test_read(const char *path, size_t *size);
+/* Asserts that a file has these bytes, and that two files have the same. */
+void test_assert_bytes(const char *path, const void *wanted, size_t size);
+void test_assert_same_file(const char *path, const char *wanted);
 void test_files_end(void);
 /* The same, for cmocka. */
 int test_files_teardown(void **state);

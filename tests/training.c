@@ -2,6 +2,7 @@
 #include "training.h"
 
 #include "estimator/estimator.h"
+#include "sampler/sampler.h"
 
 #include <math.h>
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 
 uint64_t test_next(uint64_t *state)
@@ -292,6 +294,34 @@ void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores)
     }
     free(each);
     free(column);
+}
+
+void test_correct(xsm_model *m, const test_problem *p, int32_t kind)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (kind == XSM_CORRECTION_PAIRS) {
+        assert_ok(xsm_model_add_pairs(m, p->data, 0.7, &err), err);
+    } else if (kind == XSM_CORRECTION_HIERARCHY) {
+        xsmi_class_tree *tree = NULL;
+        uint64_t *weights = calloc(p->classes, sizeof *weights);
+        assert_non_null(weights);
+        for (uint32_t k = 0; k < p->classes; k++) {
+            weights[k] = k % 97 * (k % 5);
+        }
+        assert_ok(xsmi_hierarchy_huffman(m->context, weights, p->classes, &tree, &err), err);
+        xsmi_model_set_hierarchy(m, tree);
+        xsmi_class_tree_release(tree);
+        free(weights);
+    } else if (kind != XSM_CORRECTION_NONE) {
+        xsm_sampler *sampler = NULL;
+        xsmi_correction *c = NULL;
+        assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
+        assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
+        assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
+        xsmi_model_set_correction(m, c);
+        xsmi_correction_release(c);
+        xsm_sampler_free(sampler);
+    }
 }
 
 void test_load_corrected(xsm_context *context, const char *path, const char *kind)

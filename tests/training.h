@@ -61,6 +61,10 @@ double test_score(const xsm_model *m, uint32_t class, const float *x);
 /* Scores of all classes of all rows, [rows][classes]. */
 void test_all_scores(const xsm_model *m, const xsm_dataset *data, float *scores);
 
+/* Corrects a model's scores as training with a sampler does (XSM_CORRECTION_TREE, or by frequency
+ * XSM_CORRECTION_CLASSES) or by pairs of labels, or gives it a tree of unequal depths (XSM_CORRECTION_HIERARCHY);
+ * XSM_CORRECTION_NONE: neither. */
+void test_correct(xsm_model *m, const test_problem *p, int32_t kind);
 /* Loads a model whose correction is of that kind; NULL: the file is to be refused. */
 void test_load_corrected(xsm_context *context, const char *path, const char *kind);
 /* A hash of all weights' bits, scales multiplied in (the model is changed as by xsm_model_parameters()). */

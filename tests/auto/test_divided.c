@@ -108,19 +108,14 @@ static xsm_status note_trials(const xsm_tuning *tuning, test_rank *r)
     return XSM_OK;
 }
 
-/* The allocator of a rank, one of whose allocations fails. */
-typedef struct failing {
-    uint64_t left;
-} failing;
-
-static void *allocate_but_one(void *user, size_t size, size_t alignment)
+/* Lets an allocation of rank 1 fail from now on. */
+static void fail_on_one(test_rank *r, test_countdown *c)
 {
-    failing *f = user;
-    void *memory = NULL;
-    if (f->left > 0 && --f->left == 0) {
-        return NULL;
+    if (r->rank == 1) {
+        const xsm_allocator failing = test_countdown_allocator(c);
+        r->context->allocator.allocate = failing.allocate;
+        r->context->allocator.user = failing.user;
     }
-    return posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) == 0 ? memory : NULL;
 }
 
 /* Tunes, and looks whether the model is as new. */
@@ -148,11 +143,8 @@ static xsm_status tune_ranked(test_rank *r)
     status = status == XSM_OK ? set_options(e, run->options, &r->err) : status;
     status = status == XSM_OK ? xsm_optimizer_new(r->context, run->optimizer, &o, &r->err) : status;
     const xsm_allocator usual = r->context->allocator;
-    failing f = {w->fail_at};
-    if (w->fail_at > 0 && r->rank == 1) {
-        r->context->allocator.allocate = allocate_but_one;
-        r->context->allocator.user = &f;
-    }
+    test_countdown c = {w->fail_at, false};
+    fail_on_one(r, &c);
     status = status == XSM_OK ? xsm_tune_eta(r->context, m, w->rows, e, o, &options, &tuning, &r->err) : status;
     r->context->allocator = usual;
     if (m &&
@@ -332,11 +324,8 @@ static xsm_status choose_ranked(test_rank *r)
     o.progress = count_choosing;
     o.progress_user = &call;
     const xsm_allocator usual = r->context->allocator;
-    failing f = {w->fail_at};
-    if (w->fail_at > 0 && r->rank == 1) {
-        r->context->allocator.allocate = allocate_but_one;
-        r->context->allocator.user = &f;
-    }
+    test_countdown c = {w->fail_at, false};
+    fail_on_one(r, &c);
     r->context->log = count_warnings;
     r->context->log_user = &call;
     xsm_status status = xsm_choose(r->context, w->rows, &o, &choice, &r->err);

@@ -6,7 +6,6 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
-#include "base/context.h"
 #include "comm.h"
 #include "index/index.h"
 #include "model/divided.h"
@@ -312,42 +311,12 @@ static void test_lost(void **state)
 
 /* -- a rank without memory ----------------------------------------------------------------------------------------- */
 
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
-
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    countdown *c = user;
-    if (c->left > 0 && --c->left == 0) {
-        c->reached = true;
-        return NULL;
-    }
-    void *memory = NULL;
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
-}
-
 static xsm_status use_without(test_rank *r)
 {
     work *w = r->user;
-    countdown c = {r->rank == 1 ? w->k : 0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.allocator = &allocator;
-    options.threads = 1;
-    options.comm = &comm;
+    test_countdown c = {r->rank == 1 ? w->k : 0, false};
     xsm_context *ctx = NULL;
-    xsm_status status = xsm_context_new(&options, &ctx, &r->err);
+    xsm_status status = test_rank_context(r, &c, NULL, &ctx);
     if (status != XSM_OK) {
         return xsmi_agree(r->context, status, &r->err);
     }
@@ -390,16 +359,10 @@ static void test_memory_lost(void **state)
 static xsm_status make_distances(test_rank *r)
 {
     work *w = r->user;
-    countdown c = {0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.allocator = &allocator;
-    options.threads = 1;
-    options.comm = &comm;
+    test_countdown c = {0, false};
     xsm_context *ctx = NULL;
     xsm_model *m = NULL;
-    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
     xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, &r->err);
     if (status == XSM_OK) {
         c.left = r->rank == 1 ? w->k : 0;

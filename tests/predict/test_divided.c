@@ -161,16 +161,6 @@ static xsm_dataset *several_labels(const test_problem *p, bool sparse)
     return test_relabel(p, sparse, CLASSES, offsets, labels);
 }
 
-static void assert_same_file(const char *path, const char *expected)
-{
-    size_t size, wanted;
-    unsigned char *a = test_read(path, &size), *b = test_read(expected, &wanted);
-    assert_int_equal(size, wanted);
-    assert_memory_equal(a, b, size);
-    free(a);
-    free(b);
-}
-
 /* Adds a number for each class to the scores, as training with a sampler does. */
 static void correct(xsm_model *m)
 {
@@ -211,7 +201,7 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
     assert_ok(ranks[0].status, ranks[0].err);
     char path[300];
     snprintf(path, sizeof path, "%s0", w.saved);
-    assert_same_file(path, w.model);
+    test_assert_same_file(path, w.model);
     assert_true(one.known_rows > ROWS);
     w.of = many;
     for (uint32_t count = 2; count <= 3; count++) {
@@ -227,7 +217,7 @@ static void try_bits(bool sparse, bool bias, int32_t layout, bool corrected)
             snprintf(other, sizeof other, "%s-%u", w.saved, r);
             assert_null(fopen(other, "rb")); /* rank 0 alone writes */
         }
-        assert_same_file(path, w.model);
+        test_assert_same_file(path, w.model);
         /* 12 bytes for each class run, 8 for each of the best on each rank, the target; then scores of labels, and
          * agreements. */
         const uint64_t runs = (CLASSES + XSMI_RUN_CLASSES - 1) / XSMI_RUN_CLASSES;
@@ -335,7 +325,7 @@ static void test_failures(void **state)
     for (uint32_t r = 0; r < 3; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
     }
-    assert_same_file(w.saved, w.model);
+    test_assert_same_file(w.saved, w.model);
     remove(w.saved);
     test_run_ranks(3, 1, 0, save_diverged, &w, ranks);
     for (uint32_t r = 0; r < 3; r++) {

@@ -8,10 +8,8 @@
 #include "base/comm.h"
 #include "comm.h"
 #include "model/divided.h"
-#include "sampler/sampler.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/metrics.h>
 
 #include <math.h>
@@ -157,23 +155,6 @@ static xsm_dataset *relabel(const test_problem *p, bool sparse)
     return test_relabel(p, sparse, CLASSES + 3, offsets, labels);
 }
 
-static void correct(xsm_model *m, const test_problem *p, int32_t kind)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    if (kind == XSM_CORRECTION_PAIRS) {
-        assert_ok(xsm_model_add_pairs(m, p->data, 0.7, &err), err);
-    } else if (kind != XSM_CORRECTION_NONE) {
-        xsm_sampler *sampler = NULL;
-        xsmi_correction *c = NULL;
-        assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
-        assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
-        assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
-        xsmi_model_set_correction(m, c);
-        xsmi_correction_release(c);
-        xsm_sampler_free(sampler);
-    }
-}
-
 /* A model that is right more often than by chance, and not always. */
 static xsm_model *model_new(const test_problem *p, bool bias, int32_t layout, uint32_t hidden)
 {
@@ -203,15 +184,6 @@ static xsm_model *model_new(const test_problem *p, bool bias, int32_t layout, ui
     return m;
 }
 
-static void assert_same_file(const char *path, const unsigned char *expected, size_t wanted)
-{
-    size_t size;
-    unsigned char *have = test_read(path, &size);
-    assert_int_equal(size, wanted);
-    assert_memory_equal(have, expected, size);
-    free(have);
-}
-
 typedef struct files {
     unsigned char *bytes[METHODS];
     size_t size[METHODS];
@@ -227,8 +199,8 @@ static void compare_files(const work *w, files *f)
         if (!f->bytes[i]) {
             f->bytes[i] = test_read(path, &f->size[i]);
         }
-        assert_same_file(path, f->bytes[i], f->size[i]);
-        assert_same_file(again, f->bytes[i], f->size[i]);
+        test_assert_bytes(path, f->bytes[i], f->size[i]);
+        test_assert_bytes(again, f->bytes[i], f->size[i]);
         remove(path);
         remove(again);
     }
@@ -253,7 +225,7 @@ static void try_bits(bool sparse, bool bias, int32_t layout, uint32_t hidden, in
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
     xsm_dataset *rows = relabel(&p, sparse);
     xsm_model *m = model_new(&p, bias, layout, hidden);
-    correct(m, &p, correction);
+    test_correct(m, &p, correction);
     work w = work_new(rows, m);
     xsm_model_free(m);
     files f = {{NULL}, {0}};

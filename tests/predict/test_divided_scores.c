@@ -8,10 +8,8 @@
 
 #include "comm.h"
 #include "model/divided.h"
-#include "sampler/sampler.h"
 
 #include <xsoftmax/ext/filter.h>
-#include <xsoftmax/ext/pairs.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/metrics.h>
 
@@ -174,40 +172,6 @@ static xsm_status load_and_use(test_rank *r)
     return status;
 }
 
-/* Gives the scores a correction as training with a sampler does, or one by pairs. */
-static void correct(xsm_model *m, const test_problem *p, int32_t kind)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    if (kind == XSM_CORRECTION_NONE) {
-        return;
-    }
-    if (kind == XSM_CORRECTION_HIERARCHY) {
-        xsmi_class_tree *tree = NULL;
-        uint64_t *weights = calloc(CLASSES, sizeof *weights);
-        assert_non_null(weights);
-        for (uint32_t k = 0; k < CLASSES; k++) {
-            weights[k] = k % 97 * (k % 5);
-        }
-        assert_ok(xsmi_hierarchy_huffman(m->context, weights, CLASSES, &tree, &err), err);
-        xsmi_model_set_hierarchy(m, tree);
-        xsmi_class_tree_release(tree);
-        free(weights);
-        return;
-    }
-    if (kind == XSM_CORRECTION_PAIRS) {
-        assert_ok(xsm_model_add_pairs(m, p->data, 0.7, &err), err);
-        return;
-    }
-    xsm_sampler *sampler = NULL;
-    xsmi_correction *c = NULL;
-    assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
-    assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
-    assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
-    xsmi_model_set_correction(m, c);
-    xsmi_correction_release(c);
-    xsm_sampler_free(sampler);
-}
-
 /* With random weights up to 3: linear, or with a first layer of `hidden` > 0. */
 static xsm_model *model_new(const test_problem *p, bool bias, uint32_t hidden)
 {
@@ -242,7 +206,7 @@ static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t 
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     xsm_model *m = model_new(p, bias, hidden), *narrow = NULL;
-    correct(m, p, correction);
+    test_correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
     assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);

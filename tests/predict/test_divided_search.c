@@ -9,7 +9,6 @@
 #include "base/context.h"
 #include "comm.h"
 #include "model/model.h"
-#include "sampler/sampler.h"
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/ext/filter.h>
@@ -211,15 +210,8 @@ static void correct(xsm_model *m, const test_problem *p, int32_t kind)
         assert_ok(xsmi_hierarchy_balanced(m->context, NULL, CLASSES, &tree, &err), err);
         xsmi_model_set_hierarchy(m, tree);
         xsmi_class_tree_release(tree);
-    } else if (kind != XSM_CORRECTION_NONE) {
-        xsm_sampler *sampler = NULL;
-        xsmi_correction *c = NULL;
-        assert_ok(xsm_sampler_new(NULL, kind == XSM_CORRECTION_TREE ? "tree" : "frequency", &sampler, &err), err);
-        assert_ok(xsm_sampler_bind(sampler, p->data, &err), err);
-        assert_ok(xsmi_sampler_correction(sampler, &c, &err), err);
-        xsmi_model_set_correction(m, c);
-        xsmi_correction_release(c);
-        xsm_sampler_free(sampler);
+    } else {
+        test_correct(m, p, kind);
     }
 }
 

@@ -6,7 +6,6 @@
 #include "training.h"
 
 #include "base/comm.h"
-#include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
 
@@ -160,16 +159,7 @@ static xsm_model *dense_model(const test_problem *p, const plan *of)
         }
     }
     if (of->correction == XSM_CORRECTION_HIERARCHY) {
-        xsmi_class_tree *tree = NULL;
-        uint64_t *weights = calloc(CLASSES, sizeof *weights);
-        assert_non_null(weights);
-        for (uint32_t k = 0; k < CLASSES; k++) {
-            weights[k] = k % 97 * (k % 5);
-        }
-        assert_ok(xsmi_hierarchy_huffman(m->context, weights, CLASSES, &tree, &err), err);
-        xsmi_model_set_hierarchy(m, tree);
-        xsmi_class_tree_release(tree);
-        free(weights);
+        test_correct(m, p, of->correction);
     } else if (of->correction == XSM_CORRECTION_CLASSES) {
         xsmi_correction *c = NULL;
         float *numbers = calloc(CLASSES, sizeof *numbers);
@@ -231,22 +221,12 @@ static work work_new(const plan *of, const test_problem *p)
     return w;
 }
 
-static void assert_same_file(const char *path, const char *expected)
-{
-    size_t size, wanted;
-    unsigned char *a = test_read(path, &size), *b = test_read(expected, &wanted);
-    assert_int_equal(size, wanted);
-    assert_memory_equal(a, b, size);
-    free(a);
-    free(b);
-}
-
 static void assert_files(const work *w)
 {
     char path[300];
     snprintf(path, sizeof path, "%s-again", w->saved);
-    assert_same_file(w->saved, w->sparse);
-    assert_same_file(path, w->converted);
+    test_assert_same_file(w->saved, w->sparse);
+    test_assert_same_file(path, w->converted);
     remove(w->saved);
     remove(path);
 }
@@ -500,49 +480,19 @@ static void test_lost(void **state)
             at += 1 + at / 12;
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 40);
-        assert_same_file(w.saved, w.sparse);
+        test_assert_same_file(w.saved, w.sparse);
         xsm_dataset_free(w.rows);
         test_problem_free(&p);
     }
-}
-
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
-
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    countdown *c = user;
-    if (c->left > 0 && --c->left == 0) {
-        c->reached = true;
-        return NULL;
-    }
-    void *memory = NULL;
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
 }
 
 /* In a context in which rank 1's k-th allocation fails. */
 static xsm_status run_short(test_rank *r)
 {
     work *w = r->user;
-    countdown c = {0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.comm = &comm;
-    options.allocator = &allocator;
-    options.threads = 1;
+    test_countdown c = {0, false};
     xsm_context *ctx = NULL;
-    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
     c.left = r->rank == 1 ? w->k : 0;
     xsm_status status = prune_and_save(ctx, w, &r->err);
     xsm_context_free(ctx);
@@ -578,7 +528,7 @@ static void test_memory_lost(void **state)
         failed += ranks[0].status != XSM_OK;
     }
     assert_true(failed > 40);
-    assert_same_file(w.saved, w.sparse);
+    test_assert_same_file(w.saved, w.sparse);
     xsm_dataset_free(w.rows);
     test_problem_free(&p);
 }

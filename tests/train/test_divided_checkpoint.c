@@ -187,15 +187,6 @@ static void run(work *w, uint32_t count, uint32_t threads, test_rank_body body)
     }
 }
 
-static void assert_same_file(const char *path, const unsigned char *wanted, size_t count)
-{
-    size_t size;
-    unsigned char *bytes = test_read(path, &size);
-    assert_int_equal(size, count);
-    assert_memory_equal(bytes, wanted, size);
-    free(bytes);
-}
-
 static work work_new(const settings *plan, const test_problem *p)
 {
     work w = {.plan = plan, .rows = p->data};
@@ -219,20 +210,20 @@ static void test_bits(void **state)
                       *checkpoint = test_read(w.checkpoint, &checkpoint_count);
         run(&w, 1, 1, finish);
         unsigned char *model = test_read(w.model, &model_count);
-        assert_same_file(w.first, first, first_count);
+        test_assert_bytes(w.first, first, first_count);
         for (uint32_t count = 2; count <= 4; count++) {
             remove(w.checkpoint);
             run(&w, count, 1 + count % 2, begin);
-            assert_same_file(w.checkpoint, checkpoint, checkpoint_count);
-            assert_same_file(w.first, first, first_count);
+            test_assert_bytes(w.checkpoint, checkpoint, checkpoint_count);
+            test_assert_bytes(w.first, first, first_count);
             for (uint32_t other = 1; other <= 4; other++) { /* on another number of ranks */
                 if (other != 1 && (i + count + other) % 2 == 0) {
                     continue;
                 }
                 remove(w.model);
                 run(&w, other, 1 + other % 2, finish);
-                assert_same_file(w.first, first, first_count);
-                assert_same_file(w.model, model, model_count);
+                test_assert_bytes(w.first, first, first_count);
+                test_assert_bytes(w.model, model, model_count);
             }
         }
         free(first);
@@ -256,7 +247,7 @@ static void test_storages(void **state)
         assert_int_equal(w.count, checkpoint_count);
         assert_memory_equal(w.bytes, checkpoint, w.count);
         run(&w, 2, 1, finish);
-        assert_same_file(w.first, first, first_count);
+        test_assert_bytes(w.first, first, first_count);
         free(w.bytes);
     }
     free(checkpoint);
@@ -337,7 +328,7 @@ static void test_failures(void **state)
                 assert_int_equal(ranks[r].status, ranks[0].status);
             }
             assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-            assert_same_file(w.checkpoint, before, wanted);
+            test_assert_bytes(w.checkpoint, before, wanted);
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 25);
         free(before);
@@ -368,9 +359,9 @@ static void test_feature_major(void **state)
             remove(w.checkpoint);
             remove(w.model);
             run(&w, count, 1 + count % 2, begin);
-            assert_same_file(w.checkpoint, checkpoint, checkpoint_count);
+            test_assert_bytes(w.checkpoint, checkpoint, checkpoint_count);
             run(&w, 6 - count, 1, finish);
-            assert_same_file(w.model, model, model_count);
+            test_assert_bytes(w.model, model, model_count);
         }
         for (w.place = BUFFER; w.place < PLACES; w.place++) {
             remove(w.model);
@@ -378,7 +369,7 @@ static void test_feature_major(void **state)
             assert_int_equal(w.count, checkpoint_count);
             assert_memory_equal(w.bytes, checkpoint, w.count);
             run(&w, 2, 1, finish);
-            assert_same_file(w.model, model, model_count);
+            test_assert_bytes(w.model, model, model_count);
             free(w.bytes);
         }
         free(checkpoint);

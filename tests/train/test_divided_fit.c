@@ -6,8 +6,6 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
-#include "base/activity.h"
-#include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
 
@@ -266,64 +264,16 @@ typedef struct limited {
     bool cancels, reached;
 } limited;
 
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
-
-static bool fires(countdown *c)
-{
-    if (c->left > 0 && --c->left == 0) {
-        c->reached = true;
-    }
-    return c->reached;
-}
-
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    countdown *c = user;
-    if (!c->reached && fires(c)) {
-        return NULL;
-    }
-    void *memory = NULL;
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
-}
-
-static int32_t cancel(void *user, const xsm_activity *activity)
-{
-    (void)activity;
-    return fires(user);
-}
-
 static xsm_status fit_limited(test_rank *r)
 {
     limited *l = r->user;
     test_rank of = {.rank = r->rank, .ranks = r->ranks, .user = &l->of, .err = XSM_ERROR_INIT};
-    countdown c = {r->rank == 1 ? l->k : 0, false}, none = {0, false};
-    const xsm_allocator allocator = {l->cancels ? &none : &c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.allocator = &allocator;
-    options.threads = 1;
-    options.comm = &comm;
-    options.progress = l->cancels && r->rank == 1 ? cancel : NULL;
-    options.progress_user = &c;
+    test_countdown c = {r->rank == 1 ? l->k : 0, false};
     xsm_context *ctx = NULL;
     xsm_model *m = NULL;
-    xsm_status status = xsm_context_new(&options, &ctx, &r->err);
+    xsm_status status = test_rank_context(r, l->cancels ? NULL : &c, l->cancels ? &c : NULL, &ctx);
     if (status != XSM_OK) {
         return xsmi_agree(r->context, status, &r->err);
-    }
-    if (l->cancels) {
-        xsmi_set_pace(ctx, 0);
     }
     status = fit_in(&of, ctx, &m);
     r->err = of.err;

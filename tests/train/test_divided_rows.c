@@ -6,7 +6,6 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
-#include "base/context.h"
 #include "comm.h"
 #include "base/share.h"
 #include "data/part.h"
@@ -281,15 +280,6 @@ static work work_new(const settings *plan)
     return w;
 }
 
-static void assert_same_file(const char *path, const unsigned char *wanted, size_t count)
-{
-    size_t size;
-    unsigned char *bytes = test_read(path, &size);
-    assert_int_equal(size, count);
-    assert_memory_equal(bytes, wanted, size);
-    free(bytes);
-}
-
 static void test_bits(void **state)
 {
     (void)state;
@@ -317,8 +307,8 @@ static void test_bits(void **state)
                              (unsigned)plans[i].batch, counts[c]);
                 }
             }
-            assert_same_file(w.model, model, model_count);
-            assert_same_file(w.checkpoint, checkpoint, checkpoint_count);
+            test_assert_bytes(w.model, model, model_count);
+            test_assert_bytes(w.checkpoint, checkpoint, checkpoint_count);
         }
         free(model);
         free(checkpoint);
@@ -586,43 +576,13 @@ static void test_lost(void **state)
     }
 }
 
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
-
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    countdown *c = user;
-    if (c->left > 0 && --c->left == 0) {
-        c->reached = true;
-        return NULL;
-    }
-    void *memory = NULL;
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
-}
-
 /* Divides, takes a step and evaluates, with an allocation of rank 1 that fails; a second time it goes well. */
 static xsm_status run_short(test_rank *r)
 {
     work *w = r->user;
-    countdown c = {0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.comm = &comm;
-    options.allocator = &allocator;
-    options.threads = 1;
+    test_countdown c = {0, false};
     xsm_context *ctx = NULL;
-    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
     training t = {.rows = NULL};
     xsm_gradient *g = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;

@@ -6,8 +6,6 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
-#include "base/activity.h"
-#include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
 #include "train/trainer.h"
@@ -151,11 +149,6 @@ static const settings plans[] = {
      0},
 };
 
-typedef struct countdown {
-    size_t left;
-    bool reached;
-} countdown;
-
 typedef struct work {
     const settings *plan;
     const xsm_dataset *rows;
@@ -165,7 +158,7 @@ typedef struct work {
     bool distances;               /* the scores are */
     char loaded[256], saved[256]; /* of load() */
     bool every_step;              /* the callback is called after each */
-    countdown *hook;              /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
+    test_countdown *hook;         /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
     size_t cancel_at;             /* 0 = never */
     uint64_t stopped[TEST_RANKS]; /* the steps after which training was stopped; UINT64_MAX: it was not */
     double loss[TEST_RANKS], tested[TEST_RANKS]; /* of the last epoch, and the log-loss of the trained model */
@@ -255,7 +248,7 @@ static xsm_status run_training(const training *t, test_rank *r)
         t->trainer->report.interval = 0;
     }
     if (hooked) {
-        *w->hook = (countdown){w->cancel_at, false};
+        *w->hook = (test_countdown){w->cancel_at, false};
     }
     xsm_status status = xsm_trainer_run(t->trainer, &r->err);
     if (hooked) {
@@ -356,15 +349,6 @@ static xsm_status load(test_rank *r)
     return status;
 }
 
-static void assert_same(const char *path, const unsigned char *wanted, size_t size)
-{
-    size_t found;
-    unsigned char *bytes = test_read(path, &found);
-    assert_int_equal(found, size);
-    assert_memory_equal(bytes, wanted, size);
-    free(bytes);
-}
-
 /* The file, and its weights in fewer bits. */
 static void try_loading(work *w)
 {
@@ -392,7 +376,7 @@ static void try_loading(work *w)
                 tested = count == 1 ? w->tested[0] : tested;
                 assert_memory_equal(&w->tested[r], &tested, sizeof tested);
             }
-            assert_same(w->saved, wanted, size);
+            test_assert_bytes(w->saved, wanted, size);
         }
         free(wanted);
     }
@@ -630,30 +614,12 @@ static void test_stopped_at_steps(void **state)
     }
 }
 
-static int32_t cancel(void *user, const xsm_activity *activity)
-{
-    countdown *c = user;
-    (void)activity;
-    if (c->left == 0 || --c->left > 0) {
-        return 0;
-    }
-    c->reached = true;
-    return 1;
-}
-
 /* Trains in a context whose hook cancels. */
 static xsm_status train_hooked(test_rank *r)
 {
     work *w = r->user;
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
     test_rank of = *r;
-    options.threads = 1;
-    options.comm = &comm;
-    options.progress = r->rank == 1 ? cancel : NULL;
-    options.progress_user = w->hook;
-    XSMI_TRY(xsm_context_new(&options, &of.context, &r->err));
-    xsmi_set_pace(of.context, 0);
+    XSMI_TRY(test_rank_context(r, NULL, r->rank == 1 ? w->hook : NULL, &of.context));
     const xsm_status status = train(&of);
     r->err = of.err;
     xsm_context_free(of.context);
@@ -671,7 +637,7 @@ static void test_cancelled(void **state)
         settings plan = plans[tried[i]];
         plan.batch = 33; /* of 70 rows the last batch has few */
         test_problem p = problem_of(&plan);
-        countdown hook = {0, true};
+        test_countdown hook = {0, true};
         work w = {.plan = &plan, .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted, cancelled = 0;
@@ -736,37 +702,12 @@ typedef struct limited {
     bool reached, begun; /* begun: by then rank 1 trained */
 } limited;
 
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    countdown *c = user;
-    if (c && c->left > 0 && --c->left == 0) {
-        c->reached = true;
-        return NULL;
-    }
-    void *memory = NULL;
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
-}
-
 static xsm_status train_without(test_rank *r)
 {
     limited *l = r->user;
-    countdown c = {r->rank == 1 ? l->k : 0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    xsm_comm comm = r->context->group.comm;
-    options.allocator = &allocator;
-    options.threads = 1;
-    options.comm = &comm;
+    test_countdown c = {r->rank == 1 ? l->k : 0, false};
     xsm_context *ctx = NULL;
-    xsm_status status = xsm_context_new(&options, &ctx, &r->err);
+    xsm_status status = test_rank_context(r, &c, NULL, &ctx);
     if (status != XSM_OK) {
         return xsmi_agree(r->context, status, &r->err);
     }

@@ -5,7 +5,6 @@
  */
 #include "words.h"
 
-#include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
 
@@ -34,32 +33,6 @@ typedef struct work {
     uint64_t steps[RANKS];
     double objective[RANKS];
 } work;
-
-/* -- an allocator that fails --------------------------------------------------------------------------------------- */
-
-typedef struct counter {
-    size_t calls, fail_at;
-    bool failed;
-} counter;
-
-static void *allocate(void *user, size_t size, size_t alignment)
-{
-    counter *c = user;
-    void *memory = NULL;
-    if (c->fail_at > 0 && ++c->calls == c->fail_at) {
-        c->failed = true;
-        return NULL;
-    }
-    return posix_memalign(&memory, alignment < sizeof memory ? sizeof memory : alignment, size) == 0 ? memory : NULL;
-}
-
-static void release(void *user, void *memory, size_t size, size_t alignment)
-{
-    (void)user;
-    (void)size;
-    (void)alignment;
-    free(memory);
-}
 
 /* -- runs ---------------------------------------------------------------------------------------------------------- */
 
@@ -209,38 +182,23 @@ static xsm_status fit(test_rank *r, xsm_context *ctx, const made *m)
 static xsm_status train(test_rank *r)
 {
     work *w = r->user;
-    counter c = {0, 0, false};
-    const xsm_allocator allocator = {&c, allocate, release};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.allocator = &allocator;
-    options.comm = &r->context->group.comm;
-    options.threads = 1;
+    test_countdown c = {0, false};
     xsm_context *own = NULL;
-    xsm_status status = w->fails > 0 ? xsm_context_new(&options, &own, &r->err) : XSM_OK;
+    xsm_status status = w->fails > 0 ? test_rank_context(r, &c, NULL, &own) : XSM_OK;
     xsm_context *ctx = own ? own : r->context;
     made m = {.corpus = NULL};
     status = status == XSM_OK ? make(r, ctx, &m) : status;
-    c.fail_at = status == XSM_OK && r->rank == 1 ? w->fails : 0;
+    c.left = status == XSM_OK && r->rank == 1 ? w->fails : 0;
     status = status == XSM_OK ? (w->fit ? fit : sample)(r, ctx, &m) : status;
     if (r->rank == 1) {
-        w->failed = c.failed;
+        w->failed = c.reached;
     }
-    c.fail_at = 0;
+    c.left = 0;
     status = status == XSM_OK ? xsm_model_save(m.input, w->input, &r->err) : status;
     status = status == XSM_OK ? xsm_model_save(m.output, w->output, &r->err) : status;
     unmake(&m);
     xsm_context_free(own);
     return status;
-}
-
-static void same_file(const char *a, const char *b)
-{
-    size_t bytes[2];
-    unsigned char *text[2] = {test_read(a, &bytes[0]), test_read(b, &bytes[1])};
-    assert_int_equal(bytes[0], bytes[1]);
-    assert_memory_equal(text[0], text[1], bytes[0]);
-    free(text[0]);
-    free(text[1]);
 }
 
 static void all_well(const test_rank *ranks, uint32_t count)
@@ -267,8 +225,8 @@ static void as_one_process(const work *one, const work *given, uint32_t count, u
     name_files(&w, "words_ranks");
     test_run_ranks(count, threads, 0, train, &w, ranks);
     all_well(ranks, count);
-    same_file(one->input, w.input);
-    same_file(one->output, w.output);
+    test_assert_same_file(one->input, w.input);
+    test_assert_same_file(one->output, w.output);
     for (uint32_t r = 0; r < count; r++) {
         assert_int_equal(w.steps[r], one->steps[0]);
         assert_memory_equal(&w.objective[r], &one->objective[0], sizeof *w.objective);
@@ -372,8 +330,8 @@ static void a_stop_is_for_all(void **state)
     assert_int_equal(w.steps[0], w.words + w.extra);
     assert_int_equal(w.steps[1], w.steps[0]);
     assert_int_equal(w.steps[2], w.steps[0]);
-    same_file(one.input, w.input);
-    same_file(one.output, w.output);
+    test_assert_same_file(one.input, w.input);
+    test_assert_same_file(one.output, w.output);
 }
 
 /* A fit is left after the step at which one process was stopped. */
@@ -525,8 +483,8 @@ static void vectors_are_read_and_written_as_in_one_process(void **state)
     all_well(ranks, 1);
     test_run_ranks(3, 1, 0, read_and_save, &w, ranks);
     all_well(ranks, 3);
-    same_file(one.saved, w.saved);
-    same_file(one.written, w.written);
+    test_assert_same_file(one.saved, w.saved);
+    test_assert_same_file(one.written, w.written);
     /* What one rank finds ends it on all, and leaves no file. */
     remove(w.written);
     w.spoilt = true;
@@ -550,7 +508,7 @@ static void vectors_are_read_and_written_as_in_one_process(void **state)
         if (ranks[0].status == XSM_OK) {
             assert_true(call > 5);
             all_well(ranks, 2);
-            same_file(one.written, w.written);
+            test_assert_same_file(one.written, w.written);
             break;
         }
         assert_int_equal(ranks[0].status, XSM_ERROR_COMM);
