@@ -364,7 +364,7 @@ static xsm_status add(xsmi_chooser *c, const line *from, xsm_estimator *given, x
 /* Whether the classes are enough for all ranks. Of label trees each rank has the whole. */
 static bool divides(const xsmi_chooser *c)
 {
-    return !c->runner.group || xsmi_runs_of(c->train->classes) >= xsmi_ranks(c->runner.group);
+    return !c->runner.group || xsmi_enough_classes(c->train->classes, xsmi_ranks(c->runner.group));
 }
 
 /* Adds a line, or says why it is left out. */
@@ -394,6 +394,6 @@ xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err)
             XSMI_TRY(add_line(c, &portfolio[i], err));
         }
     }
-    /* With none left, why no model can be made. */
+    /* None is left where the classes are too few for the ranks: making a model fails, and says so. */
     return c->candidate_count > 0 ? XSM_OK : xsmi_candidate_model(c, &(xsmi_candidate){.method = NULL}, err);
 }

@@ -97,8 +97,7 @@ xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *
  * agree on the status if the model is divided. */
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
                              xsmi_measured *out, xsm_error *err);
-/* Reserves the marks; false without memory, which costs speed only, and for a divided model, whose steps mark nothing.
- */
+/* Reserves the marks; false without memory, which costs speed only, and for a divided model: its steps mark nothing. */
 bool xsmi_runner_need_marks(xsmi_runner *r);
 /* Makes the ranks of a group agree on `status`, and copies what rank 0 has to the others. */
 xsm_status xsmi_runner_share(const xsmi_runner *r, xsm_status status, void *data, size_t bytes, xsm_error *err);

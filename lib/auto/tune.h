@@ -28,8 +28,7 @@ typedef struct xsmi_tune_run {
     xsm_trainer_options options;
     double ridge;
     xsm_model *model;
-    size_t weights; /* its floats in this process */
-    double first;   /* sum of the coefficients in the first step */
+    double first; /* sum of the coefficients in the first step */
 } xsmi_tune_run;
 
 /* The work of an example, in classes that a step scores and updates. */
@@ -69,8 +68,8 @@ typedef struct xsmi_tune_busy {
 } xsmi_tune_busy;
 
 typedef struct xsmi_tuner {
-    xsmi_runner
-        runner; /* its model has only the chosen classes while trials are of some; among ranks, is another one */
+    /* While trials are of some classes its model has only these; where it is divided, another model takes its place. */
+    xsmi_runner runner;
     xsmi_scale_search search;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;

@@ -104,7 +104,6 @@ static xsm_status first_step(const xsmi_tuner *t, const xsm_dataset *d, double *
 xsm_status xsmi_tune_narrow(xsmi_tuner *t, xsm_error *err)
 {
     double *first = &t->run.first;
-    t->run.weights = xsmi_model_weights(t->run.model)->weight_count;
     if (!possible(t) || !draws_less(t, DRAWS_FEW)) {
         return XSM_OK;
     }
@@ -123,7 +122,7 @@ static void restore_classes(xsmi_tuner *t)
     t->rows.train = t->run.train;
     if (!t->runner.group) {
         t->run.model->classes = t->run.train->classes;
-        t->run.model->weight_count = t->run.weights;
+        t->run.model->weight_count = xsmi_model_floats(t->run.model);
     } else if (t->runner.model != t->run.model) {
         xsm_model_free(t->runner.model);
         t->runner.model = t->run.model;
@@ -141,7 +140,7 @@ static xsm_status narrow_model(xsmi_tuner *t, uint32_t classes, xsm_error *err)
     }
     xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
     o.bias = xsmi_model_has_bias(m);
-    const bool divided = xsmi_runs_of(classes) >= xsmi_ranks(t->runner.group);
+    const bool divided = xsmi_enough_classes(classes, xsmi_ranks(t->runner.group));
     XSMI_TRY(divided ? xsmi_divided_new_linear(m->context, m->features, classes, &o, &narrow, err)
                      : xsmi_model_new_local(m->context, m->features, classes, &o, &narrow, err));
     t->runner.model = narrow;

@@ -157,9 +157,9 @@ static double lines_of_class(const xsmi_tuner *t)
 static double lines_of_model(const xsmi_tuner *t)
 {
     const xsm_model *m = t->runner.model;
-    const size_t stride = xsmi_model_weights(m)->stride, floats = xsmi_model_floats(m);
+    const size_t stride = xsmi_model_weights(m)->stride;
     return t->rows.narrow ? classes_of(t) * (double)stride / XSMI_MARK_FLOATS
-                          : (double)(floats / XSMI_MARK_FLOATS + (floats % XSMI_MARK_FLOATS != 0));
+                          : (double)xsmi_marks_of(xsmi_model_floats(m));
 }
 
 /* The number of classes that a trial's steps change, each time counted. */

@@ -45,6 +45,11 @@ xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error
 
 /* Class runs of so many classes. */
 uint32_t xsmi_runs_of(uint32_t classes);
+/* Whether they are enough for so many ranks: each has at least one class run. */
+static inline bool xsmi_enough_classes(uint32_t classes, uint32_t ranks)
+{
+    return xsmi_runs_of(classes) >= ranks;
+}
 /* The first class of a rank; for the number of ranks the number of classes. */
 uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank);
 /* The rank that has a class. */

@@ -155,12 +155,14 @@ bool xsmi_model_is_zero(const xsm_model *m);
 /* Sets them to that state, a first layer's vectors to those of a new model, and the scales to one, in memory of the
  * model's own; of a divided model on this rank alone. */
 void xsmi_model_zero(xsm_model *m);
-/* Floats of `weight` for one mark bit, a cache line; xsmi_model_marks() is the number of bits. */
+/* Floats of `weight` for one mark bit, a cache line; the bits of so many floats, and those of a model. */
 #define XSMI_MARK_FLOATS ((size_t)16)
+static inline size_t xsmi_marks_of(size_t floats)
+{
+    return floats / XSMI_MARK_FLOATS + (floats % XSMI_MARK_FLOATS != 0);
+}
 size_t xsmi_model_marks(const xsm_model *m);
-/* Floats of `weight` with all classes in one process, whatever this rank has of them; SIZE_MAX: none could address
- * them.
- */
+/* Floats of `weight` with all classes in one process, whatever this rank has of them; SIZE_MAX: too many to address. */
 size_t xsmi_model_floats(const xsm_model *m);
 static inline void xsmi_mark(uint64_t *marks, size_t index)
 {

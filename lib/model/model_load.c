@@ -396,7 +396,7 @@ void xsmi_model_choose_part(const void *context, const xsmi_tensor *key, const x
         xsmi_sparse_choose_part(ctx, key, t, part);
     }
     if (strcmp(t->name, "weight") == 0 && t->rank == 2 && t->shape[0] <= XSM_CLASSES_MAX &&
-        xsmi_runs_of((uint32_t)t->shape[0]) >= ranks) { /* otherwise it is refused */
+        xsmi_enough_classes((uint32_t)t->shape[0], ranks)) { /* otherwise it is refused */
         const uint32_t classes = (uint32_t)t->shape[0];
         const size_t line = t->size / classes;
         part->from = xsmi_part_start(classes, ranks, rank) * line;

@@ -410,7 +410,7 @@ static xsm_status write_sparse(const contents *c, const xsmi_tensor *t, size_t b
         const lines l = {m, LINE_BYTES, bytes, t->data};
         return write_lines(&l, c->ended, w, err);
     }
-    return xsmi_sparse_write_divided(m, which, c->ended, w, err);
+    return xsmi_sparse_write_divided(m, t, c->ended, w, err);
 }
 
 static xsm_status write_extras(const contents *c, size_t bytes, xsmi_container_writer *w, xsm_error *err)

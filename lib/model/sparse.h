@@ -171,6 +171,8 @@ bool xsmi_sparse_places_sound(const xsmi_sparse_arrays *a);
 
 /* -- some of the rows (sparse_part.c) ------------------------------------------------------------------------------ */
 
+/* The chunk of a row. O(log chunks) */
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
 /* The chunks from..to that have the rows first..end, which are not empty. The places need not be sound. */
 void xsmi_sparse_chunks_of(const xsmi_sparse_place *places, uint32_t chunks, uint32_t first, uint32_t end,
                            uint32_t *from, uint32_t *to);
@@ -189,7 +191,5 @@ float xsmi_sparse_score(const xsmi_sparse *s, uint32_t row, const xsmi_features 
 /* Writes weights of float32 to weight[row * row_step + feature * feature_step], in parallel. */
 xsm_status xsmi_sparse_spread(const xsmi_sparse *s, float *weight, size_t row_step, size_t feature_step,
                               xsm_error *err);
-/* The chunk of a row. O(log chunks) */
-uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row);
 
 #endif

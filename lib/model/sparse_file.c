@@ -10,19 +10,8 @@
 #include <string.h>
 
 /* The tensors of sparse weights: their names, and the most that a tree has. */
-static const char *const names[] = {XSMI_SPARSE_KEY, "values",         "values_scale", "bias",
-                                    "blocks",        XSMI_TREE_TENSOR, "columns",      "indices"};
-enum {
-    INDPTR = XSMI_SPARSE_PLACES,
-    VALUES = XSMI_SPARSE_VALUES,
-    FACTORS = XSMI_SPARSE_FACTORS,
-    BIAS,
-    BLOCKS = XSMI_SPARSE_BLOCKS,
-    NODES,
-    COLUMNS = XSMI_SPARSE_COLUMNS,
-    INDICES = XSMI_SPARSE_INDICES,
-    NAMES
-};
+static const char *const names[XSMI_SPARSE_NAMES] = {XSMI_SPARSE_KEY, "values",         "values_scale", "bias",
+                                                     "blocks",        XSMI_TREE_TENSOR, "columns",      "indices"};
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
@@ -51,35 +40,35 @@ static void add_sized(xsmi_sparse_tensors *l, int tree, const xsmi_sparse *s, co
     const xsmi_sparse_place *end = &s->places[s->chunks];
     const int32_t dtype = xsmi_sparse_dtype(s);
     if (bytes == xsmi_number_bytes(dtype)) { /* before others: tensors of whole numbers follow those of weights */
-        add(l, tree, VALUES, xsmi_narrow_tensor_type(dtype), end->entry, 1, xsmi_sparse_numbers(s));
+        add(l, tree, XSMI_SPARSE_VALUES, xsmi_narrow_tensor_type(dtype), end->entry, 1, xsmi_sparse_numbers(s));
     }
     if (bytes == 8) {
-        add(l, tree, INDPTR, XSMI_DTYPE_U64, (uint64_t)s->chunks + 1, 4, s->places);
+        add(l, tree, XSMI_SPARSE_PLACES, XSMI_DTYPE_U64, (uint64_t)s->chunks + 1, 4, s->places);
     } else if (bytes == 4) {
         if (s->factors) {
-            add(l, tree, FACTORS, XSMI_DTYPE_F32, s->rows, 1, s->factors);
+            add(l, tree, XSMI_SPARSE_FACTORS, XSMI_DTYPE_F32, s->rows, 1, s->factors);
         }
         if (s->bias) {
-            add(l, tree, BIAS, XSMI_DTYPE_F32, s->rows, 1, s->bias);
+            add(l, tree, XSMI_SPARSE_BIAS, XSMI_DTYPE_F32, s->rows, 1, s->bias);
         }
-        add(l, tree, BLOCKS, XSMI_DTYPE_U32, end->block, 2, s->blocks);
+        add(l, tree, XSMI_SPARSE_BLOCKS, XSMI_DTYPE_U32, end->block, 2, s->blocks);
         if (t) {
-            add(l, tree, NODES, XSMI_DTYPE_U32, t->nodes, 1, t->made);
+            add(l, tree, XSMI_SPARSE_NODES, XSMI_DTYPE_U32, t->nodes, 1, t->made);
         }
     } else if (bytes == 2) {
-        add(l, tree, COLUMNS, XSMI_DTYPE_U16, end->column, 2, s->columns);
+        add(l, tree, XSMI_SPARSE_COLUMNS, XSMI_DTYPE_U16, end->column, 2, s->columns);
         if (s->row16) {
-            add(l, tree, INDICES, XSMI_DTYPE_U16, end->entry, 1, s->row16);
+            add(l, tree, XSMI_SPARSE_INDICES, XSMI_DTYPE_U16, end->entry, 1, s->row16);
         }
     } else if (s->row8) {
-        add(l, tree, INDICES, XSMI_DTYPE_U8, end->entry, 1, s->row8);
+        add(l, tree, XSMI_SPARSE_INDICES, XSMI_DTYPE_U8, end->entry, 1, s->row8);
     }
 }
 
 xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
                                   uint32_t count, xsmi_sparse_tensors *list, xsm_error *err)
 {
-    *list = (xsmi_sparse_tensors){.context = ctx, .capacity = NAMES * ((size_t)count + (linear != NULL))};
+    *list = (xsmi_sparse_tensors){.context = ctx, .capacity = XSMI_SPARSE_NAMES * ((size_t)count + (linear != NULL))};
     list->tensors = xsmi_allocate(ctx, list->capacity, sizeof *list->tensors);
     list->names = xsmi_allocate(ctx, list->capacity, sizeof *list->names);
     if (!list->tensors || !list->names) {
@@ -113,10 +102,18 @@ xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_e
 int xsmi_sparse_which(const char *name)
 {
     int which = 0;
-    while (which < NAMES && strcmp(names[which], name) != 0) {
+    while (which < XSMI_SPARSE_NAMES && strcmp(names[which], name) != 0) {
         which++;
     }
     return which;
+}
+
+uint64_t xsmi_sparse_element(int which, const xsmi_sparse_place *at)
+{
+    return which == XSMI_SPARSE_BLOCKS    ? at->block
+           : which == XSMI_SPARSE_COLUMNS ? at->column
+           : which == XSMI_SPARSE_FACTORS ? at->row
+                                          : at->entry;
 }
 
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list)
@@ -141,9 +138,9 @@ bool xsmi_sparse_has_tensor(const char *name)
     if (of_tree && *name++ != '.') {
         return false;
     }
-    for (int i = 0; i < NAMES; i++) {
+    for (int i = 0; i < XSMI_SPARSE_NAMES; i++) {
         if (strcmp(name, names[i]) == 0) {
-            return of_tree || i != NODES;
+            return of_tree || i != XSMI_SPARSE_NODES;
         }
     }
     return false;
@@ -151,7 +148,8 @@ bool xsmi_sparse_has_tensor(const char *name)
 
 bool xsmi_sparse_in_file(const xsmi_container *file)
 {
-    return xsmi_container_tensor(file, names[INDPTR]) || xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
+    return xsmi_container_tensor(file, names[XSMI_SPARSE_PLACES]) ||
+           xsmi_container_metadata(file, XSMI_KEY_LABEL_TREES);
 }
 
 typedef struct source {
@@ -223,13 +221,13 @@ typedef struct all_tensors {
 
 static all_tensors find_all(const source *s, int tree)
 {
-    return (all_tensors){.indptr = find(s, tree, INDPTR),
-                         .values = find(s, tree, VALUES),
-                         .factors = find(s, tree, FACTORS),
-                         .bias = tree < 0 ? NULL : find(s, tree, BIAS),
-                         .blocks = find(s, tree, BLOCKS),
-                         .columns = find(s, tree, COLUMNS),
-                         .indices = find(s, tree, INDICES)};
+    return (all_tensors){.indptr = find(s, tree, XSMI_SPARSE_PLACES),
+                         .values = find(s, tree, XSMI_SPARSE_VALUES),
+                         .factors = find(s, tree, XSMI_SPARSE_FACTORS),
+                         .bias = tree < 0 ? NULL : find(s, tree, XSMI_SPARSE_BIAS),
+                         .blocks = find(s, tree, XSMI_SPARSE_BLOCKS),
+                         .columns = find(s, tree, XSMI_SPARSE_COLUMNS),
+                         .indices = find(s, tree, XSMI_SPARSE_INDICES)};
 }
 
 static bool has_bytes(const all_tensors *t)
@@ -297,43 +295,21 @@ static xsm_status read_weights(const source *s, int tree, uint32_t rows, xsmi_sp
 
 /* -- the weights of one rank of several ---------------------------------------------------------------------------- */
 
-/* The elements of a tensor that belong to the chunks between two places. */
-static void elements_of(int which, const xsmi_sparse_place *from, const xsmi_sparse_place *to, uint64_t *first,
-                        uint64_t *end)
-{
-    switch (which) {
-    case BLOCKS:
-        *first = from->block;
-        *end = to->block;
-        break;
-    case COLUMNS:
-        *first = from->column;
-        *end = to->column;
-        break;
-    case FACTORS:
-        *first = from->row;
-        *end = to->row;
-        break;
-    default:
-        *first = from->entry;
-        *end = to->entry;
-    }
-}
-
 /* This rank's classes of so many; false where there are too few for the ranks. */
 static bool find_part(const xsm_context *ctx, uint32_t classes, uint32_t *first, uint32_t *end)
 {
     const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
     *first = xsmi_part_start(classes, ranks, rank);
     *end = xsmi_part_start(classes, ranks, rank + 1);
-    return ranks > 1 && xsmi_runs_of(classes) >= ranks;
+    return ranks > 1 && xsmi_enough_classes(classes, ranks);
 }
 
 void xsmi_sparse_choose_part(const xsm_context *ctx, const xsmi_tensor *key, const xsmi_tensor *t,
                              xsmi_tensor_part *part)
 {
     const int which = xsmi_sparse_which(t->name);
-    const bool cut = which == VALUES || which == FACTORS || which == BLOCKS || which == COLUMNS || which == INDICES;
+    const bool cut = which == XSMI_SPARSE_VALUES || which == XSMI_SPARSE_FACTORS || which == XSMI_SPARSE_BLOCKS ||
+                     which == XSMI_SPARSE_COLUMNS || which == XSMI_SPARSE_INDICES;
     if (!cut || !is_list(key, XSMI_DTYPE_U64, 4) || key->shape[0] < 2 || key->shape[0] > UINT32_MAX || t->rank < 1 ||
         t->shape[0] < 1) {
         return;
@@ -341,12 +317,11 @@ void xsmi_sparse_choose_part(const xsm_context *ctx, const xsmi_tensor *key, con
     const xsmi_sparse_place *places = (const xsmi_sparse_place *)(const void *)key->data;
     const uint32_t chunks = (uint32_t)(key->shape[0] - 1);
     uint32_t first_row, end_row, from, to;
-    uint64_t first, end;
     if (!find_part(ctx, places[chunks].row, &first_row, &end_row)) {
         return;
     }
     xsmi_sparse_chunks_of(places, chunks, first_row, end_row, &from, &to);
-    elements_of(which, &places[from], &places[to], &first, &end);
+    const uint64_t first = xsmi_sparse_element(which, &places[from]), end = xsmi_sparse_element(which, &places[to]);
     if (first <= end && end <= t->shape[0]) { /* otherwise they are no sparse weights */
         const size_t each = t->size / (size_t)t->shape[0];
         part->from = (size_t)first * each;
@@ -460,7 +435,7 @@ static uint32_t count_leaves(const xsmi_tensor *nodes)
 /* Reads tree `tree`; the first one says how many classes there are. */
 static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err)
 {
-    const xsmi_tensor *nodes = find(s, tree, NODES);
+    const xsmi_tensor *nodes = find(s, tree, XSMI_SPARSE_NODES);
     if (is_list(nodes, XSMI_DTYPE_U32, 1)) {
         *classes = tree == 0 ? count_leaves(nodes) : *classes;
         XSMI_TRY(xsmi_class_tree_new(s->context, (const uint32_t *)(const void *)nodes->data, (size_t)nodes->shape[0],
@@ -481,8 +456,8 @@ xsm_status xsmi_sparse_find_tree(xsm_context *ctx, const xsmi_tensor_list *tenso
 {
     const source s = {ctx, *tensors, features};
     *out = (xsmi_label_tree){NULL, NULL};
-    return find(&s, tree, NODES) ? read_tree(&s, tree, classes, out, err)
-                                 : read_weights(&s, tree, 0, &out->weights, err);
+    return find(&s, tree, XSMI_SPARSE_NODES) ? read_tree(&s, tree, classes, out, err)
+                                             : read_weights(&s, tree, 0, &out->weights, err);
 }
 
 xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,

@@ -13,14 +13,17 @@
 
 /* The tensor that says where the others' parts are. */
 #define XSMI_SPARSE_KEY "indptr"
-/* Tensors of linear weights. */
+/* The tensors of sparse weights, and of a tree its nodes. */
 enum {
     XSMI_SPARSE_PLACES,
     XSMI_SPARSE_VALUES,
     XSMI_SPARSE_FACTORS,
-    XSMI_SPARSE_BLOCKS = XSMI_SPARSE_FACTORS + 2,
-    XSMI_SPARSE_COLUMNS = XSMI_SPARSE_BLOCKS + 2,
-    XSMI_SPARSE_INDICES
+    XSMI_SPARSE_BIAS,
+    XSMI_SPARSE_BLOCKS,
+    XSMI_SPARSE_NODES,
+    XSMI_SPARSE_COLUMNS,
+    XSMI_SPARSE_INDICES,
+    XSMI_SPARSE_NAMES /* how many they are */
 };
 
 /* Tensors with their data and names, those of larger elements first. */
@@ -36,11 +39,13 @@ xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_e
 /* Those of linear weights, or NULL, and of `count` label trees, of which the last may have no tree yet. */
 xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
                                   uint32_t count, xsmi_sparse_tensors *list, xsm_error *err);
-/* Which one of linear weights a name is; another number: none. */
+/* Which one of linear weights a name is; XSMI_SPARSE_NAMES: none. */
 int xsmi_sparse_which(const char *name);
-/* Writes the values, blocks, columns or indices of a divided model; all ranks together. w NULL: takes part in what
- * another rank writes. *ended becomes true where every rank fails. (sparse_save.c) */
-xsm_status xsmi_sparse_write_divided(const xsm_model *m, int which, bool *ended, xsmi_container_writer *w,
+/* Which element of such a tensor is the first of a chunk, by the chunk's place. */
+uint64_t xsmi_sparse_element(int which, const xsmi_sparse_place *at);
+/* Writes the values, blocks, columns or indices of a divided model, a tensor of its list; all ranks together. w NULL:
+ * takes part in what another rank writes. *ended becomes true where every rank fails. (sparse_save.c) */
+xsm_status xsmi_sparse_write_divided(const xsm_model *m, const xsmi_tensor *t, bool *ended, xsmi_container_writer *w,
                                      xsm_error *err);
 /* Leaves an empty list. */
 void xsmi_sparse_list_free(xsmi_sparse_tensors *list);

@@ -3,6 +3,52 @@
 
 #include "base/order.h"
 
+/* -- lists of all ranks -------------------------------------------------------------------------------------------- */
+
+/* What a rank has. */
+typedef struct list {
+    const void *data;
+    size_t count, each; /* elements, and bytes of one */
+    const char *what;   /* for a message */
+} list;
+
+/* The lists of all ranks on every rank, if all are well, one after another: that of rank r begins with element
+ * starts[r], and starts[ranks] is the number of all. The caller's to release. `status` is this rank's so far. */
+static xsm_status gather(xsm_context *ctx, const list *mine, xsm_status status, size_t *starts, void **all,
+                         xsm_error *err)
+{
+    const uint32_t ranks = xsmi_ranks(ctx);
+    const uint64_t count = mine->count;
+    uint64_t *numbers = xsmi_allocate(ctx, ranks, sizeof *numbers);
+    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
+    if (status == XSM_OK && (!numbers || !sizes)) {
+        status = xsmi_fail_memory(err, mine->count * mine->each, mine->what);
+    }
+    status = xsmi_agree(ctx, status, err);
+    for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
+        sizes[r] = sizeof count;
+    }
+    status = status == XSM_OK ? xsmi_exchange_blocks(ctx, &count, numbers, sizes, err) : status;
+    if (status == XSM_OK) {
+        starts[0] = 0;
+        for (uint32_t r = 0; r < ranks; r++) {
+            sizes[r] = (size_t)numbers[r] * mine->each;
+            starts[r + 1] = starts[r] + (size_t)numbers[r];
+        }
+        *all = xsmi_allocate(ctx, starts[ranks], mine->each);
+        status = *all ? XSM_OK : xsmi_fail_memory(err, starts[ranks] * mine->each, mine->what);
+        status = xsmi_agree(ctx, status, err);
+        status = status == XSM_OK ? xsmi_exchange_blocks(ctx, mine->data, *all, sizes, err) : status;
+    }
+    if (status != XSM_OK && *all) {
+        xsmi_release(ctx, *all, starts[ranks], mine->each);
+        *all = NULL;
+    }
+    xsmi_release(ctx, numbers, ranks, sizeof *numbers);
+    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
+    return status;
+}
+
 /* -- columns ------------------------------------------------------------------------------------------------------- */
 
 /* The columns of a chunk, with their features. */
@@ -18,58 +64,31 @@ static void list_uses(const xsmi_sparse *s, uint32_t chunk, xsmi_sparse_use *use
     }
 }
 
-/* Gives every rank the numbers of all. */
-static xsm_status share_number(xsm_context *ctx, uint64_t mine, uint64_t *all, size_t *sizes, xsm_error *err)
-{
-    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
-        sizes[r] = sizeof mine;
-    }
-    return xsmi_exchange_blocks(ctx, &mine, all, sizes, err);
-}
-
-/* `numbers` and `sizes` are [ranks], `list` the columns of this rank's rows. */
-static xsm_status exchange_uses(xsmi_sparse_joint *j, const xsmi_sparse_use *list, size_t count, uint64_t *numbers,
-                                size_t *sizes, xsm_error *err)
-{
-    xsm_context *ctx = j->context;
-    const uint32_t ranks = xsmi_ranks(ctx);
-    XSMI_TRY(share_number(ctx, count, numbers, sizes, err));
-    j->starts[0] = 0;
-    for (uint32_t r = 0; r < ranks; r++) {
-        sizes[r] = (size_t)numbers[r] * sizeof *list;
-        j->next[r] = j->starts[r];
-        j->starts[r + 1] = j->starts[r] + (size_t)numbers[r];
-    }
-    const size_t all = j->starts[ranks];
-    j->uses = xsmi_allocate(ctx, all, sizeof *j->uses);
-    XSMI_TRY(xsmi_agree(
-        ctx, j->uses ? XSM_OK : xsmi_fail_memory(err, all * sizeof *j->uses, "the columns of sparse weights"), err));
-    return xsmi_exchange_blocks(ctx, list, j->uses, sizes, err);
-}
-
 xsm_status xsmi_sparse_join(xsm_context *ctx, const xsmi_sparse *mine, uint32_t chunk, xsmi_sparse_joint *j,
                             xsm_error *err)
 {
+    static const char what[] = "the columns of sparse weights";
     const size_t ranks = xsmi_ranks(ctx);
     const bool has = chunk != XSMI_NO_CHUNK;
     const size_t count = has ? (size_t)(mine->places[chunk + 1].column - mine->places[chunk].column) : 0;
     *j = (xsmi_sparse_joint){.context = ctx};
     j->starts = xsmi_allocate_zero(ctx, ranks + 1, sizeof *j->starts);
     j->next = xsmi_allocate(ctx, ranks, sizeof *j->next);
-    uint64_t *numbers = xsmi_allocate(ctx, ranks, sizeof *numbers);
-    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
-    xsmi_sparse_use *list = xsmi_allocate(ctx, count, sizeof *list);
+    xsmi_sparse_use *uses = xsmi_allocate(ctx, count, sizeof *uses);
     xsm_status status = XSM_OK;
-    if (!j->starts || !j->next || !numbers || !sizes || !list) {
-        status = xsmi_fail_memory(err, count * sizeof *list, "the columns of sparse weights");
+    if (!j->starts || !j->next || !uses) {
+        status = xsmi_fail_memory(err, count * sizeof *uses, what);
     } else if (has) {
-        list_uses(mine, chunk, list);
+        list_uses(mine, chunk, uses);
     }
-    status = xsmi_agree(ctx, status, err);
-    status = status == XSM_OK ? exchange_uses(j, list, count, numbers, sizes, err) : status;
-    xsmi_release(ctx, numbers, ranks, sizeof *numbers);
-    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
-    xsmi_release(ctx, list, count, sizeof *list);
+    const list own = {uses, count, sizeof *uses, what};
+    void *all = NULL;
+    status = gather(ctx, &own, status, j->starts, &all, err);
+    j->uses = all;
+    for (size_t r = 0; status == XSM_OK && r < ranks; r++) {
+        j->next[r] = j->starts[r];
+    }
+    xsmi_release(ctx, uses, count, sizeof *uses);
     return status;
 }
 
@@ -122,40 +141,27 @@ typedef struct pieces {
     size_t count, mine; /* this rank's begin there */
 } pieces;
 
-static xsm_status exchange_pieces(xsm_context *ctx, const piece *mine, size_t count, uint64_t *numbers, size_t *sizes,
-                                  pieces *p, xsm_error *err)
-{
-    XSMI_TRY(share_number(ctx, count, numbers, sizes, err));
-    for (uint32_t r = 0; r < xsmi_ranks(ctx); r++) {
-        p->mine = r == xsmi_rank(ctx) ? p->count : p->mine;
-        p->count += (size_t)numbers[r];
-        sizes[r] = (size_t)numbers[r] * sizeof *mine;
-    }
-    p->all = xsmi_allocate(ctx, p->count, sizeof *p->all);
-    XSMI_TRY(
-        xsmi_agree(ctx, p->all ? XSM_OK : xsmi_fail_memory(err, p->count * sizeof *p->all, "sparse weights"), err));
-    return xsmi_exchange_blocks(ctx, mine, p->all, sizes, err);
-}
-
 static xsm_status find_pieces(xsm_context *ctx, const xsmi_sparse_share *share, pieces *p, xsm_error *err)
 {
+    static const char what[] = "sparse weights";
     const xsmi_sparse *s = share->mine;
     const size_t ranks = xsmi_ranks(ctx), count = s->chunks;
     piece *mine = xsmi_allocate(ctx, count, sizeof *mine);
-    uint64_t *numbers = xsmi_allocate(ctx, ranks, sizeof *numbers);
-    size_t *sizes = xsmi_allocate(ctx, ranks, sizeof *sizes);
+    size_t *starts = xsmi_allocate(ctx, ranks + 1, sizeof *starts);
     for (size_t c = 0; mine && c < count; c++) {
         const xsmi_sparse_place *at = &s->places[c], *end = at + 1;
         mine[c] = (piece){end->entry - at->entry, end->column - at->column, share->first + at->row,
                           c == 0 && share->continues};
     }
-    xsm_status status =
-        mine && numbers && sizes ? XSM_OK : xsmi_fail_memory(err, count * sizeof *mine, "sparse weights");
-    status = xsmi_agree(ctx, status, err);
-    status = status == XSM_OK ? exchange_pieces(ctx, mine, count, numbers, sizes, p, err) : status;
+    xsm_status status = mine && starts ? XSM_OK : xsmi_fail_memory(err, count * sizeof *mine, what);
+    const list own = {mine, count, sizeof *mine, what};
+    void *all = NULL;
+    status = gather(ctx, &own, status, starts, &all, err);
+    if (status == XSM_OK) {
+        *p = (pieces){all, starts[ranks], starts[xsmi_rank(ctx)]};
+    }
     xsmi_release(ctx, mine, count, sizeof *mine);
-    xsmi_release(ctx, numbers, ranks, sizeof *numbers);
-    xsmi_release(ctx, sizes, ranks, sizeof *sizes);
+    xsmi_release(ctx, starts, ranks + 1, sizeof *starts);
     return status;
 }
 

@@ -20,6 +20,11 @@ static uint32_t chunk_of(const xsmi_sparse_place *places, uint32_t chunks, uint3
     return low;
 }
 
+uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
+{
+    return chunk_of(s->places, s->chunks, row);
+}
+
 void xsmi_sparse_chunks_of(const xsmi_sparse_place *places, uint32_t chunks, uint32_t first, uint32_t end,
                            uint32_t *from, uint32_t *to)
 {

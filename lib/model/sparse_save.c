@@ -27,9 +27,10 @@ typedef struct saving {
     xsmi_container_writer *w;
 } saving;
 
+/* The first element of a chunk. */
 static uint64_t element_at(const saving *s, const xsmi_sparse_place *at)
 {
-    return s->which == XSMI_SPARSE_BLOCKS ? at->block : s->which == XSMI_SPARSE_COLUMNS ? at->column : at->entry;
+    return xsmi_sparse_element(s->which, at);
 }
 
 /* This rank's chunk that has a class of the model, or XSMI_NO_CHUNK. */
@@ -74,10 +75,10 @@ static xsm_status write_columns(const saving *s, const xsmi_sparse_place *at, xs
     const uint32_t mask = (UINT32_C(1) << at->shift) - 1;
     xsmi_sparse_block *blocks = NULL;
     xsmi_sparse_column *columns = NULL;
-    unsigned char *memory = s->w ? xsmi_allocate(ctx, count, s->each) : NULL;
     if (!s->w) {
         return XSM_OK;
     }
+    unsigned char *memory = xsmi_allocate(ctx, count, s->each);
     if (!memory) {
         return xsmi_fail_memory(err, (size_t)count * s->each, "the columns of sparse weights");
     }
@@ -206,27 +207,18 @@ static xsm_status write_joint(const saving *s, const xsmi_sparse_place *at, xsm_
 
 /* -- tensors ------------------------------------------------------------------------------------------------------- */
 
-static const void *data_of(const xsmi_sparse *own, int which)
-{
-    return which == XSMI_SPARSE_VALUES    ? xsmi_sparse_numbers(own)
-           : which == XSMI_SPARSE_BLOCKS  ? (const void *)own->blocks
-           : which == XSMI_SPARSE_COLUMNS ? (const void *)own->columns
-           : own->row8                    ? (const void *)own->row8
-                                          : (const void *)own->row16;
-}
-
-xsm_status xsmi_sparse_write_divided(const xsm_model *m, int which, bool *ended, xsmi_container_writer *w,
+xsm_status xsmi_sparse_write_divided(const xsm_model *m, const xsmi_tensor *t, bool *ended, xsmi_container_writer *w,
                                      xsm_error *err)
 {
     xsm_context *ctx = m->context;
     const uint32_t ranks = xsmi_ranks(ctx);
-    const xsmi_sparse *own = m->part.own->sparse;
-    saving s = {.model = m, .own = own, .which = which, .data = data_of(own, which), .ended = ended, .w = w};
-    s.each = which == XSMI_SPARSE_VALUES    ? xsmi_number_bytes(xsmi_sparse_dtype(own))
-             : which == XSMI_SPARSE_BLOCKS  ? sizeof *own->blocks
-             : which == XSMI_SPARSE_COLUMNS ? sizeof *own->columns
-             : own->row8                    ? sizeof *own->row8
-                                            : sizeof *own->row16;
+    saving s = {.model = m,
+                .own = m->part.own->sparse,
+                .which = xsmi_sparse_which(t->name),
+                .each = xsmi_dtype_size(t->dtype) * (t->rank > 1 ? (size_t)t->shape[1] : 1),
+                .data = t->data,
+                .ended = ended,
+                .w = w};
     unsigned char *memory = xsmi_allocate(ctx, 3, SENT_BYTES);
     size_t *numbers = xsmi_allocate(ctx, 3 * (uint64_t)ranks, sizeof *numbers);
     xsm_status status = memory && numbers ? XSM_OK : xsmi_fail_memory(err, 3 * SENT_BYTES, "copies of weights");

@@ -127,13 +127,6 @@ void xsmi_sparse_scores(const xsmi_sparse *s, uint32_t chunk, const xsmi_feature
     }
 }
 
-uint32_t xsmi_sparse_chunk_of(const xsmi_sparse *s, uint32_t row)
-{
-    uint32_t from, to;
-    xsmi_sparse_chunks_of(s->places, s->chunks, row, row + 1, &from, &to);
-    return from;
-}
-
 /* The number of a row in a column; false if it has none. */
 static bool find_row(const xsmi_sparse *s, uint64_t first, uint32_t count, uint32_t row, float *value)
 {

@@ -100,7 +100,7 @@ void xsmi_model_zero(xsm_model *m)
 
 size_t xsmi_model_marks(const xsm_model *m)
 {
-    return (m->weight_count + XSMI_MARK_FLOATS - 1) / XSMI_MARK_FLOATS;
+    return xsmi_marks_of(m->weight_count);
 }
 
 void xsmi_model_zero_marked(xsm_model *m, uint64_t *marks)

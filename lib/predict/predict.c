@@ -3,7 +3,6 @@
 #include "predict/predict.h"
 
 #include "base/activity.h"
-#include "base/entry.h"
 #include "base/order.h"
 #include "data/part.h"
 #include "model/divided.h"
@@ -327,7 +326,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
         XSMI_TRY(run_piece(p, batch, first, rows, filters, err));
     }
     for (size_t i = 0; i < rows; i++) {
-        const xsmi_top list = {p->top_score + i * p->top, p->top_class + i * p->top, p->top};
+        const xsmi_top list = xsmi_predict_list(p, i);
         const xsmi_features x = xsmi_batch_features(batch, first + i);
         if (few ? !xsmi_filter_score(p, &x, &filters[i], true, &list) : !isfinite(p->log_sum_exp[i])) {
             return xsmi_predict_fail(batch, first + i, err);

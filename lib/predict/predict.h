@@ -76,6 +76,12 @@ struct xsm_predictor {
     uint32_t worker_count;
 };
 
+/* The list of a row of the piece. */
+static inline xsmi_top xsmi_predict_list(const xsm_predictor *p, size_t row)
+{
+    return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
+}
+
 /* Whether an index is of the model as it is; NULL is accepted. */
 xsm_status xsmi_predictor_check_index(const xsm_model *model, const xsm_index *index, xsm_error *err);
 /* A predictor of this thread and rank alone, for options that were read and checked; `top` classes a row, and a beam of
@@ -87,8 +93,7 @@ void xsmi_predictor_free_alone(xsm_predictor *p);
 xsm_status xsmi_predictor_prepare(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 xsm_status xsmi_predictor_go(xsm_predictor *p, const xsm_prediction *to, xsm_error *err);
 
-/* -- rows that are divided among ranks (predict_shared.c) -----------------------------------------------------------
- */
+/* -- rows that are divided among ranks (predict_shared.c) ---------------------------------------------------------- */
 
 /* Makes the workers, where the predictor needs any; options as above. Released by xsmi_shared_free(). */
 xsm_status xsmi_shared_make(xsm_predictor *p, const xsm_predictor_options *o, xsm_error *err);
@@ -102,8 +107,7 @@ xsm_status xsmi_shared_run(xsm_predictor *p, const xsm_prediction *to, xsm_error
 /* How classes of a row are found that the model then scores. */
 typedef struct xsmi_finder {
     uint32_t most; /* of a row */
-    bool adds; /* a score is that of the weights plus the number found with the class; else xsmi_model_chosen_scores()
-                */
+    bool adds;     /* scores: of the weights plus the number found with a class; else xsmi_model_chosen_scores() */
     uint32_t (*width)(const xsm_predictor *p, const xsmi_row_filter *filter); /* of a row's search; 0: score all left */
     size_t (*scratch)(const xsm_predictor *p);                                /* bytes of a thread */
     void (*start)(const xsm_predictor *p, void *scratch);

@@ -110,11 +110,6 @@ static xsm_status fail_row(const xsm_predictor *p, const xsm_batch *batch, size_
                      (unsigned long long)xsmi_batch_row(batch, row), p->index->ops.name, p->top);
 }
 
-static xsmi_top list_of(const xsm_predictor *p, size_t row)
-{
-    return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
-}
-
 /* Writes what was found of a row, with probabilities where they are wanted. */
 static void put(const xsm_predictor *p, const xsm_prediction *to, size_t row, const xsmi_top *list)
 {
@@ -151,7 +146,7 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t
     };
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
     for (uint32_t i = 0; i < rows; i++) {
-        const xsmi_top list = list_of(p, i);
+        const xsmi_top list = xsmi_predict_list(p, i);
         const xsmi_features x = xsmi_batch_features(batch, first + i);
         if (lengths[i] != p->top || !score_again(p, x, own->queries + i * stride, &list, p->top)) {
             return fail_row(p, batch, first + i, err);
@@ -268,7 +263,7 @@ static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, si
 {
     const xsmi_features x = xsmi_batch_features(to->batch, row);
     const xsmi_row_filter *filter = xsmi_filter_of(p, to, row, 0);
-    const xsmi_top list = list_of(p, 0);
+    const xsmi_top list = xsmi_predict_list(p, 0);
     bool enough = false;
     if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, SEARCHED * p->top)) {
         make_query(p, &x, own->queries);

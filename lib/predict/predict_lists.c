@@ -120,11 +120,6 @@ static xsm_status find_all(const xsm_predictor *p, const lists *l, const xsmi_ro
 
 /* -- scoring ------------------------------------------------------------------------------------------------------- */
 
-static xsmi_top list_of(const xsm_predictor *p, size_t row)
-{
-    return (xsmi_top){p->top_score + row * p->top, p->top_class + row * p->top, p->top};
-}
-
 /* Begins to collect classes that are scored together. */
 static void collect(lists *l)
 {
@@ -165,7 +160,7 @@ static xsm_status score_found(xsm_predictor *p, lists *l, const xsmi_row_filter 
     XSMI_TRY(score(p, l, l->finder->adds, err));
     for (size_t n = 0; n < l->count; n++) {
         const size_t i = l->row[n], first = l->starts[n];
-        const xsmi_top list = list_of(p, i);
+        const xsmi_top list = xsmi_predict_list(p, i);
         float *scores = l->scores + first;
         for (uint32_t j = 0; l->added && j < l->found[i]; j++) {
             scores[j] = (float)((double)scores[j] + l->added[i * l->finder->most + j]);
@@ -181,7 +176,7 @@ static xsm_status offer(xsm_predictor *p, lists *l, xsm_error *err)
 {
     XSMI_TRY(score(p, l, false, err));
     for (size_t n = 0; n < l->count; n++) {
-        const xsmi_top list = list_of(p, l->row[n]);
+        const xsmi_top list = xsmi_predict_list(p, l->row[n]);
         for (size_t j = l->starts[n]; j < l->starts[n + 1]; j++) {
             l->finite[l->row[n]] &= isfinite(l->scores[j]) != 0;
             xsmi_top_offer(&list, l->scores[j], l->listed[j]);
@@ -197,7 +192,7 @@ static xsm_status score_left(xsm_predictor *p, lists *l, const xsmi_row_filter *
 {
     collect(l);
     for (size_t i = 0; i < rows && filters; i++) {
-        const xsmi_top list = list_of(p, i);
+        const xsmi_top list = xsmi_predict_list(p, i);
         if (!l->finite[i] || (l->width[i] > 0 && !xsmi_filter_misses(p, &filters[i], &list))) {
             continue;
         }
@@ -220,7 +215,7 @@ static xsm_status score_left(xsm_predictor *p, lists *l, const xsmi_row_filter *
     }
     XSMI_TRY(offer(p, l, err));
     for (size_t i = 0; i < rows && filters; i++) {
-        const xsmi_top list = list_of(p, i);
+        const xsmi_top list = xsmi_predict_list(p, i);
         if (l->width[i] == 0) {
             xsmi_top_sort(&list);
         }
@@ -243,7 +238,7 @@ static xsm_status run_piece(xsm_predictor *p, const xsm_prediction *to, lists *l
     XSMI_TRY(score_found(p, l, filters, rows, err));
     XSMI_TRY(score_left(p, l, filters, rows, err));
     for (size_t i = 0; i < rows; i++) {
-        const xsmi_top list = list_of(p, i);
+        const xsmi_top list = xsmi_predict_list(p, i);
         if (!l->finite[i]) {
             return xsmi_predict_fail(to->batch, first + i, err);
         }
