@@ -33,7 +33,7 @@ xsm_status xsmi_divided_all_scores(const xsmi_pass *p, xsm_error *err)
                                       : xsmi_fail_memory(err, count * sizeof *mine, "the scores of this rank");
     status = xsmi_agree(ctx, status, err);
     for (uint32_t r = 0; status == XSM_OK && r < ranks; r++) {
-        sizes[r] = (xsmi_part_start(m->classes, ranks, r + 1) - xsmi_part_start(m->classes, ranks, r)) * sizeof *mine;
+        sizes[r] = xsmi_part_size(m->classes, ranks, r) * sizeof *mine;
     }
     for (size_t i = 0; status == XSM_OK && i < n; i++) {
         status = xsmi_exchange_blocks(ctx, mine + i * width, g->coefficients + i * g->width, sizes, err);
@@ -74,8 +74,7 @@ static size_t number_size(const sum_pass *s)
 
 static uint32_t runs_of_rank(const xsm_model *m, uint32_t rank)
 {
-    const uint32_t ranks = xsmi_ranks(m->context);
-    return xsmi_runs_of(xsmi_part_start(m->classes, ranks, rank + 1) - xsmi_part_start(m->classes, ranks, rank));
+    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
 }
 
 static void release(sum_pass *s)

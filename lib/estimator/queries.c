@@ -1,11 +1,7 @@
-/* Queries of the examples of a batch, and what they are computed from: for searches of all classes in one process, and
- * of each rank's. */
+/* Queries of the examples of a batch, their scores, and what search() gets: for searches of one process, and of all
+ * ranks. */
 #include "estimator/search.h"
 
-#include "base/arena.h"
-#include "base/order.h"
-
-#include <math.h>
 #include <string.h>
 
 /* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
@@ -30,59 +26,6 @@ void xsmi_query_make(const xsmi_query_job *job, const xsmi_block_index *p, uint3
     if (m->bias) {
         query[p->width] = m->score == XSM_GEOMETRY_EUCLIDEAN ? (float)s->blocks : 1;
     }
-}
-
-/* A table may process all queries of one block together, which can be faster; each thread has work. */
-uint32_t xsmi_query_pieces(const xsmi_searcher *s, uint32_t queries)
-{
-    uint32_t pieces = (xsmi_context_threads(s->context) + s->blocks - 1) / s->blocks;
-    return XSMI_MIN(pieces, queries);
-}
-
-void xsmi_query_run(void *state, size_t index, uint32_t thread)
-{
-    xsmi_query_job *job = state;
-    xsmi_searcher *s = job->searcher;
-    const size_t of = index % s->blocks, piece = index / s->blocks;
-    const xsmi_block_index *p = &s->indexes[of];
-    const uint32_t begin = (uint32_t)(piece * job->count / job->pieces);
-    const uint32_t count = (uint32_t)((piece + 1) * job->count / job->pieces) - begin;
-    const size_t first_list = (size_t)begin * s->blocks + of;
-    float *queries = s->results.queries + (of * s->results.capacity + begin) * s->query_stride;
-    for (uint32_t i = 0; i < count; i++) {
-        xsmi_query_make(job, p, begin + i, queries + i * s->query_stride);
-    }
-    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
-    xsm_index_block block = {
-        .size = sizeof block,
-        .queries = queries,
-        .stride = s->query_stride,
-        .count = count,
-        .top = s->candidates,
-        .threshold = -INFINITY,
-        .any_order = 1,
-        .classes = s->results.found + first_list * s->candidates,
-        .scores = s->results.score + first_list * s->candidates,
-        .list_stride = (size_t)s->blocks * s->candidates,
-    };
-    block.lengths = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.lengths);
-    block.probed = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.probed);
-    block.scratch = arena.base + arena.used;
-    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
-    job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
-    for (uint32_t i = 0; i < count && job->status[index] == XSM_OK; i++) {
-        s->results.length[first_list + (size_t)i * s->blocks] = block.lengths[i];
-    }
-}
-
-xsm_status xsmi_query_error(const xsmi_query_job *job, size_t count, xsm_error *err)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (job->status[i] != XSM_OK) {
-            return xsmi_fail_copy(err, &job->errors[i]);
-        }
-    }
-    return XSM_OK;
 }
 
 void xsmi_query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float *shares)

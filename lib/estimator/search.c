@@ -20,6 +20,65 @@ typedef struct example_job {
     xsmi_growing_lists lists; /* where lists grow */
 } example_job;
 
+/* -- lists that do not grow, before search() ----------------------------------------------------------------------- */
+
+/* A table may process all queries of one block together, which can be faster; each thread has work. */
+static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
+{
+    uint32_t pieces = (xsmi_context_threads(s->context) + s->blocks - 1) / s->blocks;
+    return XSMI_MIN(pieces, queries);
+}
+
+/* One job: makes its queries, and searches the classes. */
+static void run_queries(void *state, size_t index, uint32_t thread)
+{
+    xsmi_query_job *job = state;
+    xsmi_searcher *s = job->searcher;
+    const size_t of = index % s->blocks, piece = index / s->blocks;
+    const xsmi_block_index *p = &s->indexes[of];
+    const uint32_t begin = xsmi_index_piece(job->count, job->pieces, piece);
+    const uint32_t count = xsmi_index_piece(job->count, job->pieces, piece + 1) - begin;
+    const size_t first_list = (size_t)begin * s->blocks + of;
+    float *queries = s->results.queries + (of * s->results.capacity + begin) * s->query_stride;
+    for (uint32_t i = 0; i < count; i++) {
+        xsmi_query_make(job, p, begin + i, queries + i * s->query_stride);
+    }
+    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
+    xsm_index_block block = {
+        .size = sizeof block,
+        .queries = queries,
+        .stride = s->query_stride,
+        .count = count,
+        .top = s->candidates,
+        .threshold = -INFINITY,
+        .any_order = 1,
+        .classes = s->results.found + first_list * s->candidates,
+        .scores = s->results.score + first_list * s->candidates,
+        .list_stride = (size_t)s->blocks * s->candidates,
+    };
+    block.lengths = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.lengths);
+    block.probed = xsmi_arena_take(&arena, s->results.capacity, sizeof *block.probed);
+    block.scratch = arena.base + arena.used;
+    job->errors[index] = (xsm_error)XSM_ERROR_INIT;
+    job->status[index] = xsmi_index_block(p->index, &block, &job->errors[index]);
+    for (uint32_t i = 0; i < count && job->status[index] == XSM_OK; i++) {
+        s->results.length[first_list + (size_t)i * s->blocks] = block.lengths[i];
+    }
+}
+
+/* The first of the errors of so many jobs. */
+static xsm_status first_error(const xsmi_query_job *job, size_t count, xsm_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (job->status[i] != XSM_OK) {
+            return xsmi_fail_copy(err, &job->errors[i]);
+        }
+    }
+    return XSM_OK;
+}
+
+/* -- one example --------------------------------------------------------------------------------------------------- */
+
 /* xsm_search_block.score() and next(): blocks have one example. */
 
 static void score_parts(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
@@ -132,14 +191,14 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
     for (; q->first < n; q->first += q->count) {
         q->count = n - q->first < XSM_INDEX_QUERIES ? (uint32_t)(n - q->first) : XSM_INDEX_QUERIES;
         xsmi_pass_list_examples(q->pass, q->first, q->count);
-        q->pieces = xsmi_query_pieces(s, q->count);
+        q->pieces = pieces_of(s, q->count);
         const size_t jobs = (size_t)q->pieces * s->blocks;
         if (s->most == 0) {
-            XSMI_TRY(xsmi_run(s->context, xsmi_query_run, q, jobs, err));
-            XSMI_TRY(xsmi_query_error(q, jobs, err));
+            XSMI_TRY(xsmi_run(s->context, run_queries, q, jobs, err));
+            XSMI_TRY(first_error(q, jobs, err));
         }
         XSMI_TRY(xsmi_run(s->context, run_examples, job, q->count, err));
-        XSMI_TRY(s->most > 0 ? xsmi_query_error(q, q->count, err) : XSM_OK);
+        XSMI_TRY(s->most > 0 ? first_error(q, q->count, err) : XSM_OK);
         for (uint32_t i = 0; i < q->count; i++) {
             xsmi_outcome_join(outcome, &job->outcomes[i]);
         }
@@ -152,7 +211,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
     xsmi_searcher *s = p->estimator->search.searcher;
     search_job job = {.queries = {.pass = p, .searcher = s}};
     xsmi_query_job *q = &job.queries;
-    const size_t searches = (size_t)xsmi_query_pieces(s, (uint32_t)s->results.capacity) * s->blocks;
+    const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
     const size_t jobs = s->most > 0 ? s->results.capacity : searches;
     q->status = xsmi_allocate(s->context, jobs, sizeof *q->status);
     q->errors = xsmi_allocate(s->context, jobs, sizeof *q->errors);

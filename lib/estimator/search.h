@@ -16,14 +16,8 @@ typedef struct xsmi_query_job {
     xsm_error *errors;  /* the same */
 } xsmi_query_job;
 
-/* The number of pieces for so many queries; jobs are pieces x blocks, at most `most`. */
-uint32_t xsmi_query_pieces(const xsmi_searcher *s, uint32_t queries);
 /* The query of example first + i for an index. */
 void xsmi_query_make(const xsmi_query_job *job, const xsmi_block_index *p, uint32_t i, float *query);
-/* One job: makes its queries, and searches the classes of this process. */
-void xsmi_query_run(void *job, size_t index, uint32_t thread);
-/* The first of the errors of so many jobs. */
-xsm_status xsmi_query_error(const xsmi_query_job *job, size_t count, xsm_error *err);
 
 /* B z_kj of a class of the searcher's model and query number i, for all blocks. */
 void xsmi_query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float *shares);

@@ -308,9 +308,11 @@ static void receive_examples(void *state, size_t block, uint32_t thread)
     for (uint32_t r = 0; r < xsmi_ranks(group); from += d->sizes[r] / sizeof *from, r++) {
         const uint32_t *columns = d->columns + d->starts[r];
         const size_t count = d->starts[r + 1] - d->starts[r];
+        /* This process computes all of these examples alone, or none: their rows follow one another. */
+        const bool kept = r == xsmi_rank(group) && is_alone(p, first);
+        const float *rows = kept ? d->kept + (first - p->first) * count : from + block_row(p, r, first) * count;
         for (uint64_t i = first; i < end; i++) {
-            const bool kept = r == xsmi_rank(group) && is_alone(p, i);
-            const float *own = kept ? d->kept + (i - p->first) * count : from + block_row(p, r, i) * count;
+            const float *own = rows + (i - first) * count;
             float *scores = d->scores + i * g->shared.stride;
             for (size_t c = 0; c < count; c++) {
                 scores[columns[c]] = own[c];

@@ -81,8 +81,7 @@ static void divide_work(merge_job *j, xsmi_arena *arena)
 
 static uint32_t rows_of(const xsmi_index_part *part, uint32_t rank)
 {
-    const uint32_t ranks = xsmi_ranks(part->group);
-    return xsmi_part_start(part->classes, ranks, rank + 1) - xsmi_part_start(part->classes, ranks, rank);
+    return xsmi_part_size(part->classes, xsmi_ranks(part->group), rank);
 }
 
 static void list_piece(void *state, size_t index, uint32_t thread)

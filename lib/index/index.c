@@ -105,9 +105,8 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
     x->model = xsmi_model_retain(model);
     x->shape = model ? model->shape : 0;
     if (x->ranks && x->ranks->divide) {
-        const xsmi_index_part part = {model && model->part.own ? model->context : NULL, model ? model->classes : 0,
-                                      model ? model->part.first : 0};
-        x->ranks->divide(x->state, part.group ? &part : &(xsmi_index_part){NULL, 0, 0});
+        const xsmi_index_part part = xsmi_index_part_of(x);
+        x->ranks->divide(x->state, &part);
     }
     xsmi_model_release(before);
 }

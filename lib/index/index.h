@@ -5,6 +5,7 @@
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/option.h"
+#include "base/share.h"
 #include "model/correction.h"
 #include "model/model.h"
 
@@ -117,6 +118,13 @@ typedef struct xsmi_index_part {
     uint32_t first;     /* this process's row c is class first + c */
 } xsmi_index_part;
 
+static inline xsmi_index_part xsmi_index_part_of(const xsm_index *index)
+{
+    const xsm_model *m = index->model;
+    return xsmi_index_is_divided(index) ? (xsmi_index_part){m->context, m->classes, m->part.first}
+                                        : (xsmi_index_part){NULL, 0, 0};
+}
+
 /* Classes that have changed. */
 typedef struct xsmi_index_changes {
     const uint32_t *classes; /* [count] the same on every rank */
@@ -181,7 +189,7 @@ static inline uint32_t xsmi_index_pieces(xsm_context *ctx, uint32_t queries)
 }
 static inline uint32_t xsmi_index_piece(uint32_t queries, uint32_t pieces, size_t piece)
 {
-    return (uint32_t)(piece * queries / pieces);
+    return (uint32_t)xsmi_share_start(queries, pieces, (uint32_t)piece);
 }
 /* The queries first..end of a block, with their lists. */
 xsm_index_block xsmi_index_part_of_block(const xsm_index_block *block, uint32_t first, uint32_t end);

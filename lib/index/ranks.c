@@ -37,7 +37,7 @@ xsm_status xsmi_index_check_ranks(const xsm_index *x, const xsm_model *model, xs
 static xsm_status find_best(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
                             xsm_error *err)
 {
-    const xsmi_index_part part = {x->model->context, x->count, x->model->part.first};
+    const xsmi_index_part part = xsmi_index_part_of(x);
     const xsmi_index_lister lister = {
         .query = x->ops.query,
         .state = x->state,

@@ -284,8 +284,7 @@ static xsm_status share_clusters(const xsmi_sphere *s, const uint32_t *mine, uin
     const uint32_t ranks = xsmi_ranks(part->group);
     XSMI_TRY(xsmi_agree(part->group, status, err));
     for (uint32_t r = 0; r < ranks; r++) {
-        const uint32_t first = xsmi_part_start(part->classes, ranks, r);
-        sizes[r] = (xsmi_part_start(part->classes, ranks, r + 1) - first) * sizeof *mine;
+        sizes[r] = xsmi_part_size(part->classes, ranks, r) * sizeof *mine;
     }
     return xsmi_exchange_blocks(part->group, mine, cluster, sizes, err);
 }

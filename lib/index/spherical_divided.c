@@ -8,6 +8,7 @@
 #include "base/activity.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
+#include "base/share.h"
 #include "index/block.h"
 #include "model/divided.h"
 
@@ -49,10 +50,7 @@ static void divide_work(find_job *j, xsmi_arena *arena)
 /* The search that has a query, and the query's number in it. */
 static const xsmi_sphere_search *search_of(const find_job *j, uint32_t query, uint32_t *number)
 {
-    uint32_t piece = (uint32_t)((uint64_t)query * j->pieces / j->block->count);
-    while (xsmi_index_piece(j->block->count, j->pieces, (size_t)piece + 1) <= query) {
-        piece++;
-    }
+    const uint32_t piece = xsmi_share_of(j->block->count, j->pieces, query);
     *number = query - xsmi_index_piece(j->block->count, j->pieces, piece);
     return &j->searches[piece];
 }
@@ -93,12 +91,13 @@ static void score_piece(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Calls `visit` for the entries of a query in turn. */
+/* An entry of a query: one of the rows that it probes. */
 typedef struct entry {
     size_t at; /* in the query's entries */
     uint32_t class, rank;
 } entry;
 
+/* The statement after it is run with each entry of a query in turn, in `e`. */
 #define FOR_ENTRIES(j, query, e) for (walk w = begin_walk((j), (query)); next_entry((j), &w, &(e));)
 
 typedef struct walk {
@@ -149,18 +148,15 @@ static void count_entries(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Copies the scores of this rank to its block, of which `at` says where a query's begin; for the block of all they
- * begin as far behind its start. */
+/* Copies the scores of this rank to its block. `at` says where a query's begin in the blocks of all ranks; this rank's
+ * block begins there with those of the round's first query. */
 static void pack_entries(void *state, size_t index, uint32_t thread)
 {
     const find_job *j = state;
     const uint32_t query = j->from + (uint32_t)index;
     const float *scores = j->entries + j->starts[query];
-    size_t begin = 0;
-    for (uint32_t r = 0; r < j->rank; r++) {
-        begin += j->sizes[r] / sizeof *scores;
-    }
-    float *to = j->mine + (j->at[(size_t)query * j->ranks + j->rank] - begin);
+    const size_t *at = j->at + j->rank; /* [queries], `ranks` apart */
+    float *to = j->mine + (at[(size_t)query * j->ranks] - at[(size_t)j->from * j->ranks]);
     entry e;
     (void)thread;
     FOR_ENTRIES(j, query, e)

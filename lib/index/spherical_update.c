@@ -127,6 +127,38 @@ static update_scratch divide_update(const xsmi_sphere *s, uint32_t count, xsmi_a
     return p;
 }
 
+/* Reads changed rows, of which look_at() is then called in turn. */
+static void read_rows(const xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
+                      const update_scratch *p)
+{
+    fetch_members(s, rows, count);
+    source->read(source, rows, 0, count, p->block, s->stride);
+    for (uint32_t j = 0; j < count && j < ROWS_AHEAD; j++) {
+        fetch_row(s, rows[j]);
+    }
+}
+
+/* The gap that is left of row j of those read, and its extra coordinate. A row that may have to move is added to the
+ * movers: its gap is below 0. */
+static float look_at(const xsmi_sphere *s, const uint32_t *rows, uint32_t j, uint32_t count, update_scratch *p,
+                     float *rest, double *longest)
+{
+    const float *read = p->block + j * s->stride;
+    float *row = p->m.rows + p->m.count * s->stride;
+    if (j + ROWS_AHEAD < count) {
+        fetch_row(s, rows[j + ROWS_AHEAD]);
+    }
+    memcpy(row, read, s->width * sizeof *row);
+    const double square = xsmi_sphere_prepare(s, row);
+    *longest = XSMI_MAX(square, *longest);
+    *rest = row[s->width];
+    const float left = gap_left(s, &s->member[rows[j]], read, *rest, p->old);
+    if (!(left > 0)) {
+        p->m.which[p->m.count++] = j;
+    }
+    return left;
+}
+
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                               xsmi_sphere_change *change, xsm_error *err)
 {
@@ -138,29 +170,16 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
     }
     xsmi_arena arena = {s->scratch, 0};
     update_scratch p = divide_update(s, count, &arena);
-    movers *m = &p.m;
-    fetch_members(s, rows, count);
-    source->read(source, rows, 0, count, p.block, s->stride);
-    for (uint32_t j = 0; j < count && j < ROWS_AHEAD; j++) {
-        fetch_row(s, rows[j]);
-    }
+    const movers *m = &p.m;
+    read_rows(s, source, rows, count, &p);
     for (uint32_t j = 0; j < count; j++) {
-        const float *read = p.block + j * s->stride;
-        float *row = m->rows + m->count * s->stride;
-        if (j + ROWS_AHEAD < count) {
-            fetch_row(s, rows[j + ROWS_AHEAD]);
-        }
-        memcpy(row, read, s->width * sizeof *row);
-        double square = xsmi_sphere_prepare(s, row);
-        change->longest = XSMI_MAX(square, change->longest);
-        xsmi_member *of = &s->member[rows[j]];
-        float left = gap_left(s, of, read, row[s->width], p.old);
+        float rest;
+        const float left = look_at(s, rows, j, count, &p, &rest, &change->longest);
         if (left > 0) {
+            xsmi_member *of = &s->member[rows[j]];
             of->gap = left;
-            of->rest = row[s->width];
-            xsmi_cluster_put(s, &s->cluster[of->cluster], of->position, read);
-        } else {
-            m->which[m->count++] = j;
+            of->rest = rest;
+            xsmi_cluster_put(s, &s->cluster[of->cluster], of->position, p.block + j * s->stride);
         }
     }
     return m->count > 0 ? move_all(s, rows, p.block, m, &change->moved, err) : XSM_OK;
@@ -170,8 +189,7 @@ xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, co
 
 /* Scratch of an update by all ranks. */
 typedef struct part_scratch {
-    float *block, *old; /* [own][stride] rows just read; [stride] */
-    movers m;
+    update_scratch own; /* of this rank's rows */
     float *left, *rest; /* [own] the gap that is left, below 0 of movers; the extra coordinate */
     size_t *sizes, *next;
     unsigned char *mine, *all; /* blocks of all ranks: M^2 of the rows read, and the cluster of each */
@@ -181,15 +199,8 @@ typedef struct part_scratch {
 
 static part_scratch divide_part(const xsmi_sphere *s, const xsmi_index_changes *c, xsmi_arena *arena)
 {
-    const size_t row_bytes = s->stride * sizeof(float), ranks = xsmi_ranks(s->part.group);
-    part_scratch p;
-    p.block = xsmi_arena_take(arena, c->own_count, row_bytes);
-    p.old = xsmi_arena_take(arena, 1, row_bytes);
-    p.m.rows = xsmi_arena_take(arena, c->own_count, row_bytes);
-    p.m.which = xsmi_arena_take(arena, c->own_count, sizeof *p.m.which);
-    p.m.cluster = xsmi_arena_take(arena, c->own_count, sizeof *p.m.cluster);
-    p.m.gap = xsmi_arena_take(arena, c->own_count, sizeof *p.m.gap);
-    p.m.count = 0;
+    const size_t ranks = xsmi_ranks(s->part.group);
+    part_scratch p = {.own = divide_update(s, c->own_count, arena)};
     p.left = xsmi_arena_take(arena, c->own_count, sizeof *p.left);
     p.rest = xsmi_arena_take(arena, c->own_count, sizeof *p.rest);
     p.sizes = xsmi_arena_take(arena, ranks, sizeof *p.sizes);
@@ -208,20 +219,11 @@ static uint32_t owner_of(const xsmi_sphere *s, uint32_t class)
 static xsm_status find_clusters(xsmi_sphere *s, const xsm_index_source *source, const xsmi_index_changes *c,
                                 part_scratch *p, uint32_t *to, double *longest, xsm_error *err)
 {
-    movers *m = &p->m;
-    source->read(source, c->own, 0, c->own_count, p->block, s->stride);
+    const movers *m = &p->own.m;
+    read_rows(s, source, c->own, c->own_count, &p->own);
     for (uint32_t j = 0; j < c->own_count; j++) {
-        const float *read = p->block + j * s->stride;
-        float *row = m->rows + m->count * s->stride;
-        memcpy(row, read, s->width * sizeof *row);
-        const double square = xsmi_sphere_prepare(s, row);
-        *longest = XSMI_MAX(square, *longest);
-        p->rest[j] = row[s->width];
-        p->left[j] = gap_left(s, &s->member[c->own[j]], read, row[s->width], p->old);
+        p->left[j] = look_at(s, c->own, j, c->own_count, &p->own, &p->rest[j], longest);
         to[j] = s->member[c->own[j]].cluster;
-        if (!(p->left[j] > 0)) {
-            m->which[m->count++] = j;
-        }
     }
     XSMI_TRY(m->count > 0 ? xsmi_sphere_assign(s, m->rows, m->count, m->cluster, m->gap, err) : XSM_OK);
     xsm_status status = XSM_OK;
@@ -338,7 +340,7 @@ xsm_status xsmi_sphere_update_part(xsmi_sphere *s, const xsm_index_source *sourc
                                    xsmi_sphere_change *change, xsm_status status, xsm_error *err)
 {
     xsm_context *group = s->part.group;
-    part_scratch p = {.block = NULL};
+    part_scratch p = {.mine = NULL};
     *change = (xsmi_sphere_change){0};
     status = status == XSM_OK ? read_part(s, source, changes, &p, err) : status;
     XSMI_TRY(xsmi_agree(group, status, err));
@@ -362,12 +364,12 @@ xsm_status xsmi_sphere_update_part(xsmi_sphere *s, const xsm_index_source *sourc
             continue;
         }
         xsmi_member *member = &s->member[row];
-        move_row(s, row, to, p.block + own * s->stride);
+        move_row(s, row, to, p.own.block + own * s->stride);
         if (moves) {
             *xsmi_cluster_place(s, &s->cluster[to], member->position) = s->place[class].position;
         }
         const bool stays = p.left[own] > 0;
-        member->gap = stays ? p.left[own] : p.m.gap[i];
+        member->gap = stays ? p.left[own] : p.own.m.gap[i];
         member->rest = p.rest[own++];
         i += !stays;
     }

@@ -52,6 +52,8 @@ static inline bool xsmi_enough_classes(uint32_t classes, uint32_t ranks)
 }
 /* The first class of a rank; for the number of ranks the number of classes. */
 uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank);
+/* The number of its classes. */
+uint32_t xsmi_part_size(uint32_t classes, uint32_t ranks, uint32_t rank);
 /* The rank that has a class. */
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
 

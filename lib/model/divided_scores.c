@@ -68,9 +68,7 @@ typedef struct block {
 
 static uint32_t runs_of_rank(const xsm_model *m, uint32_t rank)
 {
-    const uint32_t ranks = xsmi_ranks(m->context);
-    const uint32_t count = xsmi_part_start(m->classes, ranks, rank + 1) - xsmi_part_start(m->classes, ranks, rank);
-    return xsmi_runs_of(count);
+    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
 }
 
 /* Divides a rank's block; with memory NULL it only counts the bytes, a multiple of 8. */

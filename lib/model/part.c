@@ -26,6 +26,11 @@ uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank)
     return (uint32_t)XSMI_MIN(first, classes);
 }
 
+uint32_t xsmi_part_size(uint32_t classes, uint32_t ranks, uint32_t rank)
+{
+    return xsmi_part_start(classes, ranks, rank + 1) - xsmi_part_start(classes, ranks, rank);
+}
+
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
 {
     return xsmi_share_of(xsmi_runs_of(classes), ranks, class / XSMI_RUN_CLASSES);

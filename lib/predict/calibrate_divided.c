@@ -59,8 +59,7 @@ static block block_of(const piece *p, size_t runs, unsigned char *memory)
 
 static size_t runs_of_rank(const xsm_model *m, uint32_t rank)
 {
-    const uint32_t ranks = xsmi_ranks(m->context);
-    return xsmi_runs_of(xsmi_part_start(m->classes, ranks, rank + 1) - xsmi_part_start(m->classes, ranks, rank));
+    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
 }
 
 /* Lists the known labels of the piece's rows. */
