@@ -72,11 +72,6 @@ static size_t number_size(const sum_pass *s)
     return s->table->single ? sizeof(float) : sizeof(double);
 }
 
-static uint32_t runs_of_rank(const xsm_model *m, uint32_t rank)
-{
-    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
-}
-
 static void release(sum_pass *s)
 {
     xsm_context *ctx = s->pass->estimator->model->context;
@@ -98,7 +93,7 @@ static xsm_status reserve(sum_pass *s, xsm_error *err)
     const uint32_t ranks = xsmi_ranks(ctx);
     const size_t count = s->table->count, numbers = s->rows * count;
     for (uint32_t r = 0; r < ranks; r++) {
-        s->total_runs += runs_of_rank(m, r);
+        s->total_runs += xsmi_runs_of_rank(m, r);
     }
     s->values = xsmi_allocate(ctx, s->limits + s->labels, sizeof *s->values);
     s->label_scores = xsmi_allocate(ctx, s->rows, sizeof *s->label_scores);
@@ -117,7 +112,7 @@ static xsm_status reserve(sum_pass *s, xsm_error *err)
         at += s->pass->gradient->example[i].label_count;
     }
     for (uint32_t r = 0; r < ranks; r++) {
-        s->sizes[r] = numbers * runs_of_rank(m, r) * number_size(s);
+        s->sizes[r] = numbers * xsmi_runs_of_rank(m, r) * number_size(s);
     }
     return XSM_OK;
 }
@@ -199,7 +194,7 @@ static void add_runs(const sum_pass *s)
     const unsigned char *from = s->all;
     memset(s->totals, 0, s->rows * count * sizeof *s->totals);
     for (uint32_t r = 0; r < ranks; r++) {
-        const size_t runs = runs_of_rank(m, r);
+        const size_t runs = xsmi_runs_of_rank(m, r);
         for (size_t i = 0; i < s->rows * runs * count; i++) {
             double *total = s->totals + i / (runs * count) * count + i % count;
             *total += s->table->single ? (double)((const float *)(const void *)from)[i]

@@ -54,6 +54,8 @@ static inline bool xsmi_enough_classes(uint32_t classes, uint32_t ranks)
 uint32_t xsmi_part_start(uint32_t classes, uint32_t ranks, uint32_t rank);
 /* The number of its classes. */
 uint32_t xsmi_part_size(uint32_t classes, uint32_t ranks, uint32_t rank);
+/* Class runs of a rank's part. */
+uint32_t xsmi_runs_of_rank(const xsm_model *m, uint32_t rank);
 /* The rank that has a class. */
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
 

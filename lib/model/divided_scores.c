@@ -66,11 +66,6 @@ typedef struct block {
     size_t runs;
 } block;
 
-static uint32_t runs_of_rank(const xsm_model *m, uint32_t rank)
-{
-    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
-}
-
 /* Divides a rank's block; with memory NULL it only counts the bytes, a multiple of 8. */
 static size_t divide_block(const xsmi_score_all *all, uint32_t runs, unsigned char *memory, block *b)
 {
@@ -214,7 +209,7 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
     unsigned char *all = NULL, *mine = NULL;
     size_t total = 0, own = 0;
     for (uint32_t r = 0; sizes && blocks && r < ranks; r++) {
-        sizes[r] = divide_block(rows, runs_of_rank(m, r), NULL, &blocks[r]);
+        sizes[r] = divide_block(rows, xsmi_runs_of_rank(m, r), NULL, &blocks[r]);
         total += sizes[r];
     }
     if (sizes && blocks) {
@@ -225,7 +220,7 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
     xsm_status status = XSM_OK;
     if (all && mine) {
         block b;
-        (void)divide_block(rows, runs_of_rank(m, rank), mine, &b);
+        (void)divide_block(rows, xsmi_runs_of_rank(m, rank), mine, &b);
         score_job job = {.model = m, .context = ctx, .all = rows, .mine = &b};
         status = score_mine(&job, err);
     } else {
@@ -236,7 +231,7 @@ xsm_status xsmi_divided_score_rows(const xsm_model *m, const xsmi_score_all *row
     if (status == XSM_OK) {
         size_t at = 0;
         for (uint32_t r = 0; r < ranks; r++) {
-            (void)divide_block(rows, runs_of_rank(m, r), all + at, &blocks[r]);
+            (void)divide_block(rows, xsmi_runs_of_rank(m, r), all + at, &blocks[r]);
             at += sizes[r];
         }
         for (size_t i = 0; i < rows->rows; i++) {

@@ -31,6 +31,11 @@ uint32_t xsmi_part_size(uint32_t classes, uint32_t ranks, uint32_t rank)
     return xsmi_part_start(classes, ranks, rank + 1) - xsmi_part_start(classes, ranks, rank);
 }
 
+uint32_t xsmi_runs_of_rank(const xsm_model *m, uint32_t rank)
+{
+    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
+}
+
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
 {
     return xsmi_share_of(xsmi_runs_of(classes), ranks, class / XSMI_RUN_CLASSES);

@@ -57,11 +57,6 @@ static block block_of(const piece *p, size_t runs, unsigned char *memory)
     return (block){(double *)(void *)memory, has_max(p) ? (float *)(void *)(memory + sums * sizeof(double)) : NULL};
 }
 
-static size_t runs_of_rank(const xsm_model *m, uint32_t rank)
-{
-    return xsmi_runs_of(xsmi_part_size(m->classes, xsmi_ranks(m->context), rank));
-}
-
 /* Lists the known labels of the piece's rows. */
 static xsm_status list_labels(piece *p, xsm_error *err)
 {
@@ -126,7 +121,7 @@ static void add_rows(const piece *p)
             size_t at = 0;
             sums[n] = (xsmi_log_sum)XSMI_LOG_SUM_INIT;
             for (uint32_t r = 0; r < ranks; r++) {
-                const size_t runs = runs_of_rank(job->model, r), first = (i * p->numbers + n) * runs;
+                const size_t runs = xsmi_runs_of_rank(job->model, r), first = (i * p->numbers + n) * runs;
                 const block b = block_of(p, runs, p->all + at);
                 for (size_t j = first; j < first + runs; j++) {
                     const xsmi_log_sum run = {b.max ? b.max[j] : xsmi_run_start(job->method), b.sum[j]};
@@ -152,7 +147,7 @@ static xsm_status run_piece(piece *p, xsm_error *err)
 {
     const xsm_model *m = p->job->model;
     for (uint32_t r = 0; r < xsmi_ranks(m->context); r++) {
-        p->sizes[r] = block_bytes(p, p->rows, runs_of_rank(m, r));
+        p->sizes[r] = block_bytes(p, p->rows, xsmi_runs_of_rank(m, r));
     }
     XSMI_TRY(xsmi_agree(m->context, score_mine(p, err), err));
     XSMI_TRY(xsmi_exchange_blocks(m->context, p->sent, p->all, p->sizes, err));
@@ -170,7 +165,7 @@ static xsm_status allocate(piece *p, xsm_error *err)
     xsm_context *ctx = p->job->context;
     const uint32_t ranks = xsmi_ranks(m->context);
     for (uint32_t r = 0; r < ranks; r++) {
-        p->all_bytes += block_bytes(p, p->capacity, runs_of_rank(m, r));
+        p->all_bytes += block_bytes(p, p->capacity, xsmi_runs_of_rank(m, r));
     }
     p->sent_bytes = block_bytes(p, p->capacity, p->runs);
     p->mine = xsmi_allocate(ctx, (uint64_t)p->capacity * p->numbers * p->runs, sizeof *p->mine);

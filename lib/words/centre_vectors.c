@@ -34,13 +34,13 @@ void xsmi_centre_vectors_clear(xsmi_centre_vectors *v)
     }
 }
 
-xsm_status xsmi_centre_vectors_get(xsmi_centre_vectors *v, uint32_t first, uint32_t count, xsm_status status,
-                                   const float **x, xsm_error *err)
+xsm_status xsmi_centre_vectors_get(xsmi_centre_vectors *v, uint32_t first, uint32_t count, const float **x,
+                                   xsm_error *err)
 {
     const xsm_model *m = v->input, *own = xsmi_model_weights(m);
     if (!xsmi_model_is_divided(m)) {
         *x = m->weight + (size_t)first * m->stride;
-        return status;
+        return XSM_OK;
     }
     const uint32_t ranks = xsmi_ranks(m->context), end = first + count;
     float *to = v->mine;
@@ -55,7 +55,6 @@ xsm_status xsmi_centre_vectors_get(xsmi_centre_vectors *v, uint32_t first, uint3
             to += v->stride;
         }
     }
-    XSMI_TRY(xsmi_agree(m->context, status, err));
     *x = v->all;
     return xsmi_exchange_blocks(m->context, v->mine, v->all, v->sizes, err);
 }

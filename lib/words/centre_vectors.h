@@ -20,9 +20,9 @@ typedef struct xsmi_centre_vectors {
 /* For up to `most` words at a time. Clearing is allowed after a failure. */
 xsm_status xsmi_centre_vectors_start(xsmi_centre_vectors *v, const xsm_model *input, uint32_t most, xsm_error *err);
 void xsmi_centre_vectors_clear(xsmi_centre_vectors *v);
-/* Sets *x to the vectors of `count` words from `first` on, [count][stride], valid until the next call. Of divided words
- * if `status` is XSM_OK on all ranks; a rank sends 4 times the stride for each word that it has. */
-xsm_status xsmi_centre_vectors_get(xsmi_centre_vectors *v, uint32_t first, uint32_t count, xsm_status status,
-                                   const float **x, xsm_error *err);
+/* Sets *x to the vectors of `count` words from `first` on, [count][stride], valid until the next call. Where words are
+ * divided all ranks call it, and each sends 4 times the stride for each word that it has. */
+xsm_status xsmi_centre_vectors_get(xsmi_centre_vectors *v, uint32_t first, uint32_t count, const float **x,
+                                   xsm_error *err);
 
 #endif

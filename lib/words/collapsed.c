@@ -349,7 +349,7 @@ static void add_tile(void *state, size_t index, uint32_t thread)
 static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
 {
     group g = {c, side, first, count, NULL};
-    XSMI_TRY(xsmi_centre_vectors_get(&c->centres, first, count, XSM_OK, &g.x, err));
+    XSMI_TRY(xsmi_centre_vectors_get(&c->centres, first, count, &g.x, err));
     xsm_batch batch = xsm_batch_values(g.x, count, (uint32_t)c->dimension, c->centres.stride);
     xsm_status status = xsm_model_score_range(c->weights, &batch, 0, c->own, c->scores, c->score_stride, err);
     if (is_divided(c)) {

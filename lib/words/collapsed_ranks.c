@@ -6,12 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static uint32_t runs_of_rank(const xsm_model *m, uint32_t rank)
-{
-    const uint32_t ranks = xsmi_ranks(m->context);
-    return xsmi_runs_of(xsmi_part_start(m->classes, ranks, rank + 1) - xsmi_part_start(m->classes, ranks, rank));
-}
-
 xsm_status xsmi_collapsed_ranks_start(xsmi_collapsed_ranks *r, const xsm_model *output, uint32_t most, xsm_error *err)
 {
     xsm_context *ctx = output->context;
@@ -57,14 +51,14 @@ xsm_status xsmi_collapsed_ranks_sums(const xsmi_collapsed_ranks *r, const xsmi_r
     xsm_context *ctx = r->model->context;
     const uint32_t ranks = xsmi_ranks(ctx);
     for (uint32_t i = 0; i < ranks; i++) {
-        r->sizes[i] = (size_t)count * runs_of_rank(r->model, i) * sizeof *r->all;
+        r->sizes[i] = (size_t)count * xsmi_runs_of_rank(r->model, i) * sizeof *r->all;
     }
     XSMI_TRY(xsmi_agree(ctx, status, err));
     XSMI_TRY(xsmi_exchange_blocks(ctx, mine, r->all, r->sizes, err));
     const xsmi_run_sums *from = r->all;
     memset(totals, 0, count * sizeof *totals);
     for (uint32_t i = 0; i < ranks; i++) {
-        const size_t runs = runs_of_rank(r->model, i);
+        const size_t runs = xsmi_runs_of_rank(r->model, i);
         for (size_t j = 0; j < count * runs; j++, from++) {
             totals[j / runs].exponentials += from->exponentials;
             totals[j / runs].contexts += from->contexts;

@@ -37,7 +37,7 @@ struct xsmi_collapsed_search {
     struct {
         uint32_t *words; /* [capacity] */
         size_t capacity;
-        uint32_t starts[XSMI_SEARCH_CENTRES + 1], lengths[XSMI_SEARCH_CENTRES], centres[XSMI_SEARCH_CENTRES];
+        uint32_t starts[XSMI_SEARCH_CENTRES + 1], lengths[XSMI_SEARCH_CENTRES];
     } lists; /* of a group, where words are divided */
 };
 
@@ -250,7 +250,6 @@ static xsm_status list_words(const group *g, xsm_error *err)
         (void)contexts_of(g, i, &labels);
         s->lists.lengths[i] = labels + (both ? found->lengths[i] : 0);
         s->lists.starts[i] = (uint32_t)count;
-        s->lists.centres[i] = g->first + i;
         count += s->lists.lengths[i];
     }
     if (count > UINT32_MAX) {
@@ -269,11 +268,11 @@ static xsm_status list_words(const group *g, xsm_error *err)
     return XSM_OK;
 }
 
-/* Gets the vectors that the group reads from all ranks. */
+/* Gets the output vectors that the group reads from all ranks. */
 static xsm_status gather(group *g, xsm_error *err)
 {
     xsmi_collapsed_search *s = g->s;
-    const xsmi_drawn drawn = {.steps = g->count, .centres = s->lists.centres, .starts = s->lists.starts};
+    const xsmi_drawn drawn = {.steps = g->count, .starts = s->lists.starts};
     const xsm_status status = list_words(g, err);
     const xsmi_word_slots slots = {&drawn, s->lists.words, s->lists.lengths, NULL, 1};
     XSMI_TRY(xsmi_skipgram_ranks_gather(s->ranks, &slots, status, err));
@@ -308,7 +307,7 @@ static xsm_status add_group(group *g, xsmi_centre_vectors *vectors, double *loss
     xsmi_collapsed_search *s = g->s;
     xsm_context *ranks = s->output->context;
     xsmi_outcome outcome = {.finite = true};
-    XSMI_TRY(xsmi_centre_vectors_get(vectors, g->first, g->count, XSM_OK, &g->x, err));
+    XSMI_TRY(xsmi_centre_vectors_get(vectors, g->first, g->count, &g->x, err));
     g->x_stride = vectors->stride;
     xsmi_agree_begin(ranks);
     xsm_status status = search(g, &outcome, err);

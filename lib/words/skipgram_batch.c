@@ -462,11 +462,33 @@ static bool run_in_order(const run *r)
     return true;
 }
 
+/* Scores all pairs of a step, with output vectors that are `stride` apart, and computes the change of its input vector.
+ * Without an estimator `own` has the slots. Returns false if something is not finite. */
+static bool score_step(const run *r, const pairs *p, const float *vectors, size_t stride, slots *own)
+{
+    const xsmi_skipgram_batch *b = r->b;
+    const xsmi_kernels *kernels = b->kernels;
+    const uint32_t *rows = p->at ? p->at : own->rows;
+    float *scores = b->thread.amounts + p->thread * b->thread.slots, *change = b->step.change + p->step * b->stride;
+    bool finite;
+    if (b->estimator) {
+        finite = estimate(r, p, own);
+    } else {
+        kernels->gather_scores(vectors, stride, rows, own->count, p->x, b->dimension, scores, NULL);
+        finite = turn(b, scores, (float)r->eta, own);
+    }
+    if (finite) {
+        b->step.losses[p->step] = own->loss;
+        memset(change, 0, b->dimension * sizeof *change);
+        kernels->column_sums(vectors, stride, rows, own->amounts, own->count, b->dimension, change);
+    }
+    return finite;
+}
+
 static void score_chunk(void *state, size_t index, uint32_t thread)
 {
     run *r = state;
     xsmi_skipgram_batch *b = r->b;
-    const xsmi_kernels *kernels = b->kernels;
     const uint32_t first = r->first + (uint32_t)index * CHUNK;
     const uint32_t last = r->end - first < CHUNK ? r->end : first + CHUNK;
     uint32_t *own_rows = b->thread.rows + thread * b->thread.slots;
@@ -474,27 +496,16 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
         const size_t offset = slots_of(b, r->d, s);
+        const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
         const float *x = input_row(b, r->d->centres[s]);
-        float *copy = b->step.x + s * b->stride, *change = b->step.change + s * b->stride;
         /* Slots are made in scratch before they are divided into parts. */
         slots own = {b->parts > 1 ? own_rows : b->slot.rows + offset, b->slot.amounts + offset, 0, 0};
-        if (b->estimator) {
-            const uint32_t start = r->d->starts[s];
-            finite = estimate(r, &(pairs){s, start, r->d->starts[s + 1] - start, thread, x, NULL}, &own);
-        } else {
-            own.count = draw(b, r->d, s, r->position, own.rows);
-            kernels->gather_scores(b->output->weight, b->output->stride, own.rows, own.count, x, b->dimension, scores,
-                                   NULL);
-            finite = turn(b, scores, (float)r->eta, &own);
-        }
+        own.count = b->estimator ? 0 : draw(b, r->d, s, r->position, own.rows);
+        finite = score_step(r, &(pairs){s, start, count, thread, x, NULL}, b->output->weight, b->output->stride, &own);
         if (!finite) {
             break;
         }
-        b->step.losses[s] = own.loss;
-        memcpy(copy, x, b->dimension * sizeof *x);
-        memset(change, 0, b->dimension * sizeof *change);
-        kernels->column_sums(b->output->weight, b->output->stride, own.rows, own.amounts, own.count, b->dimension,
-                             change);
+        memcpy(b->step.x + s * b->stride, x, b->dimension * sizeof *x);
         b->step.lengths[s] = own.count;
         if (b->parts > 1) {
             memcpy(scores, own.amounts, own.count * sizeof *scores);
@@ -533,29 +544,16 @@ static void score_copies(void *state, size_t index, uint32_t thread)
 {
     run *r = state;
     xsmi_skipgram_batch *b = r->b;
-    const xsmi_kernels *kernels = b->kernels;
     const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(b->ranks);
     const uint32_t first = r->first + (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->end);
-    float *scores = b->thread.amounts + thread * b->thread.slots;
     bool finite = true;
     for (uint32_t s = first; s < last && finite; s++) {
         const size_t offset = slots_of(b, r->d, s);
-        const uint32_t *at = copies->of_slots + offset;
+        const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
         const float *x = copies->vectors + copies->of_centres[s] * b->stride;
-        float *change = b->step.change + s * b->stride;
         slots own = {b->slot.rows + offset, b->slot.amounts + offset, b->step.lengths[s], 0};
-        if (b->estimator) {
-            const uint32_t start = r->d->starts[s];
-            finite = estimate(r, &(pairs){s, start, r->d->starts[s + 1] - start, thread, x, at}, &own);
-        } else {
-            kernels->gather_scores(copies->vectors, b->stride, at, own.count, x, b->dimension, scores, NULL);
-            finite = turn(b, scores, (float)r->eta, &own);
-        }
-        if (finite) {
-            b->step.losses[s] = own.loss;
-            memset(change, 0, b->dimension * sizeof *change);
-            kernels->column_sums(copies->vectors, b->stride, at, own.amounts, own.count, b->dimension, change);
-        }
+        finite = score_step(r, &(pairs){s, start, count, thread, x, copies->of_slots + offset}, copies->vectors,
+                            b->stride, &own);
     }
     r->finite[index] = finite;
 }

@@ -123,7 +123,7 @@ static void list_vectors(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots)
             list_vector(r, slots->words[offset + i]);
         }
     }
-    for (uint32_t s = 0; s < d->steps; s++) {
+    for (uint32_t s = 0; d->centres && s < d->steps; s++) {
         list_vector(r, r->output->classes + d->centres[s]);
     }
 }
@@ -147,7 +147,9 @@ static void fill(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots)
         for (uint32_t i = 0; i < slots->lengths[s]; i++) {
             r->rows[offset + i] = row_of(r, slots->words[offset + i]);
         }
-        of_centres[s] = row_of(r, r->output->classes + d->centres[s]);
+        if (d->centres) {
+            of_centres[s] = row_of(r, r->output->classes + d->centres[s]);
+        }
     }
 }
 
@@ -180,7 +182,7 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
     if (!room) {
         return xsmi_fail_memory(err, listed * r->stride * sizeof *r->vectors, "the vectors of a batch");
     }
-    r->copies = (xsmi_word_copies){r->vectors, r->rows, r->rows + slot_count};
+    r->copies = (xsmi_word_copies){r->vectors, r->rows, d->centres ? r->rows + slot_count : NULL};
     return XSM_OK;
 }
 

@@ -6,8 +6,8 @@
  * one are computed by every rank on its copies, of which it keeps those of its words.
  *
  * A batch sends, in bytes of a rank: 4 times the stride for each vector of its words, once, as output vector and as
- * input vector; 4 for each slot of its share of the steps, and 4 D + 8 for each of these steps; 12 to agree. Of steps
- * one by one it sends the vectors, and 8 to agree.
+ * input vector; 4 for each slot of its share of the steps, and 4 D + 8 for each of these steps; 12 to agree on what is
+ * read, and 8 to agree that all is well. Of steps one by one it sends the vectors and the first 12.
  */
 #ifndef XSMI_SKIPGRAM_RANKS_H
 #define XSMI_SKIPGRAM_RANKS_H
@@ -18,7 +18,7 @@ typedef struct xsmi_skipgram_ranks xsmi_skipgram_ranks;
 
 /* The slots of a batch: those of step s begin at starts[s] * pair_width. */
 typedef struct xsmi_word_slots {
-    const xsmi_drawn *drawn;
+    const xsmi_drawn *drawn; /* its centres NULL: output vectors alone */
     const uint32_t *words;
     const uint32_t *lengths; /* [steps] slots in use */
     float *amounts;          /* what the steps of this rank's share add, then those of all */
@@ -36,7 +36,7 @@ typedef struct xsmi_word_changes {
 typedef struct xsmi_word_copies {
     float *vectors;
     const uint32_t *of_slots;   /* [slots] of those in use, the row with the slot's output vector */
-    const uint32_t *of_centres; /* [steps] the row with the centre's input vector */
+    const uint32_t *of_centres; /* [steps] the row with the centre's input vector; NULL without centres */
 } xsmi_word_copies;
 
 /* Both models are divided; they are borrowed. */
