@@ -3,8 +3,8 @@
 #
 #   sh bench/cluster/run.sh [SECONDS [TURNS]]     seconds of a measurement (3), turns (3)
 #
-# For doc/measurements/clusters.md. Needs two processors to itself, and Open MPI. What is not divided is left out, with
-# the library's message.
+# For doc/measurements/clusters.md and cluster_steps.md. Needs two processors to itself, and Open MPI. What is not divided
+# is left out, with the library's message.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
@@ -29,6 +29,7 @@ done <<'LIST'
 evaluate 100000 256 256 0
 softmax 100000 256 256 0
 shared 100000 256 128 1000
+shared 100000 2000/256/64 128 1000
 shared 100000 100000/256/64 128 1000
 one-vs-all-sampled 100000 256 128 20
 sampled-softmax 100000 256 128 20

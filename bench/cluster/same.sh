@@ -4,8 +4,8 @@
 #
 #   sh bench/cluster/same.sh [ESTIMATOR...]     all of them, a first layer, L-BFGS and a label tree, if none is named
 #
-# Prints a row for each, for doc/measurements/clusters.md; fails if a file differs. All of it takes some ten minutes of two
-# cores. Needs Open MPI and MPICH, which it installs on a Debian.
+# Prints a row for each; fails if a file differs. All of it takes some ten minutes of two cores. Needs Open MPI and MPICH,
+# which it installs on a Debian.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh

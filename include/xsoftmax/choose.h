@@ -217,8 +217,8 @@ extern "C" {
  *  time budget, let the run's callback end the run when the budget is spent: the planned length is an estimate.
  *
  *  With a context of several ranks (@ref ext_comm) all make the trials together, and get the choice of one process; a
- *  time budget is by the clock of rank 0. Too few classes for the ranks leave label trees alone, with a warning to the
- *  log.
+ *  time budget is by the clock of rank 0. With too few classes for the ranks only label trees are tried, with a warning
+ *  to the log.
  *
  *  Trials allocate models of their own, as large as the model to be trained, one at a time and one more for a label
  *  tree, and copies of the rows.
