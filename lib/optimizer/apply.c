@@ -402,8 +402,8 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
 }
 
 /* The step of this rank's part of a divided model (a gradient of every class may have this part alone), once all ranks
- * can take theirs: it is then not cancelled. */
-static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+ * can take theirs, which `begun` then says: it is not cancelled. */
+static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, bool *begun,
                              xsm_error *err)
 {
     const xsm_model *whole = o->whole;
@@ -421,7 +421,8 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
     }
     status = status == XSM_OK ? check_step(o, batch, part, eta, err) : status;
     status = xsmi_agree(whole->context, status, err);
-    if (status == XSM_OK) {
+    *begun = status == XSM_OK;
+    if (*begun) {
         if (correction) {
             xsmi_model_set_correction(o->model, correction);
         }
@@ -438,7 +439,22 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err)
 {
-    return o->whole ? apply_part(o, batch, g, eta, err) : apply(o, batch, g, g, eta, err);
+    bool begun;
+    return o->whole ? apply_part(o, batch, g, eta, &begun, err) : apply(o, batch, g, g, eta, err);
+}
+
+/* As xsmi_optimizer_apply(), of a divided model: a step that fails on one rank, for lack of memory say, fails on all,
+ * although the others have taken theirs. */
+static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                               xsm_error *err)
+{
+    bool begun = false;
+    xsm_status status = apply_part(o, batch, g, eta, &begun, err);
+    if (begun) {
+        status = xsmi_agree(o->whole->context, status, err);
+        o->apart = status != XSM_OK;
+    }
+    return status;
 }
 
 xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const xsm_gradient *g, double eta,
@@ -461,6 +477,12 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
             "when it was bound; bind it again",
             o->ops.name);
     }
+    if (o->apart) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "optimizer '%s': an earlier step failed on a rank after others had taken it; load the model "
+                         "again, and bind it",
+                         o->ops.name);
+    }
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->whole ? o->whole : o->model, given, &batch, err));
@@ -471,7 +493,10 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
         xsmi_begin_short(&activity, o->context, "taking a step", "rows");
     }
     xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
-    status = xsmi_end(&activity, status == XSM_OK ? xsmi_optimizer_apply(o, &batch, g, eta, err) : status, err);
+    if (status == XSM_OK) {
+        status = o->whole ? apply_agreed(o, &batch, g, eta, err) : apply(o, &batch, g, g, eta, err);
+    }
+    status = xsmi_end(&activity, status, err);
     if (status != XSM_CANCELLED) {
         xsmi_model_drop_calibration(o->model);
     }

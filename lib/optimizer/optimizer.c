@@ -130,6 +130,7 @@ static void unbind(xsm_optimizer *o)
     o->model = NULL;
     o->whole = NULL;
     o->part = NULL;
+    o->apart = false;
     o->steps = 0;
 }
 

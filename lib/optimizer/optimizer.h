@@ -42,6 +42,7 @@ struct xsm_optimizer {
     xsm_model *model;   /* a reference; NULL = not bound. Of a divided model the part of this rank. */
     xsm_model *whole;   /* the divided model, a reference, or NULL */
     xsm_gradient *part; /* with it: of a step's gradient, the entries of this rank's classes */
+    bool apart;         /* a step that only some ranks took has failed */
     uint64_t shape;     /* of the model when it was bound */
     uint64_t steps;     /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];

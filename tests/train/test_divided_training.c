@@ -428,6 +428,17 @@ static void test_distances(void **state)
 }
 
 /* The host owns the loop. */
+static xsm_status run_loop(training *t, xsm_gradient *g, xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    for (uint64_t i = 0; status == XSM_OK && i + 7 <= ROWS; i += 7) {
+        const xsm_batch batch = xsm_batch_range(t->of->rows, i, 7);
+        status = xsm_estimator_gradient(t->estimator, &batch, 0.5, g, err);
+        status = status == XSM_OK ? xsm_optimizer_apply(t->optimizer, &batch, g, 0.5, err) : status;
+    }
+    return status;
+}
+
 static xsm_status loop(test_rank *r)
 {
     work *w = r->user;
@@ -436,11 +447,7 @@ static xsm_status loop(test_rank *r)
     xsm_status status = prepare(&t, r->context, &r->err);
     xsm_model_clear_correction(t.model); /* the first step sets it again */
     status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
-    for (uint64_t i = 0; status == XSM_OK && i + 7 <= ROWS; i += 7) {
-        const xsm_batch batch = xsm_batch_range(w->rows, i, 7);
-        status = xsm_estimator_gradient(t.estimator, &batch, 0.5, g, &r->err);
-        status = status == XSM_OK ? xsm_optimizer_apply(t.optimizer, &batch, g, 0.5, &r->err) : status;
-    }
+    status = status == XSM_OK ? run_loop(&t, g, &r->err) : status;
     status = status == XSM_OK ? evaluate_and_save(r, t.model) : status;
     xsm_gradient_free(g);
     end(&t);
@@ -699,7 +706,8 @@ static void test_lost(void **state)
 typedef struct limited {
     work *of;
     size_t k;
-    bool reached, begun; /* begun: by then rank 1 trained */
+    bool reached, begun;    /* begun: by then rank 1 trained */
+    bool apart[TEST_RANKS]; /* of loop_without(): only some ranks took the last step */
 } limited;
 
 static xsm_status train_without(test_rank *r)
@@ -730,6 +738,65 @@ static xsm_status train_without(test_rank *r)
         l->reached = c.reached;
     }
     return status;
+}
+
+/* The same of a host's loop. A step that rank 1 alone could not take has failed on all, and there is no next one. */
+static xsm_status loop_without(test_rank *r)
+{
+    limited *l = r->user;
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    training t = {.of = l->of, .rank = r};
+    xsm_gradient *g = NULL;
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
+    xsm_status status = prepare(&t, ctx, &r->err);
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, &r->err) : status;
+    if (status == XSM_OK) {
+        c.left = r->rank == 1 ? l->k : 0;
+        status = run_loop(&t, g, &r->err);
+        l->apart[r->rank] = t.optimizer->apart;
+        c.left = 0;
+    }
+    if (t.optimizer && t.optimizer->apart) {
+        xsm_error again = XSM_ERROR_INIT;
+        const xsm_batch batch = xsm_batch_range(l->of->rows, 0, 7);
+        if (xsm_optimizer_apply(t.optimizer, &batch, g, 0.5, &again) != XSM_ERROR_STATE) {
+            status = XSM_ERROR_INTERNAL;
+        }
+    }
+    xsm_gradient_free(g);
+    end(&t);
+    xsm_context_free(ctx);
+    if (r->rank == 1) {
+        l->reached = c.reached;
+    }
+    return status;
+}
+
+static void test_memory_lost_in_loop(void **state)
+{
+    (void)state;
+    static const size_t tried[] = {5, 33, 39, 44, 49};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        test_problem p = problem_of(&plans[tried[i]]);
+        work w = {.plan = &plans[tried[i]], .rows = p.data};
+        limited l = {.of = &w, .reached = true};
+        test_rank ranks[TEST_RANKS];
+        size_t apart = 0;
+        for (l.k = 1; l.reached; l.k++) {
+            test_run_ranks(3, 1, 0, loop_without, &l, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(ranks[r].status, ranks[1].status);
+                assert_int_equal(l.apart[r], l.apart[1]);
+            }
+            assert_true(ranks[1].status == XSM_OK || ranks[1].status == XSM_ERROR_MEMORY);
+            assert_true(ranks[1].status == XSM_OK || strncmp(ranks[0].err.message, "rank 1: ", 8) == 0);
+            apart += l.apart[1];
+        }
+        assert_int_equal(ranks[0].status, XSM_OK);
+        assert_true(apart > 0);
+        test_problem_free(&p);
+    }
 }
 
 static void test_memory_lost(void **state)
@@ -796,10 +863,19 @@ static void test_refusals(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_distances),        cmocka_unit_test(test_bits),      cmocka_unit_test(test_host_loop),
-        cmocka_unit_test(test_diverged),         cmocka_unit_test(test_sent),      cmocka_unit_test(test_stopped),
-        cmocka_unit_test(test_stopped_at_steps), cmocka_unit_test(test_cancelled), cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost),      cmocka_unit_test(test_refusals),  cmocka_unit_test(test_sent_shared),
+        cmocka_unit_test(test_distances),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_host_loop),
+        cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_sent),
+        cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_stopped_at_steps),
+        cmocka_unit_test(test_cancelled),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_memory_lost),
+        cmocka_unit_test(test_memory_lost_in_loop),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_sent_shared),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
