@@ -180,7 +180,38 @@ static void run_hash(void *state, size_t index, uint32_t thread)
     job->hashes[index] = hash;
 }
 
-/* Hashes of blocks of rows, hashed: the same for any number of threads. */
+/* Where the blocks of a rank begin; parts of a divided model begin at blocks (XSMI_RUN_CLASSES). */
+static size_t block_of(const xsm_index *x, uint32_t rank)
+{
+    return ((size_t)xsmi_part_start(x->count, xsmi_ranks(x->model->context), rank) + CHECK_ROWS - 1) / CHECK_ROWS;
+}
+
+/* The hash of the hashes of all ranks' blocks, of which this rank has its own if its status is XSM_OK. */
+static xsm_status join_hashes(const xsm_index *x, const uint64_t *mine, xsm_status status, uint64_t *out,
+                              xsm_error *err)
+{
+    xsm_context *group = x->model->context;
+    const uint32_t ranks = xsmi_ranks(group);
+    const size_t blocks = block_of(x, ranks);
+    uint64_t *all = xsmi_allocate(x->context, blocks, sizeof *all);
+    size_t *sizes = xsmi_allocate(x->context, ranks, sizeof *sizes);
+    if (status == XSM_OK && (!all || !sizes)) {
+        status = xsmi_fail_memory(err, blocks * sizeof *all, "the hash of rows");
+    }
+    status = xsmi_agree(group, status, err);
+    for (uint32_t r = 0; r < ranks && status == XSM_OK; r++) {
+        sizes[r] = (block_of(x, r + 1) - block_of(x, r)) * sizeof *all;
+    }
+    status = status == XSM_OK ? xsmi_exchange_blocks(group, mine, all, sizes, err) : status;
+    if (status == XSM_OK) {
+        *out = xsmi_hash(all, blocks * sizeof *all, 0);
+    }
+    xsmi_release(x->context, all, blocks, sizeof *all);
+    xsmi_release(x->context, sizes, ranks, sizeof *sizes);
+    return status;
+}
+
+/* Hashes of blocks of rows, hashed: the same for any number of threads, and of ranks. */
 xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *err)
 {
     xsm_index_source source = source_of(x);
@@ -192,7 +223,9 @@ xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *
     job.hashes = xsmi_allocate(x->context, jobs, sizeof *job.hashes);
     xsm_status status = job.scratch && job.hashes ? xsmi_run(x->context, run_hash, &job, jobs, err)
                                                   : xsmi_fail_memory(err, threads * each, "the hash of rows");
-    if (status == XSM_OK) {
+    if (xsmi_index_is_divided(x)) {
+        status = join_hashes(x, job.hashes, status, out, err);
+    } else if (status == XSM_OK) {
         *out = xsmi_hash(job.hashes, jobs * sizeof *job.hashes, 0);
     }
     xsmi_release(x->context, job.scratch, threads, each);

@@ -4,9 +4,12 @@
  * 1 = the rows have a bias or what replaces it, else 0 fingerprint    16 hexadecimal digits: of all rows option.KEY
  * each option's value, as text The rows themselves are read from the model, or the host's memory, when the file is
  * loaded.
+ *
+ * Of an index over a divided model every rank has the numbers: rank 0 writes them, and every rank reads the file.
  */
 #include "index/index.h"
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/entry.h"
 #include "base/option_texts.h"
 #include "model/divided.h"
@@ -39,11 +42,9 @@ static xsm_status write_numbers(const void *state, xsmi_container_writer *file, 
 }
 
 /* Begins the file; the numbers follow. */
-static xsm_status begin_file(const xsm_index *x, const saved_index *saved, const xsmi_place *place,
-                             xsmi_container_writer **out, xsm_error *err)
+static xsm_status begin_file(const xsm_index *x, const saved_index *saved, uint64_t fingerprint,
+                             const xsmi_place *place, xsmi_container_writer **out, xsm_error *err)
 {
-    uint64_t fingerprint;
-    XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
     const xsmi_option_group options = xsmi_index_options(x);
     xsmi_option_texts texts;
     XSMI_TRY(xsmi_option_texts_list(x->context, &options, OWN_ENTRIES, &texts, err));
@@ -65,22 +66,8 @@ static xsm_status begin_file(const xsm_index *x, const saved_index *saved, const
     return status;
 }
 
-static xsm_status need_whole(const xsm_model *model, xsm_error *err)
+static xsm_status write_file(const xsm_index *x, uint64_t fingerprint, const xsmi_place *place, xsm_error *err)
 {
-    return model ? xsmi_model_need_whole(model, "a file of an index", err) : XSM_OK;
-}
-
-static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *err)
-{
-    XSMI_TRY(need_whole(x->model, err));
-    if (!x->built) {
-        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built: there is nothing to save", x->ops.name);
-    }
-    if (!x->ops.saved) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "index '%s' has no save() and restore() in its table",
-                         x->ops.name);
-    }
-    XSMI_TRY(xsmi_index_check_model(x, err));
     uint64_t count = xsmi_index_numbers(x);
     uint32_t *numbers =
         count <= SIZE_MAX / sizeof *numbers ? xsmi_allocate(x->context, (size_t)count, sizeof *numbers) : NULL;
@@ -90,7 +77,7 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
     xsmi_index_save(x, numbers);
     const saved_index saved = {numbers, (size_t)count};
     xsmi_container_writer *file = NULL;
-    xsm_status status = begin_file(x, &saved, place, &file, err);
+    xsm_status status = begin_file(x, &saved, fingerprint, place, &file, err);
     if (status == XSM_OK) {
         xsmi_activity activity;
         xsmi_begin(&activity, x->context, "saving", "bytes", xsmi_container_expected(file));
@@ -98,6 +85,25 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
     }
     xsmi_release(x->context, numbers, (size_t)count, sizeof *numbers);
     return status;
+}
+
+static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *err)
+{
+    uint64_t fingerprint;
+    if (!x->built) {
+        return xsmi_fail(err, XSM_ERROR_STATE, "index '%s' is not built: there is nothing to save", x->ops.name);
+    }
+    if (!x->ops.saved) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "index '%s' has no save() and restore() in its table",
+                         x->ops.name);
+    }
+    XSMI_TRY(xsmi_index_check_model(x, err));
+    XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
+    if (!xsmi_index_is_divided(x)) {
+        return write_file(x, fingerprint, place, err);
+    }
+    xsm_context *group = x->model->context;
+    return xsmi_agree(group, xsmi_rank(group) == 0 ? write_file(x, fingerprint, place, err) : XSM_OK, err);
 }
 
 xsm_status xsm_index_save(const xsm_index *x, const char *path, xsm_error *err)
@@ -206,7 +212,6 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
                             const row_place *rows, xsm_index **out, xsm_error *err)
 {
     file_facts facts;
-    XSMI_TRY(need_whole(rows->model, err));
     XSMI_TRY(read_facts(file, path, &facts, err));
     const xsm_index_ops *found = ops ? ops : xsm_index_find(facts.index);
     if (!found) {
@@ -238,8 +243,8 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
-static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
-                       xsm_index **out, xsm_error *err)
+static xsm_status read_file(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops,
+                            const row_place *rows, xsm_index **out, xsm_error *err)
 {
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
@@ -254,6 +259,25 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     status = xsmi_end(&activity, status, err);
     xsm_context_free(ctx);
     return status;
+}
+
+static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
+                       xsm_index **out, xsm_error *err)
+{
+    if (!rows->model || !xsmi_model_is_divided(rows->model)) {
+        return read_file(context, place, ops, rows, out, err);
+    }
+    xsm_context *group = rows->model->context;
+    xsm_index *x = NULL;
+    xsmi_agree_begin(group);
+    xsm_status status = read_file(context, place, ops, rows, &x, err);
+    status = xsmi_agree_once(group, status, err);
+    if (status != XSM_OK) {
+        xsm_index_free(x);
+        return status;
+    }
+    *out = x;
+    return XSM_OK;
 }
 
 static xsm_status load_path(xsm_context *context, const char *path, const xsm_index_ops *ops, const row_place *rows,

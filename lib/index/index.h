@@ -69,8 +69,9 @@ xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *sl
                                     const uint32_t *numbers, xsm_error *err);
 
 /* For files (file.c): sets the rows of an index, of a model or the host, without building it; the number of numbers
- * that it saves; the index made from these, with the rows that are set; a hash of all rows; and whether the model that
- * it was built over still has its shape. */
+ * that it saves; the index made from these, with the rows that are set; a hash of all rows, of a divided model by all
+ * ranks together, each of which sends 8 bytes for 64 of its rows; and whether the model that it was built over still
+ * has its shape. */
 xsm_status xsmi_index_aim_at_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 xsm_status xsmi_index_aim_at_rows(xsm_index *index, const xsm_index_rows *rows, xsm_error *err);
 uint64_t xsmi_index_numbers(const xsm_index *index);
@@ -104,7 +105,8 @@ xsm_status xsmi_index_next(const xsm_index *index, const xsm_index_block *block,
  * An index over a divided model (model/divided.h) has the rows of this rank's classes, and what is said of all rows.
  * Its builds, updates and searches are calls of all ranks together, with the bits of one process; classes are numbered
  * as in the whole model. xsm_index_build_model(), xsm_index_update(), xsm_index_query() and xsm_index_recall() do this
- * by themselves; xsmi_index_find() takes the place of xsmi_index_block().
+ * by themselves; xsmi_index_find() takes the place of xsmi_index_block(), xsmi_index_find_next() that of
+ * xsmi_index_next().
  */
 static inline bool xsmi_index_is_divided(const xsm_index *index)
 {
@@ -144,6 +146,11 @@ void xsmi_index_desk_free(xsm_context *ctx, xsmi_index_desk *desk);
 /* What a built-in table has for ranks, beside its functions. */
 typedef struct xsmi_index_ranks {
     const xsm_index_ops *ops;
+    /* next() in two steps. The first lists the next of this rank's rows, where lists of all ranks have `sought` rows;
+     * the second, which cannot fail, moves the cursors behind the last entries of the lists of all, and completes
+     * block->probed. */
+    xsm_status (*peek)(const void *state, const xsm_index_block *block, uint32_t sought, xsm_error *err);
+    void (*pass)(const void *state, const xsm_index_block *block, const xsmi_index_part *part);
     /* The next three are NULL of a table whose query() finds the best of all its rows, so that lists of the ranks can
      * be merged. Sets what rows the next build() or restore() is of; build() and update() are then calls of all ranks
      * together, which make them agree, and restore() is not. */
@@ -167,6 +174,11 @@ xsm_status xsmi_index_check_ranks(const xsm_index *index, const xsm_model *model
  * or of its rows if these are fewer; for rows that `spherical` lists in any order 4 for each of its own. */
 xsm_status xsmi_index_find(const xsm_index *index, const xsm_index_block *block, xsmi_index_desk *desk,
                            xsm_status status, xsm_error *err);
+
+/* The same in place of xsmi_index_next(), for rows in falling order; this rank's cursors are those of its rows. A rank
+ * sends for each query 4 bytes, and 8 for each row of a list of `top`, or of its rows if these are fewer. */
+xsm_status xsmi_index_find_next(const xsm_index *index, const xsm_index_block *block, xsmi_index_desk *desk,
+                                xsm_status status, xsm_error *err);
 
 /* Lists of some rows, for xsmi_index_merge(). */
 typedef struct xsmi_index_lister {
@@ -194,8 +206,8 @@ static inline uint32_t xsmi_index_piece(uint32_t queries, uint32_t pieces, size_
 /* The queries first..end of a block, with their lists. */
 xsm_index_block xsmi_index_part_of_block(const xsm_index_block *block, uint32_t first, uint32_t end);
 
-/* The only table of its own for ranks. */
-extern const xsmi_index_ranks xsmi_spherical_index_ranks;
+/* Those of the built-in tables. */
+extern const xsmi_index_ranks xsmi_exact_index_ranks, xsmi_spherical_index_ranks;
 
 /* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];

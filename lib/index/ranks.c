@@ -5,11 +5,9 @@
 
 #include <math.h>
 
-static const xsmi_index_ranks exact_ranks = {.ops = &xsmi_exact_index_ops};
-
 const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index_ops *table)
 {
-    static const xsmi_index_ranks *const known[] = {&exact_ranks, &xsmi_spherical_index_ranks};
+    static const xsmi_index_ranks *const known[] = {&xsmi_exact_index_ranks, &xsmi_spherical_index_ranks};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         const xsm_index_ops *ops = known[i]->ops;
         /* A host's table may be a copy with functions of its own. */
@@ -65,5 +63,34 @@ xsm_status xsmi_index_find(const xsm_index *x, const xsm_index_block *block, xsm
             block->scores[i * block->list_stride + j] = -INFINITY;
         }
     }
+    return XSM_OK;
+}
+
+typedef struct peeking {
+    const xsm_index *index;
+    uint32_t sought;
+} peeking;
+
+static xsm_status peek(const void *state, const xsm_index_block *block, xsm_error *err)
+{
+    const peeking *of = state;
+    return of->index->ranks->peek(of->index->state, block, of->sought, err);
+}
+
+xsm_status xsmi_index_find_next(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk,
+                                xsm_status status, xsm_error *err)
+{
+    const xsmi_index_part part = xsmi_index_part_of(x);
+    const peeking of = {x, block->top};
+    const xsmi_index_lister lister = {
+        .query = peek,
+        .state = &of,
+        .scratch = xsmi_index_scratch(x, block->top),
+        .rows = x->model->part.own->classes,
+        .part = &part,
+        .context = x->context,
+    };
+    XSMI_TRY(xsmi_index_merge(&lister, block, desk, status, err));
+    x->ranks->pass(x->state, block, &part);
     return XSM_OK;
 }

@@ -161,6 +161,22 @@ static xsm_status next(const void *state, const xsm_index_block *given, xsm_erro
     return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
 
+static xsm_status peek(const void *state, const xsm_index_block *given, uint32_t sought, xsm_error *err)
+{
+    const spherical_state *s = state;
+    xsm_index_block block;
+    XSMI_TRY(xsmi_index_read_next(given, cursor(state), &block, err));
+    xsmi_sphere_peek(&s->sphere, &block, sought, probe_of(s));
+    const xsm_context *ctx = s->sphere.context;
+    return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
+}
+
+static void pass(const void *state, const xsm_index_block *block, const xsmi_index_part *part)
+{
+    (void)part;
+    xsmi_sphere_pass(&((const spherical_state *)state)->sphere, block);
+}
+
 static void info(const void *state, xsm_index_info *out)
 {
     const spherical_state *s = state;
@@ -209,6 +225,8 @@ static void divide(void *state, const xsmi_index_part *part)
 
 const xsmi_index_ranks xsmi_spherical_index_ranks = {
     .ops = &xsmi_spherical_index_ops,
+    .peek = peek,
+    .pass = pass,
     .divide = divide,
     .update = update_part,
     .find = find,

@@ -203,6 +203,9 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
  * as are listed. */
 size_t xsmi_sphere_cursor(const xsmi_sphere *s);
 void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows);
+/* The same over ranks, as peek() and pass() of xsmi_index_ranks. */
+void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32_t sought, uint64_t rows);
+void xsmi_sphere_pass(const xsmi_sphere *s, const xsm_index_block *block);
 /* The mean, M^2 and the centres, each computed from the ones before it. Over ranks all call them, and get the same. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);

@@ -420,10 +420,10 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
  * the worst of them say nothing of the rows of other clusters. */
 #define SCORED_PER_LISTED 4
 
-/* What a query has listed. */
+/* What a query has listed, over ranks all together. */
 typedef struct place {
     uint64_t listed, scored; /* rows */
-    uint32_t pooled;         /* rows that are scored and not listed */
+    uint32_t pooled;         /* rows of this process that are scored and not listed */
 } place;
 
 typedef struct cursor_arrays {
@@ -472,7 +472,7 @@ static void pool_cluster(const xsmi_sphere_search *q, uint32_t query, const xsmi
     }
 }
 
-/* Lists the best of the pooled rows, and removes them. */
+/* Lists the best of the pooled rows. */
 static void list_pooled(const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
 {
     const uint32_t pooled = c->at->pooled, length = XSMI_MIN(block->top, pooled);
@@ -489,21 +489,31 @@ static void list_pooled(const xsm_index_block *block, uint32_t query, const curs
         xsmi_top_offer_any(&list, c->scores[i], c->classes[i]);
     }
     xsmi_top_sort(&list);
+}
+
+/* Removes the pooled rows that are in a query's list, of all ranks. */
+static void drop_listed(const xsmi_sphere *s, const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
+{
+    const xsmi_top list = xsmi_block_list(block, query);
+    const uint32_t length = block->lengths[query], pooled = c->at->pooled;
+    if (length == 0) {
+        return;
+    }
     const float least = list.score[length - 1];
-    const uint32_t last = list.class_of[length - 1];
+    const uint32_t last = list.class_of[length - 1], first = s->part.first;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < pooled; i++) {
         const float z = c->scores[i];
         const uint32_t k = c->classes[i];
         c->scores[kept] = z;
         c->classes[kept] = k;
-        kept += z < least || (z == least && k > last);
+        kept += z < least || (z == least && first + k > last);
     }
     c->at->pooled = kept;
     c->at->listed += length;
 }
 
-void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows)
+void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32_t sought, uint64_t rows)
 {
     xsmi_arena arena = {block->scratch, 0};
     xsmi_sphere_search q = {s, block, xsmi_sphere_divide_scratch(s, &arena), rows, false, 0, block->count, NULL, NULL};
@@ -519,10 +529,10 @@ void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64
             *c.at = (place){0};
             memcpy(c.ranks, p->ranks + (size_t)i * s->clusters, s->clusters * sizeof *c.ranks);
         }
-        const uint64_t sought = SCORED_PER_LISTED * (c.at->listed + block->top), wanted = XSMI_MAX(rows, sought);
+        const uint64_t reached = SCORED_PER_LISTED * (c.at->listed + sought), wanted = XSMI_MAX(rows, reached);
         block->probed[i] = 0;
         if (c.at->scored < wanted) {
-            const choice chosen = choose(s, c.ranks, p->best, p->chosen, wanted - c.at->scored, s->count);
+            const choice chosen = choose(s, c.ranks, p->best, p->chosen, wanted - c.at->scored, xsmi_sphere_rows(s));
             for (uint32_t j = 0; j < chosen.count; j++) {
                 if (xsmi_poll(s->context)) {
                     return;
@@ -533,5 +543,22 @@ void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64
             block->probed[i] = chosen.rows;
         }
         list_pooled(block, i, &c);
+    }
+}
+
+void xsmi_sphere_pass(const xsmi_sphere *s, const xsm_index_block *block)
+{
+    for (uint32_t i = 0; i < block->count; i++) {
+        xsmi_arena own = xsmi_block_cursor(block, i);
+        const cursor_arrays c = divide_cursor(s, &own);
+        drop_listed(s, block, i, &c);
+    }
+}
+
+void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows)
+{
+    xsmi_sphere_peek(s, block, block->top, rows);
+    if (!xsmi_is_cancelled(s->context)) { /* else lists are missing */
+        xsmi_sphere_pass(s, block);
     }
 }

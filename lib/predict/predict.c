@@ -157,6 +157,9 @@ void xsmi_predictor_free_alone(xsm_predictor *p)
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
         xsmi_filter_release(p);
         xsmi_shortlist_free(p);
+        if (p->index) {
+            xsmi_index_desk_free(p->index->context, &p->desk);
+        }
         xsmi_index_release(p->index);
         xsmi_class_tree_release(p->hierarchy);
         xsmi_correction_release(p->correction);
@@ -219,7 +222,7 @@ static xsm_status search_piece(xsm_predictor *p, const xsm_prediction *to, const
         const float *nodes = n->scores + (i - first) * p->hierarchy->inner;
         const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
         if (!search_nodes(p, NULL, nodes, filter, scratch, &list, xsmi_predict_space(p, to))) {
-            return xsmi_predict_fail(to->batch, i, err);
+            return xsmi_predict_fail(p, to->batch, i, err);
         }
         xsmi_predict_put(p, to, i, &list);
         xsmi_advance(p->context, 1);
@@ -329,7 +332,7 @@ static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t fi
         const xsmi_top list = xsmi_predict_list(p, i);
         const xsmi_features x = xsmi_batch_features(batch, first + i);
         if (few ? !xsmi_filter_score(p, &x, &filters[i], true, &list) : !isfinite(p->log_sum_exp[i])) {
-            return xsmi_predict_fail(batch, first + i, err);
+            return xsmi_predict_fail(p, batch, first + i, err);
         }
         if (xsmi_predict_wants(to)) {
             set_probabilities(p, &list, few ? 0 : p->log_sum_exp[i]);

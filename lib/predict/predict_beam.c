@@ -109,6 +109,7 @@ static bool search_beam(xsm_predictor *p, const xsmi_features *x, const xsmi_row
             b->scores[j] = (float)((double)b->scores[j] + b->log_q[j]);
         }
     }
+    p->probed += found;
     return xsmi_predict_best(p, b->classes, b->scores, found, filter, list);
 }
 

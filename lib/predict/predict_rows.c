@@ -5,10 +5,13 @@
 
 #include <math.h>
 
-xsm_status xsmi_predict_fail(const xsm_batch *batch, size_t row, xsm_error *err)
+xsm_status xsmi_predict_fail(const xsm_predictor *p, const xsm_batch *batch, size_t row, xsm_error *err)
 {
-    return xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite",
-                     (unsigned long long)xsmi_batch_row(batch, row));
+    const unsigned long long number = xsmi_batch_row(batch, row);
+    return p->index ? xsmi_fail(err, XSM_ERROR_DIVERGED,
+                                "row %llu has scores that are not finite, or index '%s' finds fewer than %u classes",
+                                number, p->index->ops.name, p->top)
+                    : xsmi_fail(err, XSM_ERROR_DIVERGED, "row %llu has scores that are not finite", number);
 }
 
 xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_row_search search, const void *own,
@@ -20,7 +23,7 @@ xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_ro
         const xsmi_features x = xsmi_batch_features(to->batch, i);
         const xsmi_row_filter *filter = xsmi_filter_of(p, to, i, 0);
         if (!search(p, &x, filter, own, &list, xsmi_predict_space(p, to))) {
-            return xsmi_predict_fail(to->batch, i, err);
+            return xsmi_predict_fail(p, to->batch, i, err);
         }
         xsmi_predict_put(p, to, i, &list);
         xsmi_advance(p->context, 1);
@@ -28,7 +31,7 @@ xsm_status xsmi_predict_rows(xsm_predictor *p, const xsm_prediction *to, xsmi_ro
     return XSM_OK;
 }
 
-bool xsmi_predict_best(xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
+bool xsmi_predict_best(const xsm_predictor *p, const uint32_t *classes, const float *scores, uint32_t found,
                        const xsmi_row_filter *filter, const xsmi_top *list)
 {
     bool finite = filter || found >= p->top;
@@ -38,7 +41,6 @@ bool xsmi_predict_best(xsm_predictor *p, const uint32_t *classes, const float *s
         xsmi_top_offer_any_left(list, scores[j], classes[j], filter);
     }
     xsmi_top_sort(list);
-    p->probed += found;
     return finite;
 }
 

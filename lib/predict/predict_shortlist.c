@@ -168,6 +168,7 @@ static bool search_tree(xsm_predictor *p, const xsmi_features *x, const xsmi_row
     }
     const xsmi_model_row row = {*x, xsmi_model_forward(p->model, x, b->hidden)};
     xsmi_model_chosen_scores(p->model, &row, b->classes, found, b->scores, b->chosen);
+    p->probed += found;
     return xsmi_predict_best(p, b->classes, b->scores, found, filter, list);
 }
 

@@ -16,7 +16,6 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
-    XSMI_TRY(o.index ? xsmi_model_need_whole(model, "a search by an index", err) : XSM_OK);
     XSMI_TRY(xsmi_predictor_check_index(model, o.index, err));
     XSMI_TRY(xsmi_shortlist_check(model, &o, err));
     uint32_t top = o.top ? o.top : 5;

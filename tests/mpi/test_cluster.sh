@@ -190,6 +190,17 @@ expect 'an evaluation' cmp one b
 on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --probabilities
 expect 'predictions' cmp one out
 
+# By an index, which is built, or read from a file.
+"$command" index one.1 one.index --probe 900 >log 2>&1 || exit 1
+"$command" predict --model one.1 --data test.txt --top 7 --index-file one.index >one 2>said || exit 1
+sed 's/ in [0-9:.]* s;/;/' said >a
+on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --index-file one.index
+expect 'predictions by a file of an index' cmp one out
+sed 's/ in [0-9:.]* s;/;/' log >b
+expect 'what is said of them' cmp a b
+on 3 "$ranked" predict --model one.1 --data test.txt --top 7 --index spherical --probe 900
+expect 'predictions by an index' cmp one out
+
 # Pruning, and what is pruned.
 "$command" prune one.1 small --keep 3 --test test.txt >one
 mv small one.small

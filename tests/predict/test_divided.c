@@ -15,7 +15,6 @@
 #include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/fit.h>
-#include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
@@ -377,15 +376,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
         return xsmi_fail(err, XSM_ERROR_INTERNAL, "with a time limit %llu rows have log-loss %a, without %a",
                          (unsigned long long)timed.rows, timed.log_loss, metrics.log_loss);
     }
-    xsm_index *index = NULL;
-    XSMI_TRY(xsm_index_new(r->context, "spherical", &index, err));
-    xsm_status status = xsm_index_build_model(index, m, err);
-    xsm_predictor *p = NULL;
-    xsm_predictor_options by_index = XSM_PREDICTOR_OPTIONS_INIT;
-    by_index.index = index;
-    status = status == XSM_OK ? xsm_predictor_new(m, &by_index, &p, err) : XSM_OK;
-    xsm_index_free(index);
-    REFUSES(status);
     xsm_embedding_options tied = XSM_EMBEDDING_OPTIONS_INIT;
     tied.tied = 1;
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &tied, &other, err));
