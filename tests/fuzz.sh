@@ -2,6 +2,7 @@
 # Runs the fuzz targets of tests/fuzz/, so many seconds each. On a fresh Debian it first installs what is missing.
 #
 #   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset text model restore index checkpoint arguments
+#   sh tests/fuzz.sh --build [TARGET...]      builds them, and runs none
 #
 # Each starts from its committed corpus and from what earlier runs have added to build-fuzz/corpus/TARGET. The exit
 # status is 0 if nothing was found; what was found is in build-fuzz/found/, with the command that shows it again.
@@ -11,7 +12,8 @@ root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 . "$root/examples/setup.sh"
 
 case ${1-} in
-'' | *[!0-9]* | 0*) fail "usage: sh tests/fuzz.sh SECONDS [TARGET...]" ;;
+--build) ;;
+'' | *[!0-9]* | 0*) fail "usage: sh tests/fuzz.sh SECONDS|--build [TARGET...]" ;;
 esac
 seconds=$1
 shift
@@ -38,6 +40,7 @@ for target in "$@"; do
 done
 # shellcheck disable=SC2086
 quietly ninja -C "$build" examples/xsoftmax $programs || build_failed "$build"
+[ "$seconds" != --build ] || exit 0
 
 # Files that targets write are in memory where there is such a place, and go when this ends.
 parent=$build

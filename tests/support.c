@@ -158,7 +158,7 @@ size_t test_every_allocation(test_body body, void *state)
 {
     test_memory *m;
     xsm_context *ctx = test_memory_context(&m, 1);
-    for (size_t k = 1;; k++) {
+    for (size_t k = 1;; k += 1 + (test_brief() ? k / 16 : 0)) {
         xsm_error err = XSM_ERROR_INIT;
         test_memory_fail(m, k);
         xsm_status status = body(state, ctx, &err);
@@ -356,6 +356,17 @@ int test_files_teardown(void **state)
     (void)state;
     test_files_end();
     return 0;
+}
+
+bool test_brief(void)
+{
+    return getenv("XSM_TEST_BRIEF") != NULL;
+}
+
+uint64_t test_next_place(uint64_t at, uint64_t step)
+{
+    const uint64_t least = 1 + at / 4;
+    return at + (!test_brief() ? step : 2 * step > least ? 2 * step : least);
 }
 
 bool test_has_lbfgs(void)

@@ -39,6 +39,13 @@
         }                                                                                                              \
     } while (0)
 
+/* Whether $XSM_TEST_BRIEF is set, as .ci/run sets it once tests/run.sh has passed: tests that repeat themselves, on
+ * many numbers of ranks and threads or with a failure at every place, do a part of that. */
+bool test_brief(void);
+/* The place after place number `at` at which something is made to fail: `step` further, or in brief twice as far and at
+ * least a quarter of the way. */
+uint64_t test_next_place(uint64_t at, uint64_t step);
+
 /* Whether the library was built with libLBFGS. */
 bool test_has_lbfgs(void);
 
@@ -62,8 +69,9 @@ void test_memory_end(test_memory *m, xsm_context *ctx);
 
 /* Something that allocates from ctx. Releases what it has made when it succeeds. */
 typedef xsm_status (*test_body)(void *state, xsm_context *ctx, xsm_error *err);
-/* Runs body with the 1st, the 2nd, ... allocation refused until none is left to refuse. Each run must fail with
- * XSM_ERROR_MEMORY, or do without what it was refused, and leave nothing behind. Returns the number of runs. */
+/* Runs body with the 1st, the 2nd, ... allocation refused until none is left to refuse, in brief with fewer and fewer
+ * of them. Each run must fail with XSM_ERROR_MEMORY, or do without what it was refused, and leave nothing behind.
+ * Returns the number of the first that was not refused. */
 size_t test_every_allocation(test_body body, void *state);
 
 /* -- cancelling ---------------------------------------------------------------------------------------------------- */

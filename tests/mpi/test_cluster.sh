@@ -3,6 +3,8 @@
 # process, once; and ranks that fail.
 #
 #   test_cluster.sh openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND CLUSTER [WORDS-OF-RANKS WORDS]
+#
+# With $XSM_TEST_BRIEF fewer ways to train, and one number of ranks for each.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kind=$1 launcher=$2 ranked=$(realpath "$3") command=$(realpath "$4") cluster=$(realpath "$5")
@@ -63,14 +65,16 @@ same() {
     sed -e 's/ in [0-9:.]* s.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
 }
 
-for number in 1 2 3 4 5 6; do
+trainings='1 2 3 4 5 6' tunings='7 8' groups='2 3 5' fits='2 3'
+[ -z "${XSM_TEST_BRIEF-}" ] || trainings='1 4 5' tunings=7 groups=3 fits=2
+for number in $trainings; do
     # shellcheck disable=SC2046
-    set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no
+    set -- train $(settings "$number") --test test.txt --epochs 1 --evaluate-train no
     "$command" "$@" --model model >one || exit 1
     mv model "one.$number"
-    for ranks in 2 3 5; do
-        [ $number -eq 1 ] || [ $ranks -ne 5 ] || continue
-        on $ranks "$ranked" "$@" --model model
+    for ranks in $groups; do
+        [ "$number" -eq 1 ] || [ "$ranks" -ne 5 ] || continue
+        on "$ranks" "$ranked" "$@" --model model
         expect "training $number on $ranks ranks" cmp "one.$number" model
         same one >a
         same out >b
@@ -80,9 +84,9 @@ for number in 1 2 3 4 5 6; do
 done
 
 # A learning rate that is found, and what is said of the trials.
-for number in 7 8; do
+for number in $tunings; do
     # shellcheck disable=SC2046
-    set -- train $(settings $number) --test test.txt --epochs 1 --evaluate-train no --model model
+    set -- train $(settings "$number") --test test.txt --epochs 1 --evaluate-train no --model model
     "$command" "$@" >one 2>said && mv model "one.$number" || exit 1
     on $((10 - number)) "$ranked" "$@"
     expect "tuning $number on ranks" cmp "one.$number" model
@@ -98,8 +102,8 @@ done
 set -- train --data several.txt --estimator softmax --optimizer lbfgs --ridge 1 --iterations 4 --test test.txt --evaluate-train no
 "$command" "$@" --threads 1 --model model >one || exit 1
 mv model one.6
-for ranks in 2 3; do
-    on $ranks "$ranked" "$@" --threads 2 --model model
+for ranks in $fits; do
+    on "$ranks" "$ranked" "$@" --threads 2 --model model
     expect "a fit on $ranks ranks" cmp one.6 model
     same one >a
     same out >b
@@ -204,8 +208,8 @@ expect 'predictions by an index' cmp one out
 # Pruning, and what is pruned.
 "$command" prune one.1 small --keep 3 --test test.txt >one
 mv small one.small
-for ranks in 2 3 5; do
-    on $ranks "$ranked" prune one.1 small --keep 3 --test test.txt
+for ranks in $groups; do
+    on "$ranks" "$ranked" prune one.1 small --keep 3 --test test.txt
     expect "pruning on $ranks ranks" cmp one.small small
     expect 'its report' cmp one out
     expect 'no message of pruning' test ! -s log

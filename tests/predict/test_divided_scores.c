@@ -246,6 +246,9 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
     unsigned char *file = test_read(w.model, &wanted);
     w.of = many;
     for (uint32_t count = 2; count <= 4; count++) {
+        if (!test_ranks_tried(count)) {
+            continue;
+        }
         remove(w.saved);
         test_run_ranks(count, 1 + count % 2, 0, load_and_use, &w, ranks);
         for (uint32_t r = 0; r < count; r++) {
@@ -334,17 +337,18 @@ static xsm_status use_diverged(test_rank *r)
     return status;
 }
 
-/* The group fails at each of its calls in turn. */
+/* The group fails at each of its first calls in turn, and at some of the later ones. */
 static void lose_group(work *w, uint64_t least)
 {
     test_rank ranks[TEST_RANKS];
     uint64_t at = 1;
     do {
-        test_run_ranks(3, 1, at++, load_and_use, w, ranks);
+        test_run_ranks(3, 1, at, load_and_use, w, ranks);
         for (uint32_t r = 1; r < 3; r++) {
             assert_int_equal(ranks[r].status, ranks[0].status);
         }
         assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
+        at = test_next_place(at, 1 + at / 20);
     } while (ranks[0].status != XSM_OK);
     assert_true(at > least);
 }

@@ -251,6 +251,9 @@ static void test_bits(void **state)
         w.of = many;
         static const uint32_t counts[] = {2, 3, 5};
         for (size_t c = 0; c < 3; c++) {
+            if (!test_ranks_tried(counts[c])) {
+                continue;
+            }
             test_run_ranks(counts[c], 1 + (uint32_t)(c + i) % 2, 0, prune_and_load, &w, ranks);
             for (uint32_t r = 0; r < counts[c]; r++) {
                 assert_ok(ranks[r].status, ranks[r].err);
@@ -477,7 +480,7 @@ static void test_lost(void **state)
                 assert_int_equal(ranks[r].status, ranks[0].status);
             }
             assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-            at += 1 + at / 12;
+            at = test_next_place(at, 1 + at / 12);
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 40);
         test_assert_same_file(w.saved, w.sparse);
@@ -513,7 +516,7 @@ static void test_memory_lost(void **state)
     work w = work_new(&of, &p);
     size_t failed = 0;
     w.reached = true;
-    for (w.k = 1; w.reached; w.k += 1 + w.k / 25) {
+    for (w.k = 1; w.reached; w.k = test_next_place(w.k, 1 + w.k / 25)) {
         remove(w.saved);
         test_run_ranks(3, 1, 0, run_short, &w, ranks);
         for (uint32_t r = 0; r < 3; r++) {
@@ -527,7 +530,7 @@ static void test_memory_lost(void **state)
         }
         failed += ranks[0].status != XSM_OK;
     }
-    assert_true(failed > 40);
+    assert_true(failed > (test_brief() ? 10 : 40));
     test_assert_same_file(w.saved, w.sparse);
     xsm_dataset_free(w.rows);
     test_problem_free(&p);

@@ -297,6 +297,9 @@ static void test_bits(void **state)
         w.whole = false;
         static const uint32_t counts[] = {1, 2, 3, 5};
         for (size_t c = 0; c < 4; c++) {
+            if (!test_ranks_tried(counts[c])) {
+                continue;
+            }
             remove(w.model);
             remove(w.checkpoint);
             test_run_ranks(counts[c], 1 + counts[c] % 2, 0, train, &w, ranks);
@@ -570,7 +573,7 @@ static void test_lost(void **state)
                 assert_int_equal(ranks[r].status, ranks[0].status);
             }
             assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-            at += 1 + at / 20;
+            at = test_next_place(at, 1 + at / 20);
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 30);
     }
@@ -624,7 +627,7 @@ static void test_memory_failures(void **state)
     work w = work_new(&plans[2]);
     results good = {.loss = 0};
     bool reached = true;
-    for (w.memory = 0; reached; w.memory++) {
+    for (w.memory = 0; reached; w.memory = test_next_place(w.memory, 1)) {
         test_rank ranks[TEST_RANKS];
         memset(w.of, 0, sizeof w.of);
         test_run_ranks(3, 1, 0, run_short, &w, ranks);

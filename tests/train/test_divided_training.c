@@ -304,6 +304,9 @@ static void test_bits(void **state)
         unsigned char *one = run_on(&w, 1, 2, &wanted);
         const double loss = w.loss[0], tested = w.tested[0];
         for (uint32_t count = 2; count <= 4; count++) {
+            if (!test_ranks_tried(count)) {
+                continue;
+            }
             unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
             if (memcmp(many, one, size) != 0) {
@@ -393,6 +396,9 @@ static void test_distances(void **state)
         unsigned char *one = run_on(&w, 1, 2, &wanted);
         const double loss = w.loss[0], tested = w.tested[0];
         for (uint32_t count = 2; count <= 4; count++) {
+            if (!test_ranks_tried(count)) {
+                continue;
+            }
             unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
             if (memcmp(many, one, size) != 0) {
@@ -599,7 +605,7 @@ static void test_stopped_at_steps(void **state)
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
         settings plan = plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
         test_problem p = problem_of(&plan);
@@ -608,7 +614,8 @@ static void test_stopped_at_steps(void **state)
         size_t size, wanted;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
         const uint64_t steps = (ROWS + plan.batch - 1) / plan.batch, last = 2 * (steps + 1);
-        for (w.stop_at = 1; w.stop_at <= last; w.stop_at++) { /* an epoch's beginning, then after each of its steps */
+        for (w.stop_at = 1; w.stop_at <= last;
+             w.stop_at += test_brief() ? 3 : 1) { /* an epoch's beginning, then after each of its steps */
             unsigned char *many = run_on(&w, 3, 1, &size);
             assert_int_equal(size, wanted);
             assert_memory_equal(many, one, size);
@@ -640,7 +647,7 @@ static void test_cancelled(void **state)
     /* Rows that the ranks divide, shared draws, a first layer, a search. */
     static const size_t tried[] = {6, 28, 41, 53};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
         settings plan = plans[tried[i]];
         plan.batch = 33; /* of 70 rows the last batch has few */
         test_problem p = problem_of(&plan);
@@ -650,7 +657,7 @@ static void test_cancelled(void **state)
         size_t size, wanted, cancelled = 0;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
         w.hook = &hook;
-        for (w.cancel_at = 1; hook.reached; w.cancel_at += 1 + w.cancel_at / 6) {
+        for (w.cancel_at = 1; hook.reached; w.cancel_at = test_next_place(w.cancel_at, 1 + w.cancel_at / 6)) {
             test_rank ranks[TEST_RANKS];
             remove(w.path);
             test_run_ranks(3, 1, 0, train_hooked, &w, ranks);
@@ -667,7 +674,7 @@ static void test_cancelled(void **state)
             cancelled += w.stopped[0] != UINT64_MAX;
             free(many);
         }
-        assert_true(cancelled > 5);
+        assert_true(cancelled > (test_brief() ? 2 : 5));
         free(one);
         test_problem_free(&p);
     }
@@ -679,7 +686,7 @@ static void test_lost(void **state)
     (void)state;
     /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches. */
     static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55, 62};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
         settings few = plans[tried[i]];
         few.batch = ROWS;
         test_problem p = problem_of(&few);
@@ -693,7 +700,8 @@ static void test_lost(void **state)
                 assert_int_equal(ranks[r].status, ranks[0].status);
             }
             assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-            at += 1 + at / 20; /* all of the first, later some: what all scores of a row are sent by is long */
+            at = test_next_place(
+                at, 1 + at / 20); /* all of the first, later some: what all scores of a row are sent by is long */
         } while (ranks[0].status != XSM_OK);
         assert_true(at > 12);
         test_problem_free(&p);
@@ -805,7 +813,7 @@ static void test_memory_lost(void **state)
     /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
      * search. */
     static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
         settings few = plans[tried[i]];
         few.batch = 35;
         test_problem p = problem_of(&few);
@@ -813,7 +821,7 @@ static void test_memory_lost(void **state)
         limited l = {.of = &w, .reached = true};
         test_rank ranks[TEST_RANKS];
         size_t failures = 0;
-        for (l.k = 1; l.reached; l.k++) {
+        for (l.k = 1; l.reached; l.k = test_next_place(l.k, 1)) {
             test_run_ranks(3, 1, 0, train_without, &l, ranks);
             for (uint32_t r = 0; r < 3; r++) {
                 /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
@@ -823,7 +831,7 @@ static void test_memory_lost(void **state)
             failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
         }
         assert_int_equal(ranks[0].status, XSM_OK);
-        assert_true(failures > 10);
+        assert_true(failures > (test_brief() ? 3 : 10));
         test_problem_free(&p);
     }
 }
