@@ -265,12 +265,6 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     }
     xsm_search_plan plan = {.size = sizeof plan};
     e->ops.search_plan(e->state, &plan);
-    if (plan.most > 0 && xsmi_model_is_divided(model)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' lists classes on demand (option 'error' of mips and decomp-mips), and the "
-                         "classes of the model are divided among %u ranks; error=0 is accepted",
-                         e->ops.name, xsmi_ranks(model->context));
-    }
     if (plan.most > 0 && !e->search.index->ops.next) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' lists classes on demand (option 'error' of mips and decomp-mips), which index "

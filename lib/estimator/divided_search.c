@@ -4,7 +4,7 @@
  * A table's search() asks for scores of any classes while it runs, on threads that cannot wait for other ranks. So it
  * is run again: a request that no one has answered yet gets zeros, and is kept; the ranks exchange the scores that all
  * examples lack, and what was computed without them is computed anew. All ranks ask for the same, as they know the
- * same. The scores of labels are exchanged before the first run.
+ * same. The scores of labels are exchanged before the first run. Lists that grow are empty at first, and grow likewise.
  */
 #include "estimator/divided.h"
 #include "estimator/gathered.h"
@@ -14,6 +14,9 @@
 
 #include <math.h>
 #include <string.h>
+
+/* Classes of the examples whose lists grow together, if all lists had all: 8 bytes each, on all ranks together. */
+#define LISTED_TOGETHER ((uint64_t)1 << 22)
 
 /* The classes whose scores an example has asked for, in the order in which it did. */
 typedef struct asked {
@@ -28,6 +31,7 @@ typedef struct asked {
 typedef struct divided_job {
     xsmi_query_job queries;
     asked *asked;           /* [examples] */
+    xsmi_growing growing;   /* lists that grow; without them: */
     float *scores;          /* [threads][blocks][candidates] those that search() may overwrite */
     xsmi_outcome *outcomes; /* [examples] */
     size_t examples;        /* at most */
@@ -38,9 +42,18 @@ typedef struct divided_job {
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
+/* Entries of the lists of an example; 0 where they grow. */
 static size_t entries_of(const xsmi_searcher *s)
 {
-    return (size_t)s->blocks * s->candidates;
+    return s->most > 0 ? 0 : (size_t)s->blocks * s->candidates;
+}
+
+/* Examples that are searched together, at most. */
+static uint32_t together(const xsmi_searcher *s)
+{
+    const uint64_t fit = LISTED_TOGETHER / ((uint64_t)s->blocks * s->classes);
+    const uint64_t most = s->most == 0 ? XSM_INDEX_QUERIES : XSMI_MAX(fit, UINT64_C(1));
+    return (uint32_t)XSMI_MIN(most, XSM_INDEX_QUERIES);
 }
 
 static xsm_status job_new(const xsmi_pass *p, divided_job *j, xsm_error *err)
@@ -55,9 +68,10 @@ static xsm_status job_new(const xsmi_pass *p, divided_job *j, xsm_error *err)
     j->outcomes = xsmi_allocate(ctx, n, sizeof *j->outcomes);
     j->sizes = xsmi_allocate(ctx, ranks, sizeof *j->sizes);
     j->next = xsmi_allocate(ctx, ranks, sizeof *j->next);
-    return j->scores && j->asked && j->outcomes && j->sizes && j->next
-               ? XSM_OK
-               : xsmi_fail_memory(err, n * sizeof *j->asked + entries * sizeof *j->scores, "what a search finds");
+    if (!j->scores || !j->asked || !j->outcomes || !j->sizes || !j->next) {
+        return xsmi_fail_memory(err, n * sizeof *j->asked + entries * sizeof *j->scores, "what a search finds");
+    }
+    return xsmi_growing_new(s, XSMI_MIN(together(s), n), &j->growing, err);
 }
 
 static void job_free(divided_job *j)
@@ -70,6 +84,7 @@ static void job_free(divided_job *j)
         xsmi_release(ctx, j->asked[i].classes, j->asked[i].class_capacity, sizeof *j->asked[i].classes);
         xsmi_release(ctx, j->asked[i].shares, j->asked[i].share_capacity, sizeof *j->asked[i].shares);
     }
+    xsmi_growing_free(&j->growing);
     xsmi_release(ctx, j->scores, xsmi_context_threads(ctx), entries * sizeof *j->scores);
     xsmi_release(ctx, j->asked, n, sizeof *j->asked);
     xsmi_release(ctx, j->outcomes, n, sizeof *j->outcomes);
@@ -121,6 +136,7 @@ static void begin_example(void *state, size_t index, uint32_t thread)
     a->context = q->searcher->context;
     a->count = a->known = 0;
     a->done = false;
+    xsmi_growing_begin(&j->growing, index);
     a->short_of_memory = !ask(a, example->labels, (size_t)example->label_count, q->searcher->blocks);
 }
 
@@ -144,7 +160,7 @@ static void make_query(void *state, size_t index, uint32_t thread)
                     s->results.queries + (of * s->results.capacity + example) * s->query_stride);
 }
 
-/* Searches all blocks. `status` is this rank's so far. */
+/* Makes the queries and, where lists do not grow, searches all blocks. `status` is this rank's so far. */
 static xsm_status find_lists(divided_job *j, xsm_status status, xsm_error *err)
 {
     const xsmi_query_job *q = &j->queries;
@@ -152,6 +168,9 @@ static xsm_status find_lists(divided_job *j, xsm_status status, xsm_error *err)
     uint32_t lengths[XSM_INDEX_QUERIES];
     uint64_t probed[XSM_INDEX_QUERIES];
     status = status == XSM_OK ? xsmi_run(s->context, make_query, j, (size_t)q->count * s->blocks, err) : status;
+    if (s->most > 0) {
+        return xsmi_agree(s->whole->context, status, err);
+    }
     for (size_t of = 0; of < s->blocks; of++) {
         const xsm_index_block block = {
             .size = sizeof block,
@@ -233,11 +252,19 @@ static xsm_status exchange_shares(divided_job *j, xsm_status status, xsm_error *
     return XSM_OK;
 }
 
+/* An example that search() runs on. */
+typedef struct running {
+    const divided_job *job;
+    asked *asked;
+    size_t index;
+    xsmi_growing_lists lists; /* where lists grow */
+} running;
+
 /* xsm_search_block.score(): what is known, or zeros, in which case the run is repeated. */
 static void score_asked(const xsm_search_block *block, uint64_t example, const uint32_t *classes, uint32_t count,
                         float *shares)
 {
-    asked *a = *(asked *const *)block->scorer;
+    asked *a = ((const running *)block->scorer)->asked;
     const size_t first = a->at, blocks = block->blocks;
     (void)example;
     a->at += count;
@@ -257,12 +284,48 @@ static void score_asked(const xsm_search_block *block, uint64_t example, const u
     memset(shares, 0, count * blocks * sizeof *shares);
 }
 
+/* xsm_search_block.next(): the same, or 0. */
+static uint32_t next_known(const xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count)
+{
+    const running *of = block->scorer;
+    uint32_t found = 0;
+    (void)example;
+    if (!of->asked->missing) {
+        of->asked->missing = !xsmi_growing_next(&of->job->growing, of->index, &of->lists, j, count, &found);
+    }
+    return found;
+}
+
+/* The lists of an example that do not grow. */
+static void show_lists(const running *of, uint32_t thread, xsm_search_block *block)
+{
+    const xsmi_searcher *s = of->job->queries.searcher;
+    const size_t entries = entries_of(s);
+    float *scores = of->job->scores + thread * entries;
+    memcpy(scores, s->results.score + of->index * entries, entries * sizeof *scores);
+    block->found = s->results.found + of->index * entries;
+    block->found_length = s->results.length + of->index * s->blocks;
+    block->found_score = scores;
+}
+
+/* Those that grow, empty. */
+static void begin_lists(running *of, uint32_t thread, xsm_search_block *block)
+{
+    const xsmi_searcher *s = of->job->queries.searcher;
+    xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
+    of->lists = xsmi_searcher_divide(s, &arena);
+    memset(of->lists.length, 0, s->blocks * sizeof *of->lists.length);
+    block->candidates = s->most;
+    block->found = of->lists.found;
+    block->found_length = of->lists.length;
+    block->found_score = of->lists.score;
+    block->next = next_known;
+}
+
 static void run_example(void *state, size_t index, uint32_t thread)
 {
     const divided_job *j = state;
     const xsmi_pass *p = j->queries.pass;
-    const xsmi_searcher *s = j->queries.searcher;
-    const size_t entries = entries_of(s);
     asked *a = &j->asked[index];
     if (a->done) {
         return;
@@ -270,13 +333,14 @@ static void run_example(void *state, size_t index, uint32_t thread)
     a->at = 0;
     a->missing = false;
     xsm_search_block block = xsmi_search_block_of(p, j->queries.first + index, thread);
-    float *scores = j->scores + thread * entries;
-    memcpy(scores, s->results.score + index * entries, entries * sizeof *scores);
-    block.found = s->results.found + index * entries;
-    block.found_length = s->results.length + index * s->blocks;
-    block.found_score = scores;
+    running of = {.job = j, .asked = a, .index = index};
+    if (j->growing.examples > 0) {
+        begin_lists(&of, thread, &block);
+    } else {
+        show_lists(&of, thread, &block);
+    }
     block.score = score_asked;
-    block.scorer = &a;
+    block.scorer = &of;
     p->estimator->ops.search(p->estimator->state, &block);
     if (!a->missing) {
         a->done = true;
@@ -297,6 +361,7 @@ static xsm_status search_some(divided_job *j, xsm_status status, xsm_error *err)
     bool missing = true;
     while (missing) {
         XSMI_TRY(exchange_shares(j, status, err));
+        XSMI_TRY(xsmi_growing_extend(&j->growing, q->count, err));
         status = check_memory(j, xsmi_run(ctx, run_example, j, q->count, err), err);
         missing = false;
         for (size_t i = 0; i < q->count; i++) {
@@ -341,7 +406,7 @@ xsm_status xsmi_divided_search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_er
     status = status == XSM_OK && p->input ? xsmi_gather_reserve(p, err) : status;
     xsmi_query_job *q = &j.queries;
     do {
-        q->count = (uint32_t)XSMI_MIN(n - q->first, XSM_INDEX_QUERIES);
+        q->count = (uint32_t)XSMI_MIN(n - q->first, together(q->searcher));
         status = search_some(&j, status, err);
         for (uint32_t i = 0; i < q->count && status == XSM_OK; i++) {
             xsmi_outcome_join(outcome, &j.outcomes[i]);

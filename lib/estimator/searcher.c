@@ -34,6 +34,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
         xsmi_index_desk_free(ctx, &s->results.desk);
+        xsmi_release(ctx, s->results.cursors, s->results.cursor_bytes, 1);
         xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
         xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
@@ -212,10 +213,12 @@ xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *aren
         scratch = XSMI_MAX(of, scratch);
     }
     p.length = xsmi_arena_take(arena, s->blocks, sizeof *p.length);
-    p.cursors = xsmi_arena_take(arena, s->blocks, p.cursor_stride);
     p.found = xsmi_arena_take(arena, entries, sizeof *p.found);
     p.score = xsmi_arena_take(arena, entries, sizeof *p.score);
-    p.scratch = xsmi_arena_take(arena, scratch, 1);
+    if (!s->whole) {
+        p.cursors = xsmi_arena_take(arena, s->blocks, p.cursor_stride);
+        p.scratch = xsmi_arena_take(arena, scratch, 1);
+    }
     return p;
 }
 

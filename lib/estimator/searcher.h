@@ -52,7 +52,10 @@ struct xsmi_searcher {
         uint32_t *length;     /* [capacity][blocks] */
         unsigned char *block; /* [threads][block_each] lists and scratch of a search, or xsmi_growing_lists */
         size_t block_each, block_bytes;
-        xsmi_index_desk desk; /* of a divided model */
+        /* Of a divided model: */
+        xsmi_index_desk desk;
+        unsigned char *cursors; /* of the examples whose lists grow together */
+        size_t cursor_bytes;
     } results;
 
     /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
@@ -71,9 +74,9 @@ typedef struct xsmi_growing_lists {
     uint32_t *found;        /* [blocks][most] */
     float *score;           /* [blocks][most] */
     uint32_t *length;       /* [blocks] */
-    unsigned char *cursors; /* [blocks][cursor_stride] */
-    size_t cursor_stride;
-    void *scratch; /* of an index */
+    size_t cursor_stride;   /* bytes of the largest cursor */
+    unsigned char *cursors; /* [blocks][cursor_stride]; not of a divided model */
+    void *scratch;          /* of an index; the same */
 } xsmi_growing_lists;
 
 /* The model whose rows are indexed. */

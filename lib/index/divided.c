@@ -27,7 +27,6 @@ xsm_index_block xsmi_index_part_of_block(const xsm_index_block *block, uint32_t 
     part.scores += first * block->list_stride;
     part.lengths += first;
     part.probed += first;
-    part.cursors = block->cursors ? (unsigned char *)block->cursors + first * block->cursor_stride : NULL;
     return part;
 }
 

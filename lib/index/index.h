@@ -175,10 +175,11 @@ xsm_status xsmi_index_check_ranks(const xsm_index *index, const xsm_model *model
 xsm_status xsmi_index_find(const xsm_index *index, const xsm_index_block *block, xsmi_index_desk *desk,
                            xsm_status status, xsm_error *err);
 
-/* The same in place of xsmi_index_next(), for rows in falling order; this rank's cursors are those of its rows. A rank
- * sends for each query 4 bytes, and 8 for each row of a list of `top`, or of its rows if these are fewer. */
-xsm_status xsmi_index_find_next(const xsm_index *index, const xsm_index_block *block, xsmi_index_desk *desk,
-                                xsm_status status, xsm_error *err);
+/* The same in place of xsmi_index_next(), for rows in falling order. cursors[count] takes the place of those of the
+ * block, which may lie apart, and are of this rank's rows. A rank sends for each query 4 bytes, and 8 for each row of a
+ * list of `top`, or of its rows if these are fewer. */
+xsm_status xsmi_index_find_next(const xsm_index *index, const xsm_index_block *block, void *const *cursors,
+                                xsmi_index_desk *desk, xsm_status status, xsm_error *err);
 
 /* Lists of some rows, for xsmi_index_merge(). */
 typedef struct xsmi_index_lister {

@@ -68,20 +68,34 @@ xsm_status xsmi_index_find(const xsm_index *x, const xsm_index_block *block, xsm
 
 typedef struct peeking {
     const xsm_index *index;
-    uint32_t sought;
+    const xsm_index_block *block;
+    void *const *cursors;
 } peeking;
 
-static xsm_status peek(const void *state, const xsm_index_block *block, xsm_error *err)
+/* One query of a block, with its cursor. */
+static xsm_index_block block_of(const xsm_index_block *block, uint32_t query, void *cursor)
 {
-    const peeking *of = state;
-    return of->index->ranks->peek(of->index->state, block, of->sought, err);
+    xsm_index_block one = xsmi_index_part_of_block(block, query, query + 1);
+    one.cursors = cursor;
+    return one;
 }
 
-xsm_status xsmi_index_find_next(const xsm_index *x, const xsm_index_block *block, xsmi_index_desk *desk,
-                                xsm_status status, xsm_error *err)
+static xsm_status peek(const void *state, const xsm_index_block *part, xsm_error *err)
+{
+    const peeking *of = state;
+    const size_t first = (size_t)(part->queries - of->block->queries) / of->block->stride;
+    for (uint32_t i = 0; i < part->count; i++) {
+        const xsm_index_block one = block_of(part, i, of->cursors[first + i]);
+        XSMI_TRY(of->index->ranks->peek(of->index->state, &one, of->block->top, err));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_index_find_next(const xsm_index *x, const xsm_index_block *block, void *const *cursors,
+                                xsmi_index_desk *desk, xsm_status status, xsm_error *err)
 {
     const xsmi_index_part part = xsmi_index_part_of(x);
-    const peeking of = {x, block->top};
+    const peeking of = {x, block, cursors};
     const xsmi_index_lister lister = {
         .query = peek,
         .state = &of,
@@ -91,6 +105,9 @@ xsm_status xsmi_index_find_next(const xsm_index *x, const xsm_index_block *block
         .context = x->context,
     };
     XSMI_TRY(xsmi_index_merge(&lister, block, desk, status, err));
-    x->ranks->pass(x->state, block, &part);
+    for (uint32_t i = 0; i < block->count; i++) {
+        const xsm_index_block one = block_of(block, i, cursors[i]);
+        x->ranks->pass(x->state, &one, &part);
+    }
     return XSM_OK;
 }

@@ -182,7 +182,7 @@ static xsm_status list_portion(xsm_predictor *p, const index_scratch *own, const
         .begin = further && !f->begun,
     };
     if (xsmi_index_is_divided(p->index)) {
-        XSMI_TRY(xsmi_index_find_next(p->index, &block, &p->desk, XSM_OK, err));
+        XSMI_TRY(xsmi_index_find_next(p->index, &block, &block.cursors, &p->desk, XSM_OK, err));
     } else {
         XSMI_TRY(further ? xsmi_index_next(p->index, &block, err) : xsmi_index_block(p->index, &block, err));
     }

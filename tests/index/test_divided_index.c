@@ -196,7 +196,8 @@ static xsm_status list_further(const xsm_index *x, const float *queries, bool br
             .cursor_stride = stride,
             .begin = n == 0,
         };
-        status = memory ? xsmi_index_next(x, &block, err) : xsmi_index_find_next(x, &block, &desk, XSM_OK, err);
+        void *const apart[LISTED] = {cursors, (unsigned char *)cursors + stride};
+        status = memory ? xsmi_index_next(x, &block, err) : xsmi_index_find_next(x, &block, apart, &desk, XSM_OK, err);
         for (uint32_t i = 0; i < LISTED && status == XSM_OK; i++) {
             put(f, classes + i * tops[n], lengths[i] * sizeof *classes);
             put(f, scores + i * tops[n], lengths[i] * sizeof *scores);
