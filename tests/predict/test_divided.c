@@ -381,9 +381,8 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &tied, &other, err));
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
-    XSMI_TRY(xsm_estimator_new(r->context, "mips", &e, err));
-    XSMI_TRY(xsm_estimator_set(e, "loss", "cross-entropy", err));
-    XSMI_TRY(xsm_estimator_set(e, "error", "0.1", err));
+    XSMI_TRY(xsm_estimator_new(r->context, "umax", &e, err));
+    XSMI_TRY(xsm_estimator_set(e, "weight-bound", "1", err));
     XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
     xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *choice = NULL;
