@@ -555,8 +555,15 @@ XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_example *example = &p->gradient->example[i];
-    for (uint64_t j = 0; m->weight && j < example->label_count; j++) {
-        xsmi_prefetch_row(m->weight + (size_t)example->labels[j] * m->stride, m->features);
+    for (uint64_t j = 0; j < example->label_count; j++) {
+        const uint32_t k = example->labels[j];
+        __builtin_prefetch(p->gradient->shared.column + k, 0, 3);
+        if (m->weight) {
+            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, m->features);
+        }
+        if (m->weight && m->bias) {
+            __builtin_prefetch(m->bias + k, 0, 3);
+        }
     }
 }
 

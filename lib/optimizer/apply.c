@@ -111,6 +111,9 @@ typedef struct class_job {
     size_t groups, each;
 } class_job;
 
+/* How many classes ahead of its step a row is prefetched: memory takes longer than the step on a row. */
+enum { CLASSES_AHEAD = 3 };
+
 /* For a rule, whose accumulators have not been read with the scores. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
 {
@@ -133,8 +136,8 @@ static void run_classes(void *state, size_t index, uint32_t thread)
         if (s->optimizer->linear) {
             xsmi_linear_class(s, class, entries, count);
         } else {
-            if (i + 1 < end) {
-                prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + 1]]));
+            if (i + CLASSES_AHEAD < end) {
+                prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + CLASSES_AHEAD]]));
             }
             xsmi_rule_class(s, class, entries, count, thread);
         }
