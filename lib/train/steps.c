@@ -17,6 +17,8 @@ enum {
     AHEAD_LEAST = 2,   /* steps */
     SOLVED_LEAST = 4,  /* with a solver */
     CLASSES_MOST = 32, /* of a block, unless one step has more: comparing them costs the square of their number */
+    /* Rows that are prefetched while a solver computes coefficients: features' rests, features, and weights. */
+    QUEUED_MOST = 2 * BLOCK + CLASSES_MOST,
     /* Bytes that stay in a cache without prefetches: prefetching the lines of a sparse step costs a fifth of it on
      * Bibtex. */
     NEAR_BYTES = 4 << 20
@@ -171,9 +173,9 @@ static void fetch_state(const run *r, uint64_t i)
     }
 }
 
-/* The numbers of each row of a dense step that are prefetched while an earlier one is scored. The others follow while
- * rows change; those of the features while a solver computes coefficients, if there is one. The memory should be busy
- * all the time, but a processor drops prefetches that come faster than memory serves them. */
+/* The numbers of each row of a dense step that are prefetched while an earlier one is scored. The others, the rests,
+ * follow while rows change; those of the features while a solver computes coefficients, if there is one. The memory
+ * should be busy all the time, but a processor drops prefetches that come faster than memory serves them. */
 static size_t scoring_share(const run *r)
 {
     return r->stepper->optimizer->model->features / 2 / XSMI_PARTIALS * XSMI_PARTIALS;
@@ -259,8 +261,7 @@ XSMI_PREFETCHER void fetch_dense(const xsm_model *m, const xsmi_upcoming *upcomi
     fetch_numbers(m, upcoming, upcoming->x, 0, m->features);
 }
 
-/* Prefetches the numbers of a dense step that were not prefetched while an earlier one was scored; those of its
- * features, too, if `features`. */
+/* Prefetches the rests of a dense step's rows; those of its features, too, if `features`. */
 XSMI_PREFETCHER void fetch_rests(const xsm_model *m, const xsmi_upcoming *upcoming, bool features)
 {
     fetch_numbers(m, upcoming, features ? upcoming->x : NULL, upcoming->most, m->features);
@@ -333,6 +334,29 @@ static uint64_t fill(const run *r, uint64_t i)
     return n;
 }
 
+/* Puts the rows of dense steps behind those of the block of n that begins with step i into a solver's queue: the rests
+ * of the features, then the first numbers of all rows, once more, if `again`: those were prefetched a moment ago, and
+ * some prefetches were dropped. */
+static void queue_rows(const run *r, uint64_t i, uint64_t n, bool again, const float **rows, xsmi_prefetch_queue *queue)
+{
+    const xsm_model *m = r->stepper->optimizer->model;
+    const uint64_t first = i + r->stepper->ahead, left = first < r->count ? r->count - first : 0;
+    const uint64_t steps = XSMI_MIN(n, left);
+    const size_t share = scoring_share(r);
+    queue->rows = rows;
+    queue->lines = (m->features - share + XSMI_LINE - 1) / XSMI_LINE;
+    for (uint64_t k = 0; k < steps; k++) {
+        rows[queue->count++] = coming_at(r, first + k)->x + share;
+    }
+    for (uint64_t k = 0; again && share > 0 && k < steps; k++) {
+        const xsmi_upcoming *upcoming = coming_at(r, first + k);
+        rows[queue->count++] = upcoming->x;
+        for (size_t j = 0; j < upcoming->count; j++) {
+            rows[queue->count++] = m->weight + (size_t)upcoming->rows[j] * m->stride;
+        }
+    }
+}
+
 /* Takes a block of n steps, which begins with the run's step i. Returns the number of steps before the first that was
  * not finite. */
 static uint64_t run_block(run *r, uint64_t i, uint64_t n)
@@ -343,10 +367,12 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
     xsm_gradient *g = r->block;
     const xsm_model *m = o->model;
     const uint64_t ahead = r->stepper->ahead;
-    const bool sparse = e->train->sparse;
-    const size_t share = scoring_share(r);
+    const bool sparse = e->train->sparse, queues = !sparse && g->proximal;
+    /* Lines are prefetched a second time, because some prefetches are dropped: the first numbers of rows while a solver
+     * computes coefficients, the rests half of `ahead` before the step is scored. */
+    const bool again = queues && e->width <= CLASSES_MOST;
     if (!sparse) {
-        look_up(r, i + n + ahead, share);
+        look_up(r, i + n + ahead, scoring_share(r));
     }
     for (uint64_t k = 0; k < n; k++) {
         const xsmi_upcoming *upcoming = NULL;
@@ -356,19 +382,23 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
         } else {
             upcoming = coming_at(r, i + k + ahead);
             fetch_scales(m, upcoming);
-            fetch_dense(m, coming_at(r, i + k + ahead / 2)); /* again: some prefetches are dropped */
+            if (!again) {
+                fetch_dense(m, coming_at(r, i + k + ahead / 2));
+            } else if (k + ahead / 2 < n) {
+                fetch_rests(m, coming_at(r, i + k + ahead / 2), true);
+            }
         }
         fetch_optimizer(r, i + k + ahead);
         if (!xsmi_estimator_scores(e, g, k, 1, list->alphas[step_at(r, i + k)], upcoming)) {
             n = k;
         }
     }
-    const float *features[BLOCK];
-    xsmi_prefetch_queue queue = {features, 0, (m->features - share + XSMI_LINE - 1) / XSMI_LINE, 0, 0};
-    for (uint64_t k = 0; !sparse && g->proximal && k < n && i + k + ahead < r->count; k++) {
-        features[queue.count++] = coming_at(r, i + k + ahead)->x + share;
+    const float *rows[QUEUED_MOST];
+    xsmi_prefetch_queue queue = {.count = 0};
+    if (queues) {
+        queue_rows(r, i, n, again, rows, &queue);
     }
-    g->work.upcoming = g->proximal ? &queue : NULL;
+    g->work.upcoming = queues ? &queue : NULL;
     /* One call for all steps with the same rate. */
     for (uint64_t k = 0, end; k < n; k = end) {
         const double eta = list->etas[step_at(r, i + k)];
@@ -399,6 +429,9 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
         };
         xsmi_optimizer_step(o, &step);
         r->losses[s] = g->losses[k];
+    }
+    for (uint64_t k = 0; again && k < ahead / 2; k++) {
+        fetch_rests(m, coming_at(r, i + n + k), true);
     }
     return n;
 }
