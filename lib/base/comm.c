@@ -41,16 +41,6 @@ xsmi_sent xsmi_sent_by(const xsm_context *ctx)
     return ctx->group.sent;
 }
 
-xsm_status xsmi_need_alone(const xsm_context *ctx, const char *what, xsm_error *err)
-{
-    return !ctx || ctx->group.comm.ranks == 1
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                           "%s cannot be divided among processes, and the context has a communicator of %u ranks; a "
-                           "context without one is accepted",
-                           what, ctx->group.comm.ranks);
-}
-
 /* The end of a collective call that sent so many bytes. */
 static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64_t bytes, xsm_error *err)
 {

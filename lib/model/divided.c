@@ -47,12 +47,6 @@ xsm_status xsmi_divided_new_linear(xsm_context *ctx, uint32_t features, uint32_t
     return XSM_OK;
 }
 
-/* Why a model cannot be divided; NULL: it can be. */
-static const char *undivided(const xsm_model *m)
-{
-    return m->layer && m->layer->tied ? "vectors that are tied to the classes'" : NULL;
-}
-
 /* `loaded` is the first class whose weights the model has. */
 static xsm_status copy_weights(xsm_model *m, size_t loaded, xsm_error *err)
 {
@@ -122,7 +116,8 @@ xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_spars
 static xsm_status move_layer(xsm_model *m, xsm_error *err)
 {
     m->part.own->layer = m->layer;
-    return m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK;
+    XSMI_TRY(m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK);
+    return xsmi_tied_divide(m, err);
 }
 
 static xsm_status correct_part(xsm_model *m, xsmi_correction *c, xsm_error *err)
@@ -147,13 +142,6 @@ xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err)
 {
     if (m->trees) {
         return XSM_OK;
-    }
-    const char *what = undivided(m);
-    if (what) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "a model with %s cannot be divided among ranks yet; linear models, and those with a first "
-                         "layer of their own, are accepted",
-                         what);
     }
     const size_t loaded = m->part.first;
     XSMI_TRY(m->sparse        ? new_sparse_part(m, m->sparse, m->bias != NULL, err)

@@ -40,8 +40,9 @@ static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding
     const bool divided = xsmi_model_is_divided(m);
     xsm_model *to = xsmi_model_changed(m);
     xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
-    status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
     m->layer = to->layer;
+    status = status == XSM_OK && divided ? xsmi_tied_divide(m, err) : status;
+    status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
     return divided ? xsmi_agree(m->context, status, err) : status;
 }
 
@@ -60,8 +61,6 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     }
     xsm_embedding_options o = XSM_EMBEDDING_OPTIONS_INIT;
     XSMI_TRY(read_options(options, hidden, &o, err));
-    XSMI_TRY(o.tied ? xsmi_need_alone(context, "a model whose features' vectors are tied to the classes'", err)
-                    : XSM_OK);
     if (o.tied && features != classes) {
         return xsmi_fail(
             err, XSM_ERROR_SHAPE,
@@ -101,5 +100,6 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
         xsmi_output_rows("out", out, batch.count, m->features, stride, sizeof *out)};
     xsmi_batch_regions(&batch, regions + 1);
     XSMI_TRY(xsmi_check_overlap("xsm_model_hidden_vectors", regions, 1 + XSMI_BATCH_REGIONS, err));
+    XSMI_TRY(xsmi_model_fetch(m, &batch, 0, (size_t)batch.count, err));
     return xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
 }

@@ -5,6 +5,7 @@
 #include "base/random.h"
 #include "model/narrow.h"
 #include "model/score.h"
+#include "model/tied.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -76,6 +77,7 @@ void xsmi_layer_free(xsm_model *m)
             xsmi_release(m->context, l->weight, l->weight_count, sizeof *l->weight);
         }
         xsmi_narrow_free(m->context, &l->narrow, l->narrow_bytes);
+        xsmi_tied_free(m->context, l->fetched, l->features);
         xsmi_release(m->context, l->row_scale, l->features, sizeof *l->row_scale);
         xsmi_release(m->context, l, 1, sizeof *l);
         m->layer = NULL;
@@ -87,6 +89,12 @@ typedef struct start_job {
     size_t first;
 } start_job;
 
+/* Vectors in memory; the first is that of feature l->first. */
+static size_t vectors_of(const xsm_model *m)
+{
+    return m->layer->tied ? m->classes : m->layer->features;
+}
+
 /* Each vector is initialised from its own random stream, whatever other vectors there are. */
 static void start_vectors(void *state, size_t index, uint32_t thread)
 {
@@ -96,11 +104,11 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     float *weight = l->tied ? m->weight : l->weight;
     size_t stride = l->tied ? m->stride : l->stride;
     const double alpha = l->tied ? m->alpha : l->alpha;
-    size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
+    size_t first = job->first + index * PASS_VECTORS, rest = vectors_of(m) - first;
     (void)thread;
     for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
         xsmi_stream stream;
-        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
+        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, l->first + j);
         for (size_t h = 0; h < m->features; h++) {
             weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1) / alpha);
         }
@@ -111,7 +119,7 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
 static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 {
     start_job job = {m, first};
-    size_t jobs = ((size_t)m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
+    size_t jobs = (vectors_of(m) - first + PASS_VECTORS - 1) / PASS_VECTORS;
     const xsm_status status = xsmi_run(m->context, start_vectors, &job, jobs, NULL);
     for (size_t i = 0; status != XSM_OK && status != XSM_CANCELLED && i < jobs; i++) {
         start_vectors(&job, i, 0); /* a host's runner can fail, but this must not */
@@ -263,21 +271,22 @@ static float pool_factor(const xsmi_layer *l, const xsmi_features *x)
     return l->made.pool == XSM_POOL_MEAN && x->count > 0 ? 1 / (float)x->count : 1;
 }
 
-/* Scale of a tied vector. */
-static double tied_scale(const xsm_model *m, double alpha, uint32_t j)
+/* Scale of the tied vector that is row k. */
+static double tied_scale(const xsm_model *m, double alpha, uint32_t k)
 {
-    return m->row_scale ? alpha * m->row_scale[j] : alpha;
+    return m->row_scale ? alpha * m->row_scale[k] : alpha;
 }
 
 static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *values, size_t count, float *out)
 {
     const xsmi_layer *l = m->layer;
-    const xsmi_narrow *narrow = l->tied ? &m->narrow : &l->narrow;
-    if (narrow->data) {
-        m->kernels->narrow_column_sums(narrow, index, values, count, m->features, out);
+    const xsmi_narrow floats = {XSM_DTYPE_FLOAT32, l->tied ? m->weight : l->weight, l->tied ? m->stride : l->stride};
+    const xsmi_narrow *own = l->tied ? &m->narrow : &l->narrow;
+    const xsmi_narrow *from = l->fetched ? &l->fetched->vectors : own->data ? own : &floats;
+    if (from->dtype == XSM_DTYPE_FLOAT32) {
+        m->kernels->column_sums(from->data, from->stride, index, values, count, m->features, out);
     } else {
-        m->kernels->column_sums(l->tied ? m->weight : l->weight, l->tied ? m->stride : l->stride, index, values, count,
-                                m->features, out);
+        m->kernels->narrow_column_sums(from, index, values, count, m->features, out);
     }
 }
 
@@ -290,8 +299,11 @@ static void sum_scaled(const xsm_model *m, const xsmi_features *x, float *out)
     for (size_t start = 0; start < x->count; start += GROUP) {
         size_t count = XSMI_MIN(x->count - start, GROUP);
         for (size_t i = 0; i < count; i++) {
-            index[i] = x->index ? x->index[start + i] : (uint32_t)(start + i);
-            const double scale = l->tied ? tied_scale(m, m->alpha, index[i]) : l->row_scale[index[i]];
+            const uint32_t j = x->index ? x->index[start + i] : (uint32_t)(start + i);
+            index[i] = l->fetched ? l->fetched->place[j] : j;
+            const double scale = l->fetched ? xsmi_tied_scale(l->fetched, index[i])
+                                 : l->tied  ? tied_scale(m, m->alpha, j)
+                                            : l->row_scale[j];
             values[i] = (float)((double)x->values[start + i] * scale);
         }
         sum_vectors(m, index, values, count, out);
@@ -349,11 +361,11 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
     size_t count = 0;
     for (size_t i = 0; i < x->count; i++) {
         uint32_t j = x->index ? x->index[i] : (uint32_t)i;
-        if (x->values[i] == 0 || j % change->pieces != change->piece) {
+        if (x->values[i] == 0 || j % change->pieces != change->piece || !xsmi_model_has_vector(m, j)) {
             continue;
         }
-        double scale = l->tied ? tied_scale(m, change->alpha, j) : change->alpha;
-        rows[count] = j;
+        rows[count] = j - l->first;
+        double scale = l->tied ? tied_scale(m, change->alpha, rows[count]) : change->alpha;
         amounts[count++] = (float)(-change->eta * (double)x->values[i] / scale);
         if (count == GROUP) {
             m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);

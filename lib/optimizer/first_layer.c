@@ -2,7 +2,7 @@
  * The step of an embedding model's first layer: each row's gradient is added to the vectors of the row's features. One
  * thread changes a vector, in the order of the examples. Rules change only vectors of features in the batch, by the
  * sum over the batch. Tied vectors are the output layer's rows and share their accumulators; their step here follows
- * that of the output layer.
+ * that of the output layer. Of a divided model each rank changes those of its classes.
  */
 #include "optimizer/step.h"
 
@@ -18,14 +18,15 @@ typedef struct layer_job {
     size_t pieces;
 } layer_job;
 
-static void row_of(const xsm_optimizer *o, size_t feature, xsmi_row *row)
+static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
 {
     const xsm_model *m = o->model;
     const xsmi_layer *l = m->layer;
-    row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
+    const size_t at = feature - l->first;
+    row->weights = l->tied ? m->weight + at * m->stride : l->weight + at * l->stride;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;
+        row->accumulators[i] = o->accumulators[i].layer + at * o->accumulators[i].layer_stride;
     }
 }
 
@@ -38,9 +39,13 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     xsmi_row row;
     const xsmi_example_rows rows = {o->model->kernels, s->layer->gradient, s->layer->stride, hidden};
     for (size_t f = piece; f < list->founds; f += job->pieces) {
-        if (f + FEATURES_AHEAD * job->pieces < list->founds) {
-            row_of(o, list->found[f + FEATURES_AHEAD * job->pieces], &row);
+        const size_t next = f + FEATURES_AHEAD * job->pieces;
+        if (next < list->founds && xsmi_model_has_vector(o->model, list->found[next])) {
+            row_of(o, list->found[next], &row);
             xsmi_prefetch_weights(o, &row, hidden);
+        }
+        if (!xsmi_model_has_vector(o->model, list->found[f])) {
+            continue;
         }
         float factor;
         const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);

@@ -26,6 +26,7 @@ typedef struct piece {
     unsigned char *sent, *all;    /* as block_of() divides them, of this rank and of all */
     size_t sent_bytes, all_bytes; /* allocated */
     size_t *sizes;                /* [ranks] bytes of each block */
+    uint64_t *listed;             /* [capacity] the rows */
     size_t *starts;               /* [capacity+1] */
     uint32_t *labels;
     size_t label_capacity;
@@ -149,6 +150,11 @@ static xsm_status run_piece(piece *p, xsm_error *err)
     for (uint32_t r = 0; r < xsmi_ranks(m->context); r++) {
         p->sizes[r] = block_bytes(p, p->rows, xsmi_runs_of_rank(m, r));
     }
+    for (size_t i = 0; i < p->rows; i++) {
+        p->listed[i] = xsmi_calibrate_row(p->job, p->first + i);
+    }
+    const xsm_batch batch = xsm_batch_rows(p->job->dataset, p->listed, p->rows);
+    XSMI_TRY(xsmi_model_fetch(m, &batch, 0, p->rows, err));
     XSMI_TRY(xsmi_agree(m->context, score_mine(p, err), err));
     XSMI_TRY(xsmi_exchange_blocks(m->context, p->sent, p->all, p->sizes, err));
     if (p->starts[p->rows] > 0) {
@@ -172,8 +178,9 @@ static xsm_status allocate(piece *p, xsm_error *err)
     p->sent = xsmi_allocate_zero(ctx, p->sent_bytes, 1);
     p->all = xsmi_allocate(ctx, p->all_bytes, 1);
     p->sizes = xsmi_allocate(ctx, ranks, sizeof *p->sizes);
+    p->listed = xsmi_allocate(ctx, p->capacity, sizeof *p->listed);
     p->starts = xsmi_allocate(ctx, p->capacity + 1, sizeof *p->starts);
-    return p->mine && p->sent && p->all && p->sizes && p->starts
+    return p->mine && p->sent && p->all && p->sizes && p->listed && p->starts
                ? XSM_OK
                : xsmi_fail_memory(err, p->all_bytes, "the sums of all ranks");
 }
@@ -185,6 +192,7 @@ static void release(piece *p)
     xsmi_release(ctx, p->sent, p->sent_bytes, 1);
     xsmi_release(ctx, p->all, p->all_bytes, 1);
     xsmi_release(ctx, p->sizes, xsmi_ranks(p->job->model->context), sizeof *p->sizes);
+    xsmi_release(ctx, p->listed, p->capacity, sizeof *p->listed);
     xsmi_release(ctx, p->starts, p->capacity + 1, sizeof *p->starts);
     xsmi_release(ctx, p->labels, p->label_capacity, sizeof *p->labels);
     xsmi_release(ctx, p->scores, p->score_capacity, sizeof *p->scores);

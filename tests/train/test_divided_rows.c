@@ -59,22 +59,30 @@ typedef struct settings {
     bool bias, sparse;
     double eta;
     uint32_t hidden; /* of a first layer; 0: none */
+    bool tied;       /* its vectors are; rows are sparse */
 } settings;
 
 static const settings plans[] = {
-    {"softmax", "ridge=0.1", "sgd", 7, true, false, 0.3, 0},
-    {"softmax", "", "adagrad", 70, false, true, 0.3, 9},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0.3, 0},
-    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 0},
-    {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "adagrad", 35, false, false, 0.3, 4},
-    {"implicit", "negatives=4 ridge=0.1", "sgd", 10, false, false, 0.3, 0}, /* steps solved jointly */
-    {"implicit", "negatives=4", "sgd", 1, true, true, 0.3, 0},
-    {"umax", "negatives=3", "sgd", 1, false, false, 0.3, 0}, /* a number of the estimator's for each row */
-    {"ove", "negatives=6 tight=2", "adagrad", 1, true, true, 0.3, 0},
-    {"margin", "", "adagrad", 4, true, true, 0.3, 9},
-    {"hierarchical", "tree=huffman", "adagrad", 40, true, true, 0.3, 0},
-    {"hierarchical", "tree=balanced", "sgd", 5, false, false, 0.3, 5},
+    {"softmax", "ridge=0.1", "sgd", 7, true, false, 0.3, 0, false},
+    {"softmax", "", "adagrad", 70, false, true, 0.3, 9, false},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0.3, 0, false},
+    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 0, false},
+    {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "adagrad", 35, false, false, 0.3, 4, false},
+    {"implicit", "negatives=4 ridge=0.1", "sgd", 10, false, false, 0.3, 0, false}, /* steps solved jointly */
+    {"implicit", "negatives=4", "sgd", 1, true, true, 0.3, 0, false},
+    {"umax", "negatives=3", "sgd", 1, false, false, 0.3, 0, false}, /* a number of the estimator's for each row */
+    {"ove", "negatives=6 tight=2", "adagrad", 1, true, true, 0.3, 0, false},
+    {"margin", "", "adagrad", 4, true, true, 0.3, 9, false},
+    {"hierarchical", "tree=huffman", "adagrad", 40, true, true, 0.3, 0, false},
+    {"hierarchical", "tree=balanced", "sgd", 5, false, false, 0.3, 5, false},
+    {"softmax", "ridge=0.1", "sgd", 7, true, true, 0.3, 9, true},
+    {"one-vs-all", "", "adagrad", 33, true, true, 0.3, 6, true},
+    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 5, true},
+    {"ove", "negatives=6 tight=2", "adagrad", 1, false, true, 0.3, 9, true},
+    {"umax", "negatives=3", "sgd", 7, false, true, 0.03, 4, true},
+    {"margin", "", "adagrad", 70, true, true, 0.3, 3, true},
 };
+enum { PLANS = sizeof plans / sizeof *plans, TIED = 12 /* the first with tied vectors */ };
 
 /* What a rank finds. */
 typedef struct results {
@@ -138,7 +146,9 @@ static xsm_status prepare(training *t, const settings *plan, xsm_context *ctx, x
     shape.bias = plan->bias;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     layer.bias = plan->bias;
-    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
+    layer.tied = plan->tied;
+    const uint32_t features = plan->tied ? CLASSES : FEATURES;
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, features, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
     XSMI_TRY(set_options(t->estimator, plan->options, err));
@@ -247,7 +257,8 @@ static work work_new(const settings *plan)
 {
     xsm_error err = XSM_ERROR_INIT;
     work w = {.plan = plan};
-    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
+    test_problem p =
+        plan->tied ? test_tied_problem(ROWS, CLASSES, 8) : test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     uint64_t offsets[ROWS + 1];
     uint32_t labels[2 * ROWS];
     uint64_t count = 0;
@@ -280,41 +291,81 @@ static work work_new(const settings *plan)
     return w;
 }
 
+/* What one process finds, with whole rows. */
+typedef struct wanted {
+    results found;
+    unsigned char *model, *checkpoint;
+    size_t model_count, checkpoint_count;
+} wanted;
+
+static wanted wanted_new(work *w)
+{
+    test_rank rank;
+    wanted one;
+    w->whole = true;
+    test_run_ranks(1, 2, 0, train, w, &rank);
+    assert_ok(rank.status, rank.err);
+    one.found = w->of[0];
+    one.model = test_read(w->model, &one.model_count);
+    one.checkpoint = test_read(w->checkpoint, &one.checkpoint_count);
+    assert_true(one.found.loss > 0 && one.found.log_loss > 0 && one.found.tested > 0);
+    w->whole = false;
+    return one;
+}
+
+static void wanted_free(wanted *one)
+{
+    free(one->model);
+    free(one->checkpoint);
+}
+
+static void try_ranks(work *w, const wanted *one, uint32_t count, uint32_t threads)
+{
+    test_rank ranks[TEST_RANKS];
+    remove(w->model);
+    remove(w->checkpoint);
+    test_run_ranks(count, threads, 0, train, w, ranks);
+    for (uint32_t r = 0; r < count; r++) {
+        assert_ok(ranks[r].status, ranks[r].err);
+        if (memcmp(&w->of[r], &one->found, sizeof one->found) != 0) {
+            fail_msg("%s, batches of %u: other results on %u ranks", w->plan->estimator, (unsigned)w->plan->batch,
+                     count);
+        }
+    }
+    test_assert_bytes(w->model, one->model, one->model_count);
+    test_assert_bytes(w->checkpoint, one->checkpoint, one->checkpoint_count);
+}
+
 static void test_bits(void **state)
 {
     (void)state;
-    test_rank ranks[TEST_RANKS];
-    for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
+    for (size_t i = 0; i < TIED; i++) {
         work w = work_new(&plans[i]);
-        w.whole = true;
-        test_run_ranks(1, 2, 0, train, &w, ranks);
-        assert_ok(ranks[0].status, ranks[0].err);
-        const results one = w.of[0];
-        size_t model_count, checkpoint_count;
-        unsigned char *model = test_read(w.model, &model_count),
-                      *checkpoint = test_read(w.checkpoint, &checkpoint_count);
-        assert_true(one.loss > 0 && one.log_loss > 0 && one.tested > 0);
-        w.whole = false;
+        wanted one = wanted_new(&w);
         static const uint32_t counts[] = {1, 2, 3, 5};
         for (size_t c = 0; c < 4; c++) {
-            if (!test_ranks_tried(counts[c])) {
-                continue;
+            if (test_ranks_tried(counts[c])) {
+                try_ranks(&w, &one, counts[c], 1 + counts[c] % 2);
             }
-            remove(w.model);
-            remove(w.checkpoint);
-            test_run_ranks(counts[c], 1 + counts[c] % 2, 0, train, &w, ranks);
-            for (uint32_t r = 0; r < counts[c]; r++) {
-                assert_ok(ranks[r].status, ranks[r].err);
-                if (memcmp(&w.of[r], &one, sizeof one) != 0) {
-                    fail_msg("%s, batches of %u: other results on %u ranks", plans[i].estimator,
-                             (unsigned)plans[i].batch, counts[c]);
-                }
-            }
-            test_assert_bytes(w.model, model, model_count);
-            test_assert_bytes(w.checkpoint, checkpoint, checkpoint_count);
         }
-        free(model);
-        free(checkpoint);
+        wanted_free(&one);
+    }
+}
+
+/* Models whose vectors are tied, with rows that are whole and rows that are divided. */
+static void test_tied(void **state)
+{
+    (void)state;
+    for (size_t i = TIED; i < PLANS; i++) {
+        work w = work_new(&plans[i]);
+        wanted one = wanted_new(&w);
+        for (uint32_t count = 1; count <= 5; count++) {
+            for (uint32_t threads = 1; threads <= 2 && test_ranks_tried(count); threads++) {
+                w.whole = (count + threads + i) % 2 == 0;
+                try_ranks(&w, &one, count, threads);
+            }
+        }
+        wanted_free(&one);
     }
 }
 
@@ -560,8 +611,8 @@ static void test_other_rows(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    static const size_t tried[] = {1, 2, 7, 10};
-    for (size_t i = 0; i < 4; i++) {
+    static const size_t tried[] = {1, 2, 7, 10, TIED + 2};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == 7 ? 1 : ROWS;
         work w = work_new(&few);
@@ -590,7 +641,12 @@ static xsm_status run_short(test_rank *r)
     xsm_gradient *g = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_status status = xsm_dataset_read(ctx, w->rows, NULL, &t.rows, &r->err);
-    status = status == XSM_OK ? xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &t.model, &r->err) : status;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    layer.tied = 1;
+    if (status == XSM_OK) {
+        status = w->plan->tied ? xsm_model_new_embedding(ctx, CLASSES, 6, CLASSES, &layer, &t.model, &r->err)
+                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &t.model, &r->err);
+    }
     status = status == XSM_OK ? xsm_estimator_new(ctx, "umax", &t.estimator, &r->err) : status;
     status = status == XSM_OK ? xsm_gradient_new(ctx, &g, &r->err) : status;
     c.left = r->rank == 1 ? w->memory : 0;
@@ -621,10 +677,9 @@ static xsm_status run_short(test_rank *r)
     return status;
 }
 
-static void test_memory_failures(void **state)
+static void lose_memory(const settings *plan)
 {
-    (void)state;
-    work w = work_new(&plans[2]);
+    work w = work_new(plan);
     results good = {.loss = 0};
     bool reached = true;
     for (w.memory = 0; reached; w.memory = test_next_place(w.memory, 1)) {
@@ -643,12 +698,20 @@ static void test_memory_failures(void **state)
     assert_true(w.memory > 15 && good.loss > 0 && good.tested > 0);
 }
 
+static void test_memory_failures(void **state)
+{
+    (void)state;
+    lose_memory(&plans[2]);
+    lose_memory(&plans[TIED]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares),     cmocka_unit_test(test_bits),    cmocka_unit_test(test_kept),
         cmocka_unit_test(test_few),        cmocka_unit_test(test_refused), cmocka_unit_test(test_refused_sampler),
         cmocka_unit_test(test_other_rows), cmocka_unit_test(test_lost),    cmocka_unit_test(test_memory_failures),
+        cmocka_unit_test(test_tied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

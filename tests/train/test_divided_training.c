@@ -182,6 +182,7 @@ typedef struct work {
     uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
     uint32_t stop_rank;
     bool distances;               /* the scores are */
+    bool tied;                    /* a first layer's vectors are, and the rows' features are the classes */
     char loaded[256], saved[256]; /* of load() */
     bool every_step;              /* the callback is called after each */
     test_countdown *hook;         /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
@@ -222,7 +223,9 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     layer.bias = plan->bias;
     layer.pool = XSM_POOL_MEAN;
     layer.activation = XSM_ACTIVATION_RELU;
-    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
+    layer.tied = t->of->tied;
+    const uint32_t features = t->of->tied ? CLASSES : FEATURES;
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, features, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(t->of->distances ? xsm_model_set_geometry(t->model, XSM_GEOMETRY_EUCLIDEAN, err) : XSM_OK);
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
@@ -625,17 +628,21 @@ static void test_stopped(void **state)
     test_problem_free(&p);
 }
 
+/* A plan whose first layer has tied vectors. */
+static const settings tied_plan = {"sampled-softmax", {{"negatives", "9"}}, "adagrad", 7, true, true, 0, 9};
+
 /* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
 static void test_stopped_at_steps(void **state)
 {
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
-        settings plan = plans[tried[i]];
+    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
+        const bool tied = i == sizeof tried / sizeof *tried;
+        settings plan = tied ? tied_plan : plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
-        test_problem p = problem_of(&plan);
-        work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true};
+        test_problem p = tied ? test_tied_problem(ROWS, CLASSES, 8) : problem_of(&plan);
+        work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true, .tied = tied};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
@@ -673,12 +680,13 @@ static void test_cancelled(void **state)
     /* Rows that the ranks divide, shared draws, a first layer, a search. */
     static const size_t tried[] = {6, 28, 41, 53};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
-        settings plan = plans[tried[i]];
+    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
+        const bool tied = i == sizeof tried / sizeof *tried;
+        settings plan = tied ? tied_plan : plans[tried[i]];
         plan.batch = 33; /* of 70 rows the last batch has few */
-        test_problem p = problem_of(&plan);
+        test_problem p = tied ? test_tied_problem(ROWS, CLASSES, 8) : problem_of(&plan);
         test_countdown hook = {0, true};
-        work w = {.plan = &plan, .rows = p.data};
+        work w = {.plan = &plan, .rows = p.data, .tied = tied};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted, cancelled = 0;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
