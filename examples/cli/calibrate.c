@@ -22,18 +22,21 @@ static const char *const method_words[] = {"auto", "temperature", "labels", NULL
 static int write_model(const calibration *c)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const char *path = cli_output_begin(CLI_OUTPUT_MODEL);
+    char *path = cli_output_name(CLI_OUTPUT_MODEL);
     if (!path) {
         return CLI_FAILED;
     }
-    if (xsm_model_save(c->model, path, &err) != XSM_OK) {
+    const xsm_status status = xsm_model_save(c->model, path, &err);
+    free(path);
+    if (status != XSM_OK) {
         return cli_library_failed(&err);
     }
     cli_outputs[CLI_OUTPUT_MODEL].ready = 1;
     cli_stop_hold();
     const int failure = cli_output_commit();
     cli_stop_remove();
-    return failure ? cli_fail("%s: cannot write the model", c->output) : CLI_DONE;
+    const int code = cli_agree(failure ? cli_fail("%s: cannot write the model", c->output) : CLI_GO_ON);
+    return code == CLI_GO_ON ? CLI_DONE : code;
 }
 
 static int evaluate(const calibration *c, xsm_metrics *metrics)
@@ -100,6 +103,7 @@ static int calibrate(calibration *c)
     code = code == CLI_GO_ON ? cli_read_for_model(c->context, c->data, &c->format, c->model, &c->set) : code;
     code = code == CLI_GO_ON ? cli_need_labels(c->data, c->set) : code;
     code = code == CLI_GO_ON ? cli_data_used(&c->format, (const xsm_dataset *const[]){c->set}, 1) : code;
+    code = cli_agree(code);
     code = code == CLI_GO_ON ? evaluate(c, &before) : code;
     if (code != CLI_GO_ON) {
         return code;

@@ -1,6 +1,6 @@
 /*
  * Conversion of a model's weights: a new model with the same weights, rounded, in another type. Rows are read as floats
- * with their scales, and written one after another.
+ * with their scales, and written one after another. Of a divided model each rank converts its part.
  */
 #include "model/divided.h"
 #include "model/narrow.h"
@@ -82,11 +82,12 @@ static xsm_status allocate(xsm_context *ctx, int32_t dtype, size_t rows, size_t 
     return XSM_OK;
 }
 
-/* A model of the shape of another, with room for weights of a type. */
-static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+/* A model of this process with the shape of another, and with room for weights of a type. */
+static xsm_status new_weights(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     if (dtype == XSM_DTYPE_FLOAT32) {
-        XSMI_TRY(xsm_model_new_linear(m->context, m->features, m->classes, NULL, out, err));
+        const xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+        XSMI_TRY(xsmi_model_new_local(m->context, m->features, m->classes, &shape, out, err));
         (*out)->untouched = false;
     } else {
         XSMI_TRY(xsmi_model_new_empty(m->context, m->features, m->classes, out, err));
@@ -100,6 +101,22 @@ static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, 
     }
     (*out)->score = m->score;
     return XSM_OK;
+}
+
+/* The same, divided if the other is. */
+static xsm_status new_model(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    xsm_model *own;
+    XSMI_TRY(new_weights(xsmi_model_weights(m), dtype, &own, err));
+    if (!xsmi_model_is_divided(m)) {
+        *out = own;
+        return XSM_OK;
+    }
+    const xsm_status status = xsmi_divided_of_part(m, own, out, err);
+    if (status != XSM_OK) {
+        xsm_model_free(own);
+    }
+    return status;
 }
 
 static bool is_converted(const xsmi_narrow *from, int32_t dtype)
@@ -123,7 +140,9 @@ static xsm_status copy_numbers(const xsm_context *ctx, const xsmi_narrow *from, 
     return XSM_OK;
 }
 
-static xsm_status convert_weights(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
+/* `start` is the number of the first class of `m`. */
+static xsm_status convert_weights(const xsm_model *m, size_t start, xsm_model *to, float *rows, size_t together,
+                                  xsm_error *err)
 {
     const int32_t dtype = xsmi_model_dtype(to);
     const target out = {dtype, to->narrow.data ? (void *)(uintptr_t)to->narrow.data : to->weight, to->stride,
@@ -139,7 +158,7 @@ static xsm_status convert_weights(const xsm_model *m, xsm_model *to, float *rows
             size_t bad;
             if (!put_row(&out, first + k, rows + k * m->features, m->features, &bad)) {
                 return xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of class %zu and feature %zu is not finite in %s",
-                                 first + k, bad, xsmi_narrow_name(dtype));
+                                 start + first + k, bad, xsmi_narrow_name(dtype));
             }
         }
         xsmi_advance(m->context, count);
@@ -193,9 +212,22 @@ static xsm_status convert_bias(xsm_model *to, float *row, xsm_error *err)
     return XSM_OK;
 }
 
+static xsm_status convert_parts(const xsm_model *m, xsm_model *to, float *rows, size_t together, xsm_error *err)
+{
+    const xsm_model *from = xsmi_model_weights(m);
+    xsm_model *own = xsmi_model_changed(to);
+    XSMI_TRY(convert_weights(from, m->part.first, own, rows, together, err));
+    const xsm_status status = convert_layer(from, own, rows, err);
+    to->layer = own->layer;
+    XSMI_TRY(status);
+    XSMI_TRY(xsmi_model_is_divided(to) ? xsmi_tied_divide(to, err) : XSM_OK);
+    XSMI_TRY(xsmi_model_copy_rest(m, to, err));
+    return convert_bias(own, rows, err);
+}
+
 static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
-    const size_t together = XSMI_MIN(FLOATS_TOGETHER / m->features + 1, m->classes);
+    const size_t together = XSMI_MIN(FLOATS_TOGETHER / m->features + 1, xsmi_model_weights(m)->classes);
     float *rows = xsmi_allocate(m->context, (uint64_t)together * m->features, sizeof *rows);
     if (!rows) {
         return xsmi_fail_memory(err, together * m->features * sizeof *rows, "copies of weights");
@@ -203,10 +235,7 @@ static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xs
     xsm_model *to = NULL;
     xsm_status status = new_model(m, dtype, &to, err);
     if (status == XSM_OK) {
-        status = convert_weights(m, to, rows, together, err);
-        status = status == XSM_OK ? convert_layer(m, to, rows, err) : status;
-        status = status == XSM_OK ? xsmi_model_copy_rest(m, to, err) : status;
-        status = status == XSM_OK ? convert_bias(to, rows, err) : status;
+        status = convert_parts(m, to, rows, together, err);
         if (status == XSM_OK) {
             *out = to;
         } else {
@@ -219,21 +248,40 @@ static xsm_status convert(const xsm_model *m, int32_t dtype, xsm_model **out, xs
 
 /* -- sparse weights ------------------------------------------------------------------------------------------------ */
 
-static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char *what, xsmi_sparse **out,
-                                 xsm_error *err)
+/* `first` is the number of the first row, of `what`. */
+static xsm_status convert_sparse(const xsmi_sparse *s, int32_t dtype, const char *what, uint32_t first,
+                                 xsmi_sparse **out, xsm_error *err)
 {
     xsmi_sparse_bad bad;
     XSMI_TRY(xsmi_sparse_convert(s, dtype, &bad, out, err));
     return bad.found ? xsmi_fail(err, XSM_ERROR_DIVERGED, "the weight of %s %u and feature %u is not finite in %s",
-                                 what, bad.row, bad.feature, xsmi_narrow_name(dtype))
+                                 what, first + bad.row, bad.feature, xsmi_narrow_name(dtype))
                      : XSM_OK;
+}
+
+/* A divided model with these weights, and the places of another's. */
+static xsm_status divide_sparse(const xsm_model *like, xsmi_sparse *weights, xsm_model **out, xsm_error *err)
+{
+    const size_t count = (size_t)like->part.chunks + 1;
+    xsmi_sparse_place *places = xsmi_allocate(like->context, count, sizeof *places);
+    if (!places) {
+        return xsmi_fail_memory(err, count * sizeof *places, "sparse weights");
+    }
+    memcpy(places, like->part.places, count * sizeof *places);
+    const xsm_status status =
+        xsmi_divided_of_sparse(like->context, like->classes, weights, places, like->part.chunks, out, err);
+    if (status != XSM_OK) {
+        xsmi_release(like->context, places, count, sizeof *places);
+    }
+    return status;
 }
 
 static xsm_status convert_linear(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
 {
     xsmi_sparse *weights;
-    XSMI_TRY(convert_sparse(m->sparse, dtype, "class", &weights, err));
-    const xsm_status status = xsmi_model_of_sparse(m->context, weights, out, err);
+    XSMI_TRY(convert_sparse(xsmi_model_weights(m)->sparse, dtype, "class", m->part.first, &weights, err));
+    const xsm_status status = xsmi_model_is_divided(m) ? divide_sparse(m, weights, out, err)
+                                                       : xsmi_model_of_sparse(m->context, weights, out, err);
     xsmi_sparse_release(weights);
     return status;
 }
@@ -247,7 +295,7 @@ static xsm_status convert_trees(const xsm_model *m, int32_t dtype, xsm_model **o
         char what[48];
         snprintf(what, sizeof what, "tree %u, row", t);
         trees[t].tree = from->tree[t].tree; /* it is kept by the model */
-        status = convert_sparse(from->tree[t].weights, dtype, what, &trees[t].weights, err);
+        status = convert_sparse(from->tree[t].weights, dtype, what, 0, &trees[t].weights, err);
     }
     if (status == XSM_OK) {
         status = xsmi_model_of_label_trees(m->context, from->link, trees, from->count, out, err);
@@ -271,6 +319,21 @@ static xsm_status convert_rows(const xsm_model *m, int32_t dtype, xsm_model **ou
     return status;
 }
 
+/* On all ranks, or on none. */
+static xsm_status convert_any(const xsm_model *m, int32_t dtype, xsm_model **out, xsm_error *err)
+{
+    xsm_model *to = NULL;
+    xsm_status status =
+        m->layout == XSM_LAYOUT_SPARSE_ROWS ? convert_rows(m, dtype, &to, err) : convert(m, dtype, &to, err);
+    status = xsmi_model_is_common(m) ? xsmi_agree(m->context, status, err) : status;
+    if (status != XSM_OK) {
+        xsm_model_free(to);
+        return status;
+    }
+    *out = to;
+    return XSM_OK;
+}
+
 xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *options, xsm_model **out, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -285,16 +348,15 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
                          "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32, _BFLOAT16 and _INT8 are accepted",
                          o.dtype);
     }
-    XSMI_TRY(xsmi_model_need_whole(m, "a conversion", err));
     if (m->features < 1) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no weights to convert");
     }
     xsmi_activity activity;
     if (m->layout == XSM_LAYOUT_SPARSE_ROWS) {
         uint64_t bytes;
-        xsmi_begin(&activity, m->context, "converting", "weights", xsmi_model_stored(m, &bytes));
-        return xsmi_end(&activity, convert_rows(m, o.dtype, out, err), err);
+        xsmi_begin(&activity, m->context, "converting", "weights", xsmi_model_stored(xsmi_model_weights(m), &bytes));
+    } else {
+        xsmi_begin(&activity, m->context, "converting", "classes", xsmi_model_weights(m)->classes);
     }
-    xsmi_begin(&activity, m->context, "converting", "classes", m->classes);
-    return xsmi_end(&activity, convert(m, o.dtype, out, err), err);
+    return xsmi_end(&activity, convert_any(m, o.dtype, out, err), err);
 }

@@ -112,6 +112,17 @@ xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_spars
     return XSM_OK;
 }
 
+xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err)
+{
+    xsm_model *m;
+    XSMI_TRY(xsmi_model_new_empty(like->context, like->features, like->classes, &m, err));
+    m->part = (xsmi_part){.own = own, .first = like->part.first, .end = like->part.end};
+    m->layout = own->layout;
+    m->score = own->score;
+    *out = m;
+    return XSM_OK;
+}
+
 /* Gives the first layer, in memory of its own, to the part. */
 static xsm_status move_layer(xsm_model *m, xsm_error *err)
 {

@@ -74,6 +74,9 @@ xsm_status xsmi_divided_set_scoring(xsm_model *m, xsmi_correction *c, xsmi_class
  * the weights and, on success, the places of all (xsmi_part). This rank's part of it alone. */
 xsm_status xsmi_divided_of_sparse(xsm_context *ctx, uint32_t classes, xsmi_sparse *weights, xsmi_sparse_place *places,
                                   uint32_t chunks, xsm_model **out, xsm_error *err);
+/* A divided model of the shape and place of another, without its layer; its part on this rank is `own`, which it takes
+ * on success. This rank's part of it alone. */
+xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model **out, xsm_error *err);
 /* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees, which every
  * rank keeps. This rank's part of it alone: the caller makes the ranks agree. */
 xsm_status xsmi_model_divide(xsm_model *m, xsm_error *err);

@@ -204,6 +204,23 @@ sed 's/ in [0-9:.]* s;/;/' log >b
 expect 'what is said of them' cmp a b
 on 3 "$ranked" predict --model one.1 --data test.txt --top 7 --index spherical --probe 900
 expect 'predictions by an index' cmp one out
+on 2 "$ranked" index one.1 made.index --probe 900
+expect 'an index' cmp one.index made.index
+
+# A conversion and a calibration.
+set -- convert-model one.1 small --type int8 --test test.txt
+"$command" "$@" >one && mv small whole || exit 1
+on 3 "$ranked" "$@"
+expect 'a conversion' cmp whole small
+expect 'its report' cmp one out
+set -- calibrate --model one.1 --data test.txt --output small
+"$command" "$@" >one && mv small whole || exit 1
+same one >a
+on 2 "$ranked" "$@"
+expect 'a calibration' cmp whole small
+same out >b
+expect 'its report' cmp a b
+rm small made.index
 
 # Pruning, and what is pruned.
 "$command" prune one.1 small --keep 3 --test test.txt >one

@@ -365,8 +365,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_parameters(m, &parameters, err));
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
     REFUSES(xsm_model_view(m, &view, err));
-    xsm_model *other = NULL;
-    REFUSES(xsm_model_convert(m, NULL, &other, err));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -444,6 +442,8 @@ typedef struct tied_results {
 typedef struct tied_work {
     const xsm_dataset *one, *several; /* rows with one label, and with up to three */
     char model[256], saved[256];
+    char wide[256], converted[256]; /* the model with float32 numbers, and what it is converted to */
+    int32_t dtype;
     size_t memory; /* rank 1's allocation of that number fails, from 1; 0: none */
     bool reached;
     tied_results of[TEST_RANKS];
@@ -535,6 +535,20 @@ static xsm_status use_tied(xsm_model *m, tied_work *w, tied_results *to, xsm_err
     return predict_tied(m, w, to, err);
 }
 
+/* Converts the model with float32 numbers, and saves it. */
+static xsm_status convert_tied(xsm_context *ctx, const tied_work *w, xsm_error *err)
+{
+    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+    options.dtype = w->dtype;
+    xsm_model *m = NULL, *converted = NULL;
+    XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, &m, err));
+    xsm_status status = xsm_model_convert(m, &options, &converted, err);
+    xsm_model_free(m);
+    status = status == XSM_OK ? xsm_model_save(converted, w->converted, err) : status;
+    xsm_model_free(converted);
+    return status;
+}
+
 static xsm_status load_tied(test_rank *r)
 {
     tied_work *w = r->user;
@@ -542,7 +556,7 @@ static xsm_status load_tied(test_rank *r)
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
     const xsm_status status = use_tied(m, w, &w->of[r->rank], &r->err);
     xsm_model_free(m);
-    return status;
+    return status == XSM_OK ? convert_tied(r->context, w, &r->err) : status;
 }
 
 /* The same in a context of the rank's own, which can lack memory. */
@@ -562,8 +576,8 @@ static xsm_status load_tied_short(test_rank *r)
     return status;
 }
 
-/* A model that is right more often than by chance, and not always; saved with numbers of that type. */
-static void save_tied(const test_problem *p, bool bias, int32_t dtype, const char *path)
+/* A model that is right more often than by chance, and not always; saved with float32 numbers, and converted. */
+static void save_tied(const test_problem *p, bool bias, int32_t dtype, tied_work *w)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
@@ -574,7 +588,7 @@ static void save_tied(const test_problem *p, bool bias, int32_t dtype, const cha
     layer.pool = XSM_POOL_MEAN;
     layer.tied = 1;
     layer.scale = 1;
-    options.dtype = dtype;
+    options.dtype = w->dtype = dtype;
     assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &layer, &m, &err), err);
     for (uint32_t i = 0; i < p->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(p->data, i);
@@ -588,10 +602,19 @@ static void save_tied(const test_problem *p, bool bias, int32_t dtype, const cha
             m->bias[k] += 0.5f;
         }
     }
+    assert_ok(xsm_model_save(m, w->wide, &err), err);
     assert_ok(xsm_model_convert(m, &options, &converted, &err), err);
-    assert_ok(xsm_model_save(converted, path, &err), err);
+    assert_ok(xsm_model_save(converted, w->model, &err), err);
     xsm_model_free(converted);
     xsm_model_free(m);
+}
+
+static void name_tied(tied_work *w)
+{
+    snprintf(w->model, sizeof w->model, "%s", test_path("tied"));
+    snprintf(w->saved, sizeof w->saved, "%s", test_path("saved"));
+    snprintf(w->wide, sizeof w->wide, "%s", test_path("wide"));
+    snprintf(w->converted, sizeof w->converted, "%s", test_path("converted"));
 }
 
 static void test_tied(void **state)
@@ -604,16 +627,16 @@ static void test_tied(void **state)
     test_problem p = test_tied_problem(ROWS, CLASSES, 5);
     xsm_dataset *several = several_labels(&p, true);
     w = (tied_work){.one = p.data, .several = several};
-    snprintf(w.model, sizeof w.model, "%s", test_path("tied"));
-    snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
+    name_tied(&w);
     for (size_t i = 0; i < 3; i++) {
-        save_tied(&p, i != 1, types[i], w.model);
+        save_tied(&p, i != 1, types[i], &w);
         for (uint32_t count = 1; count <= 3; count++) {
             if (count > 1 && !test_ranks_tried(count)) {
                 continue;
             }
             for (uint32_t threads = 1; threads <= (i == 0 ? 2 : 1); threads++) {
                 remove(w.saved);
+                remove(w.converted);
                 test_run_ranks(count, threads, 0, load_tied, &w, ranks);
                 for (uint32_t r = 0; r < count; r++) {
                     assert_ok(ranks[r].status, ranks[r].err);
@@ -621,6 +644,7 @@ static void test_tied(void **state)
                     assert_memory_equal(&w.of[r], &one, sizeof one);
                 }
                 test_assert_same_file(w.saved, w.model);
+                test_assert_same_file(w.converted, w.model);
             }
         }
         assert_true(one.log_loss[0] > 0 && one.ranks.labels > 0 && one.fitted[1].scale > 0);
@@ -638,9 +662,8 @@ static void test_tied_failures(void **state)
     test_problem p = test_tied_problem(SOME + 4, CLASSES, 5);
     xsm_dataset *several = several_labels(&p, true);
     w = (tied_work){.one = p.data, .several = several, .reached = true};
-    snprintf(w.model, sizeof w.model, "%s", test_path("tied"));
-    snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
-    save_tied(&p, true, XSM_DTYPE_FLOAT32, w.model);
+    name_tied(&w);
+    save_tied(&p, true, XSM_DTYPE_FLOAT32, &w);
     size_t failures = 0;
     for (w.memory = 1; w.reached; w.memory += 1 + w.memory / 10) {
         test_run_ranks(3, 1, 0, load_tied_short, &w, ranks);

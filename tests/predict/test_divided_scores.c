@@ -42,6 +42,8 @@ typedef struct results {
 typedef struct work {
     const xsm_dataset *rows, *known;
     char model[256], saved[256];
+    char wide[256], converted[256]; /* the model with float32 weights, and what it is converted to */
+    int32_t dtype;
     results *of; /* [ranks] */
 } work;
 
@@ -162,6 +164,21 @@ static xsm_status use_model(test_rank *r, xsm_model *m)
     return xsm_model_save(m, w->saved, err);
 }
 
+/* Converts the model with float32 weights, and saves it. */
+static xsm_status convert(const work *w, xsm_context *ctx, xsm_error *err)
+{
+    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
+    options.dtype = w->dtype;
+    xsm_model *m = NULL, *narrow = NULL;
+    XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, &m, err));
+    xsm_status status = xsm_model_convert(m, &options, &narrow, err);
+    xsm_model_free(m);
+    XSMI_TRY(status);
+    status = xsm_model_save(narrow, w->converted, err);
+    xsm_model_free(narrow);
+    return status;
+}
+
 static xsm_status load_and_use(test_rank *r)
 {
     const work *w = r->user;
@@ -169,7 +186,7 @@ static xsm_status load_and_use(test_rank *r)
     XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
     const xsm_status status = use_model(r, m);
     xsm_model_free(m);
-    return status;
+    return status == XSM_OK ? convert(w, r->context, &r->err) : status;
 }
 
 /* With random weights up to 3: linear, or with a first layer of `hidden` > 0. */
@@ -202,13 +219,16 @@ static work work_new(const test_problem *p, bool bias, uint32_t hidden, int32_t 
                      const xsm_dataset *known)
 {
     xsm_error err = XSM_ERROR_INIT;
-    work w = {.rows = p->data, .known = known};
+    work w = {.rows = p->data, .known = known, .dtype = dtype};
+    snprintf(w.wide, sizeof w.wide, "%s", test_path("wide"));
+    snprintf(w.converted, sizeof w.converted, "%s", test_path("converted"));
     snprintf(w.model, sizeof w.model, "%s", test_path("scored"));
     snprintf(w.saved, sizeof w.saved, "%s", test_path("saved"));
     xsm_model *m = model_new(p, bias, hidden), *narrow = NULL;
     test_correct(m, p, correction);
     xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
     options.dtype = dtype;
+    assert_ok(xsm_model_save(m, w.wide, &err), err);
     assert_ok(xsm_model_convert(m, &options, &narrow, &err), err);
     assert_ok(xsm_model_save(narrow, w.model, &err), err);
     xsm_model_free(narrow);
@@ -263,6 +283,8 @@ static void try_bits(bool sparse, bool bias, uint32_t hidden, int32_t dtype, int
         assert_int_equal(size, wanted);
         assert_memory_equal(saved, file, size);
         free(saved);
+        test_assert_bytes(w.converted, file, wanted);
+        remove(w.converted);
     }
     free(file);
     xsm_dataset_free(known);

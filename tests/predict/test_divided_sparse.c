@@ -1,6 +1,6 @@
 /*
- * Sparse weights over ranks: what is pruned, saved, loaded, evaluated, predicted and calibrated has the bits of one
- * process, whatever chunks the classes lie in; a rank that fails ends the call on all.
+ * Sparse weights over ranks: what is pruned, converted, saved, loaded, evaluated, predicted and calibrated has the bits
+ * of one process, whatever chunks the classes lie in; a rank that fails ends the call on all.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -122,7 +122,19 @@ static xsm_status use_model(xsm_model *m, const work *w, results *to, xsm_error 
     return predict(m, w, to, err);
 }
 
-/* Prunes and saves; then loads what was converted and saves it. */
+/* Converts and saves. */
+static xsm_status convert_and_save(const xsm_model *m, int32_t dtype, const char *path, xsm_error *err)
+{
+    xsm_convert_options type = XSM_CONVERT_OPTIONS_INIT;
+    type.dtype = dtype;
+    xsm_model *converted = NULL;
+    XSMI_TRY(xsm_model_convert(m, &type, &converted, err));
+    const xsm_status status = xsm_model_save(converted, path, err);
+    xsm_model_free(converted);
+    return status;
+}
+
+/* Prunes, converts and saves; then loads what was converted and saves it. */
 static xsm_status prune_and_load(test_rank *r)
 {
     const work *w = r->user;
@@ -136,6 +148,8 @@ static xsm_status prune_and_load(test_rank *r)
     xsm_model_free(m);
     XSMI_TRY(status);
     status = xsm_model_save(pruned, w->saved, &r->err);
+    snprintf(path, sizeof path, "%s-made", w->saved);
+    status = status == XSM_OK ? convert_and_save(pruned, w->plan->dtype, path, &r->err) : status;
     status = status == XSM_OK ? use_model(pruned, w, &w->of[2 * r->rank], &r->err) : status;
     xsm_model_free(pruned);
     XSMI_TRY(status);
@@ -221,6 +235,14 @@ static work work_new(const plan *of, const test_problem *p)
     return w;
 }
 
+static void assert_made(const work *w)
+{
+    char path[300];
+    snprintf(path, sizeof path, "%s-made", w->saved);
+    test_assert_same_file(path, w->converted);
+    remove(path);
+}
+
 static void assert_files(const work *w)
 {
     char path[300];
@@ -243,6 +265,7 @@ static void test_bits(void **state)
         test_run_ranks(1, 1, 0, prune_and_load, &w, ranks);
         assert_ok(ranks[0].status, ranks[0].err);
         assert_files(&w);
+        assert_made(&w);
         assert_int_equal(one[0].layout, XSM_LAYOUT_SPARSE_ROWS);
         assert_int_equal(one[1].dtype, plans[i].dtype);
         assert_int_equal(one[1].weights, one[0].weights);
@@ -261,6 +284,7 @@ static void test_bits(void **state)
                 assert_memory_equal(&many[2 * r + 1], &one[1], sizeof *one);
             }
             assert_files(&w);
+            assert_made(&w);
         }
         xsm_dataset_free(w.rows);
         test_problem_free(&p);
@@ -378,7 +402,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_parameters parameters = XSM_PARAMETERS_INIT;
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
     REFUSES(xsm_model_prune(m, NULL, &other, err), "sparse");
-    REFUSES(xsm_model_convert(m, NULL, &other, err), "2 ranks");
     REFUSES(xsm_model_parameters(m, &parameters, err), "2 ranks");
     REFUSES(xsm_model_view(m, &view, err), "2 ranks");
     XSMI_TRY(xsm_estimator_new(r->context, "nce", &e, err));
@@ -432,7 +455,18 @@ static void test_refusals(void **state)
 
 /* -- failures ------------------------------------------------------------------------------------------------------ */
 
-/* Prunes, saves, and loads. */
+/* Converts, and forgets it. */
+static xsm_status try_conversion(const xsm_model *m, int32_t dtype, xsm_error *err)
+{
+    xsm_convert_options type = XSM_CONVERT_OPTIONS_INIT;
+    type.dtype = dtype;
+    xsm_model *converted = NULL;
+    const xsm_status status = xsm_model_convert(m, &type, &converted, err);
+    xsm_model_free(converted);
+    return converted || status != XSM_OK ? status : XSM_ERROR_INTERNAL;
+}
+
+/* Prunes, converts, saves, and loads. */
 static xsm_status prune_and_save(xsm_context *ctx, const work *w, xsm_error *err)
 {
     xsm_prune_options options = XSM_PRUNE_OPTIONS_INIT;
@@ -441,8 +475,13 @@ static xsm_status prune_and_save(xsm_context *ctx, const work *w, xsm_error *err
     xsm_model *m = NULL, *pruned = NULL;
     XSMI_TRY(xsm_model_load(ctx, w->dense, NULL, &m, err));
     xsm_status status = xsmi_model_prune(m, &options, w->plan->chunks, &pruned, err);
+    status = status == XSM_OK ? try_conversion(m, XSM_DTYPE_INT8, err) : status;
+    status = status == XSM_OK ? try_conversion(pruned, XSM_DTYPE_BFLOAT16, err) : status;
     xsm_model_free(m);
-    XSMI_TRY(status);
+    if (status != XSM_OK) {
+        xsm_model_free(pruned);
+        return status;
+    }
     status = xsm_model_save(pruned, w->saved, err);
     xsm_model_free(pruned);
     XSMI_TRY(status);
@@ -561,6 +600,22 @@ static xsm_status prune_diverged(test_rank *r)
     return pruned ? XSM_ERROR_INTERNAL : status;
 }
 
+/* The same of conversions, of dense weights and of sparse ones. */
+static xsm_status convert_diverged(test_rank *r)
+{
+    const work *w = r->user;
+    const bool sparse = w->k == TEST_RANKS;
+    xsm_model *m = NULL;
+    XSMI_TRY(xsm_model_load(r->context, sparse ? w->sparse : w->dense, NULL, &m, &r->err));
+    if (r->rank == 2) {
+        xsm_model *own = m->part.own;
+        *(sparse ? (float *)(uintptr_t)own->sparse->values : own->weight + 3) = (float)INFINITY;
+    }
+    const xsm_status status = try_conversion(m, XSM_DTYPE_INT8, &r->err);
+    xsm_model_free(m);
+    return status;
+}
+
 static void test_failures(void **state)
 {
     (void)state;
@@ -575,6 +630,18 @@ static void test_failures(void **state)
         for (uint32_t r = 0; r < 3; r++) {
             assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
             assert_string_equal(ranks[r].err.message, message);
+        }
+        for (int sparse = 0; sparse < 2; sparse++) {
+            w.k = sparse ? TEST_RANKS : 0;
+            test_run_ranks(3, 1, 0, convert_diverged, &w, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
+                assert_memory_equal(ranks[r].err.message, "rank 2: the weight of class ", 28);
+                assert_non_null(strstr(ranks[r].err.message, "is not finite in int8"));
+                const unsigned long class = strtoul(ranks[r].err.message + 28, NULL, 10);
+                assert_in_range(class, xsmi_part_start(CLASSES, 3, 2),
+                                sparse ? CLASSES : xsmi_part_start(CLASSES, 3, 2));
+            }
         }
         xsm_dataset_free(w.rows);
     }
