@@ -71,6 +71,9 @@ double xsmi_stream_uniform(xsmi_stream *s)
     return (double)(next64(s) >> 11) * 0x1p-53;
 }
 
+/* Draws up to which a list is searched from the front; a longer one is kept sorted. */
+enum { SHORT_SET = 32 };
+
 /* Draws m distinct numbers from 0..n-1, each set with equal probability; all of them in rising order if m = n. */
 static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
 {
@@ -81,8 +84,8 @@ static void draw_set(xsmi_stream *s, uint32_t n, uint32_t m, uint32_t *out)
         return;
     }
     /* R. Floyd (in J. Bentley, Programming Pearls: a sample of brilliance, 1987): the set after the step for j is a
-     * uniform sample of {0..j}. A short list is searched from the front, a long one is kept sorted. */
-    bool sorted = m > 32;
+     * uniform sample of {0..j}. */
+    bool sorted = m > SHORT_SET;
     size_t drawn = 0;
     for (uint32_t j = n - m; j < n; j++) {
         uint32_t t = (uint32_t)xsmi_stream_below(s, (uint64_t)j + 1);
@@ -145,7 +148,7 @@ void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams
     uint32_t words[4 * TOGETHER];
     for (size_t first = 0; first < streams->count; first += TOGETHER) {
         const size_t some = XSMI_MIN(streams->count - first, TOGETHER);
-        kernels->philox(key, streams->purpose, positions + first, some, words);
+        kernels->philox(key, 0, streams->purpose, positions + first, some, words);
         for (size_t i = first; i < first + some; i++) {
             uint64_t product = (uint64_t)words[i - first] * (n - 1);
             if ((uint32_t)product >= n - 1) { /* xsmi_stream_below() would certainly not reject it */
@@ -155,6 +158,58 @@ void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams
                 xsmi_stream stream;
                 xsmi_stream_start(&stream, seed, streams->purpose, positions[i]);
                 xsmi_stream_others(&stream, n, excluded[i], 1, &out[i]);
+            }
+        }
+    }
+}
+
+static bool is_among(const uint32_t *drawn, uint32_t count, uint32_t number)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < count; i++) {
+        found |= drawn[i] == number;
+    }
+    return found;
+}
+
+/* draw_set() of a short list with m < n by the stream's words words[0], words[stride], ... Returns false if one of them
+ * might be rejected; the draws then have no meaning. */
+static bool set_of_words(const uint32_t *words, size_t stride, uint32_t n, uint32_t m, uint32_t *out)
+{
+    enum { SEEN = 16 };
+    uint64_t seen[SEEN] = {0}; /* the last bits of what has been drawn: mostly a number shares them with none */
+    bool unsure = false;
+    for (uint32_t d = 0; d < m; d++) {
+        const uint32_t last = n - m + d;
+        const uint64_t product = (uint64_t)words[d * stride] * ((uint64_t)last + 1);
+        uint32_t t = (uint32_t)(product >> 32);
+        unsure |= (uint32_t)product <= last;
+        if ((seen[t / 64 % SEEN] >> t % 64 & 1) && is_among(out, d, t)) {
+            t = last;
+        }
+        seen[t / 64 % SEEN] |= UINT64_C(1) << t % 64;
+        out[d] = t;
+    }
+    return !unsure;
+}
+
+void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams, const uint32_t *n, uint32_t m,
+                       uint32_t *const *out)
+{
+    enum { TOGETHER = 64 };
+    const uint64_t seed = streams->seed, *positions = streams->positions;
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)}, blocks = m > SHORT_SET ? 0 : (m + 3) / 4;
+    uint32_t words[SHORT_SET * TOGETHER];
+    for (size_t first = 0; first < streams->count; first += TOGETHER) {
+        const size_t some = XSMI_MIN(streams->count - first, TOGETHER);
+        for (uint32_t b = 0; b < blocks; b++) {
+            kernels->philox(key, b, streams->purpose, positions + first, some, words + 4 * b * some);
+        }
+        for (size_t i = first; i < first + some; i++) {
+            if (m >= n[i] || blocks == 0 || !set_of_words(words + (i - first), some, n[i], m, out[i])) {
+                xsmi_stream stream;
+                xsmi_stream_start(&stream, seed, streams->purpose, positions[i]);
+                draw_set(&stream, n[i], XSMI_MIN(m, n[i]), out[i]);
             }
         }
     }

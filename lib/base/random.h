@@ -60,6 +60,11 @@ typedef struct xsmi_streams {
  * about ten streams are computed side by side. n >= 2. */
 void xsmi_streams_other(const xsmi_kernels *kernels, const xsmi_streams *streams, uint32_t n, const uint32_t *excluded,
                         uint32_t *out);
+/* From each stream m distinct numbers below n[i], or all of these if they are fewer, to out[i]: what
+ * xsmi_stream_others() draws from n[i] + 1 classes without the last. The words of many streams are computed side by
+ * side where m <= 32. */
+void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams, const uint32_t *n, uint32_t m,
+                       uint32_t *const *out);
 /* xsmi_stream_others() without each of the `excluded_count` distinct classes in `excluded`, in any order; 0 <= m <= n -
  * excluded_count. For one excluded class the draws are those of xsmi_stream_others(). O(excluded_count) more a draw. */
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,

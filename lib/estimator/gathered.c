@@ -444,18 +444,25 @@ static void copy_rows(void *to, size_t to_stride, const void *from, size_t from_
     }
 }
 
+/* Copies columns first..end, of the ranks' one after another, of a row of the matrix. Returns the end. */
+static float *copy_columns(const xsmi_shared_draws *d, const float *row, size_t first, size_t end, float *to)
+{
+    if (d->in_order) {
+        memcpy(to, row + first, (end - first) * sizeof *to);
+    }
+    for (size_t c = first; c < end && !d->in_order; c++) {
+        to[c - first] = row[d->columns[c]];
+    }
+    return to + (end - first);
+}
+
 /* Copies a row of the matrix to a block without the columns of this rank's classes. Returns the end. */
 static float *send_columns(const xsmi_pass *p, const float *row, float *to)
 {
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint32_t rank = xsmi_rank(p->estimator->model->context);
-    for (size_t c = 0; c < d->starts[rank]; c++) {
-        *to++ = row[d->columns[c]];
-    }
-    for (size_t c = d->starts[rank + 1]; c < shared_count(p->gradient); c++) {
-        *to++ = row[d->columns[c]];
-    }
-    return to;
+    to = copy_columns(d, row, 0, d->starts[rank], to);
+    return copy_columns(d, row, d->starts[rank + 1], shared_count(p->gradient), to);
 }
 
 /* Copies to a row of the matrix the columns of this rank's classes from the block of another one. */
@@ -464,6 +471,10 @@ static void receive_columns(const xsmi_pass *p, float *row, uint32_t from, const
     const xsmi_shared_draws *d = &p->gradient->work.shared;
     const uint32_t rank = xsmi_rank(p->estimator->model->context);
     const size_t start = d->starts[rank], skipped = rank < from ? 0 : d->starts[from + 1] - d->starts[from];
+    if (d->in_order) {
+        memcpy(row + start, block + start - skipped, (d->starts[rank + 1] - start) * sizeof *row);
+        return;
+    }
     for (size_t c = start; c < d->starts[rank + 1]; c++) {
         row[d->columns[c]] = block[c - skipped];
     }

@@ -111,6 +111,8 @@ static void choose_own(const xsmi_pass *p)
     const xsmi_gathered *w = &p->gradient->work.gathered;
     d->own = w->used ? w->shared : s->classes;
     d->own_count = s->count;
+    d->in_order = false;
+    d->at = 0;
     if (!xsmi_model_is_divided(m)) {
         return;
     }
@@ -124,12 +126,16 @@ static void choose_own(const xsmi_pass *p)
         at += d->starts[r];
         d->starts[r] = at; /* where the rank's columns end, until they are filled in from there */
     }
+    d->in_order = true;
     for (uint32_t c = s->count; c-- > 0;) {
-        d->columns[--d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])]] = c;
+        const size_t place = --d->starts[xsmi_part_of(m->classes, ranks, s->classes[c])];
+        d->columns[place] = c;
+        d->in_order &= place == c;
     }
     if (w->used) {
         return;
     }
+    d->at = d->in_order ? d->starts[rank] : 0;
     d->own = d->part;
     d->own_count = (uint32_t)(d->starts[rank + 1] - d->starts[rank]);
     for (uint32_t i = 0; i < d->own_count; i++) {
@@ -228,7 +234,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
     xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
-    float *scores = d->scores + c;
+    float *scores = d->scores + d->at + c;
     pack_classes(p, block, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
         m->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
@@ -267,8 +273,8 @@ static bool is_alone(const xsmi_pass *p, uint64_t i)
     return i >= first && i - first < alone;
 }
 
-/* Copies the scores that the part of a divided model has of some examples to where they are sent from, or kept, and
- * scores its labels, before the first column as everywhere. */
+/* Copies the scores that the part of a divided model has of some examples to where they are sent from, or kept unless
+ * they are in their columns, and scores its labels, before the first column as everywhere. */
 static void send_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -282,9 +288,12 @@ static void send_examples(void *state, size_t block, uint32_t thread)
         const size_t labels = (size_t)example->label_count;
         const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
         float *scores = d->scores + i * g->shared.stride;
-        float *to = is_alone(p, i) ? d->kept + (i - p->first) * d->own_count
-                                   : d->sent + block_row(p, xsmi_rank(m->context), i) * d->own_count;
-        memcpy(to, scores, d->own_count * sizeof *scores);
+        const bool alone = is_alone(p, i);
+        float *to = alone ? d->kept + (i - p->first) * d->own_count
+                          : d->sent + block_row(p, xsmi_rank(m->context), i) * d->own_count;
+        if (!alone || !d->in_order) {
+            memcpy(to, scores + d->at, d->own_count * sizeof *scores);
+        }
         xsmi_divided_score_classes(m, &x, example->labels, labels, scores - labels);
         for (size_t j = 0; d->model->bias && j < labels; j++) {
             const uint32_t k = example->labels[j];
@@ -295,7 +304,8 @@ static void send_examples(void *state, size_t block, uint32_t thread)
     }
 }
 
-/* Copies to the columns of some examples what all ranks have sent, and what this one has kept. */
+/* Copies to the columns of some examples what all ranks have sent, and what this one has kept; its own scores may be
+ * there already. */
 static void receive_examples(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -308,12 +318,19 @@ static void receive_examples(void *state, size_t block, uint32_t thread)
     for (uint32_t r = 0; r < xsmi_ranks(group); from += d->sizes[r] / sizeof *from, r++) {
         const uint32_t *columns = d->columns + d->starts[r];
         const size_t count = d->starts[r + 1] - d->starts[r];
+        if (r == xsmi_rank(group) && d->in_order) {
+            continue;
+        }
         /* This process computes all of these examples alone, or none: their rows follow one another. */
         const bool kept = r == xsmi_rank(group) && is_alone(p, first);
         const float *rows = kept ? d->kept + (first - p->first) * count : from + block_row(p, r, first) * count;
         for (uint64_t i = first; i < end; i++) {
             const float *own = rows + (i - first) * count;
             float *scores = d->scores + i * g->shared.stride;
+            if (d->in_order) {
+                memcpy(scores + d->starts[r], own, count * sizeof *own);
+                continue;
+            }
             for (size_t c = 0; c < count; c++) {
                 scores[columns[c]] = own[c];
             }

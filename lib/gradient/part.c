@@ -43,7 +43,8 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
     }
 }
 
-/* The classes that the examples share, and their matrix. */
+/* The classes that the examples share, and their matrix, which is part of the whole one where their columns follow one
+ * another. */
 static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
 {
     const xsmi_shared_classes *from = &g->shared;
@@ -52,13 +53,7 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
     size_t count;
     uint32_t *columns; /* [count] of the matrix of all */
     XSMI_TRY(xsmi_gradient_reserve_shared(out, from->count, err));
-    to->stride = xsmi_row_stride(from->count);
     to->listed = from->listed;
-    if (!xsmi_multiply((size_t)g->examples, to->stride * sizeof *to->matrix, &count) ||
-        !xsmi_reserve(out->context, &d->memory, &d->memory_capacity, count, 1)) {
-        return xsmi_fail_memory(err, SIZE_MAX, "the coefficients of a batch");
-    }
-    to->matrix = (float *)(void *)d->memory;
     columns = d->draws; /* a part has none */
     out->form = XSMI_GRADIENT_SHARED;
     for (uint32_t c = 0; c < from->count; c++) {
@@ -69,6 +64,17 @@ static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t en
             to->classes[to->count++] = class - first;
         }
     }
+    if (to->count > 0 && columns[to->count - 1] - columns[0] == to->count - 1) { /* they follow one another */
+        to->matrix = from->matrix + columns[0];
+        to->stride = from->stride;
+        return XSM_OK;
+    }
+    to->stride = xsmi_row_stride(from->count);
+    if (!xsmi_multiply((size_t)g->examples, to->stride * sizeof *to->matrix, &count) ||
+        !xsmi_reserve(out->context, &d->memory, &d->memory_capacity, count, 1)) {
+        return xsmi_fail_memory(err, SIZE_MAX, "the coefficients of a batch");
+    }
+    to->matrix = (float *)(void *)d->memory;
     for (uint64_t i = 0; i < g->examples; i++) {
         for (uint32_t c = 0; c < to->count; c++) {
             to->matrix[i * to->stride + c] = from->matrix[i * from->stride + columns[c]];

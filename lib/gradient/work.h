@@ -39,6 +39,8 @@ typedef struct xsmi_shared_draws {
     uint32_t *part; /* [own_count] of a divided model: `own` */
     /* Of a divided model: the columns of S by the rank that has their class, and what ranks send of the scores. */
     uint32_t *columns;      /* [count] */
+    bool in_order;          /* a rank's columns follow one another, and those of the rank before it */
+    size_t at;              /* the column where this process writes the scores of the first of `own` */
     size_t *starts, *sizes; /* [ranks + 1] where a rank's columns begin; [ranks] its bytes */
     size_t *next;           /* [ranks] where its next label is in what is sent, or received */
     float *sent, *received;

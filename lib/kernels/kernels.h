@@ -296,9 +296,10 @@ typedef struct xsmi_kernels {
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */
 
-    /* Words out[w*n + i], w < 4, of Philox4x32-10 under `key` at counter {0, purpose, low half of positions[i], high
-     * half of positions[i]}: the first words of a stream of base/random.h. */
-    void (*philox)(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out);
+    /* Words out[w*n + i], w < 4, of Philox4x32-10 under `key` at counter {block, purpose, low half of positions[i],
+     * high half of positions[i]}: words 4*block to 4*block + 3 of a stream of base/random.h. */
+    void (*philox)(const uint32_t key[2], uint32_t block, uint32_t purpose, const uint64_t *positions, size_t n,
+                   uint32_t *out);
 
     /* -- one example's contiguous scores, lanes over classes ----------------------------------------- */
 

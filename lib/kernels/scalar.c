@@ -435,14 +435,15 @@ static size_t sift_tile(const float *scores, size_t classes, const float *bar, s
     return count;
 }
 
-static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out)
+static void philox(const uint32_t key[2], uint32_t block, uint32_t purpose, const uint64_t *positions, size_t n,
+                   uint32_t *out)
 {
     const philox4x32_key_t keys = {{key[0], key[1]}};
     for (size_t i = 0; i < n; i++) {
-        philox4x32_ctr_t counter = {{0, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)}};
-        philox4x32_ctr_t block = philox4x32_R(10, counter, keys);
+        philox4x32_ctr_t counter = {{block, purpose, (uint32_t)positions[i], (uint32_t)(positions[i] >> 32)}};
+        philox4x32_ctr_t words = philox4x32_R(10, counter, keys);
         for (size_t w = 0; w < 4; w++) {
-            out[w * n + i] = block.v[w];
+            out[w * n + i] = words.v[w];
         }
     }
 }

@@ -21,14 +21,14 @@ XSMI_SOLVE_INLINE vu u_set(uint64_t a)
 }
 
 /* PHILOX_TOGETHER positions; word w of position i goes to out[w*stride + i]. */
-XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t stride,
-                                   uint32_t *out)
+XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t block, uint32_t purpose, const uint64_t *positions,
+                                   size_t stride, uint32_t *out)
 {
     vu word[4][PHILOX_VECTORS];
     for (size_t v = 0; v < PHILOX_VECTORS; v++) {
         vu position;
         __builtin_memcpy(&position, positions + v * DW, sizeof(position));
-        word[0][v] = u_set(0);
+        word[0][v] = u_set(block);
         word[1][v] = u_set(purpose);
         word[2][v] = position;
         word[3][v] = position >> 32;
@@ -54,17 +54,18 @@ XSMI_SOLVE_INLINE void philox_some(const uint32_t key[2], uint32_t purpose, cons
     }
 }
 
-static void philox(const uint32_t key[2], uint32_t purpose, const uint64_t *positions, size_t n, uint32_t *out)
+static void philox(const uint32_t key[2], uint32_t block, uint32_t purpose, const uint64_t *positions, size_t n,
+                   uint32_t *out)
 {
     size_t i = 0;
     for (; i + PHILOX_TOGETHER <= n; i += PHILOX_TOGETHER) {
-        philox_some(key, purpose, positions + i, n, out + i);
+        philox_some(key, block, purpose, positions + i, n, out + i);
     }
     if (i < n) {
         uint64_t last[PHILOX_TOGETHER] = {0};
         uint32_t words[4 * PHILOX_TOGETHER];
         __builtin_memcpy(last, positions + i, (n - i) * sizeof(*last));
-        philox_some(key, purpose, last, PHILOX_TOGETHER, words);
+        philox_some(key, block, purpose, last, PHILOX_TOGETHER, words);
         for (size_t w = 0; w < 4; w++) {
             __builtin_memcpy(out + w * n + i, words + w * PHILOX_TOGETHER, (n - i) * sizeof(*words));
         }

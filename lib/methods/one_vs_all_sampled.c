@@ -42,8 +42,8 @@ static uint64_t width(const void *state)
 static void select(const void *state, const xsm_example *examples, uint64_t count, uint32_t *classes, uint32_t *lengths)
 {
     const sampled_state *s = state;
-    xsmi_select_negatives(
-        &(xsmi_negative_lists){s->seed, s->classes, s->negatives, s->width, examples, count, classes, lengths});
+    xsmi_select_negatives(s->all.kernels, &(xsmi_negative_lists){s->seed, s->classes, s->negatives, s->width, examples,
+                                                                 count, classes, lengths});
 }
 
 static int32_t exact(const void *state)

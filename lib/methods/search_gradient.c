@@ -499,8 +499,8 @@ void xsmi_search_select(const void *state, const xsm_example *examples, uint64_t
                         uint32_t *lengths)
 {
     const xsmi_search *s = state;
-    xsmi_select_negatives(&(xsmi_negative_lists){s->seed, s->classes, s->candidates, xsmi_search_width(s), examples,
-                                                 count, classes, lengths});
+    xsmi_select_negatives(s->kernels, &(xsmi_negative_lists){s->seed, s->classes, s->candidates, xsmi_search_width(s),
+                                                             examples, count, classes, lengths});
 }
 
 void xsmi_search_gradient(void *state, const xsm_score_block *block)

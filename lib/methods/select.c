@@ -47,36 +47,55 @@ void xsmi_select_others(const xsmi_kernels *kernels, const xsmi_negative_lists *
     }
 }
 
-void xsmi_select_negatives(const xsmi_negative_lists *l)
+/* Turns ranks among the classes that are not labels into classes: a rank increases by one for each label at or below
+ * it. The labels are in rising order. */
+static void skip_labels(const uint32_t *labels, uint32_t own, uint32_t *classes, uint32_t count)
 {
-    for (uint64_t i = 0; i < l->count; i++) {
-        const xsm_example *example = &l->examples[i];
-        uint32_t *labels = l->list + i * l->width, own = (uint32_t)example->label_count;
-        memcpy(labels, example->labels, own * sizeof *labels);
-        if (own > 1) {
-            xsmi_heap_sort(labels, own, sizeof *labels, xsmi_compare_u32);
+    enum { FEW = 8 };
+    for (uint32_t e = 0; e < own && own <= FEW; e++) {
+        for (uint32_t j = 0; j < count; j++) {
+            classes[j] += labels[e] <= classes[j];
         }
-        uint32_t others = l->classes - own, drawn = XSMI_MIN(l->negatives, others);
-        uint32_t *of = labels + own;
-        if (drawn > 0) {
-            /* Ranks among the classes that are not labels; a rank increases by one for each label at or below it. */
-            xsmi_stream stream;
-            xsmi_stream_start(&stream, l->seed, XSMI_STREAM_NEGATIVES, example->position);
-            xsmi_stream_others(&stream, others + 1, others, drawn, of);
-        }
-        for (uint32_t j = 0; j < drawn; j++) {
-            uint32_t low = 0, high = own;
-            while (low < high) {
-                uint32_t middle = low + (high - low) / 2;
-                if (labels[middle] - middle <= of[j]) {
-                    low = middle + 1;
-                } else {
-                    high = middle;
-                }
+    }
+    for (uint32_t j = 0; j < count && own > FEW; j++) {
+        uint32_t low = 0, high = own;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (labels[middle] - middle <= classes[j]) {
+                low = middle + 1;
+            } else {
+                high = middle;
             }
-            of[j] += low;
         }
-        l->lengths[i] = own + drawn;
+        classes[j] += low;
+    }
+}
+
+void xsmi_select_negatives(const xsmi_kernels *kernels, const xsmi_negative_lists *l)
+{
+    enum { TOGETHER = 64 };
+    uint64_t positions[TOGETHER];
+    uint32_t others[TOGETHER], *drawn[TOGETHER];
+    for (uint64_t first = 0; first < l->count; first += TOGETHER) {
+        const size_t some = (size_t)XSMI_MIN(l->count - first, (uint64_t)TOGETHER);
+        for (size_t i = 0; i < some; i++) {
+            const xsm_example *example = &l->examples[first + i];
+            uint32_t *labels = l->list + (first + i) * l->width, own = (uint32_t)example->label_count;
+            memcpy(labels, example->labels, own * sizeof *labels);
+            if (own > 1) {
+                xsmi_heap_sort(labels, own, sizeof *labels, xsmi_compare_u32);
+            }
+            positions[i] = example->position;
+            others[i] = l->classes - own;
+            drawn[i] = labels + own;
+            l->lengths[first + i] = own + XSMI_MIN(l->negatives, others[i]);
+        }
+        const xsmi_streams streams = {l->seed, XSMI_STREAM_NEGATIVES, positions, some};
+        xsmi_streams_sets(kernels, &streams, others, l->negatives, drawn);
+        for (size_t i = 0; i < some; i++) {
+            const uint32_t own = l->classes - others[i];
+            skip_labels(drawn[i] - own, own, drawn[i], l->lengths[first + i] - own);
+        }
     }
 }
 

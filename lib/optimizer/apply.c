@@ -114,7 +114,7 @@ typedef struct class_job {
 /* How many classes ahead of its step a row is prefetched: memory takes longer than the step on a row. */
 enum { CLASSES_AHEAD = 3 };
 
-/* For a rule, whose accumulators have not been read with the scores. */
+/* The scores may have read more weights than a cache holds, and have not read a rule's accumulators. */
 XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
 {
     if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
@@ -133,12 +133,12 @@ static void run_classes(void *state, size_t index, uint32_t thread)
         const uint64_t *entries = job->entries + job->starts[i];
         const uint32_t class = xsmi_gradient_class(s->g, entries[0]);
         const size_t count = job->starts[i + 1] - job->starts[i];
+        if (i + CLASSES_AHEAD < end) {
+            prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + CLASSES_AHEAD]]));
+        }
         if (s->optimizer->linear) {
             xsmi_linear_class(s, class, entries, count);
         } else {
-            if (i + CLASSES_AHEAD < end) {
-                prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + CLASSES_AHEAD]]));
-            }
             xsmi_rule_class(s, class, entries, count, thread);
         }
     }
@@ -404,8 +404,9 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     return status;
 }
 
-/* The step of this rank's part of a divided model (a gradient of every class may have this part alone), once all ranks
- * can take theirs, which `begun` then says: it is not cancelled. */
+/* The step of this rank's part of a divided model (a gradient of every class may have this part alone), which is not
+ * cancelled. With `begun` once all ranks can take theirs, which it then says; otherwise a rank without memory fails
+ * alone. */
 static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, bool *begun,
                              xsm_error *err)
 {
@@ -422,10 +423,15 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
                      ? xsmi_gradient_part(g, whole->part.first, whole->part.end, o->part, err)
                      : fail_classes(g, whole, err);
     }
-    status = status == XSM_OK ? check_step(o, batch, part, eta, err) : status;
-    status = xsmi_agree(whole->context, status, err);
-    *begun = status == XSM_OK;
-    if (*begun) {
+    const bool made = status == XSM_OK;
+    status = made ? check_step(o, batch, part, eta, err) : status;
+    if (begun || (made && status != XSM_OK)) { /* all ranks whose part is made refuse the step, or none */
+        status = xsmi_agree(whole->context, status, err);
+    }
+    if (begun) {
+        *begun = status == XSM_OK;
+    }
+    if (status == XSM_OK) {
         if (correction) {
             xsmi_model_set_correction(o->model, correction);
         }
@@ -442,8 +448,7 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err)
 {
-    bool begun;
-    return o->whole ? apply_part(o, batch, g, eta, &begun, err) : apply(o, batch, g, g, eta, err);
+    return o->whole ? apply_part(o, batch, g, eta, NULL, err) : apply(o, batch, g, g, eta, err);
 }
 
 /* As xsmi_optimizer_apply(), of a divided model: a step that fails on one rank, for lack of memory say, fails on all,

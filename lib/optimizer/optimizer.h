@@ -89,7 +89,9 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
  * m->alpha to it after the step. */
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
- * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. */
+ * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. Of a divided
+ * model, a step for which a rank lacks memory fails on this rank alone, which takes part in the others' next agreement.
+ */
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err);
 /* Takes an example's step, after xsmi_optimizer_prepare(): on a class-major model, on any thread. */

@@ -196,6 +196,39 @@ static void test_streams_other(void **state)
     }
 }
 
+/* The same of several draws, of each stream from another number of classes. */
+static void test_streams_sets(void **state)
+{
+    enum { STREAMS = 300, MOST = 40 };
+    static const uint32_t most[] = {1, 3, 9, 33, 90, 217240, 2147483649u, UINT32_MAX - 1},
+                          draws[] = {0, 1, 2, 5, 8, 20, 32, 33, MOST};
+    static uint64_t positions[STREAMS];
+    static uint32_t n[STREAMS], drawn[STREAMS][MOST], *out[STREAMS];
+    const uint64_t seed = 0x123456789abcdef0;
+    (void)state;
+    for (size_t k = 0; k < COUNT(most) * COUNT(draws) * 8; k++) {
+        const uint32_t mask = (uint32_t)k % 8, m = draws[k / 8 % COUNT(draws)], classes = most[k / 8 / COUNT(draws)];
+        for (size_t i = 0; i < STREAMS; i++) {
+            positions[i] = i % 2 ? i + k : UINT64_MAX - 7 * i;
+            n[i] = classes - (uint32_t)(i % 5 < classes ? i % 5 : 0);
+            out[i] = drawn[i];
+        }
+        memset(drawn, 0x5a, sizeof drawn);
+        const size_t count = STREAMS - mask;
+        const xsmi_streams streams = {seed, XSMI_STREAM_NEGATIVES, positions, count};
+        xsmi_streams_sets(xsmi_kernels_select(mask), &streams, n, m, out);
+        for (size_t i = 0; i < count; i++) {
+            const uint32_t own = m < n[i] ? m : n[i];
+            uint32_t alone[MOST];
+            xsmi_stream s;
+            memset(alone, 0x5a, sizeof alone);
+            xsmi_stream_start(&s, seed, XSMI_STREAM_NEGATIVES, positions[i]);
+            xsmi_stream_others(&s, n[i] + 1, n[i], own, alone);
+            assert_memory_equal(drawn[i], alone, sizeof alone);
+        }
+    }
+}
+
 static uint32_t choose(uint32_t n, uint32_t m)
 {
     uint64_t ways = 1;
@@ -334,10 +367,13 @@ static void test_permute(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_known_answers), cmocka_unit_test(test_golden_words),   cmocka_unit_test(test_carry),
-        cmocka_unit_test(test_golden_below),  cmocka_unit_test(test_below_is_exact), cmocka_unit_test(test_uniform),
-        cmocka_unit_test(test_golden_others), cmocka_unit_test(test_streams_other),  cmocka_unit_test(test_others_sets),
-        cmocka_unit_test(test_others_long),   cmocka_unit_test(test_others_edges),   cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_known_answers),  cmocka_unit_test(test_golden_words),
+        cmocka_unit_test(test_carry),          cmocka_unit_test(test_golden_below),
+        cmocka_unit_test(test_below_is_exact), cmocka_unit_test(test_uniform),
+        cmocka_unit_test(test_golden_others),  cmocka_unit_test(test_streams_other),
+        cmocka_unit_test(test_streams_sets),   cmocka_unit_test(test_others_sets),
+        cmocka_unit_test(test_others_long),    cmocka_unit_test(test_others_edges),
+        cmocka_unit_test(test_permute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,7 +275,8 @@ static void negatives_are_drawn_alike(void **state)
         for (uint64_t i = 0; i < DRAWS; i++) {
             xsm_example example = {i, i, labels, 5, 1};
             uint32_t list[5 + 20], length;
-            xsmi_select_negatives(&(xsmi_negative_lists){7, K, m, 5 + m, &example, 1, list, &length});
+            xsmi_select_negatives(xsmi_kernels_select(0),
+                                  &(xsmi_negative_lists){7, K, m, 5 + m, &example, 1, list, &length});
             uint32_t want = m < K - 5 ? m : K - 5, seen = 0;
             assert_int_equal(length, 5 + want);
             for (uint32_t j = 0; j < length; j++) {

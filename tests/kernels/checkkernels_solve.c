@@ -141,6 +141,7 @@ static void test_philox(void **state)
     const xsmi_kernels *k = check_table(state);
     for (size_t round = 0; round < 2000; round++) {
         const uint32_t key[2] = {random_word(), random_word()}, purpose = random_word();
+        const uint32_t block = round % 5 ? random_word() : 0;
         const size_t n = round % STREAMS;
         uint64_t positions[STREAMS];
         uint32_t want[4 * STREAMS], got[4 * STREAMS];
@@ -149,8 +150,8 @@ static void test_philox(void **state)
         }
         memset(want, 0x5a, sizeof(want));
         memset(got, 0x5a, sizeof(got));
-        ref->philox(key, purpose, positions, n, want);
-        k->philox(key, purpose, positions, n, got);
+        ref->philox(key, block, purpose, positions, n, want);
+        k->philox(key, block, purpose, positions, n, got);
         assert_memory_equal(got, want, sizeof(want));
     }
 }
