@@ -185,7 +185,7 @@ static void print(const settings *s, const counted *sent, double rows, double st
     if (sent->of.rank == 0) {
         printf("%s ranks %u threads %u classes %u features %u hidden %u batch %u draws %u: %.1f rows/s, %.1f bytes a "
                "row, %.0f "
-               "bytes and %.1f calls a step\n",
+               "bytes and %.3g calls a step\n",
                s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
                (unsigned)s->hidden, (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows,
                steps > 0 ? bytes / steps : 0, steps > 0 ? calls / steps : 0);
@@ -202,7 +202,7 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     xsm_progress at = {.size = sizeof at};
     clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps};
     const int shared = strcmp(s->work, "shared") == 0;
-    xsm_dataset *rows = make_rows(ctx, s, (steps ? 1 : 20) * (uint64_t)s->batch);
+    xsm_dataset *rows = make_rows(ctx, s, steps ? s->batch : s->batch == 1 ? 4096 : 20 * (uint64_t)s->batch);
     check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
     if (s->draws > 0) {
         check(xsm_estimator_set_number(estimator, "negatives", s->draws, &err));

@@ -34,4 +34,6 @@ shared 100000 100000/256/64 128 1000
 one-vs-all-sampled 100000 256 128 20
 sampled-softmax 100000 256 128 20
 umax 100000 256 128 5
+umax 100000 256 1 5
+one-vs-all-sampled 100000 256 1 20
 LIST

@@ -146,7 +146,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
                 status = xsmi_fail_memory(err, t->window_steps * sizeof *t->etas, "a window of steps");
             }
         }
-        if (status == XSM_OK && o.epochs > 1 && xsmi_context_threads(ctx) > 1) {
+        if (status == XSM_OK && o.epochs > 1 && xsmi_context_threads(ctx) > 1 && !xsmi_model_is_divided(model)) {
             t->sequence.next = xsmi_allocate(ctx, train->rows, sizeof *t->sequence.next);
             if (!t->sequence.next) {
                 status = xsmi_fail_memory(err, train->rows * sizeof *t->sequence.next, "the order of the rows");
@@ -258,7 +258,7 @@ double xsmi_trainer_active(const xsm_trainer *t)
 
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks)
 {
-    t->marks = t->window ? marks : NULL;
+    t->marks = t->window && !xsmi_model_is_divided(t->model) ? marks : NULL;
     return t->marks != NULL;
 }
 

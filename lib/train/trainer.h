@@ -82,7 +82,7 @@ void xsmi_trainer_stretch(xsm_trainer *t, double stretch);
 /* Lengthens the run to `epochs` passes; xsm_trainer_run() then continues it. */
 void xsmi_trainer_extend(xsm_trainer *t, uint64_t epochs);
 /* Makes the trainer mark (model.h) the weights that its steps may change. Returns false, and marks nothing, if it uses
- * batches. `marks` is borrowed. */
+ * batches, or the model is divided. `marks` is borrowed. */
 bool xsmi_trainer_mark(xsm_trainer *t, uint64_t *marks);
 /* The share of the coefficients of all steps so far that were used: for a sifted gradient those that are not 0, for a
  * search those listed, otherwise all. */

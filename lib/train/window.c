@@ -10,11 +10,16 @@
  *
  * Drawing and cutting need no weights. With threads, the next window is planned beside the steps of the current one,
  * and the first window of the next epoch together with the order of its rows.
+ *
+ * On a model whose classes are divided among ranks these agree once a window, and take the steps on the caller's thread
+ * (rank_steps.c). Their windows are those of one process, which scales the weights between windows.
  */
 #include "train/window.h"
 
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
+#include "train/rank_steps.h"
 #include "train/steps.h"
 
 #include <string.h>
@@ -51,7 +56,8 @@ struct xsmi_window {
     xsm_context *context;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
-    xsmi_stepper *stepper;
+    xsmi_stepper *stepper;        /* NULL with `ranks` */
+    xsmi_rank_steps *ranks;       /* of a divided model, or NULL */
     uint64_t bindings;            /* of the estimator, when the following members were made for it */
     uint64_t steps;               /* the most in a window */
     plan plans[2];                /* of the window being run, and of the next */
@@ -71,8 +77,7 @@ struct xsmi_window {
 bool xsmi_window_fits(const xsm_estimator *e, const xsm_model *m)
 {
     /* A search for a step depends on the steps before it. */
-    return !e->exact && !e->search.searcher && !m->layer && !xsmi_model_is_divided(m) &&
-           m->layout == XSM_LAYOUT_CLASS_MAJOR;
+    return !e->exact && !e->search.searcher && !m->layer && xsmi_model_weights(m)->layout == XSM_LAYOUT_CLASS_MAJOR;
 }
 
 static xsm_status prepare(xsmi_window *w, xsm_error *err)
@@ -102,11 +107,12 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->estimator = e;
     w->bindings = e->bindings;
     w->optimizer = o;
-    w->threads = xsmi_context_threads(ctx);
+    w->threads = xsmi_model_is_divided(e->model) ? 1 : xsmi_context_threads(ctx);
     w->lane_count = w->threads * LANES_A_THREAD;
     w->choice.next_try = w->choice.patience = TRY_EVERY;
     /* Components stay small if a window uses few of the classes. */
-    uint64_t steps = o->model->classes / (8 * e->width);
+    const uint32_t classes = e->model->classes;
+    uint64_t steps = classes / (8 * e->width);
     w->steps = XSMI_CLAMP(steps, STEPS_LEAST, STEPS_MOST);
     /* A run can be cancelled between two windows. */
     const double entries = e->train->sparse ? (double)e->train->offsets[e->train->rows] / (double)e->train->rows
@@ -118,7 +124,7 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
     w->list.alphas = xsmi_allocate(ctx, n + 1, sizeof *w->list.alphas);
     bool whole = w->losses && w->list.alphas;
     /* Classes that share a slot count as one class: there are few such classes, and none if there are few classes. */
-    for (w->slots = 1; w->slots < o->model->classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
+    for (w->slots = 1; w->slots < classes && w->slots < 8 * w->steps * e->width; w->slots *= 2) {
     }
     if (w->threads > 1) {
         w->last = xsmi_allocate(ctx, w->slots, sizeof *w->last);
@@ -135,7 +141,8 @@ xsm_status xsmi_window_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o,
         status = new_plan(w, &w->plans[i], err);
     }
     if (status == XSM_OK) {
-        status = xsmi_stepper_new(ctx, e, o, &w->stepper, err);
+        status = xsmi_model_is_divided(e->model) ? xsmi_rank_steps_new(ctx, e, o, &w->ranks, err)
+                                                 : xsmi_stepper_new(ctx, e, o, &w->stepper, err);
     }
     if (status == XSM_OK) {
         status = prepare(w, err);
@@ -154,6 +161,7 @@ void xsmi_window_free(xsmi_window *w)
         xsm_context *ctx = w->context;
         size_t n = (size_t)w->steps;
         xsmi_stepper_free(w->stepper);
+        xsmi_rank_steps_free(w->ranks);
         for (int i = 0; i < 2; i++) {
             xsm_gradient_free(w->plans[i].drawn);
             xsmi_release(ctx, w->plans[i].order, n, sizeof *w->plans[i].order);
@@ -351,9 +359,14 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
     xsm_model *m = w->optimizer->model;
     for (uint32_t s = 0; s < count && *failed == UINT64_MAX; s++) {
         double decay = xsmi_estimator_decay(w->estimator, w->list.etas[s]);
-        XSMI_TRY(xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err));
+        const xsm_status status = xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err);
         w->list.alphas[s] = m->alpha;
-        *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses, 1, 0);
+        if (w->ranks) {
+            XSMI_TRY(xsmi_rank_steps_run(w->ranks, &w->list, s, 1, status, w->losses, failed, err));
+        } else {
+            XSMI_TRY(status);
+            *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses, 1, 0);
+        }
         m->alpha = w->list.alphas[*failed == UINT64_MAX ? s + 1 : s];
     }
     return XSM_OK;
@@ -377,10 +390,14 @@ static xsm_status follow_binding(xsmi_window *w, xsm_error *err)
     for (uint32_t i = 0; i < 2 && w->plans[i].drawn; i++) {
         XSMI_TRY(xsmi_estimator_reserve(e, w->plans[i].drawn, w->steps, 1, false, err));
     }
-    xsmi_stepper *stepper;
-    XSMI_TRY(xsmi_stepper_new(w->context, w->estimator, w->optimizer, &stepper, err));
-    xsmi_stepper_free(w->stepper);
-    w->stepper = stepper;
+    if (w->ranks) {
+        XSMI_TRY(xsmi_rank_steps_reserve(w->ranks, err));
+    } else {
+        xsmi_stepper *stepper;
+        XSMI_TRY(xsmi_stepper_new(w->context, w->estimator, w->optimizer, &stepper, err));
+        xsmi_stepper_free(w->stepper);
+        w->stepper = stepper;
+    }
     w->bindings = e->bindings;
     return XSM_OK;
 }
@@ -426,8 +443,14 @@ xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xs
         XSMI_TRY(xsmi_model_fold(m, err));
         least = fill_alphas(w, count);
     }
+    if (w->ranks) {
+        XSMI_TRY(xsmi_dataset_fetch(e->train, now->rows, 0, (size_t)count, err));
+    }
     if (least < XSMI_ALPHA_LEAST) {
         XSMI_TRY(run_folding(w, count, failed, err));
+    } else if (w->ranks) {
+        XSMI_TRY(xsmi_rank_steps_run(w->ranks, &w->list, 0, count, XSM_OK, w->losses, failed, err));
+        m->alpha = w->list.alphas[XSMI_MIN(*failed, count)];
     } else {
         double start = xsmi_seconds();
         bool tried = prefers_threads(w, count);

@@ -33,13 +33,14 @@ typedef struct xsmi_window_rows {
  * after another. `next` are the expected rows of the next call, which may not change until then. Adds the losses, in
  * order, to *loss. On XSM_ERROR_DIVERGED, *failed is the first step that was not finite, for every kind of run. The
  * steps before it were taken; it and the steps that depend on it were not. On threads, later independent steps may have
- * been taken. */
+ * been taken. On a divided model a rank that fails before any step was taken takes part in the others' next agreement.
+ */
 xsm_status xsmi_window_run(xsmi_window *w, const xsmi_window_rows *now, const xsmi_window_rows *next, double *loss,
                            uint64_t *failed, xsm_error *err);
 /* Forgets the plan of the next window; call this when its rows or the estimator have changed. */
 void xsmi_window_forget(xsmi_window *w);
 
-/* Marks (model.h) the weights that the last window of `count` steps may have changed. */
+/* Marks (model.h) the weights that the last window of `count` steps may have changed; not of divided models. */
 void xsmi_window_mark(const xsmi_window *w, uint64_t count, uint64_t *marks);
 
 /* How windows run. The result does not depend on it. */

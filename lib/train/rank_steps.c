@@ -1,0 +1,295 @@
+/*
+ * Steps of one row each over ranks, in runs of steps that share no class and no row. The steps of a run do not depend
+ * on each other: each rank scores those of their classes that it has, one exchange gives all ranks all scores, and each
+ * computes all coefficients and changes the weights of its own classes. A step that lists a class of an earlier one
+ * begins the next run. All ranks list the same classes, and so find the same runs.
+ */
+#include "train/rank_steps.h"
+
+#include "base/arena.h"
+#include "base/order.h"
+#include "estimator/divided.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    STEPS_MOST = 512,       /* of a run: an exchange then takes longer than its latency */
+    ENTRIES_MOST = 1 << 15, /* of the lists of a run, unless one step has more */
+    SOLVED = 8              /* steps in one call of the estimator: as many equations as a solver takes at once */
+};
+
+/* A class that the run of that number lists. */
+typedef struct seen {
+    uint32_t class, run;
+} seen;
+
+struct xsmi_rank_steps {
+    xsm_context *context;
+    xsm_estimator *estimator;
+    xsm_optimizer *optimizer;
+    xsm_gradient *block; /* the steps of a run */
+    uint32_t most;       /* such steps */
+    uint32_t run, bits;
+    unsigned char *memory; /* of what follows */
+    size_t bytes;
+    seen *table;       /* [1 << bits] open addresses */
+    uint32_t *counts;  /* [most] classes of a step that this rank has */
+    uint32_t *classes; /* [most][width] these, as its part numbers them, ... */
+    uint32_t *places;  /* [most][width] and where they are in the step's list */
+    float *numbers;    /* what is sent: of each step the scores and, with a bias, those without it */
+    float *scratch;    /* [width] scores, then coefficients, of this rank's classes */
+    double *shrinks;   /* [width] */
+};
+
+/* -- life ---------------------------------------------------------------------------------------------------------- */
+
+static void divide(xsmi_rank_steps *t, xsmi_arena *arena)
+{
+    const size_t width = (size_t)t->estimator->width;
+    t->table = xsmi_arena_take(arena, (uint64_t)1 << t->bits, sizeof *t->table);
+    t->counts = xsmi_arena_take(arena, t->most, sizeof *t->counts);
+    t->classes = xsmi_arena_take(arena, t->most, width * sizeof *t->classes);
+    t->places = xsmi_arena_take(arena, t->most, width * sizeof *t->places);
+    t->numbers = xsmi_arena_take(arena, t->most, 2 * width * sizeof *t->numbers);
+    t->scratch = xsmi_arena_take(arena, 1, width * sizeof *t->scratch);
+    t->shrinks = xsmi_arena_take(arena, 1, width * sizeof *t->shrinks);
+}
+
+xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
+{
+    const uint64_t width = XSMI_MAX(t->estimator->width, 1), most = ENTRIES_MOST / width;
+    t->most = (uint32_t)XSMI_CLAMP(most, 1, STEPS_MOST);
+    for (t->bits = 4; t->bits < 31 && (uint64_t)1 << t->bits < 2 * t->most * width; t->bits++) {
+    }
+    xsmi_arena counted = {NULL, 0};
+    divide(t, &counted);
+    if (counted.used == SIZE_MAX || !xsmi_reserve(t->context, &t->memory, &t->bytes, counted.used, 1)) {
+        return xsmi_fail_memory(err, counted.used, "steps over ranks");
+    }
+    xsmi_arena arena = {t->memory, 0};
+    divide(t, &arena);
+    t->run = UINT32_MAX; /* the next clears the table */
+    return xsmi_estimator_reserve(t->estimator, t->block, t->most, 1, false, err);
+}
+
+xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_rank_steps **out,
+                               xsm_error *err)
+{
+    xsmi_rank_steps *t = xsmi_allocate_zero(ctx, 1, sizeof *t);
+    if (!t) {
+        return xsmi_fail_memory(err, sizeof *t, "steps over ranks");
+    }
+    t->context = xsmi_context_retain(ctx);
+    t->estimator = e;
+    t->optimizer = o;
+    xsm_status status = xsm_gradient_new(ctx, &t->block, err);
+    status = status == XSM_OK ? xsmi_rank_steps_reserve(t, err) : status;
+    if (status != XSM_OK) {
+        xsmi_rank_steps_free(t);
+        return status;
+    }
+    *out = t;
+    return XSM_OK;
+}
+
+void xsmi_rank_steps_free(xsmi_rank_steps *t)
+{
+    if (t) {
+        xsm_context *ctx = t->context;
+        xsm_gradient_free(t->block);
+        xsmi_release(ctx, t->memory, t->bytes, 1);
+        xsmi_release(ctx, t, 1, sizeof *t);
+        xsm_context_free(ctx);
+    }
+}
+
+/* -- a run of steps ------------------------------------------------------------------------------------------------ */
+
+static const xsm_model *whole_of(const xsmi_rank_steps *t)
+{
+    return t->estimator->model;
+}
+
+/* Where a class of the run is, or would be. */
+static seen *find(const xsmi_rank_steps *t, uint32_t class)
+{
+    const uint32_t mask = (UINT32_C(1) << t->bits) - 1;
+    uint32_t at = class * UINT32_C(2654435769) >> (32 - t->bits);
+    while (t->table[at].run == t->run && t->table[at].class != class) {
+        at = (at + 1) & mask;
+    }
+    return &t->table[at];
+}
+
+/* Whether the run lists one of these classes. */
+static bool meets(const xsmi_rank_steps *t, const xsmi_entries *list)
+{
+    for (uint64_t j = 0; j < list->count; j++) {
+        if (find(t, list->classes[j])->run == t->run) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void begin_run(xsmi_rank_steps *t)
+{
+    if (++t->run == 0) {
+        memset(t->table, 0, ((size_t)1 << t->bits) * sizeof *t->table);
+        t->run = 1;
+    }
+}
+
+/* Notes which classes of step k of the run this rank has. */
+static void list_own(xsmi_rank_steps *t, uint32_t k, const xsmi_entries *list)
+{
+    const xsm_model *m = whole_of(t);
+    uint32_t *classes = t->classes + k * t->block->width, *places = t->places + k * t->block->width, count = 0;
+    for (uint32_t j = 0; j < list->count; j++) {
+        /* Without a jump, for none could be foretold. */
+        classes[count] = list->classes[j] - m->part.first;
+        places[count] = j;
+        count += classes[count] < m->part.end - m->part.first;
+    }
+    t->counts[k] = count;
+}
+
+/* Makes a run of the steps from `first` on, one at least. Returns their number. */
+static uint32_t fill(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t end)
+{
+    uint32_t n = 0;
+    begin_run(t);
+    for (; n < t->most && first + n < end; n++) {
+        const xsmi_entries own = xsmi_gradient_list(list->drawn, first + n);
+        if (n > 0 && meets(t, &own)) {
+            break;
+        }
+        for (uint64_t j = 0; j < own.count; j++) {
+            *find(t, own.classes[j]) = (seen){own.classes[j], t->run};
+        }
+        xsmi_gradient_copy_example(t->block, n, list->drawn, first + n);
+        list_own(t, n, &own);
+    }
+    return n;
+}
+
+static xsmi_features features_of(const xsmi_rank_steps *t, uint32_t k)
+{
+    return xsmi_dataset_features(t->estimator->train, t->block->example[k].row);
+}
+
+/* What step k sends: the scores of this rank's classes. Prefetches those of the next of n steps. */
+static void score(const xsmi_rank_steps *t, uint32_t k, uint32_t n, double alpha, float *to)
+{
+    const xsm_model *m = t->optimizer->model;
+    const uint32_t length = t->block->lengths[k], count = t->counts[k];
+    const uint32_t *classes = t->classes + k * t->block->width, *places = t->places + k * t->block->width;
+    const xsmi_features x = features_of(t, k);
+    xsmi_upcoming next = {NULL, 0, NULL, SIZE_MAX};
+    if (k + 1 < n && !x.index) {
+        next.rows = t->classes + (k + 1) * t->block->width;
+        next.count = t->counts[k + 1];
+        next.x = features_of(t, k + 1).values;
+    }
+    for (uint32_t j = 0; j < (m->bias ? 2 : 1) * length; j++) {
+        to[j] = -INFINITY;
+    }
+    if (count > 0) {
+        xsmi_model_score_classes(m, &x, classes, count, alpha, t->scratch, next.count > 0 ? &next : NULL);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const float z = t->scratch[i];
+        to[places[i]] = z == z ? z : INFINITY;
+        if (m->bias && isfinite(z)) {
+            to[length + places[i]] = z - m->bias[classes[i]];
+        }
+    }
+}
+
+/* The scores of n steps, on all ranks. */
+static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, xsm_error *err)
+{
+    xsm_gradient *g = t->block;
+    const size_t parts = t->optimizer->model->bias ? 2 : 1;
+    size_t count = 0;
+    for (uint32_t k = 0; k < n; count += parts * g->lengths[k], k++) {
+        score(t, k, n, list->alphas[first + k], t->numbers + count);
+    }
+    XSMI_TRY(xsmi_exchange_max(whole_of(t)->context, t->numbers, count, err));
+    const float *from = t->numbers;
+    for (uint32_t k = 0; k < n; from += parts * g->lengths[k], k++) {
+        const size_t bytes = g->lengths[k] * sizeof *from;
+        if (bytes > 0) {
+            memcpy(g->work.scores + k * g->width, from, bytes);
+        }
+        if (bytes > 0 && parts > 1) {
+            memcpy(g->work.linear + k * g->width, from + g->lengths[k], bytes);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Changes the weights of this rank's classes by step k of the run, step s of the list. */
+static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_t k, uint64_t s)
+{
+    const xsm_gradient *g = t->block;
+    const xsmi_features x = features_of(t, k);
+    const uint32_t *places = t->places + k * g->width;
+    for (uint32_t i = 0; i < t->counts[k]; i++) {
+        t->scratch[i] = g->coefficients[k * g->width + places[i]];
+    }
+    for (uint32_t i = 0; g->proximal && i < t->counts[k]; i++) {
+        t->shrinks[i] = g->shrinks[k * g->width + places[i]];
+    }
+    const xsmi_example_step step = {
+        .x = &x,
+        .entries = {t->counts[k], t->classes + k * g->width, t->scratch, g->proximal ? t->shrinks : NULL},
+        .alpha = list->alphas[s + 1],
+        .bound = g->row_bound,
+        .step = {sizeof step.step, list->etas[s], list->taken + s + 1, 1},
+    };
+    if (t->counts[k] > 0) {
+        xsmi_optimizer_step(t->optimizer, &step);
+    }
+}
+
+/* Takes n steps, whose scores are there. Returns the first that was not finite, or UINT64_MAX. */
+static uint64_t take(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint32_t n, double *losses)
+{
+    xsm_gradient *g = t->block;
+    uint32_t finite = 0;
+    while (finite < n && xsmi_divided_finite(g, finite, 1)) {
+        finite++;
+    }
+    for (uint32_t k = 0, end; k < finite; k = end) {
+        const double eta = list->etas[first + k];
+        for (end = k + 1; end < finite && end - k < SOLVED && list->etas[first + end] == eta; end++) {
+        }
+        const xsmi_piece piece = {k, end - k, 1, eta, 0};
+        xsmi_outcome outcome = {.finite = true};
+        const uint64_t good = xsmi_estimator_coefficients(t->estimator, g, &piece, &outcome);
+        for (uint32_t i = k; i < k + good; i++) {
+            change(t, list, i, first + i);
+            losses[first + i] = g->losses[i];
+        }
+        if (good < end - k) {
+            return first + k + good;
+        }
+    }
+    return finite < n ? first + finite : UINT64_MAX;
+}
+
+xsm_status xsmi_rank_steps_run(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t count,
+                               xsm_status status, double *losses, uint64_t *failed, xsm_error *err)
+{
+    *failed = UINT64_MAX;
+    XSMI_TRY(xsmi_agree(whole_of(t)->context, status, err));
+    uint32_t n;
+    for (uint64_t s = first; s < first + count && *failed == UINT64_MAX; s += n) {
+        n = fill(t, list, s, first + count);
+        XSMI_TRY(exchange(t, list, s, n, err));
+        *failed = take(t, list, s, n, losses);
+    }
+    return XSM_OK;
+}
