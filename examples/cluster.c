@@ -17,10 +17,14 @@
 
 enum { CLASSES = 20000, FEATURES = 16, ROWS = 40000, TOP = 3 };
 
-/* A failed call of the library failed on every rank, with the same message, and rank 0 prints it. What fails on this
- * rank alone must end the others, which would wait for it. */
+/* A failed call of the library failed on every rank, with the same message, and rank 0 prints it, unless the group
+ * itself failed. That, and what fails on this rank alone, must end the others, which may wait for it. */
 static void check(xsm_status status, const xsm_error *err, uint32_t rank)
 {
+    if (status == XSM_ERROR_COMM) {
+        fprintf(stderr, "cluster: %s\n", err->message);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     if (status != XSM_OK) {
         if (rank == 0) {
             fprintf(stderr, "cluster: %s\n", err->message);

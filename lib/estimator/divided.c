@@ -20,17 +20,7 @@ static xsm_status check_search(const xsm_estimator *e, const xsm_model *m, xsm_e
 
 xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
 {
-    if (!xsmi_model_is_divided(m)) {
-        return XSM_OK;
-    }
-    if (e->row_bound > 0) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "estimator '%s' bounds the length of rows, and the classes of the model are divided among %u "
-                         "ranks; estimators without such a bound are accepted, such as softmax, implicit and "
-                         "sampled-softmax",
-                         e->ops.name, xsmi_ranks(m->context));
-    }
-    return e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, m, err) : XSM_OK;
+    return xsmi_model_is_divided(m) && e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, m, err) : XSM_OK;
 }
 
 /* Scores the classes of this rank that the examples list. */

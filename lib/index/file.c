@@ -1,9 +1,14 @@
 /*
- * Indexes in files: a container of safetensors.h with the numbers that the table's save() writes, as U32 tensor
- * `numbers`, and as metadata index          the table's name rows           K width          D, without the bias bias
- * 1 = the rows have a bias or what replaces it, else 0 fingerprint    16 hexadecimal digits: of all rows option.KEY
- * each option's value, as text The rows themselves are read from the model, or the host's memory, when the file is
- * loaded.
+ * Indexes in files: a container of safetensors.h. Tensor `numbers` (U32) has what the table's save() writes. Metadata:
+ *
+ *   index        the table's name
+ *   rows         K
+ *   width        D, without the bias
+ *   bias         1 if the rows have a bias or what replaces it, else 0
+ *   fingerprint  16 hexadecimal digits, a hash of all rows
+ *   option.KEY   each option's value as text
+ *
+ * The rows themselves are read from the model, or the host's memory, when the file is loaded.
  *
  * Of an index over a divided model every rank has the numbers: rank 0 writes them, and every rank reads the file.
  */

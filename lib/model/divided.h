@@ -96,8 +96,8 @@ xsm_status xsmi_tied_divide(xsm_model *m, xsm_error *err);
 /* Gets what this rank lacks of the rows first..first+count of a checked batch before their hidden vectors, or the rows
  * themselves, are used, on any model: xsmi_batch_fetch(), and if the vectors are tied and divided, those of the rows'
  * features, as they are now; those of an earlier call are no longer there. Each rank sends the vectors that it has,
- * each once: 4 bytes for each hidden unit, rounded up to 8, and 8; and 4 to agree. A caller whose ranks may have failed
- * before gets here, or to an agreement. */
+ * each once: the bytes of a vector in the type of the weights, rounded up to 8, and 8; and 4 to agree. A caller whose
+ * ranks may have failed before gets here, or to an agreement. */
 xsm_status xsmi_model_fetch(const xsm_model *m, const xsm_batch *batch, size_t first, size_t count, xsm_error *err);
 /* Whether that can send something. */
 bool xsmi_model_fetches(const xsm_model *m, const xsm_batch *batch);

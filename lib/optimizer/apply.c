@@ -404,9 +404,9 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
     return status;
 }
 
-/* The step of this rank's part of a divided model (a gradient of every class may have this part alone), which is not
- * cancelled. With `begun` once all ranks can take theirs, which it then says; otherwise a rank without memory fails
- * alone. */
+/* Takes the step of this rank's part of a divided model (a gradient of every class may have this part alone); it is not
+ * cancelled. If `begun` is not NULL, all ranks first agree that each can take theirs, and *begun says so; otherwise a
+ * rank without memory fails alone. */
 static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta, bool *begun,
                              xsm_error *err)
 {
@@ -506,7 +506,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     status = xsmi_end(&activity, status, err);
     if (status != XSM_CANCELLED) {
-        xsmi_model_drop_calibration(o->model);
+        xsmi_model_drop_calibration(o->whole ? o->whole : o->model);
     }
     return status;
 }

@@ -185,7 +185,7 @@ static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm
                          o->ops.name);
     }
     XSMI_TRY(xsmi_model_own(model, err));
-    xsmi_model_drop_calibration(model);
+    xsmi_model_drop_calibration(whole ? whole : model);
     if (model->score != XSM_GEOMETRY_LINEAR) {
         XSMI_TRY(xsmi_model_settle_all(model, err)); /* a host may have written weights */
     }

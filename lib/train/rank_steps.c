@@ -1,8 +1,8 @@
 /*
- * Steps of one row each over ranks, in runs of steps that share no class and no row. The steps of a run do not depend
- * on each other: each rank scores those of their classes that it has, one exchange gives all ranks all scores, and each
- * computes all coefficients and changes the weights of its own classes. A step that lists a class of an earlier one
- * begins the next run. All ranks list the same classes, and so find the same runs.
+ * Steps of one row each over ranks, in blocks of steps that share no class and no row. The steps of a block do not
+ * depend on each other: each rank scores those of their classes that it has, one exchange gives all ranks all scores,
+ * and each computes all coefficients and changes the weights of its own classes. A step that lists a class of an
+ * earlier one begins the next block. All ranks list the same classes, and so find the same blocks.
  */
 #include "train/rank_steps.h"
 
@@ -14,23 +14,23 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 512,       /* of a run: an exchange then takes longer than its latency */
-    ENTRIES_MOST = 1 << 15, /* of the lists of a run, unless one step has more */
+    STEPS_MOST = 512,       /* of a block: an exchange then takes longer than its latency */
+    ENTRIES_MOST = 1 << 15, /* of the lists of a block, unless one step has more */
     SOLVED = 8              /* steps in one call of the estimator: as many equations as a solver takes at once */
 };
 
-/* A class that the run of that number lists. */
+/* A class that the block of that number lists. */
 typedef struct seen {
-    uint32_t class, run;
+    uint32_t class, block;
 } seen;
 
 struct xsmi_rank_steps {
     xsm_context *context;
     xsm_estimator *estimator;
     xsm_optimizer *optimizer;
-    xsm_gradient *block; /* the steps of a run */
-    uint32_t most;       /* such steps */
-    uint32_t run, bits;
+    xsm_gradient *block;   /* the steps of a block */
+    uint32_t most;         /* such steps */
+    uint32_t number, bits; /* number: of the block */
     unsigned char *memory; /* of what follows */
     size_t bytes;
     seen *table;       /* [1 << bits] open addresses */
@@ -69,7 +69,7 @@ xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err)
     }
     xsmi_arena arena = {t->memory, 0};
     divide(t, &arena);
-    t->run = UINT32_MAX; /* the next clears the table */
+    t->number = UINT32_MAX; /* the next clears the table */
     return xsmi_estimator_reserve(t->estimator, t->block, t->most, 1, false, err);
 }
 
@@ -104,50 +104,50 @@ void xsmi_rank_steps_free(xsmi_rank_steps *t)
     }
 }
 
-/* -- a run of steps ------------------------------------------------------------------------------------------------ */
+/* -- a block of steps ---------------------------------------------------------------------------------------------- */
 
 static const xsm_model *whole_of(const xsmi_rank_steps *t)
 {
     return t->estimator->model;
 }
 
-/* Where a class of the run is, or would be. */
+/* Where a class of the block is, or would be. */
 static seen *find(const xsmi_rank_steps *t, uint32_t class)
 {
     const uint32_t mask = (UINT32_C(1) << t->bits) - 1;
     uint32_t at = class * UINT32_C(2654435769) >> (32 - t->bits);
-    while (t->table[at].run == t->run && t->table[at].class != class) {
+    while (t->table[at].block == t->number && t->table[at].class != class) {
         at = (at + 1) & mask;
     }
     return &t->table[at];
 }
 
-/* Whether the run lists one of these classes. */
+/* Whether the block lists one of these classes. */
 static bool meets(const xsmi_rank_steps *t, const xsmi_entries *list)
 {
     for (uint64_t j = 0; j < list->count; j++) {
-        if (find(t, list->classes[j])->run == t->run) {
+        if (find(t, list->classes[j])->block == t->number) {
             return true;
         }
     }
     return false;
 }
 
-static void begin_run(xsmi_rank_steps *t)
+static void begin_block(xsmi_rank_steps *t)
 {
-    if (++t->run == 0) {
+    if (++t->number == 0) {
         memset(t->table, 0, ((size_t)1 << t->bits) * sizeof *t->table);
-        t->run = 1;
+        t->number = 1;
     }
 }
 
-/* Notes which classes of step k of the run this rank has. */
+/* Notes which classes of step k of the block this rank has. */
 static void list_own(xsmi_rank_steps *t, uint32_t k, const xsmi_entries *list)
 {
     const xsm_model *m = whole_of(t);
     uint32_t *classes = t->classes + k * t->block->width, *places = t->places + k * t->block->width, count = 0;
     for (uint32_t j = 0; j < list->count; j++) {
-        /* Without a jump, for none could be foretold. */
+        /* No branch: it could not be predicted. */
         classes[count] = list->classes[j] - m->part.first;
         places[count] = j;
         count += classes[count] < m->part.end - m->part.first;
@@ -155,18 +155,18 @@ static void list_own(xsmi_rank_steps *t, uint32_t k, const xsmi_entries *list)
     t->counts[k] = count;
 }
 
-/* Makes a run of the steps from `first` on, one at least. Returns their number. */
+/* Makes a block of the steps from `first` on, one at least. Returns their number. */
 static uint32_t fill(xsmi_rank_steps *t, const xsmi_step_list *list, uint64_t first, uint64_t end)
 {
     uint32_t n = 0;
-    begin_run(t);
+    begin_block(t);
     for (; n < t->most && first + n < end; n++) {
         const xsmi_entries own = xsmi_gradient_list(list->drawn, first + n);
         if (n > 0 && meets(t, &own)) {
             break;
         }
         for (uint64_t j = 0; j < own.count; j++) {
-            *find(t, own.classes[j]) = (seen){own.classes[j], t->run};
+            *find(t, own.classes[j]) = (seen){own.classes[j], t->number};
         }
         xsmi_gradient_copy_example(t->block, n, list->drawn, first + n);
         list_own(t, n, &own);
@@ -230,7 +230,7 @@ static xsm_status exchange(xsmi_rank_steps *t, const xsmi_step_list *list, uint6
     return XSM_OK;
 }
 
-/* Changes the weights of this rank's classes by step k of the run, step s of the list. */
+/* Changes the weights of this rank's classes by step k of the block, step s of the list. */
 static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_t k, uint64_t s)
 {
     const xsm_gradient *g = t->block;

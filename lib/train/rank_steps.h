@@ -9,11 +9,11 @@
 
 typedef struct xsmi_rank_steps xsmi_rank_steps;
 
-/* For the estimator's steps on the optimizer's model, which is this rank's part. This rank's part of it alone. */
+/* For the estimator's steps on this rank's part of a divided model. Local: the caller makes the ranks agree. */
 xsm_status xsmi_rank_steps_new(xsm_context *ctx, xsm_estimator *e, xsm_optimizer *o, xsmi_rank_steps **out,
                                xsm_error *err);
 void xsmi_rank_steps_free(xsmi_rank_steps *t);
-/* Memory for lists of the estimator's present width. This rank's part of it alone. */
+/* Memory for lists of the estimator's present width. Local: the caller makes the ranks agree. */
 xsm_status xsmi_rank_steps_reserve(xsmi_rank_steps *t, xsm_error *err);
 /* Takes the steps first..first+count of a list, which all ranks have, if all are well: xsmi_agree() on `status`. Writes
  * the loss of step s to losses[s]. *failed is the first step that was not finite, on all ranks, UINT64_MAX if all were

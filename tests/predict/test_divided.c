@@ -375,22 +375,6 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
         return xsmi_fail(err, XSM_ERROR_INTERNAL, "with a time limit %llu rows have log-loss %a, without %a",
                          (unsigned long long)timed.rows, timed.log_loss, metrics.log_loss);
     }
-    xsm_estimator *e = NULL;
-    xsm_optimizer *o = NULL;
-    XSMI_TRY(xsm_estimator_new(r->context, "umax", &e, err));
-    XSMI_TRY(xsm_estimator_set(e, "weight-bound", "1", err));
-    XSMI_TRY(xsm_optimizer_new(r->context, "sgd", &o, err));
-    xsm_choose_options choose = XSM_CHOOSE_OPTIONS_INIT;
-    xsm_choice *choice = NULL;
-    choose.estimator = e;
-    REFUSES(xsm_choose(r->context, w->one, &choose, &choice, err));
-    xsm_tuning *tuning = NULL;
-    xsm_trainer *trainer = NULL;
-    REFUSES(xsm_tune_eta(r->context, m, w->one, e, o, NULL, &tuning, err));
-    REFUSES(xsm_estimator_bind(e, m, w->one, err));
-    REFUSES(xsm_trainer_new(r->context, m, w->one, e, o, NULL, &trainer, err));
-    xsm_estimator_free(e);
-    xsm_optimizer_free(o);
     return XSM_OK;
 }
 

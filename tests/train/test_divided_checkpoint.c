@@ -31,6 +31,7 @@ static const settings plans[] = {
     {"implicit", "negatives=4 ridge=400", "sgd", 1, true, false, 0,
      false},                                                  /* scales of rows, multiplied out on the way */
     {"umax", "negatives=3", "sgd", 1, false, true, 0, false}, /* a number of the estimator's for each row */
+    {"umax", "negatives=3 weight-bound=0.3 ridge=1", "sgd", 1, true, false, 0, false}, /* lengths of rows */
     {"ove", "negatives=6", "adagrad", 8, true, false, 0, false},
     {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0, false},
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6, false},

@@ -177,6 +177,11 @@ static const settings plans[] = {
      * multiplies into them within a window. Two windows an epoch. */
     {"sampled-softmax", {{"negatives", "5"}, {"ridge", "60"}}, "sgd", 1, true, false, 0, 0},
     {"nce", {{"negatives", "5"}, {"ridge", "1000"}}, "sgd", 1, false, true, 0, 0},
+    /* Bounds on the rows' lengths, which an L2 penalty implies. */
+    {"umax", {{"negatives", "3"}, {"weight-bound", "0.5"}}, "sgd", 1, false, true, 0, 0},
+    {"umax", {{"negatives", "3"}, {"weight-bound", "0.3"}}, "sgd", 9, true, false, 0, 0},
+    {"umax", {{"negatives", "3"}, {"ridge", "400"}}, "sgd", 1, true, true, 0, 0},
+    {"umax", {{"negatives", "3"}, {"weight-bound", "0.2"}, {"ridge", "1"}}, "sgd", 16, true, true, 0, 9},
     {"one-vs-all-sampled", {{"negatives", "30"}}, "sgd", 1, true, false, 0, 0},
 };
 
@@ -490,7 +495,20 @@ static xsm_status loop(test_rank *r)
     xsm_status status = prepare(&t, r->context, &r->err);
     xsm_model_clear_correction(t.model); /* the first step sets it again */
     status = status == XSM_OK ? xsm_gradient_new(r->context, &g, &r->err) : status;
-    status = status == XSM_OK ? run_loop(&t, g, &r->err) : status;
+    if (status == XSM_OK) {
+        xsmi_model_put_calibration(t.model, (xsmi_calibration){XSM_CALIBRATION_TEMPERATURE, 2, 0});
+        status = run_loop(&t, g, &r->err);
+    }
+    if (status == XSM_OK && t.model->calibration.method != XSM_CALIBRATION_NONE) {
+        status = XSM_ERROR_INTERNAL; /* a step drops it */
+    }
+    if (status == XSM_OK) {
+        xsmi_model_put_calibration(t.model, (xsmi_calibration){XSM_CALIBRATION_TEMPERATURE, 2, 0});
+        status = xsm_optimizer_bind(t.optimizer, t.model, &r->err); /* as this does */
+    }
+    if (status == XSM_OK && t.model->calibration.method != XSM_CALIBRATION_NONE) {
+        status = XSM_ERROR_INTERNAL;
+    }
     status = status == XSM_OK ? evaluate_and_save(r, t.model) : status;
     xsm_gradient_free(g);
     end(&t);
@@ -984,37 +1002,6 @@ static void test_memory_lost(void **state)
     }
 }
 
-/* -- what is refused ----------------------------------------------------------------------------------------------- */
-
-static const settings refused[] = {
-    {"umax", {{"negatives", "3"}, {"weight-bound", "1"}}, "sgd", 1, false, false, 0, 0},
-};
-
-static xsm_status refuse(test_rank *r)
-{
-    training t = {.of = r->user, .rank = r};
-    xsm_status status = prepare(&t, r->context, &r->err);
-    end(&t);
-    return status == XSM_ERROR_UNSUPPORTED && strstr(r->err.message, "2 ranks") ? XSM_OK : XSM_ERROR_INTERNAL;
-}
-
-static void test_refusals(void **state)
-{
-    (void)state;
-    test_rank ranks[TEST_RANKS];
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
-        test_problem p = problem_of(&refused[i]);
-        work w = {.plan = &refused[i], .rows = p.data};
-        test_run_ranks(2, 1, 0, refuse, &w, ranks);
-        for (uint32_t r = 0; r < 2; r++) {
-            if (ranks[r].status != XSM_OK) {
-                fail_msg("%s is not refused: %s", refused[i].estimator, ranks[r].err.message);
-            }
-        }
-        test_problem_free(&p);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1025,7 +1012,7 @@ int main(void)
         cmocka_unit_test(test_stopped_at_steps),   cmocka_unit_test(test_stopped_at_windows),
         cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
         cmocka_unit_test(test_memory_lost),        cmocka_unit_test(test_memory_lost_in_loop),
-        cmocka_unit_test(test_refusals),           cmocka_unit_test(test_sent_shared),
+        cmocka_unit_test(test_sent_shared),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
