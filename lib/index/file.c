@@ -248,8 +248,9 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
+/* `mark`: of the file, for xsmi_check_same_file(). */
 static xsm_status read_file(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops,
-                            const row_place *rows, xsm_index **out, xsm_error *err)
+                            const row_place *rows, uint64_t *mark, xsm_index **out, xsm_error *err)
 {
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
@@ -258,6 +259,7 @@ static xsm_status read_file(xsm_context *context, const xsmi_place *place, const
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
     if (status == XSM_OK) {
+        *mark = xsmi_file_mark(file);
         status = from_file(ctx, file, place->name, ops, rows, out, err);
         xsmi_container_close(file);
     }
@@ -269,14 +271,16 @@ static xsm_status read_file(xsm_context *context, const xsmi_place *place, const
 static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
                        xsm_index **out, xsm_error *err)
 {
+    uint64_t mark = 0;
     if (!rows->model || !xsmi_model_is_divided(rows->model)) {
-        return read_file(context, place, ops, rows, out, err);
+        return read_file(context, place, ops, rows, &mark, out, err);
     }
     xsm_context *group = rows->model->context;
     xsm_index *x = NULL;
     xsmi_agree_begin(group);
-    xsm_status status = read_file(context, place, ops, rows, &x, err);
+    xsm_status status = read_file(context, place, ops, rows, &mark, &x, err);
     status = xsmi_agree_once(group, status, err);
+    status = status == XSM_OK ? xsmi_check_same_file(group, mark, place->name, err) : status;
     if (status != XSM_OK) {
         xsm_index_free(x);
         return status;

@@ -447,12 +447,14 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     return XSM_OK;
 }
 
-/* A call of all ranks: a file that is replaced meanwhile can be another one for some of them. Files without a checksum,
- * of other programs, are not compared. */
-static xsm_status check_same_file(xsm_context *ctx, const xsmi_container *c, const char *name, xsm_error *err)
+uint64_t xsmi_file_mark(const xsmi_container *c)
 {
     const char *sum = xsmi_container_metadata(c, XSMI_KEY_CHECKSUM);
-    const uint64_t mine = sum ? xsmi_hash(sum, strlen(sum), 0) : 0;
+    return sum ? xsmi_hash(sum, strlen(sum), 0) : 0;
+}
+
+xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mine, const char *name, xsm_error *err)
+{
     uint64_t first = mine;
     XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
     const xsm_status status = mine == first ? XSM_OK
@@ -492,7 +494,7 @@ static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_
     if (xsmi_ranks(ctx) > 1) {
         status = status == XSM_OK ? xsmi_model_divide(m, err) : status;
         status = xsmi_agree(ctx, status, err);
-        status = status == XSM_OK ? check_same_file(ctx, container, place->name, err) : status;
+        status = status == XSM_OK ? xsmi_check_same_file(ctx, xsmi_file_mark(container), place->name, err) : status;
     }
     xsmi_container_close(container); /* its weights of a part were copied */
     status = xsmi_end(&activity, status, err);

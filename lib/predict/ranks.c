@@ -186,6 +186,9 @@ typedef struct partial {
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
 
+/* Jobs that the ranks of a divided model exchange together. */
+#define TOGETHER ((size_t)16)
+
 typedef struct ranks_job {
     xsm_context *context;
     const xsm_model *model;
@@ -195,7 +198,7 @@ typedef struct ranks_job {
     xsmi_rounds rounds; /* HITS + top numbers */
     unsigned char *scratch;
     size_t scratch_each;
-    list *lists;           /* [threads] */
+    list *lists;           /* [XSMI_MAX(threads, TOGETHER)] */
     bool *short_of_memory; /* [jobs] */
     uint32_t top;
     size_t at; /* of a divided model: the first job of the round that is done now, each thread one */
@@ -590,12 +593,11 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
     return status;
 }
 
-/* A round: as many jobs together as there are threads; in a hierarchy one, for all threads. */
+/* A round: some jobs together, as many on every rank, whose threads share them; in a hierarchy one, for all threads. */
 static xsm_status run_divided(void *state, size_t count, xsm_error *err)
 {
     ranks_job *job = state;
-    const size_t threads = xsmi_context_threads(job->context), end = job->rounds.first + count;
-    const size_t together = job->model->hierarchy ? 1 : threads;
+    const size_t end = job->rounds.first + count, together = job->model->hierarchy ? 1 : TOGETHER;
     for (job->at = job->rounds.first; job->at < end; job->at += together) {
         XSMI_TRY(run_some(job, XSMI_MIN(end - job->at, together), err));
     }
@@ -682,11 +684,12 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     r.labels = r.unseen_labels = 0;
     known_rows known = {0};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
+    const size_t lists = XSMI_MAX(threads, TOGETHER);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(xsmi_model_weights(model), dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);
     job.short_of_memory = xsmi_allocate(ctx, jobs, sizeof *job.short_of_memory);
-    job.lists = xsmi_allocate_zero(ctx, threads, sizeof *job.lists);
+    job.lists = xsmi_allocate_zero(ctx, lists, sizeof *job.lists);
     job.scratch = xsmi_allocate(ctx, threads, job.scratch_each);
     job.rounds.jobs = jobs;
     job.rounds.each = HITS + (size_t)job.top;
@@ -715,13 +718,13 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     if (status == XSM_OK) {
         write_hits(&job, &r);
     }
-    for (size_t t = 0; job.lists && t < threads; t++) {
+    for (size_t t = 0; job.lists && t < lists; t++) {
         xsmi_release(ctx, job.lists[t].items, job.lists[t].capacity, sizeof *job.lists[t].items);
     }
     end_known(ctx, &known);
     xsmi_release(ctx, job.partials, jobs, sizeof *job.partials);
     xsmi_release(ctx, job.short_of_memory, jobs, sizeof *job.short_of_memory);
-    xsmi_release(ctx, job.lists, threads, sizeof *job.lists);
+    xsmi_release(ctx, job.lists, lists, sizeof *job.lists);
     xsmi_release(ctx, job.scratch, threads, job.scratch_each);
     xsmi_rounds_end(ctx, &job.rounds);
     return status;

@@ -8,7 +8,7 @@
 xsm_status xsmi_rounds_start(xsm_context *ctx, xsmi_rounds *r, xsm_error *err)
 {
     r->first = 0;
-    r->round = XSMI_MIN(r->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / r->each, xsmi_context_threads(ctx)));
+    r->round = XSMI_MIN(r->jobs, XSMI_MAX(XSMI_ROUND_NUMBERS / r->each, XSMI_ROUND_JOBS));
     r->sums = xsmi_allocate_zero(ctx, r->each, sizeof *r->sums);
     size_t bytes;
     r->numbers = xsmi_multiply(r->each, sizeof *r->numbers, &bytes) ? xsmi_allocate(ctx, r->round, bytes) : NULL;

@@ -507,6 +507,17 @@ static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, x
     return XSM_OK;
 }
 
+/* The end of a step that failed on a rank. One that had no memory, or whose host's runner failed, has not changed its
+ * weights, although others may have: then the trainer is lost on all, also if they agree on another rank's status. */
+static xsm_status end_failed(xsm_trainer *t, xsm_status status, xsm_error *err)
+{
+    xsm_context *group = t->model->context;
+    float lost = status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER;
+    status = xsmi_agree_once(group, status, err);
+    t->lost |= xsmi_exchange_max(group, &lost, 1, NULL) != XSM_OK || lost > 0;
+    return status;
+}
+
 static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(t->model, t->layout, err));
@@ -522,12 +533,13 @@ static xsm_status run(xsm_trainer *t, xsmi_activity *activity, xsm_error *err)
             status = xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps",
                                (unsigned long long)t->done.steps);
         }
-        status = divided && status != XSM_OK ? xsmi_agree_once(group, status, err) : status;
-        /* A rank that had no memory in a step, or whose host's runner failed, has not changed its weights. */
-        t->lost |= divided && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
-        XSMI_TRY(status);
+        XSMI_TRY(divided && status != XSM_OK ? end_failed(t, status, err) : status);
     }
-    return divided ? xsmi_agree(group, XSM_OK, err) : XSM_OK;
+    if (divided) {
+        const xsm_status status = xsmi_agree(group, XSM_OK, err);
+        XSMI_TRY(status == XSM_OK ? XSM_OK : end_failed(t, status, err));
+    }
+    return XSM_OK;
 }
 
 xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)

@@ -913,6 +913,62 @@ static xsm_status train_without(test_rank *r)
     return status;
 }
 
+/* Rank 0's callback stops the run after a step for which rank 1 may have had no memory: the ranks have then taken
+ * different steps, and none goes on or writes a checkpoint. */
+static xsm_status stop_without(test_rank *r)
+{
+    limited *l = r->user;
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    training t = {.of = l->of, .rank = r};
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
+    xsm_status status = prepare(&t, ctx, &r->err);
+    if (status == XSM_OK) {
+        t.trainer->report.interval = 0;
+        c.left = r->rank == 1 ? l->k : 0;
+        status = xsm_trainer_run(t.trainer, &r->err);
+        c.left = 0;
+        l->apart[r->rank] = t.trainer->lost;
+        xsm_error again = XSM_ERROR_INIT;
+        const xsm_status next = xsm_trainer_checkpoint(t.trainer, l->of->path, &again);
+        if (next != (t.trainer->lost ? XSM_ERROR_STATE : XSM_OK)) {
+            status = XSM_ERROR_INTERNAL;
+        }
+    }
+    end(&t);
+    xsm_context_free(ctx);
+    if (r->rank == 1) {
+        l->reached = c.reached;
+    }
+    return status;
+}
+
+static void test_stopped_without_memory(void **state)
+{
+    (void)state;
+    settings plan = plans[5];
+    plan.batch = 35;
+    test_problem p = problem_of(&plan);
+    work w = {.plan = &plan, .rows = p.data, .stop_at = 2}; /* after the first step */
+    snprintf(w.path, sizeof w.path, "%s", test_path("checkpoint"));
+    limited l = {.of = &w, .reached = true};
+    test_rank ranks[TEST_RANKS];
+    size_t lost = 0;
+    for (l.k = 1; l.reached; l.k++) {
+        test_run_ranks(3, 1, 0, stop_without, &l, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, ranks[1].status);
+            assert_int_equal(l.apart[r], l.apart[1]);
+        }
+        assert_true(ranks[1].status == XSM_CANCELLED || ranks[1].status == XSM_ERROR_MEMORY);
+        lost += l.apart[1] && ranks[1].status == XSM_CANCELLED;
+    }
+    assert_int_equal(ranks[0].status, XSM_CANCELLED);
+    assert_true(lost > 0 && !l.apart[0]);
+    remove(w.path);
+    test_problem_free(&p);
+}
+
 /* The same of a host's loop. A step that rank 1 alone could not take has failed on all, and there is no next one. */
 static xsm_status loop_without(test_rank *r)
 {
@@ -1012,7 +1068,7 @@ int main(void)
         cmocka_unit_test(test_stopped_at_steps),   cmocka_unit_test(test_stopped_at_windows),
         cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
         cmocka_unit_test(test_memory_lost),        cmocka_unit_test(test_memory_lost_in_loop),
-        cmocka_unit_test(test_sent_shared),
+        cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
