@@ -532,12 +532,24 @@ static xsm_status refuse(test_rank *r)
         status = xsm_index_save(x, "/nowhere/at/all", &r->err);
         status = status == XSM_ERROR_IO && strncmp(r->err.message, "rank 0: ", 8) == 0 ? XSM_OK : XSM_ERROR_INTERNAL;
     }
-    /* A file that one rank does not find; and one of other rows, of which one rank knows. */
-    xsm_index *loaded = NULL;
+    /* A file that one rank does not find; one that is not the others'; and one of other rows, of which one rank knows.
+     */
+    xsm_index *loaded = NULL, *other = NULL;
+    char path[300];
+    snprintf(path, sizeof path, "%s-other", w->path);
     status = status == XSM_OK ? xsm_index_save(x, w->path, &r->err) : status;
     if (status == XSM_OK) {
         status = xsm_index_load(r->context, r->rank == 0 ? w->path : "/nowhere/at/all", NULL, m, &loaded, &r->err);
         status = status == XSM_ERROR_IO && strncmp(r->err.message, "rank 1: ", 8) == 0 ? XSM_OK : XSM_ERROR_INTERNAL;
+    }
+    status = status == XSM_OK ? xsm_index_new(r->context, "spherical", &other, &r->err) : status;
+    status = status == XSM_OK ? xsm_index_build_model(other, m, &r->err) : status;
+    status = status == XSM_OK ? xsm_index_save(other, path, &r->err) : status;
+    xsm_index_free(other);
+    if (status == XSM_OK) {
+        status = xsm_index_load(r->context, r->rank == 0 ? w->path : path, NULL, m, &loaded, &r->err);
+        status = status == XSM_ERROR_STATE && strstr(r->err.message, "not the file") && !loaded ? XSM_OK
+                                                                                                : XSM_ERROR_INTERNAL;
     }
     m->part.own->weight[0] = r->rank == 1 ? 3 : m->part.own->weight[0];
     if (status == XSM_OK) {

@@ -5,22 +5,15 @@
 #define XSM_EXPERIMENTAL
 #include "training.h"
 
-#include "base/comm.h"
+#include "base/context.h"
 #include "comm.h"
 #include "model/divided.h"
 
 #include <xsoftmax/calibrate.h>
-#include <xsoftmax/choose.h>
-#include <xsoftmax/ext/filter.h>
-#include <xsoftmax/ext/storage.h>
 #include <xsoftmax/ext/weights.h>
-#include <xsoftmax/fit.h>
 #include <xsoftmax/index.h>
-#include <xsoftmax/label_tree.h>
 #include <xsoftmax/metrics.h>
 #include <xsoftmax/predict.h>
-#include <xsoftmax/trainer.h>
-#include <xsoftmax/tune.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -675,11 +668,62 @@ static void test_tied_failures(void **state)
     test_problem_free(&p);
 }
 
+/* -- ranks that are unlike ----------------------------------------------------------------------------------------- */
+
+/* Each rank has another number of threads. */
+static xsm_status rank_labels(test_rank *r)
+{
+    tied_work *w = r->user;
+    tied_results *to = &w->of[r->rank];
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    const xsm_comm comm = r->context->group.comm;
+    xsm_context *ctx = NULL;
+    xsm_model *m = NULL;
+    options.threads = (int32_t)r->rank + 1;
+    options.comm = &comm;
+    memset(to, 0, sizeof *to);
+    to->ranks = (xsm_ranks)XSM_RANKS_INIT;
+    to->ranks.top = TOP;
+    to->ranks.hits = to->hits;
+    XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
+    xsm_status status = xsm_model_load(ctx, w->wide, NULL, &m, &r->err);
+    status = status == XSM_OK ? xsm_evaluate_ranks(NULL, m, w->several, NULL, &to->ranks, &r->err) : status;
+    to->ranks.hits = NULL; /* to be compared */
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    return status;
+}
+
+static void test_unlike_threads(void **state)
+{
+    (void)state;
+    static tied_work w;
+    static tied_results one;
+    test_rank ranks[TEST_RANKS];
+    test_problem p = test_tied_problem(ROWS, CLASSES, 5);
+    xsm_dataset *several = several_labels(&p, true);
+    w = (tied_work){.one = p.data, .several = several};
+    name_tied(&w);
+    save_tied(&p, true, XSM_DTYPE_FLOAT32, &w);
+    for (uint32_t count = 1; count <= 3; count++) {
+        test_run_ranks(count, 1, 0, rank_labels, &w, ranks);
+        for (uint32_t r = 0; r < count; r++) {
+            assert_ok(ranks[r].status, ranks[r].err);
+            one = count == 1 ? w.of[0] : one;
+            assert_memory_equal(&w.of[r], &one, sizeof one);
+        }
+    }
+    assert_true(one.ranks.labels > 0);
+    xsm_dataset_free(several);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),    cmocka_unit_test(test_bits), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refusals), cmocka_unit_test(test_tied), cmocka_unit_test(test_tied_failures),
+        cmocka_unit_test(test_parts),          cmocka_unit_test(test_bits), cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_tied), cmocka_unit_test(test_tied_failures),
+        cmocka_unit_test(test_unlike_threads),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
