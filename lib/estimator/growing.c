@@ -66,7 +66,7 @@ bool xsmi_growing_next(const xsmi_growing *g, size_t example, const xsmi_growing
 {
     const xsmi_searcher *s = g->searcher;
     const xsmi_known_list *list = &g->lists[example * s->blocks + j];
-    const uint32_t length = shown->length[j], room = s->most - length, asked = XSMI_MIN(count, room);
+    const uint32_t length = shown->length[j], space = s->most - length, asked = XSMI_MIN(count, space);
     const uint32_t known = list->length - length, n = XSMI_MIN(asked, known);
     *found = 0;
     if (known < asked && !list->ended) {
@@ -112,7 +112,7 @@ static alike take_alike(const xsmi_growing *g, uint32_t first, uint32_t end)
     return a;
 }
 
-/* Room for what the lists grow by. */
+/* Memory for what the lists grow by. */
 static xsm_status reserve(xsmi_growing *g, const alike *a, uint32_t wanted, xsm_error *err)
 {
     xsm_context *ctx = g->searcher->context;

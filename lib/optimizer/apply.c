@@ -369,7 +369,7 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     return XSM_OK;
 }
 
-/* `whole` has the gradient of a first layer: g, or what g is a part of. */
+/* After check_step(). `whole` has the gradient of a first layer: g, or what g is a part of. */
 static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, const xsm_gradient *whole,
                         double eta, xsm_error *err)
 {
@@ -380,7 +380,6 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
                    .layer = &whole->layer,
                    .step = {sizeof s.step, eta, o->steps + 1, batch->count}};
     xsm_batch hidden;
-    XSMI_TRY(check_step(o, batch, g, eta, err));
     if (!o->whole) {
         xsmi_model_set_scoring(m, g->correction, g->hierarchy);
     }
@@ -445,10 +444,17 @@ static xsm_status apply_part(xsm_optimizer *o, const xsm_batch *batch, const xsm
     return status;
 }
 
+static xsm_status apply_alone(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
+                              xsm_error *err)
+{
+    XSMI_TRY(check_step(o, batch, g, eta, err));
+    return apply(o, batch, g, g, eta, err);
+}
+
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err)
 {
-    return o->whole ? apply_part(o, batch, g, eta, NULL, err) : apply(o, batch, g, g, eta, err);
+    return o->whole ? apply_part(o, batch, g, eta, NULL, err) : apply_alone(o, batch, g, eta, err);
 }
 
 /* As xsmi_optimizer_apply(), of a divided model: a step that fails on one rank, for lack of memory say, fails on all,
@@ -502,7 +508,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     xsm_status status = xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err);
     if (status == XSM_OK) {
-        status = o->whole ? apply_agreed(o, &batch, g, eta, err) : apply(o, &batch, g, g, eta, err);
+        status = o->whole ? apply_agreed(o, &batch, g, eta, err) : apply_alone(o, &batch, g, eta, err);
     }
     status = xsmi_end(&activity, status, err);
     if (status != XSM_CANCELLED) {

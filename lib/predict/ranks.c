@@ -186,9 +186,6 @@ typedef struct partial {
     uint64_t failed; /* first row whose scores are not finite, or UINT64_MAX */
 } partial;
 
-/* Jobs that the ranks of a divided model exchange together. */
-#define TOGETHER ((size_t)16)
-
 typedef struct ranks_job {
     xsm_context *context;
     const xsm_model *model;
@@ -198,10 +195,10 @@ typedef struct ranks_job {
     xsmi_rounds rounds; /* HITS + top numbers */
     unsigned char *scratch;
     size_t scratch_each;
-    list *lists;           /* [XSMI_MAX(threads, TOGETHER)] */
+    list *lists;           /* [XSMI_MAX(threads, XSMI_ROUND_JOBS)] */
     bool *short_of_memory; /* [jobs] */
     uint32_t top;
-    size_t at; /* of a divided model: the first job of the round that is done now, each thread one */
+    size_t at; /* of a divided model: the first of the jobs that are done together now */
 } ranks_job;
 
 typedef struct pass {
@@ -597,7 +594,7 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
 static xsm_status run_divided(void *state, size_t count, xsm_error *err)
 {
     ranks_job *job = state;
-    const size_t end = job->rounds.first + count, together = job->model->hierarchy ? 1 : TOGETHER;
+    const size_t end = job->rounds.first + count, together = job->model->hierarchy ? 1 : XSMI_ROUND_JOBS;
     for (job->at = job->rounds.first; job->at < end; job->at += together) {
         XSMI_TRY(run_some(job, XSMI_MIN(end - job->at, together), err));
     }
@@ -684,7 +681,7 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     r.labels = r.unseen_labels = 0;
     known_rows known = {0};
     const size_t jobs = (size_t)((dataset->rows + JOB_ROWS - 1) / JOB_ROWS), threads = xsmi_context_threads(ctx);
-    const size_t lists = XSMI_MAX(threads, TOGETHER);
+    const size_t lists = XSMI_MAX(threads, XSMI_ROUND_JOBS);
     ranks_job job = {.context = ctx, .model = model, .data = dataset, .known = &known, .top = r.hits ? r.top : 0};
     job.scratch_each = xsmi_tiles_scratch(xsmi_model_weights(model), dataset->sparse, XSMI_TILE_BLOCKS);
     job.partials = xsmi_allocate(ctx, jobs, sizeof *job.partials);

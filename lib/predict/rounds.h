@@ -9,8 +9,9 @@
 
 /* Numbers that are kept before they are added, so that many of a job need no memory for each job: 64 MiB. */
 #define XSMI_ROUND_NUMBERS ((size_t)1 << 23)
-/* Jobs of a round, at least: not the number of threads, which may differ among ranks. */
-#define XSMI_ROUND_JOBS 16
+/* Jobs of a round, at least, and those that ranks exchange together: not the number of threads, which may differ among
+ * ranks. */
+#define XSMI_ROUND_JOBS ((size_t)16)
 
 typedef struct xsmi_rounds {
     size_t jobs;     /* all; set by the caller */

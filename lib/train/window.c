@@ -87,10 +87,12 @@ static xsm_status prepare(xsmi_window *w, xsm_error *err)
 
 static xsm_status new_plan(xsmi_window *w, plan *p, xsm_error *err)
 {
-    p->order = xsmi_allocate(w->context, (size_t)w->steps, sizeof *p->order);
-    p->lanes = xsmi_allocate(w->context, w->lane_count, sizeof *p->lanes);
-    if (!p->order || !p->lanes) {
-        return xsmi_fail_memory(err, (size_t)w->steps * sizeof *p->order, "a window of steps");
+    if (w->threads > 1) {
+        p->order = xsmi_allocate(w->context, (size_t)w->steps, sizeof *p->order);
+        p->lanes = xsmi_allocate(w->context, w->lane_count, sizeof *p->lanes);
+        if (!p->order || !p->lanes) {
+            return xsmi_fail_memory(err, (size_t)w->steps * sizeof *p->order, "a window of steps");
+        }
     }
     XSMI_TRY(xsm_gradient_new(w->context, &p->drawn, err));
     return xsmi_estimator_reserve(w->estimator, p->drawn, w->steps, 1, false, err);
