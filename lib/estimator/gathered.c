@@ -2,6 +2,7 @@
 #include "estimator/gathered.h"
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/order.h"
 #include "base/share.h"
 #include "estimator/divided.h"
@@ -71,7 +72,7 @@ typedef struct listing {
 static uint32_t place_of(listing *l, uint32_t class)
 {
     const size_t mask = ((size_t)1 << l->bits) - 1;
-    size_t at = class * UINT32_C(2654435769) >> (32 - l->bits);
+    size_t at = xsmi_hash_place(class, l->bits);
     while (l->table[at] != XSMI_NO_CLASS && l->classes[l->table[at]] != class) {
         at = (at + 1) & mask;
     }

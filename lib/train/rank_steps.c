@@ -7,6 +7,7 @@
 #include "train/rank_steps.h"
 
 #include "base/arena.h"
+#include "base/hash.h"
 #include "base/order.h"
 #include "estimator/divided.h"
 
@@ -14,9 +15,9 @@
 #include <string.h>
 
 enum {
-    STEPS_MOST = 512,       /* of a block: an exchange then takes longer than its latency */
-    ENTRIES_MOST = 1 << 15, /* of the lists of a block, unless one step has more */
-    SOLVED = 8              /* steps in one call of the estimator: as many equations as a solver takes at once */
+    STEPS_MOST = 512,         /* of a block: an exchange then takes longer than its latency */
+    ENTRIES_MOST = 1 << 15,   /* of the lists of a block, unless one step has more */
+    SOLVED = XSMI_SOLVE_LANES /* steps in one call of the estimator, each an equation for the solver of some */
 };
 
 /* A class that the block of that number lists. */
@@ -115,7 +116,7 @@ static const xsm_model *whole_of(const xsmi_rank_steps *t)
 static seen *find(const xsmi_rank_steps *t, uint32_t class)
 {
     const uint32_t mask = (UINT32_C(1) << t->bits) - 1;
-    uint32_t at = class * UINT32_C(2654435769) >> (32 - t->bits);
+    uint32_t at = xsmi_hash_place(class, t->bits);
     while (t->table[at].block == t->number && t->table[at].class != class) {
         at = (at + 1) & mask;
     }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-    BLOCK = 8,          /* the most steps of a block, and as many equations as a solver takes at once */
-    COMING = 2 * BLOCK, /* steps of a block, and those ahead of them */
+    BLOCK = XSMI_SOLVE_LANES, /* the most steps of a block, each an equation for the solver of some estimators */
+    COMING = 2 * BLOCK,       /* steps of a block, and those ahead of them */
     /* Bytes of the dense steps ahead that are prefetched: they should stay in the first cache. */
     AHEAD_BYTES = 12 << 10,
     AHEAD_LEAST = 2,   /* steps */
