@@ -111,7 +111,12 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
         return divided ? xsmi_agree(m->context, status, err) : status;
     }
     if (divided) {
-        return xsmi_gradient_is_dense(g) ? XSM_OK : xsmi_divided_scores(p, false, err);
+        if (!xsmi_gradient_is_dense(g)) {
+            XSMI_TRY(xsmi_divided_scores(p, false, err));
+            g->work.own.first = m->part.first; /* the lists stay as they are */
+            g->work.own.end = m->part.end;
+        }
+        return XSM_OK;
     }
     const xsmi_score_range all = {p->batch, 0, m->classes, g->coefficients, g->width};
     return xsmi_gradient_is_dense(g) ? xsmi_model_score_range(m, &all, g->context, &g->work.score_scratch, err)

@@ -59,16 +59,32 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
     return XSM_OK;
 }
 
+/* What example i, if it is before the end, will be scored with. */
+static xsmi_upcoming upcoming_list(const xsm_estimator *e, const xsm_gradient *g, uint64_t i, uint64_t end)
+{
+    if (i >= end) {
+        return (xsmi_upcoming){.rows = NULL};
+    }
+    const xsmi_features x = xsmi_gradient_features(e, g, i);
+    return (xsmi_upcoming){xsmi_listed_classes(g, i), g->lengths[i], x.index ? NULL : x.values, SIZE_MAX};
+}
+
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_upcoming *upcoming)
 {
     const xsm_model *m = xsmi_listed_model(e, g);
+    const uint64_t ahead = xsmi_lists_ahead((size_t)g->width);
     bool finite = true;
     for (uint64_t i = first; i < first + count; i++) {
         xsmi_features x = xsmi_gradient_features(e, g, i);
         const uint32_t *classes = xsmi_listed_classes(g, i);
         float *scores = g->work.scores + i * g->width;
-        xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, upcoming);
+        if (count == 1) {
+            xsmi_model_score_classes(m, &x, classes, g->lengths[i], alpha, scores, upcoming);
+        } else {
+            const xsmi_upcoming next = upcoming_list(e, g, i + ahead, first + count);
+            xsmi_model_score_list(m, &x, classes, g->lengths[i], alpha, scores, &next);
+        }
         for (uint32_t j = 0; j < g->lengths[i]; j++) {
             finite &= fabsf(scores[j]) < (float)XSMI_STEP_LIMIT; /* false for NaN too */
         }

@@ -23,26 +23,69 @@ xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_er
     return xsmi_model_is_divided(m) && e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, m, err) : XSM_OK;
 }
 
-/* Scores the classes of this rank that the examples list. */
+/* Finds the classes of this rank that an example lists. */
+static void find_own(const xsm_model *m, xsm_gradient *g, uint64_t i)
+{
+    const xsmi_own_lists *own = &g->work.own;
+    const uint32_t *listed = g->classes + i * g->width, classes = m->part.end - m->part.first;
+    uint32_t *local = own->classes + i * g->width, *entries = own->entries + i * g->width, count = 0;
+    for (uint32_t j = 0; j < g->lengths[i]; j++) {
+        /* Without a jump, for none could be foretold. */
+        local[count] = listed[j] - m->part.first;
+        entries[count] = j;
+        count += local[count] < classes;
+    }
+    own->counts[i] = count;
+}
+
+/* Scores the classes of this rank that an example lists; those of others get -INFINITY, and what is NaN INFINITY, so
+ * that the largest of all ranks is the score. `next` is scored soon. */
+static void score_own(const xsmi_pass *p, uint64_t i, const xsmi_upcoming *next)
+{
+    enum { SOME = 64 };
+    const xsm_model *own = p->estimator->model->part.own;
+    xsm_gradient *g = p->gradient;
+    const uint32_t *classes = g->work.own.classes + i * g->width, *entries = g->work.own.entries + i * g->width;
+    const uint32_t count = g->work.own.counts[i];
+    const xsmi_features x = xsmi_gradient_features(p->estimator, g, i);
+    float *scores = g->work.scores + i * g->width, *linear = own->bias ? g->work.linear + i * g->width : NULL, z[SOME];
+    for (uint64_t j = 0; j < g->width; j++) {
+        scores[j] = -INFINITY;
+    }
+    for (uint64_t j = 0; linear && j < g->width; j++) {
+        linear[j] = -INFINITY;
+    }
+    for (uint32_t from = 0, some; from < count; from += some) {
+        some = XSMI_MIN(count - from, (uint32_t)SOME);
+        const uint32_t left = count - from - some;
+        const xsmi_upcoming rest = {classes + from + some, XSMI_MIN(left, (uint32_t)SOME), NULL, SIZE_MAX};
+        xsmi_model_score_list(own, &x, classes + from, some, own->alpha, z, left > 0 ? &rest : next);
+        for (uint32_t t = 0; t < some; t++) {
+            const uint32_t j = entries[from + t];
+            scores[j] = z[t] == z[t] ? z[t] : INFINITY;
+            if (linear && isfinite(scores[j])) {
+                linear[j] = scores[j] - own->bias[classes[from + t]];
+            }
+        }
+    }
+}
+
 static void score_examples(const xsmi_pass *p, uint64_t first, uint64_t count)
 {
     const xsm_estimator *e = p->estimator;
-    const xsm_model *m = e->model;
-    xsm_gradient *g = p->gradient;
+    const xsm_gradient *g = p->gradient;
+    const uint64_t ahead = xsmi_lists_ahead((size_t)(g->width / xsmi_ranks(e->model->context)));
     for (uint64_t i = first; i < first + count; i++) {
-        const xsmi_features x = xsmi_gradient_features(e, g, i);
-        const uint32_t *classes = g->classes + i * g->width;
-        float *scores = g->work.scores + i * g->width;
-        xsmi_divided_score_classes(m, &x, classes, g->lengths[i], scores);
-        for (uint64_t j = g->lengths[i]; j < g->width; j++) {
-            scores[j] = -INFINITY;
+        find_own(e->model, p->gradient, i);
+    }
+    for (uint64_t i = first; i < first + count; i++) {
+        xsmi_upcoming next = {.rows = NULL};
+        if (i + ahead < first + count) {
+            const xsmi_features x = xsmi_gradient_features(e, g, i + ahead);
+            next = (xsmi_upcoming){g->work.own.classes + (i + ahead) * g->width, g->work.own.counts[i + ahead],
+                                   x.index ? NULL : x.values, SIZE_MAX};
         }
-        for (uint64_t j = 0; m->part.own->bias && j < g->width; j++) {
-            const uint32_t k = j < g->lengths[i] ? classes[j] : XSMI_NO_CLASS;
-            const bool own = k >= m->part.first && k < m->part.end;
-            g->work.linear[i * g->width + j] =
-                own && isfinite(scores[j]) ? scores[j] - m->part.own->bias[k - m->part.first] : -INFINITY;
-        }
+        score_own(p, i, &next);
     }
 }
 
@@ -72,7 +115,8 @@ xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err)
     const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
     const size_t count = (size_t)(p->batch->count * g->width);
     score_job job = {p, listed};
-    const xsm_status status = xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err);
+    xsm_status status = xsmi_gradient_reserve_own(g, p->batch->count, err);
+    status = status == XSM_OK ? xsmi_run(p->estimator->context, score_chunk, &job, (size_t)chunks, err) : status;
     XSMI_TRY(xsmi_agree(m->context, status, err));
     XSMI_TRY(xsmi_exchange_max(m->context, g->work.scores, count, err));
     return m->part.own->bias ? xsmi_exchange_max(m->context, g->work.linear, count, err) : XSM_OK;

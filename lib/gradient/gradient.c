@@ -11,6 +11,7 @@
     XSMI_ARRAYS(XSMI_ARRAY((g)->example), XSMI_ARRAY((g)->losses), XSMI_ARRAY((g)->lengths), XSMI_ARRAY((g)->weights), \
                 XSMI_ARRAY((g)->label_weights))
 #define DRAWS(w) XSMI_ARRAYS(XSMI_ARRAY((w)->log_expected), XSMI_ARRAY((w)->draws))
+#define OWN(o) XSMI_ARRAYS(XSMI_ARRAY((o)->classes), XSMI_ARRAY((o)->entries))
 #define HIDDEN(l) XSMI_ARRAYS(XSMI_ARRAY((l)->hidden), XSMI_ARRAY((l)->gradient))
 #define SHARED(g)                                                                                                      \
     XSMI_ARRAYS(XSMI_ARRAY((g)->shared.classes), XSMI_ARRAY((g)->work.shared.draws),                                   \
@@ -80,6 +81,8 @@ void xsm_gradient_free(xsm_gradient *g)
         xsmi_class_tree_release(g->hierarchy);
         clear_shared(ctx, g);
         clear_gathered(ctx, &g->work.gathered);
+        xsmi_release(ctx, g->work.own.counts, g->work.own.example_capacity, sizeof *g->work.own.counts);
+        xsmi_release_all(ctx, OWN(&g->work.own), &g->work.own.entry_capacity);
         clear_work(ctx, &g->work);
         xsmi_release(ctx, g, 1, sizeof *g);
         xsm_context_free(ctx);
@@ -135,6 +138,7 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *s, 
     g->whole = (xsmi_whole_gradient){0, 0};
     g->work.coded = false;
     g->work.gathered.used = false;
+    g->work.own.first = g->work.own.end = 0;
     forget_shared(g);
     if (!fits) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: a gradient of %llu examples with %llu classes each",
@@ -179,6 +183,16 @@ xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_erro
     return xsmi_reserve(g->context, &w->outcomes, &w->outcome_capacity, jobs, sizeof *w->outcomes)
                ? XSM_OK
                : xsmi_fail_memory(err, jobs * sizeof *w->outcomes, "a batch");
+}
+
+xsm_status xsmi_gradient_reserve_own(xsm_gradient *g, uint64_t examples, xsm_error *err)
+{
+    xsmi_own_lists *o = &g->work.own;
+    const size_t entries = (size_t)(examples * g->width); /* which is addressable: see xsmi_gradient_reserve() */
+    return xsmi_reserve(g->context, &o->counts, &o->example_capacity, (size_t)examples, sizeof *o->counts) &&
+                   xsmi_reserve_all(g->context, OWN(o), &o->entry_capacity, entries)
+               ? XSM_OK
+               : xsmi_fail_memory(err, 2 * entries * sizeof *o->classes, "the lists of a rank's classes");
 }
 
 void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i)

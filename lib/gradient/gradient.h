@@ -97,6 +97,8 @@ xsm_status xsmi_gradient_reserve(xsm_gradient *g, const xsmi_gradient_shape *sha
 xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t threads, xsm_error *err);
 /* Reserves memory for the outcomes of so many jobs. */
 xsm_status xsmi_gradient_reserve_outcomes(xsm_gradient *g, size_t jobs, xsm_error *err);
+/* Reserves memory for what the lists of so many examples have of a rank's classes. */
+xsm_status xsmi_gradient_reserve_own(xsm_gradient *g, uint64_t examples, xsm_error *err);
 /* Copies an example with its list and draws, before it has coefficients. */
 void xsmi_gradient_copy_example(xsm_gradient *g, uint64_t to, const xsm_gradient *from, uint64_t i);
 /* Reserves memory for that many shared classes. */

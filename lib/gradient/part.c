@@ -43,6 +43,28 @@ static void copy_lists(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_
     }
 }
 
+/* The same where it is known which entries are of the classes. */
+static void copy_own(const xsm_gradient *g, xsm_gradient *out)
+{
+    const xsmi_own_lists *own = &g->work.own;
+    for (uint64_t i = 0; i < g->examples; i++) {
+        const uint64_t at = i * g->width, labels = g->example[i].label_count;
+        const uint32_t count = own->counts[i];
+        uint32_t kept_labels = 0;
+        for (uint64_t j = at; j < at + count; j++) {
+            const uint32_t entry = own->entries[j];
+            out->classes[j] = own->classes[j];
+            out->coefficients[j] = g->coefficients[at + entry];
+            if (g->proximal) {
+                out->shrinks[j] = g->shrinks[at + entry];
+            }
+            kept_labels += entry < labels;
+        }
+        out->lengths[i] = count;
+        out->example[i] = (xsm_example){.label_count = kept_labels};
+    }
+}
+
 /* The classes that the examples share, and their matrix, which is part of the whole one where their columns follow one
  * another. */
 static xsm_status copy_shared(const xsm_gradient *g, uint32_t first, uint32_t end, xsm_gradient *out, xsm_error *err)
@@ -101,7 +123,9 @@ xsm_status xsmi_gradient_part(const xsm_gradient *g, uint32_t first, uint32_t en
             memcpy(to, xsmi_gradient_row(g, i) + first, row);
         }
     }
-    if (xsmi_gradient_has_lists(g)) {
+    if (end > 0 && g->work.own.first == first && g->work.own.end == end) {
+        copy_own(g, out);
+    } else if (xsmi_gradient_has_lists(g)) {
         copy_lists(g, first, end, out);
     }
     if (xsmi_gradient_is_shared(g)) {

@@ -61,6 +61,15 @@ typedef struct xsmi_gathered {
     size_t list_bytes, weight_bytes, result_bytes;
 } xsmi_gathered;
 
+/* What a batch's lists have of this rank's classes, of a divided model. */
+typedef struct xsmi_own_lists {
+    uint32_t first, end; /* those classes, once it is what the lists of the gradient have; before, 0 and 0 */
+    uint32_t *counts;    /* [examples] */
+    uint32_t *classes;   /* [examples][width] numbered from the first */
+    uint32_t *entries;   /* [examples][width] where they are in the list, rising */
+    size_t example_capacity, entry_capacity;
+} xsmi_own_lists;
+
 /* What became of some examples. */
 typedef struct xsmi_outcome {
     double largest; /* max |g| ||(x,1)|| */
@@ -84,6 +93,7 @@ typedef struct xsmi_work {
     size_t code_capacity;
     xsmi_shared_draws shared;
     xsmi_gathered gathered;
+    xsmi_own_lists own;
     xsm_prefetch_queue *upcoming; /* memory of later steps, for tables to prefetch; or NULL */
     unsigned char *sieve;
     size_t sieve_bytes;

@@ -52,6 +52,29 @@ void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const 
     }
 }
 
+/* Weights are prefetched so many bytes ahead at most, which should stay in the first cache, and so many classes ahead
+ * at least: memory takes longer than the scores of a few. */
+#define AHEAD_BYTES ((size_t)32 << 10)
+#define AHEAD_LEAST ((size_t)8)
+
+size_t xsmi_lists_ahead(size_t classes)
+{
+    return classes > 0 ? (AHEAD_LEAST + classes - 1) / classes : AHEAD_LEAST;
+}
+
+void xsmi_model_score_list(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                           double alpha, float *scores, const xsmi_upcoming *next)
+{
+    const size_t fit = AHEAD_BYTES / (m->features * sizeof *scores + 1), most = XSMI_MAX(fit, AHEAD_LEAST);
+    for (size_t at = 0; at < count;) {
+        const size_t some = XSMI_MIN(count - at, most), left = count - at - some;
+        const xsmi_upcoming rest = {classes + at + some, XSMI_MIN(left, most), NULL, SIZE_MAX};
+        const xsmi_upcoming first = {next->rows, XSMI_MIN(next->count, most), next->x, SIZE_MAX};
+        xsmi_model_score_classes(m, x, classes + at, some, alpha, scores + at, left > 0 ? &rest : &first);
+        at += some;
+    }
+}
+
 /* Nodes of a path that are scored in one call. */
 #define PATH_NODES 64
 

@@ -55,6 +55,12 @@ void xsmi_model_backward(const xsm_model *m, const uint32_t *classes, uint32_t f
  * meanwhile; NULL: none are. */
 void xsmi_model_score_classes(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
                               double alpha, float *scores, const xsmi_upcoming *upcoming);
+/* The same for one of many lists, of any length: prefetches the weights of the classes that follow in the list and, at
+ * its end, what `next` has, a list that is scored soon. */
+void xsmi_model_score_list(const xsm_model *m, const xsmi_features *x, const uint32_t *classes, size_t count,
+                           double alpha, float *scores, const xsmi_upcoming *next);
+/* How many lists later that should be, if lists have about so many classes. */
+size_t xsmi_lists_ahead(size_t classes);
 
 /* The same with the model's correction, or log-probabilities in a hierarchy. It takes the row itself, and the output
  * layer's input of it. `scratch` has xsmi_model_chosen_scratch() floats. */
