@@ -13,8 +13,11 @@
  * batch.
  */
 #define XSM_EXPERIMENTAL
+#include <dirent.h>
 #include <inttypes.h>
 #include <mpi.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,6 +66,78 @@ static void check(xsm_status status)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
 }
+
+/* -- processors ---------------------------------------------------------------------------------------------------- */
+
+/* Where the threads of this rank run, if the machine has a processor for each thread of each of its ranks: otherwise
+ * the system now and then runs two of them on one processor while another has nothing to do. */
+typedef struct places {
+    bool chosen;
+    cpu_set_t first, others; /* of the thread that calls the library, and of those that it starts */
+} places;
+
+/* Chooses the processors, and moves this thread to those of the others: threads that it starts stay there. */
+static places choose_places(uint32_t threads)
+{
+    places p = {.chosen = false};
+    cpu_set_t all;
+    MPI_Comm machine;
+    int rank, ranks;
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine);
+    MPI_Comm_rank(machine, &rank);
+    MPI_Comm_size(machine, &ranks);
+    MPI_Comm_free(&machine);
+    if (sched_getaffinity(0, sizeof all, &all) != 0 || (uint64_t)ranks * threads > (uint64_t)CPU_COUNT(&all)) {
+        return p;
+    }
+    CPU_ZERO(&p.first);
+    CPU_ZERO(&p.others);
+    uint32_t number = 0;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &all)) {
+            if (number / threads == (uint32_t)rank) {
+                CPU_SET(cpu, number % threads == 0 ? &p.first : &p.others);
+            }
+            number++;
+        }
+    }
+    p.chosen = true;
+    return threads == 1 || sched_setaffinity(0, sizeof p.others, &p.others) == 0 ? p : (places){.chosen = false};
+}
+
+/* Moves the thread that calls the library to its own processor, once all threads have started. */
+static void take_place(const places *p)
+{
+    if (p->chosen && sched_setaffinity(0, sizeof p->first, &p->first) != 0) {
+        fprintf(stderr, "bench_cluster: a thread cannot be bound to a processor\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+}
+
+/* Seconds that the threads of this process were ready and had no processor; 0 where the system does not count them. */
+static double waited(void)
+{
+    double nanoseconds = 0;
+    DIR *threads = opendir("/proc/self/task");
+    for (struct dirent *entry = threads ? readdir(threads) : NULL; entry; entry = readdir(threads)) {
+        char name[sizeof entry->d_name + 40];
+        unsigned long long delay = 0;
+        snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", entry->d_name);
+        FILE *in = fopen(name, "r");
+        if (in && fscanf(in, "%*u %llu", &delay) == 1) {
+            nanoseconds += (double)delay;
+        }
+        if (in) {
+            fclose(in);
+        }
+    }
+    if (threads) {
+        closedir(threads);
+    }
+    return nanoseconds / 1e9;
+}
+
+/* -- work ---------------------------------------------------------------------------------------------------------- */
 
 typedef struct settings {
     const char *work;
@@ -155,9 +230,11 @@ static xsm_model *make_model(xsm_context *ctx, const settings *s)
 /* One measurement at a time; those of rank 0 end it. */
 typedef struct clock_of {
     double since, seconds, warm; /* the last: of the steps that are not counted */
+    double warm_waited;
     uint64_t rows, warm_rows, warm_bytes, warm_steps, warm_calls;
     const counted *sent;
     schedule *steps; /* or NULL */
+    const places *where;
     uint64_t step;
 } clock_of;
 
@@ -165,12 +242,16 @@ static int32_t on_progress(void *user, const xsm_progress *p)
 {
     clock_of *c = user;
     const double now = MPI_Wtime() - c->since;
+    if (c->step == 0 && p->step > 0) {
+        take_place(c->where);
+    }
     if (c->steps && p->step > c->step) {
         schedule_step(c->steps);
     }
     c->step = p->step;
     if (c->warm == 0 && now > c->seconds / 5) {
         c->warm = now;
+        c->warm_waited = waited();
         c->warm_rows = p->examples;
         c->warm_steps = p->step;
         c->warm_bytes = c->sent->bytes;
@@ -179,20 +260,30 @@ static int32_t on_progress(void *user, const xsm_progress *p)
     return c->sent->of.rank == 0 && now > c->seconds;
 }
 
-static void print(const settings *s, const counted *sent, double rows, double steps, double bytes, double calls,
-                  double seconds)
+typedef struct result {
+    double rows, steps, bytes, calls, seconds;
+    double waited; /* seconds, of this rank's threads */
+} result;
+
+/* The waiting is that of the rank that waited most. */
+static void print(const settings *s, const counted *sent, const result *r)
 {
+    float most = (float)(r->waited / r->seconds);
+    if (sent->of.ranks > 1 && sent->of.max_f32(sent->of.user, &most, 1) != 0) {
+        fprintf(stderr, "bench_cluster: MPI failed\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     if (sent->of.rank == 0) {
         printf("%s ranks %u threads %u classes %u features %u hidden %u batch %u draws %u: %.1f rows/s, %.1f bytes a "
-               "row, %.0f "
-               "bytes and %.3g calls a step\n",
+               "row, %.0f bytes and %.3g calls a step, %.1f %% without a processor\n",
                s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
-               (unsigned)s->hidden, (unsigned)s->batch, (unsigned)s->draws, rows / seconds, bytes / rows,
-               steps > 0 ? bytes / steps : 0, steps > 0 ? calls / steps : 0);
+               (unsigned)s->hidden, (unsigned)s->batch, (unsigned)s->draws, r->rows / r->seconds, r->bytes / r->rows,
+               r->steps > 0 ? r->bytes / r->steps : 0, r->steps > 0 ? r->calls / r->steps : 0, 100 * (double)most);
     }
 }
 
-static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
+static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps,
+                          const places *where)
 {
     xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
     xsm_model *model = make_model(ctx, s);
@@ -200,7 +291,7 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     xsm_optimizer *optimizer = NULL;
     xsm_trainer *trainer = NULL;
     xsm_progress at = {.size = sizeof at};
-    clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps};
+    clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps, .where = where};
     const int shared = strcmp(s->work, "shared") == 0;
     xsm_dataset *rows = make_rows(ctx, s, steps ? s->batch : s->batch == 1 ? 4096 : 20 * (uint64_t)s->batch);
     check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
@@ -219,10 +310,13 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     check(xsm_trainer_new(ctx, model, rows, estimator, optimizer, &options, &trainer, &err));
     clock.since = MPI_Wtime();
     check(xsm_trainer_run(trainer, &err));
-    const double seconds = MPI_Wtime() - clock.since - clock.warm;
+    result found = {.seconds = MPI_Wtime() - clock.since - clock.warm, .waited = waited() - clock.warm_waited};
     check(xsm_trainer_get_progress(trainer, &at, &err));
-    print(s, sent, (double)(at.examples - clock.warm_rows), (double)(at.step - clock.warm_steps),
-          (double)(sent->bytes - clock.warm_bytes), (double)(sent->calls - clock.warm_calls), seconds);
+    found.rows = (double)(at.examples - clock.warm_rows);
+    found.steps = (double)(at.step - clock.warm_steps);
+    found.bytes = (double)(sent->bytes - clock.warm_bytes);
+    found.calls = (double)(sent->calls - clock.warm_calls);
+    print(s, sent, &found);
     xsm_trainer_free(trainer);
     xsm_optimizer_free(optimizer);
     xsm_estimator_free(estimator);
@@ -242,7 +336,8 @@ static void record_evaluation(xsm_context *ctx, const settings *s, const xsm_mod
     xsm_dataset_free(batch);
 }
 
-static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps)
+static void measure_evaluation(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps,
+                               const places *where)
 {
     xsm_evaluate_options all = XSM_EVALUATE_OPTIONS_INIT, timed = XSM_EVALUATE_OPTIONS_INIT;
     xsm_metrics metrics = XSM_METRICS_INIT;
@@ -250,11 +345,16 @@ static void measure_evaluation(xsm_context *ctx, const settings *s, const counte
     xsm_dataset *rows = make_rows(ctx, s, 100 * (uint64_t)s->batch);
     timed.seconds = s->seconds; /* finds how many rows take so long */
     check(xsm_evaluate(ctx, model, rows, &timed, &metrics, &err));
+    take_place(where);
     all.rows = metrics.rows;
     const uint64_t before = sent->bytes;
-    const double since = MPI_Wtime();
+    const double since = MPI_Wtime(), waited_before = waited();
     check(xsm_evaluate(ctx, model, rows, &all, &metrics, &err));
-    print(s, sent, (double)metrics.rows, 0, (double)(sent->bytes - before), 0, MPI_Wtime() - since);
+    print(s, sent,
+          &(result){.rows = (double)metrics.rows,
+                    .bytes = (double)(sent->bytes - before),
+                    .seconds = MPI_Wtime() - since,
+                    .waited = waited() - waited_before});
     if (steps) {
         schedule_step(steps);
         record_evaluation(ctx, s, model, steps);
@@ -323,13 +423,14 @@ int main(int argc, char **argv)
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.comm = &counts;
     options.threads = s.threads;
+    const places where = choose_places(s.threads);
     check(xsm_context_new(&options, &ctx, &err));
     if (strcmp(s.work, "wire") == 0) {
         measure_wire(&group);
     } else if (strcmp(s.work, "evaluate") == 0) {
-        measure_evaluation(ctx, &s, &sent, steps);
+        measure_evaluation(ctx, &s, &sent, steps, &where);
     } else {
-        measure_steps(ctx, &s, &sent, steps);
+        measure_steps(ctx, &s, &sent, steps, &where);
     }
     if (steps && group.rank == 0 && strcmp(s.work, "wire") != 0) {
         FILE *out = fopen(argv[8], "w");
