@@ -42,8 +42,8 @@ typedef double (*bench_rate)(void *state);
 /* The best rates of `work` and of `ceiling`, run in turn after one run of each that does not count. */
 bench_result bench_measure(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
                            const char *unit);
-/* For rates limited by memory, whose speed changes from one moment to the next. Each run of `work` is paired with the
- * mean of the ceilings before and after it; the result is the pair with the median ratio. */
+/* For rates whose limit changes from one moment to the next, as that of memory does. Each run of `work` is paired with
+ * the mean of the ceilings before and after it; the result is the pair with the median ratio. */
 bench_result bench_measure_pairs(bench_rate work, void *work_state, bench_rate ceiling, void *ceiling_state,
                                  const char *unit);
 
@@ -62,6 +62,7 @@ bench_result bench_batch_softmax_sparse(uint32_t threads);
 bench_result bench_batch_sampled_shared(uint32_t threads);
 bench_result bench_evaluate_exact(uint32_t threads);
 bench_result bench_evaluate_blas(uint32_t threads);
+bench_result bench_evaluate_most(uint32_t threads);
 bench_result bench_layout_sampled(uint32_t threads);
 bench_result bench_layout_exact(uint32_t threads);
 bench_result bench_read(uint32_t threads);

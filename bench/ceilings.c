@@ -8,6 +8,8 @@
 #include <stdlib.h>
 
 #define FMA_ROUNDS ((size_t)1 << 22)
+/* About a tenth of a second. */
+#define BLOCK_ROUNDS ((size_t)1 << 17)
 /* Rows that a thread processes in a run: about ten milliseconds. */
 #define ROWS_A_RUN 50000
 
@@ -55,6 +57,19 @@ double ceiling_fma(void *state)
     }
     double seconds = peak_clock() - start;
     return sum > 0 ? c->loops->fma_operations * FMA_ROUNDS * c->threads / seconds : 0;
+}
+
+double ceiling_block(void *state)
+{
+    const ceilings *c = state;
+    float sum = 0;
+    double start = peak_clock();
+#pragma omp parallel for num_threads(c->threads) schedule(static, 1) reduction(+ : sum)
+    for (uint32_t t = 0; t < c->threads; t++) {
+        sum += c->loops->block(BLOCK_ROUNDS);
+    }
+    double seconds = peak_clock() - start;
+    return sum == sum ? c->loops->block_operations * BLOCK_ROUNDS * c->threads / seconds : 0;
 }
 
 static void draw_rows(ceilings *c)

@@ -33,6 +33,9 @@ void ceilings_free(ceilings *c);
 
 /* The state is a `ceilings`. Floating-point operations a second in fused multiply-adds on registers. */
 double ceiling_fma(void *state);
+/* Operations a second of the sums of full scoring in registers, with the multiply-adds of their exponentials. Not for
+ * AVX-512. */
+double ceiling_block(void *state);
 /* Rows a second that are chosen at random, prefetched, multiplied with x, and changed. */
 double ceiling_rows(void *state);
 /* The same, with another row of x for every two of them, chosen at random and read: the memory traffic of a step with

@@ -30,6 +30,8 @@ static const bench benches[] = {
      bench_batch_sampled_shared},
     {"evaluate/exact", "log-sum-exp, argmax and top 5, dense D=512 K=217,240; ceiling: fma-peak", bench_evaluate_exact},
     {"evaluate/blas", "the same; against OpenBLAS's product alone, in batches of 256", bench_evaluate_blas},
+    {"evaluate/most", "sums in registers and their exponentials' multiply-adds; against OpenBLAS's product, in pairs",
+     bench_evaluate_most},
     {"layout/sampled", "one-vs-each on sparse rows, class-major; against feature-major", bench_layout_sampled},
     {"layout/exact", "exact softmax on sparse rows, feature-major; against class-major", bench_layout_exact},
     {"tree/fit", "adversarial tree, N=490,449 K=213,874 D=64 k=16; against the goal of 60 s", bench_tree_fit},

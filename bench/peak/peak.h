@@ -13,6 +13,12 @@ typedef struct peak_loops {
     /* Floating-point operations in a round of fma(). */
     double fma_operations;
     float (*fma)(size_t rounds);
+    /* Operations of the sums in a round of block(), 2 for each multiply-add. */
+    double block_operations;
+    /* What full scoring must do at least, with its numbers in the first cache and its sums in registers: in each round
+     * the sums of PEAK_FEATURES products of three classes and four vectors of rows, and then ten fused multiply-adds
+     * for each sum, as many as an exponential of it takes. NULL for AVX-512. */
+    float (*block)(size_t rounds);
     /* Reads n floats, 64-byte aligned, n a multiple of 64. */
     float (*read)(const float *x, size_t n);
     /* Reads and writes them. */
@@ -32,6 +38,8 @@ typedef struct peak_loops {
 const peak_loops *peak_find(const char *name);
 
 #define PEAK_STEPS 8
+/* Features of a product of block(). */
+#define PEAK_FEATURES 512
 
 /* Seconds of a monotonic clock. */
 double peak_clock(void);
