@@ -102,8 +102,9 @@ def show(row):
 
 
 # What decides which kinds of line are tried (lib/auto/candidates.c): exact methods up to CHEAP multiplications a pass or up to
-# FEW classes, label trees from QUICK, methods that sample classes beyond those and, beside trees, from TAUGHT labels a class.
-CHEAP, QUICK, TAUGHT, FEW = 6e9, 1.6e9, 8.0, 100
+# FEW classes, label trees from QUICK, methods that sample classes beyond those and, beside trees, from TAUGHT labels a class,
+# where rows of less than KEY features have no trees beside them. KEY is not fitted here: trials, not P@1, say what it is for.
+CHEAP, QUICK, TAUGHT, FEW, KEY = 6e9, 1.6e9, 8.0, 100, 4.0
 KINDS = {"tree": ("label tree", "3 label trees"), "exact": ("exact",), "sampled": ("embedding",)}
 
 
@@ -129,8 +130,9 @@ def scores_all(row):
 
 def tried(row, quick, taught):
     """The kinds of line that a choice with these constants tries."""
-    trees = row["pass"] > quick
-    sampled = not scores_all(row) and (not trees or row["labels_a_class"] >= taught)
+    labels = row["labels_a_class"] >= taught
+    trees = row["pass"] > quick and not (row["features_a_row"] < KEY and labels and not scores_all(row))
+    sampled = not scores_all(row) and (not trees or labels)
     return {k for k, yes in (("tree", trees), ("exact", scores_all(row)), ("sampled", sampled)) if yes}
 
 

@@ -168,6 +168,27 @@ static bool steps_given(const xsmi_chooser *c)
     return c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
 }
 
+/* Whether embedding models may be tried. They are trained by adagrad, which supports no L2 penalty (ridge); a given
+ * learning rate is meant for steps on linear scores (logits). */
+static bool takes_vectors(const xsmi_chooser *c)
+{
+    const char *optimizer = c->options.optimizer;
+    return !scores_all(c) && c->options.embedding && c->train->sparse &&
+           (!optimizer || strcmp(optimizer, "adagrad") == 0) && !(c->ridge > 0) && !(c->run.eta > 0);
+}
+
+/* Whether classes have labels enough to train their weights or vectors from a few steps each. */
+static bool has_labels(const xsmi_chooser *c)
+{
+    return (double)c->train->counted.labels >= TAUGHT * (double)c->train->classes;
+}
+
+/* Whether held-back rows would overrate label trees beside embedding models. */
+static bool overrates_trees(const xsmi_chooser *c)
+{
+    return c->survey.nonzeros < XSMI_KEY_FEATURES && has_labels(c) && takes_vectors(c);
+}
+
 /* With several labels a row a label tree has no log-loss to be judged by. */
 static bool tries_trees(const xsmi_chooser *c)
 {
@@ -175,8 +196,8 @@ static bool tries_trees(const xsmi_chooser *c)
     const bool judged = !(c->survey.several && c->judge == XSMI_JUDGE_CALIBRATED);
     const bool weighed = !(c->survey.several && d->label_weights); /* it weighs rows, not labels */
     return c->options.label_tree && judged && weighed && d->sparse && d->features > 0 &&
-           EXACT_COST * pass_of(c) > QUICK && d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && !steps_given(c) &&
-           c->ridge < 0;
+           EXACT_COST * pass_of(c) > QUICK && !overrates_trees(c) && d->rows < UINT32_MAX - 1 &&
+           d->classes <= INT32_MAX && !steps_given(c) && c->ridge < 0;
 }
 
 /* Where the first place alone counts: the mistakes of a beam as negatives rank it better with one label a row, and have
@@ -192,21 +213,11 @@ static bool tries_flat_trees(const xsmi_chooser *c)
     return tries_trees(c) && !scores_all(c) && c->train->classes > TREE_LEAF && c->train->classes <= FLAT_CLASSES;
 }
 
-/* Whether embedding models may be tried. They are trained by adagrad, which supports no L2 penalty (ridge); a given
- * learning rate is meant for steps on linear scores (logits). */
-static bool takes_vectors(const xsmi_chooser *c)
-{
-    const char *optimizer = c->options.optimizer;
-    return !scores_all(c) && c->options.embedding && c->train->sparse &&
-           (!optimizer || strcmp(optimizer, "adagrad") == 0) && !(c->ridge > 0) && !(c->run.eta > 0);
-}
-
-/* Whether classes have labels enough to train their weights or vectors from a few steps each; else label trees, if they
- * may be tried and there is no budget that they might exceed, are tried alone. */
+/* Where classes have too few labels, label trees, if they may be tried and there is no budget that they might exceed,
+ * are tried alone. */
 static bool is_taught(const xsmi_chooser *c)
 {
-    const double labels = (double)c->train->counted.labels, classes = (double)c->train->classes;
-    return labels >= TAUGHT * classes || !tries_trees(c) || c->options.seconds > 0;
+    return has_labels(c) || !tries_trees(c) || c->options.seconds > 0;
 }
 
 static bool tries_vectors(const xsmi_chooser *c)

@@ -50,13 +50,10 @@ enum { POINT_MOST = 10 };
  * vectors does not count, so ever lower rates are as good as the last; the highest of them makes a model that needs
  * least of it. */
 #define SAME 0.001
-/* The same for pairs, whose strength is doubled from PAIRS_FIRST to PAIRS_MOST. With fewer features a row, a pair
- * nearly identifies a memorised row. Held-back rows are drawn at random and have relatives among the trained rows, so
- * they overrate such pairs in comparison with new rows. */
+/* The same for pairs, whose strength is doubled from PAIRS_FIRST to PAIRS_MOST. */
 #define PAIRS_MARGIN 0.002
 #define PAIRS_FIRST 2.0
 #define PAIRS_MOST 4.0
-#define PAIRS_FEATURES 4.0
 
 /* What the held-back rows are judged by. */
 static int32_t measure_of(const xsmi_chooser *c)
@@ -186,14 +183,14 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     XSMI_TRY(xsmi_choose_try(c, candidate, eta, ridge, err));
     const uint64_t last = c->result->info.trials - 1;
     const xsm_choice_trial *t = &c->result->trials[last];
-    const double margin = faster ? VECTOR_MARGIN : b->trial != UINT64_MAX ? SAME : 0;
+    const double margin = faster ? VECTOR_MARGIN : b->trial != UINT64_MAX && !candidate->tree ? SAME : 0;
     if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - margin))) {
         return XSM_OK;
     }
     *b = (xsmi_best){candidate, last, t->loss, 0, c->judged, c->plan.transform};
     *value = t->loss;
     /* The model is the one after the trial's last epoch, as the run's will be, which need not be the best one. */
-    const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= PAIRS_FEATURES &&
+    const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= XSMI_KEY_FEATURES &&
                        !c->plan.halving && !c->cut_short;
     return pairs ? try_pairs(c, err) : XSM_OK;
 }
@@ -286,7 +283,7 @@ static void take(xsmi_chooser *c, xsmi_candidate *candidate)
  * of at most m (1 - m), and the logarithm of a probability is spread about as far as its mean. */
 static double error_of(const xsmi_chooser *c, double loss)
 {
-    const double n = (double)c->plan.few_held[0]->rows;
+    const double n = (double)xsmi_choose_held(c)->rows;
     return c->judge == XSMI_JUDGE_CALIBRATED ? fmax(loss, 0) / sqrt(n) : sqrt(fmax(loss * (1 - loss), 0) / n);
 }
 
@@ -297,11 +294,11 @@ static bool is_near(const xsmi_chooser *c, double loss, double least)
 }
 
 /* The candidate of a kind that did best in the first round; NULL: none. */
-static const xsmi_candidate *best_of(const xsmi_chooser *c, xsmi_kind kind)
+static xsmi_candidate *best_of(xsmi_chooser *c, xsmi_kind kind)
 {
-    const xsmi_candidate *best = NULL;
+    xsmi_candidate *best = NULL;
     for (size_t i = 0; i < c->candidate_count; i++) {
-        const xsmi_candidate *candidate = &c->candidates[i];
+        xsmi_candidate *candidate = &c->candidates[i];
         const double needed = best ? best->few.loss * (1 - SAME) : (double)INFINITY;
         best =
             candidate->kind == kind && candidate->raced && (!best || candidate->few.loss < needed) ? candidate : best;
@@ -309,52 +306,84 @@ static const xsmi_candidate *best_of(const xsmi_chooser *c, xsmi_kind kind)
     return best;
 }
 
-/* Drops all lines of a kind, or all but the best one, with those that follow it, and lbfgs. */
+/* Drops all lines of a kind, or all but the best one, with those that follow it and have had no trial, and lbfgs. */
 static void drop(xsmi_chooser *c, xsmi_kind kind, const xsmi_candidate *best)
 {
     const xsmi_candidate *leader = NULL;
     for (size_t i = 0; i < c->candidate_count; i++) {
         xsmi_candidate *candidate = &c->candidates[i];
         leader = candidate->follows ? leader : candidate;
-        if (candidate->kind == kind && !(best && (leader == best || candidate->full))) {
+        const bool stays = candidate == best || (leader == best && !candidate->raced) || candidate->full;
+        if (candidate->kind == kind && !(best && stays)) {
             candidate->dropped = true;
         }
     }
 }
 
-/* Searches each line of the portfolio for its best rate on few rows. Of each kind the best line goes on, unless the
- * kind cannot catch up with another. */
+/* The first trials of a line, on few rows: a search for its best rate, if it has one. */
+static xsm_status race(xsmi_chooser *c, xsmi_candidate *candidate, xsm_error *err)
+{
+    double value;
+    take(c, candidate);
+    XSMI_TRY(candidate->tree ? attempt(c, 0, 0, &value, err) : xsmi_scale_search_run(&c->search, &rates, c, err));
+    candidate->few = c->best;
+    candidate->few_point = candidate->tree || c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
+    candidate->raced = true;
+    c->found = *xsmi_choose_leader(c);
+    return XSM_OK;
+}
+
+/* A label tree has no numbers to search and costs little on few rows, so all that there is to choose of it is chosen
+ * there, before other kinds spend the time: the line, the transform for the best one, and by this transform the lines
+ * beside it. */
+static xsm_status race_trees(xsmi_chooser *c, xsm_error *err)
+{
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        xsmi_candidate *candidate = &c->candidates[i];
+        XSMI_TRY(candidate->tree && !candidate->follows && !candidate->dropped ? race(c, candidate, err) : XSM_OK);
+    }
+    xsmi_candidate *best = best_of(c, XSMI_KIND_TREE);
+    if (!best || best->few.trial == UINT64_MAX) {
+        return XSM_OK;
+    }
+    c->best = best->few;
+    XSMI_TRY(try_transform(c, err));
+    best->few = c->best;
+    c->found = *xsmi_choose_leader(c);
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        xsmi_candidate *candidate = &c->candidates[i];
+        XSMI_TRY(candidate->tree && candidate->follows ? race(c, candidate, err) : XSM_OK);
+    }
+    c->plan.transform = 0;
+    return XSM_OK;
+}
+
+/* Tries each line of the portfolio on few rows. Of each kind the best line goes on, unless the kind cannot catch up
+ * with another. */
 static xsm_status halve(xsmi_chooser *c, xsm_error *err)
 {
     size_t lines = 0;
     for (size_t i = 0; i < c->candidate_count; i++) {
-        lines += !c->candidates[i].follows && !c->candidates[i].full;
+        const xsmi_candidate *candidate = &c->candidates[i];
+        lines += !candidate->follows && !candidate->full && !candidate->dropped;
     }
     if (lines < 2 || c->run.eta > 0 || !c->plan.few[0]) {
         return XSM_OK;
     }
     c->plan.halving = true;
-    double least = (double)INFINITY, value;
+    XSMI_TRY(race_trees(c, err));
     for (size_t i = 0; i < c->candidate_count; i++) {
         xsmi_candidate *candidate = &c->candidates[i];
-        if (candidate->follows || candidate->full || candidate->dropped) {
-            continue;
-        }
-        take(c, candidate);
-        XSMI_TRY(candidate->tree ? attempt(c, 0, 0, &value, err) : xsmi_scale_search_run(&c->search, &rates, c, err));
-        candidate->few = c->best;
-        candidate->few_point = candidate->tree || c->search.best[0] == XSMI_NOWHERE ? 0 : c->search.best[0];
-        candidate->raced = true;
-        c->found = *xsmi_choose_leader(c);
-        least = fmin(least, c->best.loss);
+        const bool races = !candidate->tree && !candidate->follows && !candidate->full;
+        XSMI_TRY(races ? race(c, candidate, err) : XSM_OK);
     }
-    c->plan.halving = false;
     for (xsmi_kind kind = XSMI_KIND_TREE; kind <= XSMI_KIND_EMBEDDING; kind++) {
         const xsmi_candidate *best = best_of(c, kind);
-        const bool late = best && !is_near(c, best->few.loss, least);
+        const bool late = best && !is_near(c, best->few.loss, c->found.loss);
         drop(c, kind, late ? NULL : best);
         c->plan.treeless |= kind == XSMI_KIND_TREE && late;
     }
+    c->plan.halving = false;
     return XSM_OK;
 }
 
@@ -376,36 +405,15 @@ static xsmi_candidate *next(xsmi_chooser *c, const bool *done)
     return chosen;
 }
 
-/* Whether label trees are all that is left. */
+/* Whether label trees are all that is left, whose trials on few rows are over. */
 static bool is_settled(const xsmi_chooser *c)
 {
     for (size_t i = 0; i < c->candidate_count; i++) {
-        const xsmi_candidate *candidate = &c->candidates[i];
-        if (!candidate->dropped && !(candidate->tree && (candidate->raced || candidate->follows))) {
+        if (!c->candidates[i].dropped && !(c->candidates[i].tree && c->candidates[i].raced)) {
             return false;
         }
     }
     return true;
-}
-
-/* A label tree has no numbers to search, so one that is alone has no trials on more rows: only the other transform and
- * the lines beside it, on few rows too. */
-static xsm_status settle(xsmi_chooser *c, const xsmi_candidate *tree, xsm_error *err)
-{
-    c->best = tree->few;
-    c->plan.halving = true;
-    XSMI_TRY(try_transform(c, err));
-    c->found = c->best;
-    for (size_t i = 0; i < c->candidate_count; i++) {
-        double value;
-        if (c->candidates[i].follows && !c->candidates[i].dropped) {
-            take(c, &c->candidates[i]);
-            XSMI_TRY(attempt(c, 0, 0, &value, err));
-            c->found = *xsmi_choose_leader(c);
-        }
-    }
-    c->plan.halving = false;
-    return XSM_OK;
 }
 
 static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
@@ -418,13 +426,13 @@ static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
         const double beside = before ? BESIDE * before->eta : 0;
         if ((int)candidate->kind != kind) { /* kinds differ in the transform that is best for them */
             kind = (int)candidate->kind;
-            c->transformed = false;
-            c->plan.transform = 0;
+            c->transformed = candidate->tree && candidate->raced;
+            c->plan.transform = c->transformed ? candidate->few.transform : 0;
         }
         take(c, candidate);
-        if (!candidate->follows) {
+        if (!candidate->follows || candidate->tree) {
             XSMI_TRY(search_candidate(c, c->found.loss, err));
-        } else if (before && !c->cut_short) {
+        } else if (before && !c->cut_short && is_near(c, before->loss, c->found.loss)) { /* it gains a percent or two */
             XSMI_TRY(attempt(c, beside, 0, &value, err));
         }
         c->found = *xsmi_choose_leader(c);
@@ -455,8 +463,9 @@ static xsm_status search(xsmi_chooser *c, xsm_error *err)
     }
     XSMI_TRY(halve(c, err));
     const xsmi_best few = *found; /* losses of few rows are not compared with those of all */
-    if (is_settled(c)) {
-        XSMI_TRY(settle(c, best_of(c, XSMI_KIND_TREE), err));
+    const xsmi_candidate *tree = best_of(c, XSMI_KIND_TREE);
+    if (tree && is_settled(c)) {
+        *found = tree->few;
     } else {
         take(c, first);
         *found = c->best;

@@ -12,6 +12,9 @@
 #include <xsoftmax/choose.h>
 
 #define XSMI_LABEL_TREE "label-tree"
+/* With fewer features a row, these nearly identify it. Held-back rows are drawn at random and have relatives among the
+ * trained rows, so they overrate what memorises rows, pairs and label trees, in comparison with new rows. */
+#define XSMI_KEY_FEATURES 4.0
 
 /* What kind of model a candidate trains. */
 typedef enum xsmi_kind { XSMI_KIND_TREE, XSMI_KIND_LINEAR, XSMI_KIND_EMBEDDING } xsmi_kind;
@@ -35,7 +38,7 @@ typedef struct xsmi_candidate {
     const char *optimizer;              /* or lbfgs; NULL: a label tree */
     bool own;                           /* the estimator was made here */
     bool full;                          /* lbfgs */
-    bool follows;                       /* the previous one with adagrad: its rate follows from the other's */
+    bool follows;                       /* the previous one, beside which it is tried */
     bool exact;                         /* scores every class */
     uint64_t epochs;                    /* the most of the run */
     uint64_t passes;                    /* of a trial */

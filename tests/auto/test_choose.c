@@ -778,6 +778,25 @@ static uint32_t trees_tried(const xsm_choice *c)
     return fewest;
 }
 
+/* Where label trees are beside other methods, both transforms are tried for them on few rows, before any other method,
+ * and the line beside them by the better one. */
+static void transformed_trees(const xsm_choice *c)
+{
+    double best[2] = {INFINITY, INFINITY};
+    uint64_t i = 0, beside = 0;
+    const uint64_t few = trial_of(c, 0).rows;
+    for (; trial_of(c, i).label_tree; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        const bool tfidf = strcmp(t.transform, "tfidf,unit") == 0,
+                   apart = t.label_tree->link == XSM_LABEL_TREE_NORMALISED;
+        assert_true(t.rows == few);
+        assert_true(!apart || tfidf == (best[1] < best[0]));
+        best[tfidf] = apart ? best[tfidf] : fmin(best[tfidf], t.loss);
+        beside += apart;
+    }
+    assert_true(isfinite(best[0]) && isfinite(best[1]) && beside == 1 && i < info_of(c).trials);
+}
+
 /* A label tree is chosen where it is better than what is chosen without one, by training both, and the same one with
  * any number of threads. */
 static void label_trees(void **state)
@@ -813,7 +832,9 @@ static void label_trees(void **state)
     assert_int_equal(info_of(again).label_tree->trees, info.label_tree->trees);
     assert_int_equal(trees_tried(c), 3); /* three have no less than one: there is no trial of one */
     o.seconds = 1e6;
+    o.transform = 1;
     xsm_choice *timed = choose(one, train, &o);
+    transformed_trees(timed);
     assert_int_equal(trees_tried(timed), 1); /* which is there if three do not fit a budget */
     xsm_choice_free(timed);
     xsm_choice_free(c);

@@ -1035,7 +1035,10 @@ says stdout '"choice":{"why":["label-tree, '
 says stdout '"method":"label-tree","optimizer":null,"transform":"'
 expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0[.,]' stdout
 trees=$(sed 's/.*"why":\["label-tree, \([0-9]*\) tree.*/\1/' stdout) transform=$(sed 's/.*"why":[^]]*\],[^]]*"transform":"\([^"]*\)","ridge".*/\1/' stdout)
-run 0 train --data alike.txt --method label-tree --set "trees=$trees" --transform "$transform" --labels first --model given.model
+link=auto
+! grep -q '"why":\["label-tree, [0-9]* trees, link=normalised' stdout || link=normalised
+run 0 train --data alike.txt --method label-tree --set "trees=$trees" --set link=$link --transform "$transform" --labels first \
+    --model given.model
 expect 'the model of the same settings, given' cmp tree.model given.model
 run 0 train --data train.txt --threads 3 --model default3.model
 expect 'the same choice on three threads' cmp default.model default3.model
