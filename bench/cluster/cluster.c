@@ -2,15 +2,16 @@
  * What a model that is divided among ranks costs: time and bytes sent, of some kinds of work, on the ranks that it is
  * started on.
  *
- *     mpirun -n RANKS bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE]
+ *     mpirun -n RANKS bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE [RANKS]]
  *
  * WORK is evaluate, wire (the latency and the bandwidth of MPI's calls themselves; the other words are not used), or
  * the name of an estimator, whose steps are measured; `shared` is sampled-softmax with shared draws. DRAWS are the
  * negatives of an example or batch, 0 for estimators without. FEATURES is a number of features, of dense rows, or
  * FEATURES/HIDDEN/LISTED for an embedding model with sparse rows, each of which lists so many of its features. Prints a
  * line: rows a second, and the bytes that a rank sends a row and a step. bench/cluster/run.sh runs it. SCHEDULE is a
- * file that gets the calls of a step on rank 0 (schedule.h): of an epoch of one batch, or of an evaluation of one
- * batch.
+ * file that gets the calls on rank 0 (schedule.h) of an epoch, or of an evaluation of one batch; an epoch is one batch,
+ * or with DRAWS 20. With RANKS, on one process, it is the last of so many ranks, and the others are not there: what it
+ * computes in a step is that of such a rank, what it trains is not.
  */
 #define XSM_EXPERIMENTAL
 #include <dirent.h>
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <xsoftmax.h>
 #include <xsoftmax/mpi.h>
@@ -31,6 +33,7 @@
 typedef struct counted {
     xsm_comm of;
     uint64_t calls, bytes;
+    int leads; /* whether this process ends a measurement, and prints it: rank 0, or the one that is there */
 } counted;
 
 static int32_t max_f32(void *user, float *values, size_t count)
@@ -257,7 +260,7 @@ static int32_t on_progress(void *user, const xsm_progress *p)
         c->warm_bytes = c->sent->bytes;
         c->warm_calls = c->sent->calls;
     }
-    return c->sent->of.rank == 0 && now > c->seconds;
+    return c->sent->leads && now > c->seconds;
 }
 
 typedef struct result {
@@ -273,13 +276,19 @@ static void print(const settings *s, const counted *sent, const result *r)
         fprintf(stderr, "bench_cluster: MPI failed\n");
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (sent->of.rank == 0) {
+    if (sent->leads) {
         printf("%s ranks %u threads %u classes %u features %u hidden %u batch %u draws %u: %.1f rows/s, %.1f bytes a "
                "row, %.0f bytes and %.3g calls a step, %.1f %% without a processor\n",
                s->work, (unsigned)sent->of.ranks, (unsigned)s->threads, (unsigned)s->classes, (unsigned)s->features,
                (unsigned)s->hidden, (unsigned)s->batch, (unsigned)s->draws, r->rows / r->seconds, r->bytes / r->rows,
                r->steps > 0 ? r->bytes / r->steps : 0, r->steps > 0 ? r->calls / r->steps : 0, 100 * (double)most);
     }
+}
+
+/* The batches of an epoch that is recorded. */
+static uint32_t recorded_steps(const settings *s)
+{
+    return s->draws > 0 ? 20 : 1;
 }
 
 static void measure_steps(xsm_context *ctx, const settings *s, const counted *sent, schedule *steps,
@@ -293,7 +302,10 @@ static void measure_steps(xsm_context *ctx, const settings *s, const counted *se
     xsm_progress at = {.size = sizeof at};
     clock_of clock = {.seconds = s->seconds, .sent = sent, .steps = steps, .where = where};
     const int shared = strcmp(s->work, "shared") == 0;
-    xsm_dataset *rows = make_rows(ctx, s, steps ? s->batch : s->batch == 1 ? 4096 : 20 * (uint64_t)s->batch);
+    xsm_dataset *rows = make_rows(ctx, s,
+                                  steps           ? recorded_steps(s) * s->batch
+                                  : s->batch == 1 ? 4096
+                                                  : 20 * (uint64_t)s->batch);
     check(xsm_estimator_new(ctx, shared ? "sampled-softmax" : s->work, &estimator, &err));
     if (s->draws > 0) {
         check(xsm_estimator_set_number(estimator, "negatives", s->draws, &err));
@@ -390,12 +402,38 @@ static void measure_wire(const xsm_comm *group)
     }
 }
 
+/* Memory of large pages, each of which is there: untouched pages of zeros would all be the same one, and be read from
+ * the cache, as no machine reads the weights of a model that has been trained. */
+static void *allocate(void *user, size_t size, size_t alignment)
+{
+    const size_t page = (size_t)2 << 20;
+    void *memory = NULL;
+    (void)user;
+    alignment = alignment < sizeof(void *) ? sizeof(void *) : alignment;
+    if (posix_memalign(&memory, size < page || alignment > page ? alignment : page, size) != 0) {
+        return NULL;
+    }
+    if (size >= page) {
+        (void)madvise(memory, size, MADV_HUGEPAGE);
+        memset(memory, 0, size);
+    }
+    return memory;
+}
+
+static void release(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    if (argc != 8 && argc != 9) {
-        fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE]\n");
+    if (argc < 8 || argc > 10) {
+        fprintf(stderr, "usage: bench_cluster WORK THREADS SECONDS CLASSES FEATURES BATCH DRAWS [SCHEDULE [RANKS]]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     settings s = {.work = argv[1],
@@ -410,11 +448,18 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Comm all = MPI_COMM_WORLD;
-    xsm_comm group = XSM_COMM_INIT;
+    xsm_comm started = XSM_COMM_INIT, group;
     xsm_context *ctx = NULL;
-    check(xsm_mpi_comm_new(&all, sizeof all, &group, &err));
-    schedule *steps = argc == 9 ? schedule_new(&group) : NULL;
-    counted sent = {steps ? schedule_comm(steps) : group, 0, 0};
+    check(xsm_mpi_comm_new(&all, sizeof all, &started, &err));
+    const int alone = argc == 10;
+    if (alone && (started.ranks != 1 || atoi(argv[9]) < 1)) {
+        fprintf(stderr, "bench_cluster: RANKS is '%s', on %u processes; 1 or more, on one, is accepted\n", argv[9],
+                (unsigned)started.ranks);
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    group = alone ? schedule_absent((uint32_t)atoi(argv[9])) : started;
+    schedule *steps = argc >= 9 ? schedule_new(&group) : NULL;
+    counted sent = {.of = steps ? schedule_comm(steps) : group, .leads = alone || group.rank == 0};
     xsm_comm counts = sent.of;
     counts.user = &sent;
     counts.max_f32 = max_f32;
@@ -424,6 +469,8 @@ int main(int argc, char **argv)
     options.comm = &counts;
     options.threads = s.threads;
     const places where = choose_places(s.threads);
+    const xsm_allocator touched = {.allocate = allocate, .release = release};
+    options.allocator = steps ? &touched : NULL;
     check(xsm_context_new(&options, &ctx, &err));
     if (strcmp(s.work, "wire") == 0) {
         measure_wire(&group);
@@ -432,11 +479,11 @@ int main(int argc, char **argv)
     } else {
         measure_steps(ctx, &s, &sent, steps, &where);
     }
-    if (steps && group.rank == 0 && strcmp(s.work, "wire") != 0) {
+    if (steps && sent.leads && strcmp(s.work, "wire") != 0) {
         FILE *out = fopen(argv[8], "w");
-        if (!out || schedule_write(steps, out) != 0 || fclose(out) != 0) {
+        if (!out || schedule_write(steps, recorded_steps(&s), out) != 0 || fclose(out) != 0) {
             fprintf(stderr,
-                    "bench_cluster: no schedule: fewer than five steps, steps with different calls, or %s cannot be "
+                    "bench_cluster: no schedule: too few steps, steps with different calls, or %s cannot be "
                     "written\n",
                     argv[8]);
             MPI_Abort(MPI_COMM_WORLD, 1);
@@ -444,7 +491,7 @@ int main(int argc, char **argv)
     }
     schedule_free(steps);
     xsm_context_free(ctx);
-    xsm_mpi_comm_free(&group);
+    xsm_mpi_comm_free(&started);
     MPI_Finalize();
     return 0;
 }

@@ -1,11 +1,15 @@
 #include "schedule.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+/* The bytes of a block in which a rank says whether all is well. */
+#define ABSENT_HEAD 64
+
 typedef struct entry {
-    char kind; /* 'm', 'g', 'c'; 'e' = the end of a step */
+    char kind; /* 'm', 'g', 'c'; 'e' = the end */
     double bytes, seconds, wall;
 } entry;
 
@@ -13,14 +17,77 @@ struct schedule {
     xsm_comm of;
     entry *entries;
     size_t count, room;
-    double since; /* this thread's processor time at the end of the last call */
+    double since;           /* this thread's processor time at the end of the last call */
+    double *sizes;          /* [gathers][ranks] bytes of every rank, sums of all but the first */
+    size_t gathers, gather; /* the most, and those since the last end */
+    double steps;           /* what was recorded, but the first */
+    int begun;              /* the first has ended */
 };
+
+static void *grow(void *memory, size_t bytes)
+{
+    void *more = realloc(memory, bytes);
+    if (!more) {
+        fprintf(stderr, "bench_cluster: out of memory\n");
+        exit(1);
+    }
+    return more;
+}
 
 static double clock_now(clockid_t which)
 {
     struct timespec t;
     clock_gettime(which, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int32_t absent_max(void *user, float *values, size_t count)
+{
+    (void)user;
+    for (size_t i = 0; i < count; i++) {
+        values[i] = values[i] == -INFINITY ? 0 : values[i];
+    }
+    return 0;
+}
+
+static int32_t absent_gather(void *user, const void *mine, void *all, const size_t *sizes)
+{
+    const xsm_comm *of = user;
+    const size_t own = sizes[of->rank];
+    const float small = 1e-9f;
+    unsigned char *to = all;
+    for (uint32_t r = 0; r < of->ranks; to += sizes[r], r++) {
+        const size_t limit = r == of->rank ? own : own < ABSENT_HEAD ? own : ABSENT_HEAD;
+        const size_t copied = sizes[r] < limit ? sizes[r] : limit;
+        if (copied > 0) {
+            memcpy(to, mine, copied);
+        }
+        for (size_t at = copied; at + sizeof small <= sizes[r]; at += sizeof small) {
+            memcpy(to + at, &small, sizeof small);
+        }
+    }
+    return 0;
+}
+
+static int32_t absent_copy(void *user, void *data, size_t bytes, uint32_t root)
+{
+    const xsm_comm *of = user;
+    if (root != of->rank && bytes > 0) {
+        memset(data, 0, bytes);
+    }
+    return 0;
+}
+
+xsm_comm schedule_absent(uint32_t ranks)
+{
+    static xsm_comm of = XSM_COMM_INIT;
+    of.user = &of;
+    of.rank = ranks - 1;
+    of.ranks = ranks;
+    of.max_f32 = absent_max;
+    of.allgatherv = absent_gather;
+    of.broadcast = absent_copy;
+    return of;
 }
 
 schedule *schedule_new(const xsm_comm *of)
@@ -39,6 +106,7 @@ void schedule_free(schedule *s)
 {
     if (s) {
         free(s->entries);
+        free(s->sizes);
         free(s);
     }
 }
@@ -48,12 +116,7 @@ static void record(schedule *s, char kind, double bytes)
     const double now = clock_now(CLOCK_THREAD_CPUTIME_ID);
     if (s->count == s->room) {
         s->room = s->room ? 2 * s->room : 4096;
-        entry *more = realloc(s->entries, s->room * sizeof *more);
-        if (!more) {
-            fprintf(stderr, "bench_cluster: out of memory\n");
-            exit(1);
-        }
-        s->entries = more;
+        s->entries = grow(s->entries, s->room * sizeof *s->entries);
     }
     s->entries[s->count++] = (entry){kind, bytes, now - s->since, clock_now(CLOCK_MONOTONIC)};
 }
@@ -71,10 +134,24 @@ static int32_t max_f32(void *user, float *values, size_t count)
     return returned(s, s->of.max_f32(s->of.user, values, count));
 }
 
+static void add_sizes(schedule *s, const size_t *sizes)
+{
+    if (s->gather == s->gathers) {
+        s->gathers++;
+        s->sizes = grow(s->sizes, s->gathers * s->of.ranks * sizeof *s->sizes);
+        memset(s->sizes + s->gather * s->of.ranks, 0, s->of.ranks * sizeof *s->sizes);
+    }
+    for (uint32_t r = 0; r < s->of.ranks; r++) {
+        s->sizes[s->gather * s->of.ranks + r] += (double)sizes[r];
+    }
+    s->gather++;
+}
+
 static int32_t allgatherv(void *user, const void *mine, void *all, const size_t *sizes)
 {
     schedule *s = user;
     record(s, 'g', (double)sizes[s->of.rank]);
+    add_sizes(s, sizes);
     return returned(s, s->of.allgatherv(s->of.user, mine, all, sizes));
 }
 
@@ -98,10 +175,19 @@ xsm_comm schedule_comm(schedule *s)
 void schedule_step(schedule *s)
 {
     record(s, 'e', 0);
+    s->steps += s->begun;
+    if (!s->begun) { /* the first has what was exchanged before it, too */
+        s->gathers = 0;
+    }
+    s->begun = 1;
+    s->gather = 0;
     returned(s, 0);
 }
 
-/* Where the step after `from` ends; the count if it does not. */
+/* The most calls of what is recorded, and its end. */
+#define LONGEST 128
+
+/* Where what is recorded from `from` ends; the count if it does not. */
 static size_t end_of(const schedule *s, size_t from)
 {
     while (from < s->count && s->entries[from].kind != 'e') {
@@ -110,44 +196,64 @@ static size_t end_of(const schedule *s, size_t from)
     return from;
 }
 
-int schedule_write(const schedule *s, FILE *out)
+/* How many entries most of what is recorded from `begin` has, with the end; of two such numbers the smaller. */
+static size_t usual_length(const schedule *s, size_t begin)
 {
-    size_t steps = 0, skip = 0, begin = 0;
+    size_t best = 0, most = 0;
+    for (size_t length = 1; length <= LONGEST; length++) {
+        size_t steps = 0;
+        for (size_t at = begin; at < s->count; at = end_of(s, at) + 1) {
+            steps += end_of(s, at) < s->count && end_of(s, at) - at + 1 == length;
+        }
+        if (steps > most) {
+            best = length;
+            most = steps;
+        }
+    }
+    return best;
+}
+
+int schedule_write(const schedule *s, uint32_t steps, FILE *out)
+{
+    size_t ends = 0, begin = 0, used = 0, gather = 0;
     for (size_t i = 0; i < s->count; i++) {
-        steps += s->entries[i].kind == 'e';
+        ends += s->entries[i].kind == 'e';
     }
-    if (steps < 5) {
-        return -1;
-    }
-    while (skip < (steps + 4) / 5) {
+    for (size_t skip = 0; skip < (ends + 4) / 5; skip++) {
         begin = end_of(s, begin) + 1;
-        skip++;
     }
-    const size_t length = end_of(s, begin) - begin + 1, used = steps - skip;
-    entry *mean = calloc(length, sizeof *mean);
-    int failed = mean ? 0 : -1;
-    size_t at = begin;
-    for (size_t step = 0; !failed && step < used; step++, at += length) {
-        if (end_of(s, at) - at + 1 != length) {
-            failed = -1;
-            break;
+    const size_t length = ends > 1 ? usual_length(s, begin) : 0;
+    entry mean[LONGEST] = {{.kind = 0}};
+    double wall = 0;
+    for (size_t at = begin, end; (end = end_of(s, at)) < s->count; at = end + 1) {
+        if (end - at + 1 != length) {
+            continue;
         }
         for (size_t i = 0; i < length; i++) {
             const entry *e = &s->entries[at + i];
-            failed |= step > 0 && mean[i].kind != e->kind ? -1 : 0;
+            if (used > 0 && mean[i].kind != e->kind) {
+                return -1;
+            }
             mean[i].kind = e->kind;
-            mean[i].bytes += e->bytes / (double)used;
-            mean[i].seconds += e->seconds / (double)used;
+            mean[i].bytes += e->bytes;
+            mean[i].seconds += e->seconds;
         }
+        wall += s->entries[end].wall - s->entries[at - 1].wall;
+        used++;
     }
-    if (!failed) {
-        fprintf(out, "step %.9f\n", (s->entries[at - 1].wall - s->entries[begin - 1].wall) / (double)used);
-        for (size_t i = 0; i < length; i++) {
-            const char kind = mean[i].kind;
-            const char *name = kind == 'm' ? "max" : kind == 'g' ? "gather" : kind == 'c' ? "copy" : "end";
-            fprintf(out, "%s %.1f %.9f\n", name, mean[i].bytes, mean[i].seconds);
+    if (used < 4) {
+        return -1;
+    }
+    fprintf(out, "step %.9f %u %u\n", wall / (double)used / steps, (unsigned)s->of.ranks, (unsigned)steps);
+    for (size_t i = 0; i < length; i++) {
+        const char kind = mean[i].kind;
+        const char *name = kind == 'm' ? "max" : kind == 'g' ? "gather" : kind == 'c' ? "copy" : "end";
+        fprintf(out, "%s %.1f %.9f", name, mean[i].bytes / (double)used, mean[i].seconds / (double)used);
+        for (uint32_t r = 0; kind == 'g' && r < s->of.ranks; r++) {
+            fprintf(out, " %.1f", s->sizes[gather * s->of.ranks + r] / s->steps);
         }
+        gather += kind == 'g';
+        fputc('\n', out);
     }
-    free(mean);
-    return failed;
+    return 0;
 }

@@ -13,6 +13,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-cluster.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 failed=0
+# Open MPI's mpirun waits so many seconds before it kills the ranks of a run that has failed, 1 if it is not told.
+export OMPI_MCA_odls_base_sigkill_timeout=0
 
 expect() {
     what=$1

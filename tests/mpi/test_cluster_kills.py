@@ -68,6 +68,18 @@ def alive(numbers):
     return False
 
 
+def wait_while(going, limit, pause=0.01):
+    """Waits while going(), `limit` seconds at most; returns how many. Of a time in which this program itself stood still,
+    with the ranks or the whole machine, a quarter of a second counts."""
+    spent, last = 0.0, time.monotonic()
+    while spent < limit and going():
+        time.sleep(pause)
+        now = time.monotonic()
+        spent += min(now - last, 0.25)
+        last = now
+    return spent
+
+
 class Job:
     def __init__(self, options, folder):
         self.options, self.folder = options, folder
@@ -81,10 +93,16 @@ class Job:
                                 stderr=subprocess.PIPE, text=True)
 
     def finish(self, ranks, arguments):
+        """Runs to the end; returns the seconds that it took."""
         process = self.start(ranks, arguments)
-        _, errors = process.communicate(timeout=600)
+        seconds = wait_while(lambda: process.poll() is None, 600)
+        if process.poll() is None:
+            process.kill()
+            sys.exit(f"FAILED: on {ranks} ranks, {' '.join(arguments)}: has not ended after 600 seconds")
+        _, errors = process.communicate()
         if process.returncode != 0:
             sys.exit(f"FAILED: on {ranks} ranks, {' '.join(arguments)}: {errors}")
+        return seconds
 
     def kill(self, ranks, arguments, seconds, draw):
         """Kills a rank after so many seconds; False when the run had ended by then."""
@@ -93,9 +111,7 @@ class Job:
         while process.poll() is None and len(found) < ranks:
             time.sleep(0.01)
             found = ranks_of(process.pid)
-        end = time.monotonic() + seconds
-        while process.poll() is None and time.monotonic() < end:
-            time.sleep(0.002)
+        wait_while(lambda: process.poll() is None, seconds, 0.002)
         if process.poll() is not None or not found:
             _, errors = process.communicate()
             if process.returncode != 0:
@@ -105,21 +121,17 @@ class Job:
             os.kill(draw.choice(found), signal.SIGKILL)
         except ProcessLookupError:  # it has just ended
             pass
-        since = time.monotonic()
-        while alive(found) and time.monotonic() - since < PATIENCE:
-            time.sleep(0.01)
-        self.longest = max(self.longest, time.monotonic() - since)
-        try:
-            self.hangs += alive(found)
-            process.communicate(timeout=PATIENCE)
-        except subprocess.TimeoutExpired:
+        self.longest = max(self.longest, wait_while(lambda: alive(found), PATIENCE))
+        self.hangs += alive(found)
+        wait_while(lambda: process.poll() is None, PATIENCE)
+        if process.poll() is None:
             self.launcher_hangs += 1
             for number in found + [process.pid]:
                 try:
                     os.kill(number, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-            process.communicate()
+        process.communicate()
         return True
 
     def readable(self, name):
@@ -152,9 +164,7 @@ def main():
                 wholes[which] = (folder / "model").read_bytes()
                 (folder / "model").unlink()
                 (folder / "checkpoint").unlink()
-                since = time.monotonic()
-                job.finish(2, run)
-                lengths[which] = time.monotonic() - since
+                lengths[which] = job.finish(2, run)
                 unequal += (folder / "model").read_bytes() != wholes[which]
                 (folder / "model").unlink()
                 (folder / "checkpoint").unlink()
