@@ -233,3 +233,22 @@ xsm_status test_rank_context(test_rank *r, test_countdown *memory, test_countdow
     }
     return status;
 }
+
+static int32_t run_some(void *user, xsm_job job, void *state, size_t count)
+{
+    const bool fails = fires(user);
+    for (size_t i = 0; i < count; i += fails ? 2 : 1) {
+        job(state, i, i % 2);
+    }
+    return fails;
+}
+
+xsm_status test_rank_context_running(test_rank *r, test_countdown *runs, xsm_context **out)
+{
+    const xsm_runner runner = {runs, 2, 0, run_some};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    const xsm_comm comm = r->context->group.comm;
+    options.runner = &runner;
+    options.comm = comm.ranks > 1 ? &comm : NULL;
+    return xsm_context_new(&options, out, &r->err);
+}

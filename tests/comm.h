@@ -41,4 +41,8 @@ xsm_allocator test_countdown_allocator(test_countdown *c);
  * often as it can be, counts `hook` down and cancels at its number. Either may be NULL. */
 xsm_status test_rank_context(test_rank *r, test_countdown *memory, test_countdown *hook, xsm_context **out);
 
+/* A context with a runner of two threads in the rank's group, which counts `runs` down: at their number it leaves out
+ * every other job, and says so. */
+xsm_status test_rank_context_running(test_rank *r, test_countdown *runs, xsm_context **out);
+
 #endif

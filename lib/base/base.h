@@ -147,6 +147,9 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
+/* The same for jobs that must all run, on a rank that others no longer wait for, say: it is not cancelled, and the
+ * calling thread runs, as thread 0, what a host's runner has left. */
+void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count);
 /* Serial work that needs nothing of some jobs, nor they of it. */
 typedef struct xsmi_aside {
     void (*run)(void *state);

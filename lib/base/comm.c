@@ -49,6 +49,7 @@ static xsm_status called(xsmi_group *g, int32_t result, const char *name, uint64
         return xsmi_fail(err, XSM_ERROR_COMM, "rank %u: %s() of the host's communicator returned %d", g->comm.rank,
                          name, result);
     }
+    g->met = true;
     g->sent.calls++;
     g->sent.bytes += bytes;
     return XSM_OK;
@@ -141,7 +142,12 @@ xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status
 
 void xsmi_agree_begin(xsm_context *ctx)
 {
-    ctx->group.agreed = false;
+    ctx->group.agreed = ctx->group.met = false;
+}
+
+bool xsmi_met(const xsm_context *ctx)
+{
+    return ctx->group.met;
 }
 
 bool xsmi_agreed(const xsm_context *ctx)

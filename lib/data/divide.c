@@ -114,16 +114,10 @@ static xsm_status divide(xsm_dataset *d, xsm_error *err)
 {
     xsm_context *ctx = d->context;
     const uint64_t features = xsmi_dataset_hash_features(d), whole = xsmi_dataset_hash_rest(d, features);
-    uint64_t first = whole; /* of rank 0 */
     XSMI_TRY(xsmi_agree(ctx, xsmi_go_on(ctx, err), err));
-    XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
+    XSMI_TRY(xsmi_check_same_rows(ctx, whole, err));
     share s = {.part = NULL};
-    xsm_status status = first == whole
-                            ? copy_share(d, features, &s, err)
-                            : xsmi_fail(err, XSM_ERROR_DATA,
-                                        "the dataset is not that of rank 0; rows that are divided are the same "
-                                        "on every rank before");
-    status = xsmi_agree(ctx, status, err);
+    const xsm_status status = xsmi_agree(ctx, copy_share(d, features, &s, err), err);
     if (status != XSM_OK) {
         free_share(ctx, &s, d->rows);
         return status;

@@ -48,6 +48,10 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
 /* Refuses rows that are divided; the message begins with `what`. */
 xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_error *err);
 
+/* A call of all ranks, with the hashes of the rows that they have read: an error on all if one's are not rank 0's. Rank
+ * 0 sends 8 bytes, and each 4. */
+xsm_status xsmi_check_same_rows(xsm_context *ctx, uint64_t hash, xsm_error *err);
+
 /* Releases what a divided dataset of so many rows has besides; NULL is allowed. */
 void xsmi_row_part_free(xsm_context *ctx, xsmi_row_part *p, uint64_t rows);
 

@@ -134,11 +134,16 @@ static bool in_order(const xsmi_pass *p)
 static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
 {
     xsm_context *ctx = p->estimator->context;
-    if (chunks == 1 || !in_order(p)) {
+    const bool divided = xsmi_model_is_divided(p->estimator->model), together = chunks == 1 || !in_order(p);
+    if (together && !divided) {
         return xsmi_run(ctx, run_chunk, p, chunks, err);
     }
+    if (together) {
+        xsmi_run_surely(ctx, run_chunk, p, chunks); /* the other ranks go on */
+        return XSM_OK;
+    }
     for (size_t i = 0; i < chunks; i++) {
-        XSMI_TRY(xsmi_go_on(ctx, err));
+        XSMI_TRY(divided ? XSM_OK : xsmi_go_on(ctx, err));
         run_chunk(p, i, 0);
     }
     return XSM_OK;
@@ -197,14 +202,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
     if (!divided || xsmi_gradient_is_dense(g) || xsmi_agreed(e->model->context)) {
         XSMI_TRY(status); /* otherwise the other ranks have their scores, and learn of it by what ranks send next */
     }
-    xsmi_activity shield;
-    if (divided) {
-        xsmi_shield(&shield, e->context); /* the other ranks go on */
-    }
     status = status == XSM_OK ? run_chunks(&p, chunks, err) : status;
-    if (divided) {
-        xsmi_unshield(&shield);
-    }
     XSMI_TRY(end_chunks(&p, chunks, status, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     return XSM_OK;
@@ -222,7 +220,8 @@ static xsm_status check_bound(const xsm_estimator *e, xsm_error *err)
                 ? "model has another number of classes or features, or another geometry, than when it was bound"
                 : "data have other rows, labels or classes than when it was bound");
     }
-    return XSM_OK;
+    XSMI_TRY(xsmi_model_need_together(e->model, "a gradient", err));
+    return xsmi_estimator_check_rows_kept(e, err);
 }
 
 static xsm_status run_pass(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)

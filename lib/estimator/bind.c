@@ -2,6 +2,7 @@
 #include "estimator/divided.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/hash.h"
 #include "base/order.h"
 #include "base/share.h"
 #include "data/part.h"
@@ -289,6 +290,25 @@ static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xs
     return check_distances(e, model, err);
 }
 
+/* Compares the rows of all ranks, or what is used of them, by hashes. */
+static xsm_status compare_rows(const xsm_model *model, const xsm_dataset *train, bool labels_alone, xsm_error *err)
+{
+    const uint64_t shape[] = {train->rows, train->classes};
+    const uint64_t hash = labels_alone ? xsmi_dataset_hash_rest(train, xsmi_hash(shape, sizeof shape, 0))
+                                       : xsmi_dataset_fingerprint(train);
+    XSMI_TRY(xsmi_agree(model->context, xsmi_go_on(train->context, err), err));
+    return xsmi_check_same_rows(model->context, hash, err);
+}
+
+xsm_status xsmi_estimator_check_rows_kept(const xsm_estimator *e, xsm_error *err)
+{
+    return !e->apart ? XSM_OK
+                     : xsmi_fail(err, XSM_ERROR_STATE,
+                                 "estimator '%s': a rank has failed in a step for which others have changed what they "
+                                 "keep of the rows; bind it again, and resume the run from a checkpoint",
+                                 e->ops.name);
+}
+
 xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, bool labels_alone,
                                const xsmi_bind_size *size, xsm_error *err)
 {
@@ -299,6 +319,12 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
                                   : "the data");
     }
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
+    XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
+    xsmi_activity activity;
+    if (xsmi_model_is_divided(model) && !size) { /* ranks with the same rows find the same of what follows */
+        xsmi_begin(&activity, e->context, "comparing rows", "rows", train->rows);
+        XSMI_TRY(xsmi_end(&activity, compare_rows(model, train, labels_alone, err), err));
+    }
     XSMI_TRY(check_shape(model, train, labels_alone, err));
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, err));
     xsmi_bind_size of = {train->rows, train->rows, 0, NULL};
@@ -316,7 +342,6 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->examples = of.examples;
     e->row_slots = of.row_slots;
     e->most_labels = of.most_labels;
-    xsmi_activity activity;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
     xsmi_agree_begin(model->context);
     xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, &of, err), err);
@@ -338,7 +363,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->edits = train->edits;
     e->position = 0;
     e->bindings++;
-    e->fixed_batches = false;
+    e->fixed_batches = e->apart = false;
     e->decay_rate = e->ops.flags & XSM_ESTIMATOR_PROXIMAL ? 0 : e->common.ridge / (double)of.examples;
     return XSM_OK;
 }

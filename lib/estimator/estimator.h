@@ -67,6 +67,7 @@ struct xsm_estimator {
     uint64_t bindings;  /* number of bindings so far */
     double decay_rate;  /* mu/N, 0 for proximal estimators */
     bool fixed_batches; /* every epoch has the same minibatches */
+    bool apart;         /* ranks may keep different things of the rows: a step has failed on some */
     xsmi_spans *spans;  /* of joint batches; made with the first one */
     double row_bound;   /* maximum row norm; 0 = none */
 
@@ -78,6 +79,8 @@ struct xsm_estimator {
 
 XSMI_COUNTED(estimator)
 
+/* Refuses an estimator whose ranks may keep different things of the rows. */
+xsm_status xsmi_estimator_check_rows_kept(const xsm_estimator *e, xsm_error *err);
 /* Releases what binding has made so far; the options stay. xsmi_estimator_unbind() does so if it is bound. */
 void xsmi_estimator_clear(xsm_estimator *e);
 void xsmi_estimator_unbind(xsm_estimator *e);

@@ -142,7 +142,6 @@ static void list_classes(const xsmi_pass *p, listing *l)
     xsmi_gathered *w = &g->work.gathered;
     const uint32_t ranks = xsmi_ranks(m->context);
     memset(l->table, 0xff, ((size_t)1 << l->bits) * sizeof *l->table);
-    memset(l->next, 0, ((size_t)ranks + 1) * sizeof *l->next);
     for (uint32_t c = 0; c < shared_count(g); c++) {
         w->shared[c] = place_of(l, g->shared.classes[c]);
     }
@@ -152,13 +151,7 @@ static void list_classes(const xsmi_pass *p, listing *l)
             w->slots[i * g->width + j] = place_of(l, classes[j]);
         }
     }
-    for (uint32_t s = 0; s < l->count; s++) {
-        l->next[xsmi_part_of(m->classes, ranks, l->classes[s]) + 1]++;
-    }
-    for (uint32_t r = 0; r < ranks; r++) {
-        l->sizes[r] = l->next[r + 1];
-        l->next[r + 1] += l->next[r];
-    }
+    xsmi_part_count(m->classes, ranks, l->classes, l->count, l->next, l->sizes);
     for (uint32_t s = 0; s < l->count; s++) {
         l->slots[s] = (uint32_t)l->next[xsmi_part_of(m->classes, ranks, l->classes[s])]++;
     }

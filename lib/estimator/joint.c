@@ -114,7 +114,8 @@ static xsm_status find_span(const xsmi_pass *p, const uint64_t *rows, const doub
     return xsmi_model_is_divided(e->model) ? xsmi_agree(e->model->context, status, err) : status;
 }
 
-/* The table's joint(), which on a divided model is not cancelled: the other ranks go on. */
+/* The table's joint(), which on a divided model is not cancelled: the other ranks go on. If it fails on one of them,
+ * others may have changed what they keep of the rows. */
 static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm_error *err)
 {
     if (!xsmi_model_is_divided(e->model)) {
@@ -122,8 +123,10 @@ static xsm_status call_joint(xsm_estimator *e, const xsm_score_block *block, xsm
     }
     xsmi_activity shield;
     xsmi_shield(&shield, e->context);
-    const xsm_status status = e->ops.joint(e->state, block, err);
+    xsm_status status = e->ops.joint(e->state, block, err);
     xsmi_unshield(&shield);
+    status = xsmi_agree(e->model->context, status, err);
+    e->apart = status != XSM_OK && status != XSM_ERROR_DIVERGED;
     return status;
 }
 

@@ -251,5 +251,8 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
     if (outcome->finite && e->model->layer) {
         xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);
     }
-    return outcome->finite ? xsmi_searcher_note(e->search.searcher, g, p.batch->count, err) : XSM_OK;
+    if (outcome->finite) {
+        xsmi_searcher_note(e->search.searcher, g, p.batch->count);
+    }
+    return XSM_OK;
 }

@@ -37,7 +37,7 @@ void xsmi_searcher_free(xsmi_searcher *s)
         xsmi_release(ctx, s->results.cursors, s->results.cursor_bytes, 1);
         xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
-        xsmi_release(ctx, s->update.changed, s->update.capacity, sizeof *s->update.changed);
+        xsmi_release(ctx, s->update.changed, s->classes, sizeof *s->update.changed);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -75,8 +75,11 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
     s->indexes = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->indexes);
     s->update.mark_words = ((size_t)model->classes + 63) / 64;
     s->update.marks = xsmi_allocate_zero(ctx, s->update.mark_words, sizeof *s->update.marks);
+    s->update.changed = xsmi_allocate(ctx, s->classes, sizeof *s->update.changed);
     xsm_status status =
-        s->indexes && s->update.marks ? XSM_OK : xsmi_fail_memory(err, s->update.mark_words * 8, "what searches");
+        s->indexes && s->update.marks && s->update.changed
+            ? XSM_OK
+            : xsmi_fail_memory(err, s->update.mark_words * 8 + s->classes * sizeof *s->update.changed, "what searches");
     for (uint32_t j = 0; status == XSM_OK && j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
@@ -126,42 +129,29 @@ void xsmi_searcher_change_none(xsmi_searcher *s)
     s->update.changes = 0;
 }
 
-static xsm_status note_change(xsmi_searcher *s, uint32_t k, xsm_error *err)
+static void note_change(xsmi_searcher *s, uint32_t k)
 {
-    uint64_t bit = UINT64_C(1) << k % 64;
-    if (s->update.marks[k / 64] & bit) {
-        return XSM_OK;
+    const uint64_t bit = UINT64_C(1) << k % 64;
+    if (!(s->update.marks[k / 64] & bit)) {
+        s->update.marks[k / 64] |= bit;
+        s->update.changed[s->update.changes++] = k;
     }
-    if (s->update.changes == s->update.capacity) {
-        uint32_t more = s->update.capacity + s->update.capacity / 2 + 1024;
-        uint32_t *larger = xsmi_reallocate(s->context, s->update.changed, s->update.capacity, more, sizeof *larger);
-        if (!larger) {
-            return xsmi_fail_memory(err, more * sizeof *larger, "rows to be indexed");
-        }
-        s->update.changed = larger;
-        s->update.capacity = more;
-    }
-    s->update.marks[k / 64] |= bit;
-    s->update.changed[s->update.changes++] = k;
-    return XSM_OK;
 }
 
-xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err)
+void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples)
 {
     for (uint64_t i = 0; i < examples; i++) {
         for (uint64_t j = i * g->width; j < i * g->width + g->lengths[i]; j++) {
-            XSMI_TRY(note_change(s, g->classes[j], err));
+            note_change(s, g->classes[j]);
         }
     }
-    return XSM_OK;
 }
 
-xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err)
+void xsmi_searcher_change_all(xsmi_searcher *s)
 {
     for (uint32_t k = 0; k < s->classes; k++) {
-        XSMI_TRY(note_change(s, k, err));
+        note_change(s, k);
     }
-    return XSM_OK;
 }
 
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)

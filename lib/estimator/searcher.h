@@ -39,8 +39,8 @@ struct xsmi_searcher {
     struct {
         uint64_t *marks;   /* [mark_words] a bit for each class */
         size_t mark_words; /* stored here, as the model may grow while it is bound */
-        uint32_t *changed; /* [capacity] */
-        uint32_t changes, capacity;
+        uint32_t *changed; /* [classes] */
+        uint32_t changes;
     } update;
 
     /* Memory for the classes found for up to `capacity` examples. */
@@ -100,7 +100,7 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
 /* For callers that take no step with the classes found, or a step that changes every row: sets which rows must be
  * indexed again before the next search. */
 void xsmi_searcher_change_none(xsmi_searcher *s);
-xsm_status xsmi_searcher_change_all(xsmi_searcher *s, xsm_error *err);
+void xsmi_searcher_change_all(xsmi_searcher *s);
 
 /* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. All ranks call it, and agree. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
@@ -109,7 +109,7 @@ xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err);
 /* Reserves memory for the searches of a batch. */
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
 /* Records the rows of weights that a step with this gradient of n examples changes. */
-xsm_status xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples, xsm_error *err);
+void xsmi_searcher_note(xsmi_searcher *s, const xsm_gradient *g, uint64_t examples);
 
 /* Checkpoints (searcher_state.c). Copies the present state, and returns its tensors, by number. */
 xsm_status xsmi_searcher_copy(xsmi_searcher *s, xsm_error *err);

@@ -43,16 +43,6 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
         return xsmi_fail_memory(err, s->update.mark_words * 64 * sizeof *s->copy.changed,
                                 "what a checkpoint keeps of a search");
     }
-    /* Reserves memory for the longest list of a file. */
-    if (s->update.capacity < s->classes) {
-        uint32_t *larger =
-            xsmi_reallocate(s->context, s->update.changed, s->update.capacity, s->classes, sizeof *larger);
-        if (!larger) {
-            return xsmi_fail_memory(err, s->classes * sizeof *larger, "rows to be indexed");
-        }
-        s->update.changed = larger;
-        s->update.capacity = s->classes;
-    }
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_block_index *p = &s->indexes[j];
         const xsmi_index_slice slice = {xsmi_searcher_model(s), p->first, p->width, s->candidates};

@@ -432,8 +432,8 @@ static xsm_status update_part(xsm_index *x, const uint32_t *classes, uint32_t co
     if (ranks->update) {
         status = ranks->update(x->state, &source, &changes, status, err);
     } else {
-        status = status == XSM_OK ? x->ops.update(x->state, &source, own, changes.own_count, err) : status;
         status = xsmi_agree(group, status, err);
+        status = status == XSM_OK ? x->ops.update(x->state, &source, own, changes.own_count, err) : status;
     }
     xsmi_release(x->context, own, count, sizeof *own);
     return status;

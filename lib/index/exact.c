@@ -323,7 +323,7 @@ static void pass(const void *state, const xsm_index_block *block, const xsmi_ind
     }
 }
 
-const xsmi_index_ranks xsmi_exact_index_ranks = {.ops = &xsmi_exact_index_ops, .peek = peek, .pass = pass};
+const xsmi_index_ranks xsmi_exact_index_ranks = {.peek = peek, .pass = pass};
 
 /* -- checkpoints --------------------------------------------------------------------------------------------------- */
 

@@ -145,15 +145,14 @@ void xsmi_index_desk_free(xsm_context *ctx, xsmi_index_desk *desk);
 
 /* What a built-in table has for ranks, beside its functions. */
 typedef struct xsmi_index_ranks {
-    const xsm_index_ops *ops;
     /* next() in two steps. The first lists the next of this rank's rows, where lists of all ranks have `sought` rows;
      * the second, which cannot fail, moves the cursors behind the last entries of the lists of all, and completes
      * block->probed. */
     xsm_status (*peek)(const void *state, const xsm_index_block *block, uint32_t sought, xsm_error *err);
     void (*pass)(const void *state, const xsm_index_block *block, const xsmi_index_part *part);
     /* The next three are NULL of a table whose query() finds the best of all its rows, so that lists of the ranks can
-     * be merged. Sets what rows the next build() or restore() is of; build() and update() are then calls of all ranks
-     * together, which make them agree, and restore() is not. */
+     * be merged, and whose update() cannot fail. Sets what rows the next build() or restore() is of; build() and
+     * update() are then calls of all ranks together, which make them agree, and restore() is not. */
     void (*divide)(void *state, const xsmi_index_part *part);
     xsm_status (*update)(void *state, const xsm_index_source *source, const xsmi_index_changes *changes,
                          xsm_status status, xsm_error *err);
@@ -212,13 +211,13 @@ extern const xsmi_index_ranks xsmi_exact_index_ranks, xsmi_spherical_index_ranks
 
 /* Names for an option, ended by NULL. */
 extern const char *const xsmi_index_names[];
-/* The built-in indexes: a new one is its file and a line here. */
+/* The built-in indexes: a new one is its file and a line here, with how it is searched over ranks, or NULL. */
 /* clang-format off */
 #define XSMI_INDEXES(X) \
-    X(xsmi_exact_index_ops, "exact") \
-    X(xsmi_spherical_index_ops, "spherical")
+    X(xsmi_exact_index_ops, "exact", &xsmi_exact_index_ranks) \
+    X(xsmi_spherical_index_ops, "spherical", &xsmi_spherical_index_ranks)
 /* clang-format on */
-#define XSMI_DECLARE_INDEX(table, name) extern const xsm_index_ops table;
+#define XSMI_DECLARE_INDEX(table, name, ranks) extern const xsm_index_ops table;
 XSMI_INDEXES(XSMI_DECLARE_INDEX)
 
 #endif

@@ -7,13 +7,17 @@
 
 const xsmi_index_ranks *xsmi_index_ranks_of(const xsm_index_ops *table)
 {
-    static const xsmi_index_ranks *const known[] = {&xsmi_exact_index_ranks, &xsmi_spherical_index_ranks};
+#define KNOWN(table, name, ranks) {&(table), ranks},
+    static const struct {
+        const xsm_index_ops *ops;
+        const xsmi_index_ranks *ranks;
+    } known[] = {XSMI_INDEXES(KNOWN)};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const xsm_index_ops *ops = known[i]->ops;
+        const xsm_index_ops *ops = known[i].ops;
         /* A host's table may be a copy with functions of its own. */
         if (table->query == ops->query && table->build == ops->build && table->update == ops->update &&
             table->restore == ops->restore) {
-            return known[i];
+            return known[i].ranks;
         }
     }
     return NULL;

@@ -2,7 +2,10 @@
 #include "base/registry.h"
 #include "index/index.h"
 
-/* xsm_index_at(), _find(), _new() */
-XSMI_REGISTRY(index, XSMI_INDEXES(XSMI_REGISTRY_NAMED_TABLE))
+#define TABLE(table, name, ranks) &(table),
+#define NAME(table, name, ranks) name,
 
-const char *const xsmi_index_names[] = {XSMI_REGISTRY_NAMES(XSMI_INDEXES)};
+/* xsm_index_at(), _find(), _new() */
+XSMI_REGISTRY(index, XSMI_INDEXES(TABLE))
+
+const char *const xsmi_index_names[] = {XSMI_INDEXES(NAME) NULL};

@@ -224,7 +224,6 @@ static void divide(void *state, const xsmi_index_part *part)
 }
 
 const xsmi_index_ranks xsmi_spherical_index_ranks = {
-    .ops = &xsmi_spherical_index_ops,
     .peek = peek,
     .pass = pass,
     .divide = divide,

@@ -301,13 +301,10 @@ static xsm_status find_all(const xsmi_sphere *s, const xsm_index_block *block, u
         status = status == XSM_OK ? score_round(&j, desk, err) : status;
         XSMI_TRY(xsmi_agree(group, status, err));
         XSMI_TRY(xsmi_exchange_blocks(group, j.mine, j.all, j.sizes, err));
-        xsmi_activity shield; /* so that nothing is left that a rank alone could fail in */
-        xsmi_shield(&shield, s->context);
-        status = xsmi_run(s->context, fill_list, &j, j.to - j.from, err);
-        xsmi_unshield(&shield);
+        xsmi_run_surely(s->context, fill_list, &j, j.to - j.from); /* nothing is left that a rank alone could fail in */
         j.from = j.to;
     } while (j.from < block->count);
-    return status;
+    return XSM_OK;
 }
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */

@@ -7,6 +7,7 @@
 #include "data/part.h"
 #include "labels/fit.h"
 #include "labels/grow.h"
+#include "model/divided.h"
 #include "model/model.h"
 
 #include <xsoftmax/ext/label_tree.h>
@@ -374,6 +375,17 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
     return XSM_OK;
 }
 
+/* If all is well on all ranks: whether they have read the same rows, and resume from the same file. */
+static xsm_status compare_ranks(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o,
+                                const xsmi_fit_checkpoint *c, xsm_status status, xsm_error *err)
+{
+    const uint64_t hash = status == XSM_OK ? xsmi_dataset_fingerprint(train) : 0;
+    status = status == XSM_OK ? xsmi_go_on(train->context, err) : status;
+    XSMI_TRY(xsmi_agree(ctx, status, err));
+    XSMI_TRY(xsmi_check_same_rows(ctx, hash, err));
+    return o->resume.name ? xsmi_check_same_file(ctx, xsmi_file_mark(c->file), o->resume.name, err) : XSM_OK;
+}
+
 static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings *o, xsm_model **out,
                       xsm_label_tree_result *result, xsm_error *err)
 {
@@ -393,7 +405,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
                                       .trees = trees};
     xsm_status status = prepare_checkpoint(train, o, trees, &checkpoint, err);
     if (o->divided) { /* before the first rank replaces what others read */
-        status = xsmi_agree(ctx, status, err);
+        status = compare_ranks(ctx, train, o, &checkpoint, status, err);
     }
     if (status == XSM_OK) {
         status = grow_trees(ctx, train, o, trees, &checkpoint, result, err);

@@ -348,6 +348,7 @@ xsm_status xsm_model_convert(const xsm_model *m, const xsm_convert_options *opti
                          "xsm_convert_options.dtype is %d; XSM_DTYPE_FLOAT32, _BFLOAT16 and _INT8 are accepted",
                          o.dtype);
     }
+    XSMI_TRY(xsmi_model_need_together(m, "a conversion", err));
     if (m->features < 1) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "a model without features has no weights to convert");
     }

@@ -41,6 +41,8 @@ static inline xsm_model *xsmi_model_changed(xsm_model *m)
 }
 /* Refuses a divided model; the message begins with `what`. */
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err);
+/* Refuses a divided model whose parts may be of different steps. */
+xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err);
 
 /* -- which rank has which classes (part.c) ------------------------------------------------------------------------- */
 
@@ -59,6 +61,9 @@ uint32_t xsmi_part_size(uint32_t classes, uint32_t ranks, uint32_t rank);
 uint32_t xsmi_runs_of_rank(const xsm_model *m, uint32_t rank);
 /* The rank that has a class. */
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class);
+/* For a list of classes, to number them by rank and, of a rank, as listed: sizes[r] = those of rank r, and next[r] =
+ * those of the ranks before it; [ranks + 1] of next are written. */
+void xsmi_part_count(uint32_t classes, uint32_t ranks, const uint32_t *list, size_t count, size_t *next, size_t *sizes);
 
 /* The end of a rank's columns of a line that has one for each class, and `width` with what pads it. */
 size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, size_t width);

@@ -101,5 +101,6 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
     xsmi_batch_regions(&batch, regions + 1);
     XSMI_TRY(xsmi_check_overlap("xsm_model_hidden_vectors", regions, 1 + XSMI_BATCH_REGIONS, err));
     XSMI_TRY(xsmi_model_fetch(m, &batch, 0, (size_t)batch.count, err));
-    return xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
+    const xsm_status status = xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
+    return m->layer->fetched ? xsmi_agree(m->context, status, err) : status;
 }

@@ -102,6 +102,7 @@ struct xsm_model {
     /* Or the classes are divided among processes: `weight` and `bias` are then NULL. A first layer is that of part.own,
      * which every process has whole, unless its vectors are tied. */
     xsmi_part part;
+    bool apart; /* a rank has failed in a step that others may have taken: the parts may be of different steps */
 
     /* At most one of these is there: what is added to the scores of the weights, or the tree whose nodes the rows of
      * weights belong to. */

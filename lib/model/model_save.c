@@ -644,6 +644,7 @@ static xsm_status save_divided(const xsm_model *m, const xsmi_place *place, cons
 
 static xsm_status save(const xsm_model *m, const xsmi_place *place, const xsmi_model_extras *extras, xsm_error *err)
 {
+    XSMI_TRY(xsmi_model_need_together(m, "saving", err));
     if (xsmi_model_is_divided(m)) {
         return save_divided(m, place, extras, err);
     }

@@ -5,6 +5,8 @@
 #include "base/share.h"
 #include "data/part.h"
 
+#include <string.h>
+
 xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error *err)
 {
     return !xsmi_model_is_divided(m)
@@ -13,6 +15,15 @@ xsm_status xsmi_model_need_whole(const xsm_model *m, const char *what, xsm_error
                            "%s needs all classes in one process, and those of the model are divided among %u ranks; "
                            "save it, and load it in a context without a communicator",
                            what, xsmi_ranks(m->context));
+}
+
+xsm_status xsmi_model_need_together(const xsm_model *m, const char *what, xsm_error *err)
+{
+    return !m->apart ? XSM_OK
+                     : xsmi_fail(err, XSM_ERROR_STATE,
+                                 "%s needs weights of one step on all ranks, and a rank has failed in a step of this "
+                                 "model that others may have taken; load it from a file, or make a new one",
+                                 what);
 }
 
 uint32_t xsmi_runs_of(uint32_t classes)
@@ -39,6 +50,18 @@ uint32_t xsmi_runs_of_rank(const xsm_model *m, uint32_t rank)
 uint32_t xsmi_part_of(uint32_t classes, uint32_t ranks, uint32_t class)
 {
     return xsmi_share_of(xsmi_runs_of(classes), ranks, class / XSMI_RUN_CLASSES);
+}
+
+void xsmi_part_count(uint32_t classes, uint32_t ranks, const uint32_t *list, size_t count, size_t *next, size_t *sizes)
+{
+    memset(sizes, 0, ranks * sizeof *sizes);
+    for (size_t i = 0; i < count; i++) {
+        sizes[xsmi_part_of(classes, ranks, list[i])]++;
+    }
+    next[0] = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        next[r + 1] = next[r] + sizes[r];
+    }
 }
 
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err)

@@ -373,6 +373,7 @@ xsm_status xsm_model_prune(const xsm_model *m, const xsm_prune_options *options,
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_prune_options.below is %g; accepted is 0 and above", o.below);
     }
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "pruning", err));
+    XSMI_TRY(xsmi_model_need_together(m, "pruning", err));
     if (m->layer || m->score != XSM_GEOMETRY_LINEAR) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "pruning takes linear models, and %s",
                          m->layer ? "this one has a first layer, whose hidden vectors use all of the weights"

@@ -90,13 +90,9 @@ static void number_vectors(const xsm_model *m)
 {
     xsmi_tied *t = m->layer->fetched;
     const uint32_t ranks = xsmi_ranks(m->context);
-    memset(t->next, 0, ((size_t)ranks + 1) * sizeof *t->next);
-    for (size_t i = 0; i < t->count; i++) {
-        t->next[xsmi_part_of(m->classes, ranks, t->listed[i]) + 1]++;
-    }
+    xsmi_part_count(m->classes, ranks, t->listed, t->count, t->next, t->sizes);
     for (uint32_t r = 0; r < ranks; r++) {
-        t->sizes[r] = t->next[r + 1] * t->line;
-        t->next[r + 1] += t->next[r];
+        t->sizes[r] *= t->line;
     }
     for (size_t i = 0; i < t->count; i++) {
         t->place[t->listed[i]] = (uint32_t)t->next[xsmi_part_of(m->classes, ranks, t->listed[i])]++;

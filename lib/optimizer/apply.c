@@ -454,7 +454,12 @@ static xsm_status apply_alone(xsm_optimizer *o, const xsm_batch *batch, const xs
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err)
 {
-    return o->whole ? apply_part(o, batch, g, eta, NULL, err) : apply_alone(o, batch, g, eta, err);
+    if (!o->whole) {
+        return apply_alone(o, batch, g, eta, err);
+    }
+    const xsm_status status = apply_part(o, batch, g, eta, NULL, err);
+    o->whole->apart |= status != XSM_OK && !xsmi_agreed(o->whole->context);
+    return status;
 }
 
 /* As xsmi_optimizer_apply(), of a divided model: a step that fails on one rank, for lack of memory say, fails on all,
@@ -466,7 +471,7 @@ static xsm_status apply_agreed(xsm_optimizer *o, const xsm_batch *batch, const x
     xsm_status status = apply_part(o, batch, g, eta, &begun, err);
     if (begun) {
         status = xsmi_agree(o->whole->context, status, err);
-        o->apart = status != XSM_OK;
+        o->whole->apart = status != XSM_OK;
     }
     return status;
 }
@@ -491,12 +496,7 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
             "when it was bound; bind it again",
             o->ops.name);
     }
-    if (o->apart) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "optimizer '%s': an earlier step failed on a rank after others had taken it; load the model "
-                         "again, and bind it",
-                         o->ops.name);
-    }
+    XSMI_TRY(xsmi_model_need_together(xsmi_optimizer_model(o), "a step", err));
     xsm_batch batch;
     XSMI_TRY(xsmi_check_eta(eta, err));
     XSMI_TRY(xsmi_model_read_batch(o->whole ? o->whole : o->model, given, &batch, err));

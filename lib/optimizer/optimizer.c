@@ -130,7 +130,6 @@ static void unbind(xsm_optimizer *o)
     o->model = NULL;
     o->whole = NULL;
     o->part = NULL;
-    o->apart = false;
     o->steps = 0;
 }
 
@@ -218,6 +217,7 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!xsmi_model_is_divided(model)) {
         return bind(o, model, NULL, err);
     }
+    XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
     xsmi_agree_begin(model->context);
     xsm_status status = bind(o, model->part.own, model, err);
     status = xsmi_agree_once(model->context, status, err);

@@ -42,7 +42,6 @@ struct xsm_optimizer {
     xsm_model *model;   /* a reference; NULL = not bound. Of a divided model the part of this rank. */
     xsm_model *whole;   /* the divided model, a reference, or NULL */
     xsm_gradient *part; /* with it: of a step's gradient, the entries of this rank's classes */
-    bool apart;         /* a step that only some ranks took has failed */
     uint64_t shape;     /* of the model when it was bound */
     uint64_t steps;     /* taken since then */
     xsmi_accumulator accumulators[XSM_OPTIMIZER_ACCUMULATORS];
@@ -90,8 +89,8 @@ xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_e
 xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
  * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. Of a divided
- * model, a step for which a rank lacks memory fails on this rank alone, which takes part in the others' next agreement.
- */
+ * model, a step for which a rank lacks memory fails on this rank alone, whose model is then apart, and which takes part
+ * in the others' next agreement. */
 xsm_status xsmi_optimizer_apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_gradient *g, double eta,
                                 xsm_error *err);
 /* Takes an example's step, after xsmi_optimizer_prepare(): on a class-major model, on any thread. */

@@ -107,6 +107,21 @@ static void put(const xsm_predictor *p, const xsm_prediction *to, size_t row, co
     xsmi_predict_put(p, to, row, list);
 }
 
+/* Queries as the library keeps them, for lists of `top` classes with nothing between them. */
+static xsm_index_block block_of(const xsm_predictor *p, const float *queries, uint32_t count, uint32_t top,
+                                uint32_t *classes, float *scores)
+{
+    return (xsm_index_block){.size = sizeof(xsm_index_block),
+                             .queries = queries,
+                             .stride = xsmi_index_query_stride(p->index),
+                             .count = count,
+                             .top = top,
+                             .threshold = -INFINITY,
+                             .classes = classes,
+                             .scores = scores,
+                             .list_stride = top};
+}
+
 /* Searches for the classes of the next XSM_INDEX_QUERIES rows at most, from `first` on. */
 static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, const index_scratch *own,
                               xsm_error *err)
@@ -120,20 +135,10 @@ static xsm_status search_rows(xsm_predictor *p, const xsm_prediction *to, size_t
         const xsmi_features x = xsmi_batch_features(batch, first + i);
         make_query(p, &x, own->queries + i * stride);
     }
-    xsm_index_block block = {
-        .size = sizeof block,
-        .queries = own->queries,
-        .stride = stride,
-        .count = rows,
-        .top = p->top,
-        .threshold = -INFINITY,
-        .classes = p->top_class,
-        .scores = p->top_score,
-        .lengths = lengths,
-        .probed = probed,
-        .scratch = own->scratch,
-        .list_stride = p->top,
-    };
+    xsm_index_block block = block_of(p, own->queries, rows, p->top, p->top_class, p->top_score);
+    block.lengths = lengths;
+    block.probed = probed;
+    block.scratch = own->scratch;
     XSMI_TRY(xsmi_index_block(p->index, &block, err));
     for (uint32_t i = 0; i < rows; i++) {
         const xsmi_top list = xsmi_predict_list(p, i);
@@ -164,23 +169,13 @@ static xsm_status list_portion(xsm_predictor *p, const index_scratch *own, const
     const bool further = p->index->ops.next != NULL;
     uint32_t length = 0;
     uint64_t probed = 0;
-    xsm_index_block block = {
-        .size = sizeof block,
-        .queries = own->queries,
-        .stride = xsmi_index_query_stride(p->index),
-        .count = 1,
-        .top = rows,
-        .threshold = -INFINITY,
-        .classes = own->classes,
-        .scores = own->scores,
-        .lengths = &length,
-        .probed = &probed,
-        .scratch = own->scratch,
-        .list_stride = rows,
-        .cursors = further ? own->cursor : NULL,
-        .cursor_stride = own->cursor_size,
-        .begin = further && !f->begun,
-    };
+    xsm_index_block block = block_of(p, own->queries, 1, rows, own->classes, own->scores);
+    block.lengths = &length;
+    block.probed = &probed;
+    block.scratch = own->scratch;
+    block.cursors = further ? own->cursor : NULL;
+    block.cursor_stride = own->cursor_size;
+    block.begin = further && !f->begun;
     if (xsmi_index_is_divided(p->index)) {
         XSMI_TRY(xsmi_index_find_next(p->index, &block, &block.cursors, &p->desk, XSM_OK, err));
     } else {
@@ -308,19 +303,10 @@ static xsm_status find_best(xsm_predictor *p, size_t rows, const float *queries,
     uint64_t probed[XSM_INDEX_QUERIES];
     for (size_t first = 0; first < rows; first += XSM_INDEX_QUERIES) {
         const uint32_t some = (uint32_t)XSMI_MIN(rows - first, XSM_INDEX_QUERIES);
-        const xsm_index_block block = {
-            .size = sizeof block,
-            .queries = queries + first * stride,
-            .stride = stride,
-            .count = some,
-            .top = p->top,
-            .threshold = -INFINITY,
-            .classes = classes + first * p->top,
-            .scores = p->top_score,
-            .lengths = found + first,
-            .probed = probed,
-            .list_stride = p->top,
-        };
+        xsm_index_block block =
+            block_of(p, queries + first * stride, some, p->top, classes + first * p->top, p->top_score);
+        block.lengths = found + first;
+        block.probed = probed;
         status = xsmi_index_find(p->index, &block, &p->desk, status, err);
         XSMI_TRY(status);
         for (uint32_t i = 0; i < some; i++) {

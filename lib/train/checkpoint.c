@@ -227,12 +227,6 @@ static xsm_status check_finite(const xsmi_tensor *t, uint64_t count, const char 
 static xsm_status contents_gather(xsm_trainer *t, contents *c, xsm_error *err)
 {
     XSMI_TRY(xsmi_trainer_check(t, err));
-    if (t->lost) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "%s is not written: a rank has failed in a step, so that the ranks may have taken different "
-                         "steps; a new trainer can resume the run from an earlier checkpoint",
-                         c->path);
-    }
     XSMI_TRY(contents_list(t, c, err));
     for (size_t i = 0; i < c->count; i++) {
         XSMI_TRY(check_finite(&c->tensors[i], numbers_of(t, c, i), c->path, err));
@@ -502,6 +496,10 @@ static xsm_status load(xsm_trainer *t, const xsmi_place *place, xsm_error *err)
     }
     if (status == XSM_OK) {
         status = xsmi_settings_gather(t, &c.settings, err);
+    }
+    if (group) { /* what replaces a file meanwhile can be another one for some ranks */
+        status = xsmi_agree_once(group, status, err);
+        status = status == XSM_OK ? xsmi_check_same_file(group, xsmi_file_mark(c.file), c.path, err) : status;
     }
     if (status == XSM_OK) {
         status = resume(t, &c, &loaded, &host, err);

@@ -376,6 +376,8 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     xsmi_shield(&shield, t->context); /* steps of a window end in any order */
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
     xsmi_unshield(&shield);
+    /* A window may have been taken in part. */
+    t->model->apart |= xsmi_model_is_divided(t->model) && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }
@@ -458,7 +460,8 @@ xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err)
                          "the estimator, the optimizer, the model's classes, features or geometry, or the data are no "
                          "longer what the trainer was made with");
     }
-    return XSM_OK;
+    XSMI_TRY(xsmi_model_need_together(t->model, "training", err));
+    return xsmi_estimator_check_rows_kept(e, err);
 }
 
 /* Whether the run can go on. On a divided model the ranks agree on that before an epoch begins and before it ends,
@@ -507,14 +510,15 @@ static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, x
     return XSM_OK;
 }
 
-/* The end of a step that failed on a rank. One that had no memory, or whose host's runner failed, has not changed its
- * weights, although others may have: then the trainer is lost on all, also if they agree on another rank's status. */
+/* The end of a step that failed on a rank. If its weights have not changed, although those of others may have, the
+ * model is apart on all ranks, also if they agree on another rank's status. */
 static xsm_status end_failed(xsm_trainer *t, xsm_status status, xsm_error *err)
 {
     xsm_context *group = t->model->context;
-    float lost = status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER;
+    const bool alone = status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER;
+    float apart = t->model->apart || (alone && xsmi_met(group) && !xsmi_agreed(group));
     status = xsmi_agree_once(group, status, err);
-    t->lost |= xsmi_exchange_max(group, &lost, 1, NULL) != XSM_OK || lost > 0;
+    t->model->apart = xsmi_exchange_max(group, &apart, 1, NULL) != XSM_OK || apart > 0;
     return status;
 }
 
@@ -552,11 +556,6 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
-    if (t->lost) {
-        return xsmi_fail(err, XSM_ERROR_STATE,
-                         "xsm_trainer_run: a rank has failed in a step, so that the ranks may have taken different "
-                         "steps; a new trainer can resume the run from a checkpoint");
-    }
     xsmi_model_drop_calibration(t->model);
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));

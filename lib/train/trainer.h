@@ -66,7 +66,6 @@ struct xsm_trainer {
     xsmi_trainer_report report;
     bool running; /* xsm_trainer_run() is */
     bool freed;   /* by its own callback: to be released when the run has ended */
-    bool lost;    /* ranks may have taken different numbers of steps */
     struct {
         uint64_t value;
         bool known;

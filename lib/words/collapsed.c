@@ -405,7 +405,7 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
         return is_divided(c) ? xsmi_agree_once(c->task.output->context, status, err) : status;
     }
     if (c->search && side == XSMI_INPUT) { /* called after a step of the output vectors */
-        return agree(c, xsmi_collapsed_search_moved(c->search, err), err);
+        xsmi_collapsed_search_moved(c->search);
     }
     return XSM_OK;
 }

@@ -127,9 +127,9 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
     }
 }
 
-xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err)
+void xsmi_collapsed_search_moved(xsmi_collapsed_search *s)
 {
-    return xsmi_searcher_change_all(s->estimator->search.searcher, err);
+    xsmi_searcher_change_all(s->estimator->search.searcher);
 }
 
 /* -- centres ------------------------------------------------------------------------------------------------------- */

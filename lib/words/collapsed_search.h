@@ -15,7 +15,7 @@ xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t 
                                      xsmi_collapsed_search **out, xsm_error *err);
 void xsmi_collapsed_search_free(xsmi_collapsed_search *s);
 /* Call it after the output vectors have changed. */
-xsm_status xsmi_collapsed_search_moved(xsmi_collapsed_search *s, xsm_error *err);
+void xsmi_collapsed_search_moved(xsmi_collapsed_search *s);
 /* Most centres that are searched for at once. */
 #define XSMI_SEARCH_CENTRES XSM_INDEX_QUERIES
 /* Adds the loss of the centres counted to *loss, and their part of one side's gradient to `gradient`

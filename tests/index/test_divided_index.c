@@ -48,7 +48,8 @@ typedef struct work {
     findings found[TEST_RANKS];
     size_t k; /* the allocation of rank 1 that fails */
     bool reached;
-    bool again[TEST_RANKS]; /* an update that failed was made once more */
+    bool again[TEST_RANKS];  /* an update that failed was made once more */
+    size_t done[TEST_RANKS]; /* searches */
 } work;
 
 static void put(findings *f, const void *bytes, size_t count)
@@ -435,6 +436,137 @@ static void test_memory_lost(void **state)
     free_findings(&w);
 }
 
+/* An update that lacked memory on rank 1 has changed nothing on any rank: what is found is as before. */
+static xsm_status update_without(test_rank *r)
+{
+    work *w = r->user;
+    findings *f = &w->found[r->rank];
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    xsm_model *m = NULL;
+    xsm_index *x = NULL;
+    _Alignas(64) float queries[QUERIES * 16];
+    uint32_t changed[CHANGED];
+    for (uint32_t i = 0; i < QUERIES * 16; i++) {
+        queries[i] = number(i);
+    }
+    for (uint32_t j = 0; j < CHANGED; j++) {
+        changed[j] = j * 7919 % CLASSES;
+    }
+    f->count = 0;
+    XSMI_TRY(test_rank_context(r, &c, NULL, &ctx));
+    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &m, &r->err);
+    set_rows(m, 0, NULL, CLASSES);
+    status = status == XSM_OK ? make(ctx, w->of, &x, &r->err) : status;
+    status = status == XSM_OK ? xsm_index_build_model(x, m, &r->err) : status;
+    status = status == XSM_OK ? query(x, queries, false, f, &r->err) : status;
+    const size_t each = f->count;
+    if (status == XSM_OK) {
+        set_rows(m, 1, changed, CHANGED);
+        c.left = r->rank == 1 ? w->k : 0;
+        status = xsm_index_update(x, changed, CHANGED, &r->err);
+        c.left = 0;
+        xsm_error err = XSM_ERROR_INIT;
+        const bool found = query(x, queries, false, f, &err) == XSM_OK;
+        const bool same = found && memcmp(f->bytes, f->bytes + each, each) == 0;
+        status = found && same == (status != XSM_OK) ? status : XSM_ERROR_INTERNAL;
+    }
+    if (r->rank == 1) {
+        w->reached = c.reached;
+    }
+    xsm_index_free(x);
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    return status;
+}
+
+static void test_update_lost(void **state)
+{
+    (void)state;
+    work w = work_of(&plans[4]);
+    w.reached = true;
+    test_rank ranks[TEST_RANKS];
+    for (w.k = 1; w.reached; w.k++) {
+        test_run_ranks(3, 1, 0, update_without, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, w.reached ? XSM_ERROR_MEMORY : XSM_OK);
+        }
+    }
+    assert_true(w.k > 2);
+    free_findings(&w);
+}
+
+/* Searches whose k-th run fails on rank 1, and all of them again. */
+static xsm_status search_running(test_rank *r)
+{
+    work *w = r->user;
+    findings *f = &w->found[r->rank];
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    xsm_model *m = NULL;
+    xsm_index *x = NULL;
+    _Alignas(64) float queries[QUERIES * 16] = {0};
+    for (uint32_t i = 0; i < QUERIES * 16; i++) {
+        queries[i] = i % 16 < FEATURES ? number(i) : i % 16 == FEATURES;
+    }
+    XSMI_TRY(test_rank_context_running(r, &c, &ctx));
+    xsm_model_options shape = XSM_MODEL_OPTIONS_INIT;
+    shape.bias = true;
+    xsm_status status = xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &m, &r->err);
+    set_rows(m, 0, NULL, CLASSES);
+    status = status == XSM_OK ? make(ctx, w->of, &x, &r->err) : status;
+    status = status == XSM_OK ? xsm_index_build_model(x, m, &r->err) : status;
+    c.left = r->rank == 1 ? w->k : 0;
+    w->done[r->rank] = 0;
+    for (int again = 0; again < 2 && status == XSM_OK; again++) {
+        xsm_status got = XSM_OK;
+        f->count = 0;
+        for (int call = 0; call < 4 && got == XSM_OK; call++) {
+            got = call == 0   ? query(x, queries, false, f, &r->err)
+                  : call == 1 ? block_of(x, queries, 60, 500, f, &r->err)
+                  : call == 2 ? block_of(x, queries, 9, CLASSES, f, &r->err)
+                              : list_further(x, queries, true, f, &r->err);
+            w->done[r->rank] += got == XSM_OK && again == 0;
+        }
+        c.left = 0;
+        status = got == XSM_OK || (got == XSM_ERROR_RUNNER && again == 0) ? status : got;
+    }
+    if (r->rank == 1) {
+        w->reached = c.reached;
+    }
+    xsm_index_free(x);
+    xsm_model_free(m);
+    xsm_context_free(ctx);
+    return status;
+}
+
+/* A search fails on all ranks, or on none. */
+static void test_runner_lost(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof plans / sizeof *plans; i += 4) {
+        work one = work_of(&plans[i]), w = work_of(&plans[i]);
+        test_rank ranks[TEST_RANKS];
+        size_t failed = 0;
+        test_run_ranks(1, 1, 0, search_running, &one, ranks);
+        assert_ok(ranks[0].status, ranks[0].err);
+        w.reached = true;
+        for (w.k = 1; w.reached; w.k = test_next_place(w.k, 1)) {
+            test_run_ranks(3, 1, 0, search_running, &w, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_ok(ranks[r].status, ranks[r].err);
+                assert_int_equal(w.done[r], w.done[1]);
+                assert_int_equal(w.found[r].count, one.found[0].count);
+                assert_memory_equal(w.found[r].bytes, one.found[0].bytes, one.found[0].count);
+            }
+            failed += w.done[1] < 4;
+        }
+        assert_true(failed > 0 && w.k > 4);
+        free_findings(&one);
+        free_findings(&w);
+    }
+}
+
 /* Distances are made on all ranks or on none. */
 static xsm_status make_distances(test_rank *r)
 {
@@ -588,7 +720,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_bits),           cmocka_unit_test(test_lost),     cmocka_unit_test(test_memory_lost),
-        cmocka_unit_test(test_distances_lost), cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_distances_lost), cmocka_unit_test(test_refusals), cmocka_unit_test(test_update_lost),
+        cmocka_unit_test(test_runner_lost),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -26,7 +26,7 @@ typedef struct found {
 } found;
 
 typedef struct work {
-    const xsm_dataset *rows;
+    const xsm_dataset *rows, *other; /* other: rank 1's, NULL: the same */
     xsm_label_tree_options options;
     char path[256];                    /* of rank 0's file; others have another name */
     char missing[256];                 /* the file that rank 2 resumes from, if there is one */
@@ -136,7 +136,8 @@ static xsm_status fit(test_rank *r)
     o.resume = w->missing[0] && r->rank == 2 ? w->missing : o.resume;
     xsm_model *m = NULL;
     w->results[r->rank] = (xsm_label_tree_result)XSM_LABEL_TREE_RESULT_INIT;
-    xsm_status status = xsm_fit_label_tree(ctx, w->rows, &o, &m, &w->results[r->rank], &r->err);
+    const xsm_dataset *rows = w->other && r->rank == 1 ? w->other : w->rows;
+    xsm_status status = xsm_fit_label_tree(ctx, rows, &o, &m, &w->results[r->rank], &r->err);
     if (status != XSM_OK) {
         return m ? XSM_ERROR_INTERNAL : status;
     }
@@ -315,8 +316,31 @@ static void test_files(void **state)
     unsigned char *bytes = test_read(checkpoint, &half);
     snprintf(w->missing, sizeof w->missing, "%s", test_file("half.checkpoint", bytes, half / 2));
     expect_failure(w, XSM_ERROR_FORMAT, "rank 2: ");
+    /* A whole one of the same settings, but of an earlier state than rank 0's. */
+    test_hook hook;
+    test_rank alone;
+    test_hook_start(&hook, 1);
+    test_hook_cancel(&hook, 60);
+    w->contexts[0] = hook.context;
+    snprintf(w->missing, sizeof w->missing, "%s", test_path("earlier.checkpoint"));
+    w->options.checkpoint = w->missing;
+    w->options.checkpoint_every = 1e-9;
+    w->options.resume = NULL;
+    test_run_ranks(1, 1, 0, fit, w, &alone);
+    assert_int_equal(alone.status, XSM_CANCELLED);
+    test_hook_end(&hook);
+    w->contexts[0] = NULL;
+    w->options.checkpoint = NULL;
+    w->options.checkpoint_every = 0;
+    w->options.resume = checkpoint;
+    expect_failure(w, XSM_ERROR_STATE, "rank 2: ");
     w->missing[0] = '\0';
     w->options.resume = NULL;
+    xsm_dataset *others = rows_of(false, true);
+    w->other = others;
+    expect_failure(w, XSM_ERROR_DATA, "rank 1: the dataset is not that of rank 0");
+    w->other = NULL;
+    xsm_dataset_free(others);
     snprintf(w->path, sizeof w->path, "/nonexistent/folder/x");
     expect_failure(w, XSM_ERROR_IO, "rank 0: ");
     w->options.cost = -1; /* on every rank, before anything is agreed on */

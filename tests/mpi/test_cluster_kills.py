@@ -8,6 +8,9 @@ Required is then that no rank is left after 30 seconds (Open MPI's mpirun itself
 starts; that is counted, and the launcher killed); that checkpoint and model, where they are there,
 are readable; and that the run goes on from the checkpoint, on one to three ranks, killed again in a third of the cases,
 to the bytes of one process that was never interrupted.
+
+Then each other command that writes a file is killed once, which leaves the old file or the whole new one, and once a rank
+of it is stopped (SIGSTOP) for a while: it ends with the bytes of one process.
 """
 import argparse
 import os
@@ -28,6 +31,18 @@ METHODS = [
     ["--data", "several.txt", "--estimator", "softmax", "--optimizer", "adagrad", "--batch", "15"],
 ]
 PATIENCE = 30
+STOPPED = 0.5  # seconds
+# What they read beside the rows is KEPT, and what they write OUT.
+KEPT, OUT = "kept", "out"
+OTHERS = [
+    ["convert-model", KEPT, OUT, "--type", "int8"],
+    ["calibrate", "--model", KEPT, "--data", "single.txt", "--output", OUT],
+    ["index", KEPT, OUT],
+    ["prune", KEPT, OUT, "--keep", "3"],
+    ["train", "--method", "label-tree", "--data", "several.txt", "--set", "leaf=60", "--set", "rounds=3", "--model", OUT],
+    ["train", "--data", "several.txt", "--estimator", "softmax", "--optimizer", "lbfgs", "--ridge", "1", "--iterations", "20",
+     "--evaluate-train", "no", "--model", OUT],
+]
 
 
 def write_rows(folder, draw):
@@ -104,8 +119,8 @@ class Job:
             sys.exit(f"FAILED: on {ranks} ranks, {' '.join(arguments)}: {errors}")
         return seconds
 
-    def kill(self, ranks, arguments, seconds, draw):
-        """Kills a rank after so many seconds; False when the run had ended by then."""
+    def reach(self, ranks, arguments, seconds):
+        """A run after so many seconds, and its ranks; None when it had ended by then."""
         process = self.start(ranks, arguments)
         found = []
         while process.poll() is None and len(found) < ranks:
@@ -116,7 +131,31 @@ class Job:
             _, errors = process.communicate()
             if process.returncode != 0:
                 sys.exit(f"FAILED: before any kill: {errors}")
+            return None
+        return process, found
+
+    def stop(self, ranks, arguments, seconds, draw):
+        """Stops a rank for a while after so many seconds."""
+        reached = self.reach(ranks, arguments, seconds)
+        if reached:
+            process, found = reached
+            chosen = draw.choice(found)
+            for sent in (signal.SIGSTOP, signal.SIGCONT):
+                try:
+                    os.kill(chosen, sent)
+                except ProcessLookupError:  # it has just ended
+                    break
+                time.sleep(STOPPED)
+            _, errors = process.communicate(timeout=600)
+            if process.returncode != 0:
+                sys.exit(f"FAILED: after a stop, {' '.join(arguments)}: {errors}")
+
+    def kill(self, ranks, arguments, seconds, draw):
+        """Kills a rank after so many seconds; False when the run had ended by then."""
+        reached = self.reach(ranks, arguments, seconds)
+        if not reached:
             return False
+        process, found = reached
         try:
             os.kill(draw.choice(found), signal.SIGKILL)
         except ProcessLookupError:  # it has just ended
@@ -137,6 +176,28 @@ class Job:
     def readable(self, name):
         result = subprocess.run([self.options.alone, "info", name], cwd=self.folder, capture_output=True, text=True)
         return result.returncode == 0
+
+
+def try_others(job, folder, draw):
+    """The number of files that are neither the old one nor that of one process."""
+    job.finish(1, ["train", *METHODS[0], "--eta", "0.1", "--epochs", "1", "--evaluate-train", "no", "--model", KEPT])
+    bad = 0
+    for arguments in OTHERS:
+        job.finish(1, arguments)
+        whole = (folder / OUT).read_bytes()
+        since = time.monotonic()
+        job.finish(2, arguments)
+        length = time.monotonic() - since
+        (folder / OUT).write_bytes(b"old")
+        job.kill(2, arguments, draw.uniform(0, length), draw)
+        left = (folder / OUT).read_bytes()
+        (folder / OUT).write_bytes(b"old")
+        job.stop(2, arguments, draw.uniform(0, length / 2), draw)
+        wrong = left not in (b"old", whole) or (folder / OUT).read_bytes() != whole
+        if wrong:
+            print(f"another file of {' '.join(arguments)}")
+        bad += wrong
+    return bad
 
 
 def main():
@@ -188,6 +249,7 @@ def main():
             for file in folder.iterdir():
                 if file.suffix != ".txt":
                     file.unlink()
+        unequal += try_others(job, folder, draw)
     print(f"{options.kind}: {kills} kills, {job.hangs} hangs of ranks over {PATIENCE} s (the last rank ended after "
           f"{job.longest:.1f} s at most), {job.launcher_hangs} of the launcher; {checkpoints} checkpoints read, "
           f"{unreadable} unreadable; {models} models found complete; "

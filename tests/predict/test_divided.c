@@ -426,7 +426,8 @@ typedef struct tied_work {
     tied_results of[TEST_RANKS];
 } tied_work;
 
-/* Each rank sends the vectors of its classes that are features of the rows, each once, and 4 bytes to agree. */
+/* Each rank sends the vectors of its classes that are features of the rows, each once; 4 bytes to agree
+ * before that, and 4 after it. */
 static uint64_t sent_vectors(const xsm_model *m, const xsm_batch *batch)
 {
     static const uint64_t numbers[] = {[XSM_DTYPE_FLOAT32] = 4, [XSM_DTYPE_BFLOAT16] = 2, [XSM_DTYPE_INT8] = 1};
@@ -440,7 +441,7 @@ static uint64_t sent_vectors(const xsm_model *m, const xsm_batch *batch)
         }
     }
     free(seen);
-    return 4 + mine * ((HIDDEN * numbers[xsmi_model_dtype(m)] + 7) / 8 * 8 + 8);
+    return 8 + mine * ((HIDDEN * numbers[xsmi_model_dtype(m)] + 7) / 8 * 8 + 8);
 }
 
 static xsm_status score_tied(const xsm_model *m, const tied_work *w, tied_results *to, xsm_error *err)

@@ -52,7 +52,7 @@ typedef struct work {
     uint64_t stop_at; /* steps of the first part of the run */
     int place;
     uint32_t missing; /* 1 + the rank whose checkpoint is elsewhere, or damaged; 0 = none */
-    char first[256], checkpoint[256], model[256];
+    char first[256], checkpoint[256], model[256], elsewhere[256];
     void *bytes; /* of the checkpoint */
     size_t count;
 } work;
@@ -158,7 +158,7 @@ static xsm_status resume(training *t, const test_rank *r, xsm_error *err)
 {
     const work *w = r->user;
     if (w->place == PATH) {
-        return xsm_trainer_resume(t->trainer, r->rank + 1 == w->missing ? "/nowhere/at/all" : w->checkpoint, err);
+        return xsm_trainer_resume(t->trainer, r->rank + 1 == w->missing ? w->elsewhere : w->checkpoint, err);
     }
     xsm_storage storage = XSM_STORAGE_INIT;
     unsigned char *bytes = malloc(w->count);
@@ -202,6 +202,7 @@ static work work_new(const settings *plan, const test_problem *p)
     snprintf(w.first, sizeof w.first, "%s", test_path("first"));
     snprintf(w.checkpoint, sizeof w.checkpoint, "%s", test_path("checkpoint"));
     snprintf(w.model, sizeof w.model, "%s", test_path("model"));
+    snprintf(w.elsewhere, sizeof w.elsewhere, "/nowhere/at/all");
     return w;
 }
 
@@ -305,8 +306,24 @@ static void test_failures(void **state)
             }
         }
     }
-    w.missing = 0;
+    /* One of another step, which each rank could go on from. */
     w.place = PATH;
+    work later = w;
+    later.stop_at += ROWS;
+    snprintf(later.checkpoint, sizeof later.checkpoint, "%s", test_path("later"));
+    run(&later, 1, 1, begin);
+    memcpy(w.elsewhere, later.checkpoint, sizeof w.elsewhere);
+    for (w.missing = 1; w.missing <= 3; w.missing++) {
+        char start[16];
+        snprintf(start, sizeof start, "rank %u: ", w.missing == 3 ? 2 : 1);
+        test_run_ranks(3, 1, 0, fail_and_finish, &w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_STATE, ranks[r].err);
+            assert_memory_equal(ranks[r].err.message, start, strlen(start));
+            assert_non_null(strstr(ranks[r].err.message, "this is not the file that rank 0 has read"));
+        }
+    }
+    w.missing = 0;
     /* A folder where nothing can be written. */
     const work nowhere = w;
     snprintf(w.checkpoint, sizeof w.checkpoint, "/nowhere/at/all");

@@ -880,9 +880,44 @@ static void test_lost(void **state)
 typedef struct limited {
     work *of;
     size_t k;
-    bool reached, begun;    /* begun: by then rank 1 trained */
-    bool apart[TEST_RANKS]; /* of loop_without(): only some ranks took the last step */
+    bool reached, begun;      /* begun: by then rank 1 trained */
+    bool apart[TEST_RANKS];   /* the model is: only some ranks took the last step */
+    bool resumed[TEST_RANKS]; /* the run went on after its failure, and saved its model */
+    size_t done[TEST_RANKS];  /* calls of a host's loop */
 } limited;
+
+/* A model whose ranks are apart is neither saved nor trained on, whatever is bound to it. */
+static xsm_status refuse_apart(const training *t)
+{
+    const work *w = t->of;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *made = NULL;
+    xsm_trainer *trainer = NULL;
+    xsm_gradient *g = NULL;
+    xsm_convert_options types = XSM_CONVERT_OPTIONS_INIT;
+    types.dtype = XSM_DTYPE_INT8;
+    const xsm_batch batch = xsm_batch_range(w->rows, 0, 7);
+    XSMI_TRY(xsm_gradient_new(NULL, &g, &err));
+    const xsm_status got[] = {
+        xsm_model_save(t->model, w->path, &err),
+        xsm_model_convert(t->model, &types, &made, &err),
+        t->model->layer ? XSM_ERROR_STATE : xsm_model_prune(t->model, NULL, &made, &err),
+        xsm_estimator_gradient(t->estimator, &batch, 0.5, g, &err),
+        xsm_optimizer_apply(t->optimizer, &batch, g, 0.5, &err),
+        xsm_trainer_run(t->trainer, &err),
+        xsm_trainer_checkpoint(t->trainer, w->path, &err),
+        xsm_trainer_resume(t->trainer, w->path, &err),
+        xsm_optimizer_bind(t->optimizer, t->model, &err),
+        xsm_estimator_bind(t->estimator, t->model, w->rows, &err),
+        xsm_trainer_new(t->model->context, t->model, w->rows, t->estimator, t->optimizer, NULL, &trainer, &err),
+    };
+    bool refused = strstr(err.message, "load it from a file") != NULL;
+    for (size_t i = 0; i < sizeof got / sizeof *got; i++) {
+        refused &= got[i] == XSM_ERROR_STATE;
+    }
+    xsm_gradient_free(g);
+    return refused ? XSM_OK : XSM_ERROR_INTERNAL;
+}
 
 static xsm_status train_without(test_rank *r)
 {
@@ -900,10 +935,14 @@ static xsm_status train_without(test_rank *r)
     }
     if (status == XSM_OK) {
         status = xsm_trainer_run(t.trainer, &r->err);
-        if (status == XSM_ERROR_MEMORY) { /* a run that lacked memory before its first step can begin */
+        if (status == XSM_ERROR_MEMORY && t.model->apart) {
+            status = refuse_apart(&t) == XSM_OK ? status : XSM_ERROR_INTERNAL;
+        } else if (status == XSM_ERROR_MEMORY && !t.estimator->apart) { /* nobody took the step: the run goes on */
             xsm_error again = XSM_ERROR_INIT;
-            const xsm_status next = xsm_trainer_run(t.trainer, &again);
-            status = next == XSM_OK || next == XSM_ERROR_STATE ? status : XSM_ERROR_INTERNAL;
+            const bool good =
+                xsm_trainer_run(t.trainer, &again) == XSM_OK && xsm_model_save(t.model, l->of->path, &again) == XSM_OK;
+            l->resumed[r->rank] = good;
+            status = good ? status : XSM_ERROR_INTERNAL;
         }
     }
     end(&t);
@@ -929,10 +968,10 @@ static xsm_status stop_without(test_rank *r)
         c.left = r->rank == 1 ? l->k : 0;
         status = xsm_trainer_run(t.trainer, &r->err);
         c.left = 0;
-        l->apart[r->rank] = t.trainer->lost;
+        l->apart[r->rank] = t.model->apart;
         xsm_error again = XSM_ERROR_INIT;
         const xsm_status next = xsm_trainer_checkpoint(t.trainer, l->of->path, &again);
-        if (next != (t.trainer->lost ? XSM_ERROR_STATE : XSM_OK)) {
+        if (next != (t.model->apart ? XSM_ERROR_STATE : XSM_OK)) {
             status = XSM_ERROR_INTERNAL;
         }
     }
@@ -984,15 +1023,11 @@ static xsm_status loop_without(test_rank *r)
     if (status == XSM_OK) {
         c.left = r->rank == 1 ? l->k : 0;
         status = run_loop(&t, g, &r->err);
-        l->apart[r->rank] = t.optimizer->apart;
+        l->apart[r->rank] = t.model->apart;
         c.left = 0;
     }
-    if (t.optimizer && t.optimizer->apart) {
-        xsm_error again = XSM_ERROR_INIT;
-        const xsm_batch batch = xsm_batch_range(l->of->rows, 0, 7);
-        if (xsm_optimizer_apply(t.optimizer, &batch, g, 0.5, &again) != XSM_ERROR_STATE) {
-            status = XSM_ERROR_INTERNAL;
-        }
+    if (t.model && t.model->apart && refuse_apart(&t) != XSM_OK) {
+        status = XSM_ERROR_INTERNAL;
     }
     xsm_gradient_free(g);
     end(&t);
@@ -1029,6 +1064,13 @@ static void test_memory_lost_in_loop(void **state)
     }
 }
 
+/* The model of one process; none where a file cannot hold it. */
+static unsigned char *trained_alone(work *w, size_t *size)
+{
+    remove(w->path);
+    return run_on(w, 1, 1, size);
+}
+
 static void test_memory_lost(void **state)
 {
     (void)state;
@@ -1042,11 +1084,19 @@ static void test_memory_lost(void **state)
         work w = {.plan = &few, .rows = p.data};
         limited l = {.of = &w, .reached = true};
         test_rank ranks[TEST_RANKS];
-        size_t failures = 0;
+        size_t failures = 0, size, resumed = 0;
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        unsigned char *one = trained_alone(&w, &size);
         /* Lists that grow do so by many allocations. */
         for (l.k = 1; l.reached; l.k = tried[i] == 66 ? l.k + 1 + l.k / 8 : test_next_place(l.k, 1)) {
+            memset(l.resumed, 0, sizeof l.resumed);
             test_run_ranks(3, 1, 0, train_without, &l, ranks);
+            if (l.resumed[0]) {
+                test_assert_bytes(w.path, one, size);
+                resumed++;
+            }
             for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(l.resumed[r], l.resumed[1]);
                 /* Objects that are no model's are made without the group: the others find that rank 1 has left. */
                 assert_true(ranks[r].status == ranks[1].status || (!l.begun && ranks[r].status == XSM_ERROR_COMM));
             }
@@ -1055,8 +1105,225 @@ static void test_memory_lost(void **state)
         }
         assert_int_equal(ranks[0].status, XSM_OK);
         assert_true(failures > (test_brief() ? 3 : 10));
+        assert_true(resumed > 0 || tried[i] == TWO_WINDOWS);
+        free(one);
         test_problem_free(&p);
     }
+}
+
+/* -- a rank whose host's runner fails ------------------------------------------------------------------------------ */
+
+/* A host's loop that makes a call once more if it has failed, unless the ranks are apart. */
+static xsm_status loop_again(training *t, limited *l, xsm_gradient *g, xsm_error *err)
+{
+    const settings *plan = t->of->plan;
+    const double eta = plan->eta > 0 ? plan->eta : 0.3;
+    for (uint64_t i = 0; i + plan->batch <= ROWS; i += plan->batch) {
+        const xsm_batch batch = xsm_batch_range(t->of->rows, i, plan->batch);
+        xsm_status status = XSM_OK;
+        for (int call = 0; call < 2; call++) {
+            status = call == 0 ? xsm_estimator_gradient(t->estimator, &batch, eta, g, err)
+                               : xsm_optimizer_apply(t->optimizer, &batch, g, eta, err);
+            const bool failed = status == XSM_ERROR_RUNNER;
+            if (failed && (t->model->apart || t->estimator->apart || l->resumed[t->rank->rank])) {
+                return status;
+            }
+            call -= failed;
+            l->resumed[t->rank->rank] |= failed;
+            l->done[t->rank->rank] += l->resumed[t->rank->rank] ? 0 : 1;
+            XSMI_TRY(failed ? XSM_OK : status);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status loop_running(test_rank *r)
+{
+    limited *l = r->user;
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    training t = {.of = l->of, .rank = r};
+    xsm_gradient *g = NULL;
+    XSMI_TRY(test_rank_context_running(r, &c, &ctx));
+    xsm_status status = prepare(&t, ctx, &r->err);
+    status = status == XSM_OK ? xsm_gradient_new(ctx, &g, &r->err) : status;
+    if (status == XSM_OK) {
+        c.left = r->rank == 1 ? l->k : 0;
+        status = loop_again(&t, l, g, &r->err);
+        c.left = 0;
+        l->apart[r->rank] = t.model->apart || t.estimator->apart;
+    }
+    status = status == XSM_OK ? xsm_model_save(t.model, l->of->path, &r->err) : status;
+    xsm_gradient_free(g);
+    end(&t);
+    xsm_context_free(ctx);
+    if (r->rank == 1) {
+        l->reached = c.reached;
+    }
+    return status;
+}
+
+/* The host's runner of one rank fails in each of its runs in turn: the call fails on all ranks, and the loop goes on to
+ * the bits of one process; or it fails in none, as others no longer wait for the rank. */
+static void test_runner_lost(void **state)
+{
+    (void)state;
+    /* Shared draws that every rank computes, and that the ranks divide; lists, numbers for the rows, a batch as a
+     * whole, all scores, sums; a first layer; searches, the second with lists that grow. */
+    static const struct {
+        size_t plan;
+        uint64_t batch;
+    } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}, {59, 35}, {67, 70}};
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 2 : 1) {
+        settings plan = plans[tried[i].plan];
+        plan.batch = tried[i].batch;
+        test_problem p = problem_of(&plan);
+        work w = {.plan = &plan, .rows = p.data};
+        limited l = {.of = &w, .reached = true};
+        test_rank ranks[TEST_RANKS];
+        size_t size, resumed = 0;
+        snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
+        test_run_ranks(1, 1, 0, loop_running, &l, ranks);
+        assert_ok(ranks[0].status, ranks[0].err);
+        unsigned char *one = test_read(w.path, &size);
+        l.reached = true;
+        for (l.k = 1; l.reached; l.k = test_next_place(l.k, 1)) {
+            memset(l.resumed, 0, sizeof l.resumed);
+            memset(l.done, 0, sizeof l.done);
+            remove(w.path);
+            test_run_ranks(3, 1, 0, loop_running, &l, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(l.done[r], l.done[1]);
+                assert_int_equal(l.resumed[r], l.resumed[1]);
+                assert_int_equal(l.apart[r], l.apart[1]);
+                assert_int_equal(ranks[r].status, l.apart[1] ? XSM_ERROR_RUNNER : XSM_OK);
+            }
+            if (!l.apart[1]) {
+                test_assert_bytes(w.path, one, size);
+            }
+            resumed += l.resumed[1] && !l.apart[1];
+        }
+        assert_true(resumed > 0);
+        free(one);
+        test_problem_free(&p);
+    }
+}
+
+/* Hidden vectors of tied vectors, which come from all ranks: rank 1's runner, or its memory, fails. */
+static xsm_status hide(test_rank *r, xsm_context *ctx, test_countdown *c)
+{
+    const limited *l = r->user;
+    enum { HIDDEN = 9, COUNT = 64 };
+    float out[COUNT * HIDDEN];
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    xsm_model *m = NULL;
+    layer.tied = true;
+    const xsm_batch batch = xsm_batch_range(l->of->rows, 0, COUNT);
+    xsm_status status = xsm_model_new_embedding(ctx, CLASSES, HIDDEN, CLASSES, &layer, &m, &r->err);
+    if (status == XSM_OK) {
+        c->left = r->rank == 1 ? l->k : 0;
+        status = xsm_model_hidden_vectors(m, &batch, out, HIDDEN, &r->err);
+        c->left = 0;
+    }
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status hide_with(test_rank *r)
+{
+    limited *l = r->user;
+    test_countdown c = {0, false};
+    xsm_context *ctx = NULL;
+    XSMI_TRY(l->begun ? test_rank_context_running(r, &c, &ctx) : test_rank_context(r, &c, NULL, &ctx));
+    const xsm_status status = hide(r, ctx, &c);
+    xsm_context_free(ctx);
+    if (r->rank == 1) {
+        l->reached = c.reached;
+    }
+    return status;
+}
+
+static void test_hidden_lost(void **state)
+{
+    (void)state;
+    test_problem p = test_tied_problem(ROWS, CLASSES, 8);
+    work w = {.rows = p.data};
+    test_rank ranks[TEST_RANKS];
+    size_t failed = 0;
+    for (int running = 0; running < 2; running++) {
+        limited l = {.of = &w, .reached = true, .begun = running};
+        for (l.k = 1; l.reached; l.k++) {
+            test_run_ranks(3, 1, 0, hide_with, &l, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(ranks[r].status, ranks[1].status);
+            }
+            failed += ranks[0].status != XSM_OK && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
+        }
+        assert_int_equal(ranks[0].status, XSM_OK);
+    }
+    assert_true(failed > 1);
+    test_problem_free(&p);
+}
+
+/* -- ranks with different rows ------------------------------------------------------------------------------------- */
+
+typedef struct unlike {
+    const xsm_dataset *rows[2]; /* the second is rank 1's */
+    bool labels;                /* the estimator is bound to labels alone */
+} unlike;
+
+static xsm_status bind_unlike(test_rank *r)
+{
+    const unlike *u = r->user;
+    const xsm_dataset *rows = u->rows[r->rank == 1];
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
+    xsm_status status = xsm_estimator_new(r->context, "umax", &e, &r->err);
+    if (status == XSM_OK) {
+        status = u->labels ? xsm_estimator_bind_labels(e, m, rows, &r->err) : xsm_estimator_bind(e, m, rows, &r->err);
+    }
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static void test_unlike_rows(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 8),
+                 fewer = test_problem_new(9, FEATURES, CLASSES, false, 8);
+    uint64_t offsets[ROWS + 1];
+    uint32_t labels[ROWS];
+    for (uint32_t i = 0; i <= ROWS; i++) {
+        offsets[i] = i;
+    }
+    memcpy(labels, p.labels, sizeof labels);
+    labels[ROWS - 1] = (labels[ROWS - 1] + 1) % CLASSES;
+    xsm_dataset *labelled = test_relabel(&p, false, CLASSES, offsets, labels);
+    offsets[ROWS] = ROWS - 1; /* a row without a label, which is no training row */
+    xsm_dataset *unlabelled = test_relabel(&p, false, CLASSES, offsets, labels);
+    test_problem moved = test_problem_new(ROWS, FEATURES, CLASSES, false, 8);
+    ((float *)(uintptr_t)moved.data->values)[FEATURES - 1] += 1;
+    const xsm_dataset *others[] = {labelled, unlabelled, fewer.data, moved.data, p.data};
+    enum { OTHERS = sizeof others / sizeof *others };
+    for (size_t i = 0; i < OTHERS; i++) {
+        for (int alone = 0; alone < 2; alone++) {
+            unlike u = {{p.data, others[i]}, alone};
+            test_rank ranks[TEST_RANKS];
+            const bool same = i + 1 == OTHERS || (alone && others[i] == moved.data);
+            test_run_ranks(3, 1, 0, bind_unlike, &u, ranks);
+            for (uint32_t r = 0; r < 3; r++) {
+                assert_int_equal(ranks[r].status, same ? XSM_OK : XSM_ERROR_DATA);
+                assert_true(same || strstr(ranks[r].err.message, "rank 1: the dataset is not that of rank 0"));
+            }
+        }
+    }
+    xsm_dataset_free(labelled);
+    xsm_dataset_free(unlabelled);
+    test_problem_free(&moved);
+    test_problem_free(&fewer);
+    test_problem_free(&p);
 }
 
 int main(void)
@@ -1070,6 +1337,8 @@ int main(void)
         cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
         cmocka_unit_test(test_memory_lost),        cmocka_unit_test(test_memory_lost_in_loop),
         cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
+        cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_hidden_lost),
+        cmocka_unit_test(test_unlike_rows),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -28,6 +28,9 @@
  *   - `label-tree` (xsm_fit_label_tree()), if label trees are allowed, rows are sparse and a pass over all classes
  *     takes long: with three trees, or with one if the run of three would take more than 20 s by its work (both with a
  *     time budget); and if exact estimators are not tried, for up to 4,096 classes also with one tree of a single node.
+ *     With one label a row also with three trees that give each label its own probability, by the best transform. Not
+ *     where embedding models are allowed, rows have fewer than 4 features and classes 8 labels each in the mean: such
+ *     rows are nearly identified by their features, and held-back rows overrate what memorises rows.
  *     With #XSM_MEASURE_PRECISION and one label a row also with three trees that give each label its own probability,
  *     without and with the mistakes of a beam among the negatives.
  *   - Exact estimators, if a pass over all classes is cheap: `softmax`, and for rows with several labels also
@@ -38,7 +41,8 @@
  *     replaces them: the cost of a step then does not depend on the number of features and classes. Where label trees
  *     are allowed, sampled estimators are only tried if classes have eight labels each in the mean: with fewer, a class
  *     has too few steps to learn from.
- * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows.
+ * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows, each tried with the best of a kind of
+ *   model (label tree, linear, embedding).
  * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
  *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
  * - **Epochs**: up to 10, or 5 if classes are sampled; fewer if the held-back rows were best earlier (for exact
@@ -46,7 +50,8 @@
  * - **L2 penalty (ridge)**, in half powers of ten, for exact estimators with sgd if they beat the other candidates so
  *   far, and with lbfgs.
  * - **Optimizer**: `sgd`; for exact estimators with more than 100 classes also `adagrad` in batches of 8 to 64 rows, at
- *   twice the learning rate; for small problems with one label a row also `lbfgs`. `adagrad` for embedding models.
+ *   twice the learning rate, unless sgd is two standard errors behind another method; for small problems with one
+ *   label a row also `lbfgs`. `adagrad` for embedding models.
  * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
  *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
  *
@@ -54,8 +59,9 @@
  * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
  *
  * **Successive halving** (Jamieson and Talwalkar 2016). Where several methods apply, the rate of each is first searched
- * on a quarter of the trials' rows. The best of each kind of model (label tree, linear, embedding) goes on to all of
- * these rows, unless it is two standard errors behind another kind. Where label trees are tried, a held-back row does
+ * on a quarter of the trials' rows; label trees, which have none, get both transforms there. The best of each kind of
+ * model goes on to all of these rows, unless it is two standard errors behind another kind, or a label tree and no
+ * other kind is left. Where label trees are tried, a held-back row does
  * not count if its only label occurs in no row of the trials.
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times

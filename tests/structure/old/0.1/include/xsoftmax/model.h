@@ -359,7 +359,8 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
  *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
-/** Computes the hidden vectors phi of the rows of a batch.
+/** Computes the hidden vectors phi of the rows of a batch. Of a model with tied vectors that is divided among ranks
+ *  (@ref ext_comm) all ranks call it, with the same rows.
  *  @param model  an embedding model
  *  @param batch  n rows with the model's F
  *  @param[out] out H floats for row i, starting at out[i*stride]

@@ -33,9 +33,10 @@ extern "C" {
  * floating-point numbers, whose order would depend on the number of ranks. Numbers are exchanged as they are in memory:
  * all ranks have the same byte order and the same library.
  *
- * **Errors.** If a call fails on one rank (a full disk, no memory), it fails on all of them, with that rank's status
- * and a message that begins with the rank. If a function of the table fails, the call ends with #XSM_ERROR_COMM, and so
- * do all later calls that need the group: a host's function must then fail on all ranks, in bounded time.
+ * **Errors.** If a call that needs the group fails on one rank (a full disk, no memory), it fails on all of them, with
+ * that rank's status and a message that begins with the rank. If a function of the table fails, the call ends with
+ * #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail on all ranks, in
+ * bounded time.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *
