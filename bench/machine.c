@@ -1,10 +1,15 @@
 /*
- * row-update, row-read-update, step-least and fma-peak: the limits of the machine. They are the ceilings of the other
- * benchmarks, or show how near to a ceiling code can come. They have ceilings themselves mainly to distinguish a noisy
- * machine from a quiet one.
+ * row-update, row-read-update, step-least, fma-peak and line-pass: the limits of the machine. They are the ceilings of
+ * the other benchmarks, or show how near to a ceiling code can come. They have ceilings themselves mainly to
+ * distinguish a noisy machine from a quiet one.
  */
 #include "ceilings.h"
+#include "peak/peak.h"
 #include "shape.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
 
 bench_result bench_row_update(uint32_t threads)
 {
@@ -42,5 +47,54 @@ bench_result bench_fma_peak(uint32_t threads)
     bench_result result = bench_measure(ceiling_fma, &all, ceiling_fma, &one, "GFLOP/s");
     result.value *= 1e-9;
     result.ceiling *= 1e-9 * threads; /* the rate of one thread, times the number of threads */
+    return result;
+}
+
+/* Times that a line goes there and back in a run; a processor whose other thread shares its last cache needs some 60 ns
+ * for a way. */
+#define PASSES 100000
+#define PASS_GOAL 60e-9
+/* After so many looks in vain a thread lets another have the processor: perhaps it is the other one's. */
+#define LOOKS 10000
+
+static void wait_for(const atomic_uint *turn, unsigned value)
+{
+    for (unsigned looks = 1; atomic_load_explicit(turn, memory_order_acquire) != value; looks++) {
+        if (looks % LOOKS == 0) {
+            sched_yield();
+        }
+    }
+}
+
+/* Ways a second. */
+static double pass_line(void *state)
+{
+    atomic_uint *turn = state;
+    atomic_store(turn, 0);
+    double start = peak_clock();
+#pragma omp parallel for num_threads(2) schedule(static, 1)
+    for (unsigned t = 0; t < 2; t++) {
+        for (unsigned i = t; i < 2 * PASSES; i += 2) {
+            wait_for(turn, i);
+            atomic_store_explicit(turn, i + 1, memory_order_release);
+        }
+    }
+    return 2 * PASSES / (peak_clock() - start);
+}
+
+static double pass_goal(void *state)
+{
+    (void)state;
+    return 1 / PASS_GOAL;
+}
+
+bench_result bench_line_pass(uint32_t threads)
+{
+    if (threads < 2) {
+        return (bench_result){0, 0, "ways/s", "needs two threads"};
+    }
+    atomic_uint *turn = bench_memory(1, 64);
+    bench_result result = bench_measure(pass_line, turn, pass_goal, NULL, "ways/s");
+    free(turn);
     return result;
 }

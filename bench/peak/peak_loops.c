@@ -52,7 +52,7 @@ static float fma_loop(size_t rounds)
     return first_lane(sum);
 }
 
-/* The block of block(): twelve sums. Numbers of PIECE features, 17 KB with 16 lanes, are used again and again. */
+/* The block of block(): twelve sums. Numbers of PIECE features, 9 KB with 8 lanes, are used again and again. */
 #define BLOCK_CLASSES 3
 #define BLOCK_VECTORS 4
 #define PIECE 64

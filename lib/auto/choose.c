@@ -306,7 +306,8 @@ static xsmi_candidate *best_of(xsmi_chooser *c, xsmi_kind kind)
     return best;
 }
 
-/* Drops all lines of a kind, or all but the best one, with those that follow it and have had no trial, and lbfgs. */
+/* Drops the lines of a kind except the best one, its followers that have had no trial, and lbfgs; without a best one,
+ * all of them. */
 static void drop(xsmi_chooser *c, xsmi_kind kind, const xsmi_candidate *best)
 {
     const xsmi_candidate *leader = NULL;

@@ -41,8 +41,8 @@ void xsmi_agree_begin(xsm_context *ctx);
 xsm_status xsmi_agree_once(xsm_context *ctx, xsm_status status, xsm_error *err);
 /* Whether, since xsmi_agree_begin(), all ranks know of a failure, or cannot learn of one any more. */
 bool xsmi_agreed(const xsm_context *ctx);
-/* Whether the ranks have exchanged something since xsmi_agree_begin(): a rank that now fails alone may have been left
- * behind by others. */
+/* Whether the ranks have exchanged something since the last xsmi_agree_begin(): a rank that now fails alone may have
+ * been left behind by others. */
 bool xsmi_met(const xsm_context *ctx);
 /* The end of an agreement whose first half was part of an exchange, by which all ranks know that `first` is the first
  * rank where not all is well: on all its status and message. That rank sends an error. */

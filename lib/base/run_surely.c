@@ -21,9 +21,9 @@ static void run_noted(void *state, size_t index, uint32_t thread)
 
 void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count)
 {
-    noted_job noted = {job, state, ctx->runner.run ? xsmi_allocate_zero(ctx, count, 1) : NULL};
     xsmi_activity shield;
     xsmi_shield(&shield, ctx);
+    noted_job noted = {job, state, ctx->runner.run ? xsmi_allocate_zero(ctx, count, 1) : NULL};
     if (!ctx->runner.run) {
         (void)xsmi_run(ctx, job, state, count, NULL); /* it fails only where it is cancelled */
     } else if (!noted.ended || xsmi_run(ctx, run_noted, &noted, count, NULL) != XSM_OK) {

@@ -162,7 +162,7 @@ xsm_status xsmi_check_same_rows(xsm_context *ctx, uint64_t hash, xsm_error *err)
     return xsmi_agree(ctx,
                       hash == first ? XSM_OK
                                     : xsmi_fail(err, XSM_ERROR_DATA,
-                                                "the dataset is not that of rank 0; all ranks read the same rows"),
+                                                "the dataset is not that of rank 0; all ranks must read the same rows"),
                       err);
 }
 

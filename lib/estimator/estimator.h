@@ -251,8 +251,8 @@ xsm_status xsmi_estimator_step_gradient(xsm_estimator *e, const xsm_batch *batch
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count);
 
 /* Scores the examples first..first+count of a gradient with filled lists, for estimators that are not exact. alpha is
- * the model's at that moment. Meanwhile it prefetches `upcoming` (NULL = nothing). Returns false when a score is not
- * finite or too large. */
+ * the model's at that moment. Meanwhile it prefetches the lists of the next ones, or, of a single example, `upcoming`
+ * (NULL = nothing). Returns false when a score is not finite or too large. */
 bool xsmi_estimator_scores(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count, double alpha,
                            const xsmi_upcoming *upcoming);
 /* Some examples of a gradient that one thread processes together. */

@@ -371,13 +371,18 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     for (uint64_t s = 0; s < now.count; s++) {
         t->etas[s] = eta_at(t, t->done.epoch, t->done.rows + s);
     }
+    const bool divided = xsmi_model_is_divided(t->model);
+    if (divided) {
+        xsmi_agree_begin(t->model->context); /* no step of the window has been taken */
+    }
     uint64_t failed;
     xsmi_activity shield;
     xsmi_shield(&shield, t->context); /* steps of a window end in any order */
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
     xsmi_unshield(&shield);
-    /* A window may have been taken in part. */
-    t->model->apart |= xsmi_model_is_divided(t->model) && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
+    if (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER) { /* with steps of a window that is not counted */
+        t->model->apart |= divided && failed != UINT64_MAX && failed > 0;
+    }
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }

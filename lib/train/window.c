@@ -364,7 +364,11 @@ static xsm_status run_folding(xsmi_window *w, uint64_t count, uint64_t *failed, 
         const xsm_status status = xsmi_optimizer_decay(m, decay, &w->list.alphas[s + 1], err);
         w->list.alphas[s] = m->alpha;
         if (w->ranks) {
-            XSMI_TRY(xsmi_rank_steps_run(w->ranks, &w->list, s, 1, status, w->losses, failed, err));
+            const xsm_status taken = xsmi_rank_steps_run(w->ranks, &w->list, s, 1, status, w->losses, failed, err);
+            if (taken != XSM_OK) {
+                *failed = s;
+                return taken;
+            }
         } else {
             XSMI_TRY(status);
             *failed = xsmi_stepper_run(w->stepper, &w->list, &s, w->losses, 1, 0);

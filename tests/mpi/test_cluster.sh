@@ -35,7 +35,7 @@ on() {
 
 # Each rank has another number of threads.
 cat >unlike <<'EOS'
-exec "$@" --threads $((${OMPI_COMM_WORLD_RANK-${PMI_RANK-}} + 1))
+exec "$@" --threads $((${OMPI_COMM_WORLD_RANK-${PMI_RANK:?}} + 1))
 EOS
 
 # Rows of 17,000 classes, five runs of them; with several labels a row the same in fewer rows.

@@ -135,20 +135,22 @@ class Job:
         return process, found
 
     def stop(self, ranks, arguments, seconds, draw):
-        """Stops a rank for a while after so many seconds."""
+        """Stops a rank for a while after so many seconds; False when the run had ended by then."""
         reached = self.reach(ranks, arguments, seconds)
-        if reached:
-            process, found = reached
-            chosen = draw.choice(found)
-            for sent in (signal.SIGSTOP, signal.SIGCONT):
-                try:
-                    os.kill(chosen, sent)
-                except ProcessLookupError:  # it has just ended
-                    break
-                time.sleep(STOPPED)
-            _, errors = process.communicate(timeout=600)
-            if process.returncode != 0:
-                sys.exit(f"FAILED: after a stop, {' '.join(arguments)}: {errors}")
+        if not reached:
+            return False
+        process, found = reached
+        chosen = draw.choice(found)
+        for sent in (signal.SIGSTOP, signal.SIGCONT):
+            try:
+                os.kill(chosen, sent)
+            except ProcessLookupError:  # it has just ended
+                break
+            time.sleep(STOPPED)
+        _, errors = process.communicate(timeout=600)
+        if process.returncode != 0:
+            sys.exit(f"FAILED: after a stop, {' '.join(arguments)}: {errors}")
+        return True
 
     def kill(self, ranks, arguments, seconds, draw):
         """Kills a rank after so many seconds; False when the run had ended by then."""
@@ -179,9 +181,9 @@ class Job:
 
 
 def try_others(job, folder, draw):
-    """The number of files that are neither the old one nor that of one process."""
+    """Numbers of files that are neither the old one nor that of one process, and of kills and stops."""
     job.finish(1, ["train", *METHODS[0], "--eta", "0.1", "--epochs", "1", "--evaluate-train", "no", "--model", KEPT])
-    bad = 0
+    bad = reached = 0
     for arguments in OTHERS:
         job.finish(1, arguments)
         whole = (folder / OUT).read_bytes()
@@ -189,15 +191,15 @@ def try_others(job, folder, draw):
         job.finish(2, arguments)
         length = time.monotonic() - since
         (folder / OUT).write_bytes(b"old")
-        job.kill(2, arguments, draw.uniform(0, length), draw)
+        reached += job.kill(2, arguments, draw.uniform(0, length), draw)
         left = (folder / OUT).read_bytes()
         (folder / OUT).write_bytes(b"old")
-        job.stop(2, arguments, draw.uniform(0, length / 2), draw)
+        reached += job.stop(2, arguments, draw.uniform(0, length / 2), draw)
         wrong = left not in (b"old", whole) or (folder / OUT).read_bytes() != whole
         if wrong:
             print(f"another file of {' '.join(arguments)}")
         bad += wrong
-    return bad
+    return bad, reached
 
 
 def main():
@@ -249,12 +251,13 @@ def main():
             for file in folder.iterdir():
                 if file.suffix != ".txt":
                     file.unlink()
-        unequal += try_others(job, folder, draw)
+        bad, reached = try_others(job, folder, draw)
+        unequal += bad
     print(f"{options.kind}: {kills} kills, {job.hangs} hangs of ranks over {PATIENCE} s (the last rank ended after "
           f"{job.longest:.1f} s at most), {job.launcher_hangs} of the launcher; {checkpoints} checkpoints read, "
           f"{unreadable} unreadable; {models} models found complete; "
-          f"{resumed} runs resumed to the end; {unequal} files with other bytes")
-    if job.hangs or unreadable or unequal:
+          f"{resumed} runs resumed to the end; {unequal} files with other bytes; {reached} kills and stops of other commands")
+    if job.hangs or unreadable or unequal or reached == 0:
         sys.exit("FAILED")
 
 

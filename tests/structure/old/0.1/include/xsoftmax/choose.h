@@ -26,13 +26,12 @@
  *
  * - **Method.** The counts of rows, features and classes decide which methods are tried:
  *   - `label-tree` (xsm_fit_label_tree()), if label trees are allowed, rows are sparse and a pass over all classes
- *     takes long: with three trees, or with one if the run of three would take more than 20 s by its work (both with a
+ *     takes long. Not where embedding models are allowed, rows have fewer than 4 features and classes 8 labels each in
+ *     the mean: such rows are nearly identified by their features, and held-back rows overrate what memorises rows.
+ *     Tried with three trees, or with one if the run of three would take more than 20 s by its work (both with a
  *     time budget); and if exact estimators are not tried, for up to 4,096 classes also with one tree of a single node.
- *     With one label a row also with three trees that give each label its own probability, by the best transform. Not
- *     where embedding models are allowed, rows have fewer than 4 features and classes 8 labels each in the mean: such
- *     rows are nearly identified by their features, and held-back rows overrate what memorises rows.
- *     With #XSM_MEASURE_PRECISION and one label a row also with three trees that give each label its own probability,
- *     without and with the mistakes of a beam among the negatives.
+ *     With one label a row also with three trees that give each label its own probability, by the better transform,
+ *     and with #XSM_MEASURE_PRECISION then also with the mistakes of a beam among the negatives.
  *   - Exact estimators, if a pass over all classes is cheap: `softmax`, and for rows with several labels also
  *     `one-vs-all`.
  *   - Otherwise sampled estimators: for one label a row `nce` and `sampled-softmax`, for several `sampled-softmax` and
