@@ -85,7 +85,7 @@ xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model
 /* A number that tells files apart, by their checksums; 0 for one without. */
 uint64_t xsmi_file_mark(const xsmi_container *c);
 /* A call of all ranks, with the marks of the files that they have read: a file that is replaced meanwhile can be
- * another one for some of them, which is an error on all. */
+ * another one for some of them, which is an error on all, as is a file without a checksum. */
 xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mark, const char *name, xsm_error *err);
 /* Divides a model that every rank has loaded, whole or with the weights of its part, but for label trees, which every
  * rank keeps. This rank's part of it alone: the caller makes the ranks agree. */

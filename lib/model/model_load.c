@@ -456,12 +456,17 @@ uint64_t xsmi_file_mark(const xsmi_container *c)
 xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mine, const char *name, xsm_error *err)
 {
     uint64_t first = mine;
+    xsm_status status = XSM_OK;
     XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
-    const xsm_status status = mine == first ? XSM_OK
-                                            : xsmi_fail(err, XSM_ERROR_STATE,
-                                                        "%s: this is not the file that rank 0 has read: was it "
-                                                        "replaced meanwhile?",
-                                                        name);
+    if (mine != first) {
+        status = xsmi_fail(err, XSM_ERROR_STATE,
+                           "%s: this is not the file that rank 0 has read: was it replaced meanwhile?", name);
+    } else if (mine == 0 && xsmi_ranks(ctx) > 1) {
+        status = xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%s: another program wrote it, without the checksum by which ranks compare what they read; "
+                           "load and save it in one process first",
+                           name);
+    }
     return xsmi_agree(ctx, status, err);
 }
 

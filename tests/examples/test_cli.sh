@@ -1408,6 +1408,10 @@ for pair in '--model x --history ./x' '--model ./x --checkpoint x' '--history he
 done
 run 2 train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
 says stderr '--history: ./run.checkpoint would replace a file that is read'
+cp run.checkpoint kept.checkpoint
+run 2 train --estimator implicit --data train.txt --resume run.checkpoint --model ./run.checkpoint
+says stderr '--model: ./run.checkpoint would replace a file that is read'
+expect 'the checkpoint is kept' cmp run.checkpoint kept.checkpoint
 run 2 train --estimator implicit --data train.txt --warm-start whole.model --eta 1 --history here/whole.model
 says stderr 'would replace a file that is read'
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m

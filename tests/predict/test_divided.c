@@ -254,6 +254,32 @@ static xsm_status load_replaced(test_rank *r)
     return m ? XSM_ERROR_INTERNAL : status;
 }
 
+/* A file of another program, by which ranks could not tell that they have read the same. */
+static xsm_status load_unmarked(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_model *m = NULL;
+    const xsm_status status = xsm_model_load(r->context, w->saved, NULL, &m, &r->err);
+    const bool loaded = m != NULL;
+    xsm_model_free(m);
+    return loaded ? XSM_ERROR_INTERNAL : status;
+}
+
+static void write_unmarked(const char *path)
+{
+    enum { LENGTH = 88, WEIGHTS = 3 * XSMI_RUN_CLASSES };
+    const unsigned char length[8] = {LENGTH};
+    static float weights[WEIGHTS];
+    char header[LENGTH + 1], text[LENGTH + 1];
+    snprintf(text, sizeof text, "{\"weight\": {\"dtype\": \"F32\", \"shape\": [%d, 1], \"data_offsets\": [0, %d]}}",
+             WEIGHTS, 4 * WEIGHTS);
+    snprintf(header, sizeof header, "%-*s", LENGTH, text);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_true(fwrite(length, 8, 1, file) == 1 && fwrite(header, LENGTH, 1, file) == 1 &&
+                fwrite(weights, sizeof weights, 1, file) == 1 && fclose(file) == 0);
+}
+
 /* A folder that rank 0 cannot write to: no other rank looks at it. The model is good afterwards. */
 static xsm_status save_nowhere(test_rank *r)
 {
@@ -307,6 +333,14 @@ static void test_failures(void **state)
     for (uint32_t r = 0; r < 3; r++) {
         assert_fails(ranks[r].status, XSM_ERROR_STATE, ranks[r].err);
         assert_memory_equal(ranks[r].err.message, "rank 1: ", 8);
+    }
+    write_unmarked(w.saved);
+    test_run_ranks(1, 1, 0, load_unmarked, &w, ranks);
+    assert_int_equal(ranks[0].status, XSM_ERROR_INTERNAL); /* one process has loaded it */
+    test_run_ranks(3, 1, 0, load_unmarked, &w, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        assert_fails(ranks[r].status, XSM_ERROR_UNSUPPORTED, ranks[r].err);
+        assert_memory_equal(ranks[r].err.message, "rank 0: ", 8);
     }
 
     test_run_ranks(3, 1, 0, load_elsewhere, &w, ranks);
