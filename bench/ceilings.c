@@ -46,30 +46,29 @@ void ceilings_free(ceilings *c)
     free(c->reads);
 }
 
-double ceiling_fma(void *state)
+/* Operations a second of a loop on all threads. Its sums are used, so that it is not left out; none is NaN. */
+static double loop_rate(const ceilings *c, float (*loop)(size_t), size_t rounds, double operations)
 {
-    const ceilings *c = state;
     float sum = 0;
     double start = peak_clock();
 #pragma omp parallel for num_threads(c->threads) schedule(static, 1) reduction(+ : sum)
     for (uint32_t t = 0; t < c->threads; t++) {
-        sum += c->loops->fma(FMA_ROUNDS);
+        sum += loop(rounds);
     }
     double seconds = peak_clock() - start;
-    return sum > 0 ? c->loops->fma_operations * FMA_ROUNDS * c->threads / seconds : 0;
+    return sum == sum ? operations * (double)rounds * c->threads / seconds : 0;
+}
+
+double ceiling_fma(void *state)
+{
+    const ceilings *c = state;
+    return loop_rate(c, c->loops->fma, FMA_ROUNDS, c->loops->fma_operations);
 }
 
 double ceiling_block(void *state)
 {
     const ceilings *c = state;
-    float sum = 0;
-    double start = peak_clock();
-#pragma omp parallel for num_threads(c->threads) schedule(static, 1) reduction(+ : sum)
-    for (uint32_t t = 0; t < c->threads; t++) {
-        sum += c->loops->block(BLOCK_ROUNDS);
-    }
-    double seconds = peak_clock() - start;
-    return sum == sum ? c->loops->block_operations * BLOCK_ROUNDS * c->threads / seconds : 0;
+    return loop_rate(c, c->loops->block, BLOCK_ROUNDS, c->loops->block_operations);
 }
 
 static void draw_rows(ceilings *c)

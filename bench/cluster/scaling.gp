@@ -1,5 +1,5 @@
-# Milliseconds a step by ranks, as simulated, dashed with another algorithm, and dotted without waiting for the network: for given numbers of classes,
-# and with as many classes a rank.
+# Milliseconds a step by ranks, as simulated, dashed with another algorithm, and dotted without waiting for the network: for
+# given numbers of classes, and with as many classes a rank.
 name = "scaling"
 width = 900; height = 480
 load scripts."/style.inc"

@@ -160,7 +160,8 @@ replay() {
     shift 2
     # shellcheck disable=SC2086
     smpirun -np "$ranks" -platform "$on.$$.xml" -hostfile hosts --cfg=smpi/simulate-computation:no \
-        --cfg=network/model:CM02 --cfg=smpi/coll-selector:ompi ${gather:+--cfg=smpi/allgatherv:$gather} --cfg=smpi/shared-malloc:local --log=root.thres:critical \
+        --cfg=network/model:CM02 --cfg=smpi/coll-selector:ompi ${gather:+--cfg=smpi/allgatherv:$gather} \
+        --cfg=smpi/shared-malloc:local --log=root.thres:critical \
         ./replay $way "$@" >$line 2>error.$$ ||
         {
             cat error.$$ >&2

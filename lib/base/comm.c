@@ -91,6 +91,14 @@ xsm_status xsmi_exchange_copy(xsm_context *ctx, void *data, size_t bytes, uint32
     return called(g, result, "broadcast", root == g->comm.rank ? bytes : 0, err);
 }
 
+xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_error *err)
+{
+    uint64_t first = mine;
+    XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
+    *same = mine == first;
+    return XSM_OK;
+}
+
 /* What a rank says of its failure. */
 typedef struct report {
     uint64_t line, column;

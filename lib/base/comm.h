@@ -44,6 +44,8 @@ bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the ranks have exchanged something since the last xsmi_agree_begin(): a rank that now fails alone may have
  * been left behind by others. */
 bool xsmi_met(const xsm_context *ctx);
+/* Whether a number is that of rank 0. Rank 0 sends 8 bytes. */
+xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_error *err);
 /* The end of an agreement whose first half was part of an exchange, by which all ranks know that `first` is the first
  * rank where not all is well: on all its status and message. That rank sends an error. */
 xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status, xsm_error *err);

@@ -157,13 +157,13 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
 
 xsm_status xsmi_check_same_rows(xsm_context *ctx, uint64_t hash, xsm_error *err)
 {
-    uint64_t first = hash;
-    XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
-    return xsmi_agree(ctx,
-                      hash == first ? XSM_OK
-                                    : xsmi_fail(err, XSM_ERROR_DATA,
-                                                "the dataset is not that of rank 0; all ranks must read the same rows"),
-                      err);
+    bool same;
+    XSMI_TRY(xsmi_compare_first(ctx, hash, &same, err));
+    return xsmi_agree(
+        ctx,
+        same ? XSM_OK
+             : xsmi_fail(err, XSM_ERROR_DATA, "the dataset is not that of rank 0; all ranks must read the same rows"),
+        err);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */

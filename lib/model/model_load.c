@@ -455,10 +455,10 @@ uint64_t xsmi_file_mark(const xsmi_container *c)
 
 xsm_status xsmi_check_same_file(xsm_context *ctx, uint64_t mine, const char *name, xsm_error *err)
 {
-    uint64_t first = mine;
+    bool same;
     xsm_status status = XSM_OK;
-    XSMI_TRY(xsmi_exchange_copy(ctx, &first, sizeof first, 0, err));
-    if (mine != first) {
+    XSMI_TRY(xsmi_compare_first(ctx, mine, &same, err));
+    if (!same) {
         status = xsmi_fail(err, XSM_ERROR_STATE,
                            "%s: this is not the file that rank 0 has read: was it replaced meanwhile?", name);
     } else if (mine == 0 && xsmi_ranks(ctx) > 1) {

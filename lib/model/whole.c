@@ -91,9 +91,7 @@ void xsmi_model_zero(xsm_model *m)
     size_t jobs = (own->weight_count + PASS_FLOATS - 1) / PASS_FLOATS;
     xsmi_activity shield;
     xsmi_shield(&shield, own->context);
-    if (xsmi_run(own->context, zero_part, own, jobs, NULL) != XSM_OK) { /* a host's runner can, but this must not */
-        memset(own->weight, 0, own->weight_count * sizeof *own->weight);
-    }
+    xsmi_run_surely(own->context, zero_part, own, jobs);
     zero_rest(own);
     xsmi_model_drop_calibration(m);
     xsmi_unshield(&shield);

@@ -380,9 +380,9 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     xsmi_shield(&shield, t->context); /* steps of a window end in any order */
     xsm_status status = xsmi_window_run(t->window, &now, &next, &t->done.loss_sum, &failed, err);
     xsmi_unshield(&shield);
-    if (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER) { /* with steps of a window that is not counted */
-        t->model->apart |= divided && failed != UINT64_MAX && failed > 0;
-    }
+    /* Steps of a window that failed later are not counted. */
+    const bool taken = failed != UINT64_MAX && failed > 0;
+    t->model->apart |= divided && taken && (status == XSM_ERROR_MEMORY || status == XSM_ERROR_RUNNER);
     if (t->marks) {
         xsmi_window_mark(t->window, now.count, t->marks);
     }
