@@ -46,8 +46,11 @@ keep() {
     while [ $turn -lt "$turns" ]; do
         turn=$((turn + 1))
         "$@" </dev/null || exit 1
-        [ -f "$file" ] && awk -v by="$by" '{ s[FILENAME] += FNR > 1 ? by == "clock" ? 0 : $3 : by == "clock" ? $2 : 0 }
-            END { exit s["new"] < s[ARGV[1]] ? 1 : 0 }' "$file" new || mv new "$file"
+        if [ -f "$file" ] && awk -v by="$by" '{ s[FILENAME] += FNR > 1 ? by == "clock" ? 0 : $3 : by == "clock" ? $2 : 0 }
+            END { exit s["new"] < s[ARGV[1]] ? 1 : 0 }' "$file" new; then
+            continue
+        fi
+        mv new "$file"
     done
 }
 
@@ -102,9 +105,9 @@ if [ "$phase" != replay ]; then
     for part in $parts; do
         case $part in
         evaluate | softmax)
-            on processor $part 1 65536 256 0 $part.2.65536
-            on processor $part 1.5 262144 256 0 $part.2.262144
-            on clock $part 1 98304 256 0 $part.clock
+            on processor "$part" 1 65536 256 0 "$part.2.65536"
+            on processor "$part" 1.5 262144 256 0 "$part.2.262144"
+            on clock "$part" 1 98304 256 0 "$part.clock"
             ;;
         shared)
             for classes in 10000000 100000000 weak; do
@@ -116,10 +119,10 @@ if [ "$phase" != replay ]; then
         few)
             for what in $few; do
                 draws=20
-                [ $what != shared ] || draws=1000
-                on clock $what 0.7 1000000 128 $draws $what.clock
+                [ "$what" != shared ] || draws=1000
+                on clock "$what" 0.7 1000000 128 $draws "$what.clock"
                 for ranks in 1 2 8 64; do
-                    of $ranks $what 1000000 $draws
+                    of $ranks "$what" 1000000 $draws
                 done
             done
             ;;
@@ -184,7 +187,7 @@ here() {
             replay here 2 "$what.2.1000000" 3
             ;;
         esac
-        awk -v what=$what -v s="$(sed -n '1s/^step \([^ ]*\).*/\1/p' "$what.clock")" '{
+        awk -v what="$what" -v s="$(sed -n '1s/^step \([^ ]*\).*/\1/p' "$what.clock")" '{
             printf "| `%s` | %.3f | %.3f | %.3f | %.3f | %.3f |\n", what, 1e3 * s, 1e3 * $3, $3 / s, 1e3 * $4, $4 / s }' $line
     done
 }
@@ -212,7 +215,7 @@ scale() {
         say "ranks,simulated,ideal,bruck" >"$csv"
         for ranks in $many; do
             k=$(classes_of $classes "$ranks")
-            if [ $classes.$ranks = weak.1024 ]; then
+            if [ "$classes.$ranks" = weak.1024 ]; then
                 grep '^1024,' "$folder/scaling-$1-$k.csv" >>"$csv"
                 continue
             fi
@@ -220,7 +223,7 @@ scale() {
             if may_bruck "$1" "$ranks" "$k"; then
                 gather=ompi_bruck
                 again "$1" "$ranks" "$k"
-                bruck=$(cut -d ' ' -f 3 $line)
+                bruck=$(cut -d ' ' -f 3 "$line")
                 gather=
             fi
             again "$1" "$ranks" "$k"
@@ -229,7 +232,7 @@ scale() {
                 also = bruck == "" ? "" : sprintf("%.3f", 1e3 * bruck)
                 printf "| `%s` | %d | %d | %.3f | %s | %.3f | %.3f | %.2f |\n", what, k, $1, 1e3 * $3, also, 1e3 * $4, 1e3 * ideal,
                     ideal / $3
-                printf "%d,%.9f,%.9f,%s\n", $1, 1e3 * $3, 1e3 * ideal, also >>csv }' $line
+                printf "%d,%.9f,%.9f,%s\n", $1, 1e3 * $3, 1e3 * ideal, also >>csv }' "$line"
         done
     done
 }
@@ -240,7 +243,7 @@ few() {
         say "one process computes $(sed -n 's/^end 0.0 //p' "$what.1.1000000") s in 20 steps of $what"
         for ranks in 2 8 64; do
             fold "$what.$ranks.1000000" && replay cluster $ranks "$what.$ranks.1000000.step" 3
-            awk -v what=$what '{ printf "| `%s` | %d | %.3f | %.3f | %.3f |\n", what, $1, 1e3 * $3, 1e3 * $4, 1e3 * $5 }' $line
+            awk -v what="$what" '{ printf "| `%s` | %d | %.3f | %.3f | %.3f |\n", what, $1, 1e3 * $3, 1e3 * $4, 1e3 * $5 }' "$line"
         done
     done
 }
@@ -257,7 +260,7 @@ for part in $parts; do
     here) here ;;
     evaluate | softmax | shared)
         say "Classes, ranks: ms a step, simulated, so with Bruck gathers, on paper, without waiting; the last over the first"
-        scale $part
+        scale "$part"
         ;;
     few) few ;;
     picture) picture ;;
