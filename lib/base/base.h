@@ -147,9 +147,13 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same for jobs that must all run, on a rank that others no longer wait for, say: it is not cancelled, and the
- * calling thread runs, as thread 0, what a host's runner has left. */
+/* The same where a host's runner is not to fail: the calling thread runs, as thread 0, what it has left. The status is
+ * XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
+xsm_status xsmi_run_all(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
+/* The same for jobs that must all run, on a rank that others no longer wait for, say: it is not cancelled, either. */
 void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count);
+/* xsmi_run_surely() with `ranks`, where one that failed alone would be apart from the others; else xsmi_run(). */
+xsm_status xsmi_run_together(xsm_context *ctx, bool ranks, xsm_job job, void *state, size_t count, xsm_error *err);
 /* Serial work that needs nothing of some jobs, nor they of it. */
 typedef struct xsmi_aside {
     void (*run)(void *state);

@@ -320,13 +320,9 @@ void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each)
     void *memory = xsmi_allocate(ctx, count, each);
     if (memory) {
         clear_job job = {memory, (size_t)count * each};
-        xsm_status status = xsmi_run(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL);
-        if (status == XSM_CANCELLED) {
+        if (xsmi_run_all(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL) != XSM_OK) {
             xsmi_release(ctx, memory, (size_t)count, each);
             return NULL;
-        }
-        if (status != XSM_OK) {
-            memset(memory, 0, job.bytes); /* a runner that failed may have done half of the work */
         }
     }
     return memory;

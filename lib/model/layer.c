@@ -120,11 +120,7 @@ static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 {
     start_job job = {m, first};
     size_t jobs = (vectors_of(m) - first + PASS_VECTORS - 1) / PASS_VECTORS;
-    const xsm_status status = xsmi_run(m->context, start_vectors, &job, jobs, NULL);
-    for (size_t i = 0; status != XSM_OK && status != XSM_CANCELLED && i < jobs; i++) {
-        start_vectors(&job, i, 0); /* a host's runner can fail, but this must not */
-    }
-    return status == XSM_CANCELLED ? xsmi_fail_cancelled(m->context, err) : XSM_OK;
+    return xsmi_run_all(m->context, start_vectors, &job, jobs, err);
 }
 
 xsm_status xsmi_layer_start(xsm_model *m, xsm_error *err)

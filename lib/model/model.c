@@ -508,7 +508,8 @@ xsm_status xsmi_model_need_row_lengths(xsm_model *m, xsm_error *err)
         return xsmi_fail_memory(err, m->classes * sizeof *m->row_length, "the rows' lengths");
     }
     fold_job job = {m, rows_of_pass(m->features)};
-    xsm_status status = xsmi_run(m->context, sum_rows, &job, (m->classes + job.each - 1) / job.each, err);
+    xsm_status status = xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, sum_rows, &job,
+                                          (m->classes + job.each - 1) / job.each, err);
     if (status != XSM_OK) {
         xsmi_model_drop_row_lengths(m);
     }
@@ -535,7 +536,8 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     }
     m->alpha = 1.0;
     fold_job job = {m, rows_of_pass(m->features)};
-    XSMI_TRY(xsmi_run(m->context, fold_rows, &job, (m->classes + job.each - 1) / job.each, err));
+    XSMI_TRY(xsmi_run_together(m->context, xsmi_ranks(m->context) > 1, fold_rows, &job,
+                               (m->classes + job.each - 1) / job.each, err));
     if (!m->row_length) { /* bounded rows will soon be scaled again */
         xsmi_release(m->context, m->row_scale, m->classes, sizeof *m->row_scale);
         m->row_scale = NULL;

@@ -175,7 +175,7 @@ static xsm_status apply_listed(const xsmi_step *s, bool product, xsm_error *err)
     /* Classes are independent, so a job can be long enough to be worth waking a thread. */
     size_t each = (size_t)(XSMI_JOB_WORK / (xsmi_batch_row_work(s->batch) * (double)n / (double)groups)) + 1;
     class_job job = {s, entries, o->starts, groups, each};
-    return xsmi_run(o->context, run_classes, &job, (groups + job.each - 1) / job.each, err);
+    return xsmi_run_step(s, run_classes, &job, (groups + job.each - 1) / job.each, err);
 }
 
 /* -- every class --------------------------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ static xsm_status apply_dense(const xsmi_step *s, xsm_error *err)
     uint32_t pieces = threads > 1 && work > 10 * XSMI_JOB_WORK ? threads * 4 : 1;
     uint32_t each = (classes / pieces + 64) / 64 * 64;
     range_job job = {s, pieces == 1 ? classes : each};
-    return xsmi_run(o->context, run_range, &job, (classes + job.each - 1) / job.each, err);
+    return xsmi_run_step(s, run_range, &job, (classes + job.each - 1) / job.each, err);
 }
 
 /* -- a step -------------------------------------------------------------------------------------------------------- */

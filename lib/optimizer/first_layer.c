@@ -103,7 +103,7 @@ xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;
-    XSMI_TRY(xsmi_run(s->optimizer->context, run_piece, &job, job.pieces, err));
+    XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {
         m->layer->alpha = job.alpha;
     }

@@ -2,10 +2,15 @@
 #include "base/order.h"
 #include "optimizer/step.h"
 
+xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t count, xsm_error *err)
+{
+    return xsmi_run_together(s->optimizer->context, s->optimizer->whole != NULL, job, state, count, err);
+}
+
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err)
 {
     if (work > 10 * XSMI_JOB_WORK) {
-        return xsmi_run(s->optimizer->context, job, state, count, err);
+        return xsmi_run_step(s, job, state, count, err);
     }
     for (size_t i = 0; i < count; i++) {
         job(state, i, 0);

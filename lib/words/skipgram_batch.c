@@ -675,11 +675,7 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
     next->steps = 0;
     next->last = false;
     const size_t jobs = 1 + (size_t)(d->steps > 0 && !b->in_order ? b->parts : 0);
-    if (b->ranks) {
-        xsmi_run_surely(b->context, fill_or_add, &r, jobs); /* no rank is to change its words alone */
-    } else {
-        XSMI_TRY(xsmi_run(b->context, fill_or_add, &r, jobs, err));
-    }
+    XSMI_TRY(xsmi_run_together(b->context, b->ranks != NULL, fill_or_add, &r, jobs, err));
     XSMI_TRY(r.filled == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &r.error));
     for (uint32_t s = 0; s < d->steps; s++) {
         result->loss += b->step.losses[s];

@@ -567,6 +567,17 @@ static void test_runner_that_fails(void **state)
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
     assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     assert_non_null(strstr(err.message, "-7"));
+    /* Where it is not to fail, each job runs once. */
+    memset(&j, 0, sizeof j);
+    j.threads = 2;
+    j.caller = pthread_self();
+    assert_ok(xsmi_run_all(ctx, one_job, &j, 10, &err), err);
+    xsmi_run_surely(ctx, one_job, &j, 10);
+    assert_ok(xsmi_run_together(ctx, true, one_job, &j, 10, &err), err);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(j.done[i], 3);
+    }
+    assert_fails(xsmi_run_together(ctx, false, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     /* Memory is zero even so. */
     size_t bytes = (size_t)64 << 20;
     unsigned char *block = xsmi_allocate_zero(ctx, bytes, 1);
