@@ -11,6 +11,8 @@
 
 #include <xsoftmax/dataset.h>
 
+#include <stdatomic.h>
+
 /* The class map. */
 typedef struct xsmi_dataset_map {
     int64_t *labels;  /* [classes], NULL = the class number */
@@ -25,6 +27,15 @@ typedef struct xsmi_dataset_map {
 typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
+
+/* A hash of contents, once it is known. Threads that share a dataset may find it at the same time: they find the same.
+ */
+typedef struct xsmi_dataset_hash {
+    _Atomic uint64_t value;
+    _Atomic uint64_t of; /* 1 + the edits of what it is of; 0: of nothing */
+} xsmi_dataset_hash;
+
+enum { XSMI_HASH_FEATURES, XSMI_HASH_LABELS, XSMI_HASH_WHOLE, XSMI_HASHES };
 
 typedef struct xsmi_row_part xsmi_row_part; /* part.h */
 
@@ -62,8 +73,9 @@ struct xsm_dataset {
     xsmi_row_part *part; /* NULL: the features of all rows are here */
     xsmi_lender lender;  /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
-    double total_weight; /* counted with the labels */
-    uint64_t edits;      /* raised when rows, labels, weights or classes change */
+    double total_weight;                   /* counted with the labels */
+    uint64_t edits;                        /* raised when rows, labels, weights or classes change */
+    xsmi_dataset_hash hashes[XSMI_HASHES]; /* fingerprint.c */
 };
 
 XSMI_COUNTED(dataset)
@@ -127,11 +139,12 @@ static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t ro
 }
 
 /* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
- * 2^64. O(size), at memory speed. (fingerprint.c) */
+ * 2^64. O(size), at memory speed, until the dataset is changed only the first time. In a call that is cancelled it is
+ * nothing. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
-/* Its two passes: over shape and features, which a divided dataset knows from before, and over all else. */
+/* The same of shape and features, and of all but the features. */
 uint64_t xsmi_dataset_hash_features(const xsm_dataset *d);
-uint64_t xsmi_dataset_hash_rest(const xsm_dataset *d, uint64_t hash);
+uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d);
 
 /* Bytes of the rows if they are in files, 0 if they are in memory. */
 size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);

@@ -24,7 +24,7 @@ static void free_share(xsm_context *ctx, const share *s, uint64_t rows)
     xsmi_release(ctx, s->offsets, s->offset_capacity, sizeof *s->offsets);
 }
 
-static xsm_status new_part(const xsm_dataset *d, uint64_t hash, xsmi_row_part **out, xsm_error *err)
+static xsm_status new_part(const xsm_dataset *d, xsmi_row_part **out, xsm_error *err)
 {
     xsm_context *ctx = d->context;
     const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
@@ -35,7 +35,7 @@ static xsm_status new_part(const xsm_dataset *d, uint64_t hash, xsmi_row_part **
     *out = p;
     p->first = xsmi_share_start(d->rows, ranks, rank);
     p->end = xsmi_share_start(d->rows, ranks, rank + 1);
-    p->hash = hash;
+    p->hash = xsmi_dataset_hash_features(d);
     p->order_bytes = xsmi_dataset_order_bytes(d);
     p->place = xsmi_allocate_zero(ctx, d->rows, sizeof *p->place);
     p->sizes = xsmi_allocate(ctx, 2 * (uint64_t)ranks, sizeof *p->sizes);
@@ -48,10 +48,10 @@ static xsm_status new_part(const xsm_dataset *d, uint64_t hash, xsmi_row_part **
 #define ROWS_TOGETHER 1024
 
 /* Copies what this rank keeps. The dataset's contents stay as they are. */
-static xsm_status copy_share(xsm_dataset *d, uint64_t hash, share *s, xsm_error *err)
+static xsm_status copy_share(xsm_dataset *d, share *s, xsm_error *err)
 {
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS | XSMI_OWN_WEIGHTS, err));
-    XSMI_TRY(new_part(d, hash, &s->part, err));
+    XSMI_TRY(new_part(d, &s->part, err));
     const uint64_t first = s->part->first, rows = s->part->end - first;
     xsm_status status = XSM_OK;
     s->stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
@@ -113,11 +113,9 @@ static void install(xsm_dataset *d, const share *s)
 static xsm_status divide(xsm_dataset *d, xsm_error *err)
 {
     xsm_context *ctx = d->context;
-    const uint64_t features = xsmi_dataset_hash_features(d), whole = xsmi_dataset_hash_rest(d, features);
-    XSMI_TRY(xsmi_agree(ctx, xsmi_go_on(ctx, err), err));
-    XSMI_TRY(xsmi_check_same_rows(ctx, whole, err));
+    XSMI_TRY(xsmi_check_same_rows(ctx, d, false, XSM_OK, err));
     share s = {.part = NULL};
-    const xsm_status status = xsmi_agree(ctx, copy_share(d, features, &s, err), err);
+    const xsm_status status = xsmi_agree(ctx, copy_share(d, &s, err), err);
     if (status != XSM_OK) {
         free_share(ctx, &s, d->rows);
         return status;

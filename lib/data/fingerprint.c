@@ -23,7 +23,7 @@ static uint64_t hash_array(const xsm_dataset *d, const void *data, size_t size, 
     }
 }
 
-uint64_t xsmi_dataset_hash_features(const xsm_dataset *d)
+static uint64_t hash_features(const xsm_dataset *d)
 {
     if (d->part) {
         return d->part->hash;
@@ -47,7 +47,8 @@ uint64_t xsmi_dataset_hash_features(const xsm_dataset *d)
     return hash;
 }
 
-uint64_t xsmi_dataset_hash_rest(const xsm_dataset *d, uint64_t hash)
+/* Of all but the features. */
+static uint64_t hash_rest(const xsm_dataset *d, uint64_t hash)
 {
     uint64_t first = d->label_offsets[0], labels = d->label_offsets[d->rows] - first;
     hash = hash_array(d, d->label_offsets, (size_t)(d->rows + 1) * sizeof *d->label_offsets, hash);
@@ -64,7 +65,44 @@ uint64_t xsmi_dataset_hash_rest(const xsm_dataset *d, uint64_t hash)
     return hash;
 }
 
+static uint64_t hash_labels(const xsm_dataset *d)
+{
+    const uint64_t shape[] = {d->rows, d->classes};
+    return hash_rest(d, xsmi_hash(shape, sizeof shape, 0));
+}
+
+static uint64_t hash_whole(const xsm_dataset *d)
+{
+    return hash_rest(d, xsmi_dataset_hash_features(d));
+}
+
+/* A hash that is kept until the dataset is changed. */
+static uint64_t known(const xsm_dataset *d, int which, uint64_t (*find)(const xsm_dataset *d))
+{
+    xsmi_dataset_hash *kept = &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* no part of the contents */
+    const uint64_t of = d->edits + 1;
+    if (atomic_load_explicit(&kept->of, memory_order_acquire) == of) {
+        return atomic_load_explicit(&kept->value, memory_order_relaxed);
+    }
+    const uint64_t hash = find(d);
+    if (!xsmi_is_cancelled(d->context)) {
+        atomic_store_explicit(&kept->value, hash, memory_order_relaxed);
+        atomic_store_explicit(&kept->of, of, memory_order_release);
+    }
+    return hash;
+}
+
+uint64_t xsmi_dataset_hash_features(const xsm_dataset *d)
+{
+    return known(d, XSMI_HASH_FEATURES, hash_features);
+}
+
+uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d)
+{
+    return known(d, XSMI_HASH_LABELS, hash_labels);
+}
+
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 {
-    return xsmi_dataset_hash_rest(d, xsmi_dataset_hash_features(d));
+    return known(d, XSMI_HASH_WHOLE, hash_whole);
 }

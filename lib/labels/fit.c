@@ -379,10 +379,7 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
 static xsm_status compare_ranks(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o,
                                 const xsmi_fit_checkpoint *c, xsm_status status, xsm_error *err)
 {
-    const uint64_t hash = status == XSM_OK ? xsmi_dataset_fingerprint(train) : 0;
-    status = status == XSM_OK ? xsmi_go_on(train->context, err) : status;
-    XSMI_TRY(xsmi_agree(ctx, status, err));
-    XSMI_TRY(xsmi_check_same_rows(ctx, hash, err));
+    XSMI_TRY(xsmi_check_same_rows(ctx, train, false, status, err));
     return o->resume.name ? xsmi_check_same_file(ctx, xsmi_file_mark(c->file), o->resume.name, err) : XSM_OK;
 }
 

@@ -281,6 +281,9 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
     }
     XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
+    if (xsmi_model_is_divided(model)) {
+        XSMI_TRY(xsmi_check_same_rows(model->context, rows, false, XSM_OK, err));
+    }
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_calibrate_options), options, "xsm_calibrate_options", err));

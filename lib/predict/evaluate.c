@@ -13,6 +13,7 @@
 #include "base/order.h"
 #include "base/overlap.h"
 #include "base/share.h"
+#include "data/part.h"
 #include "math/propensity.h"
 #include "model/divided.h"
 #include "predict/label_scores.h"
@@ -129,6 +130,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     XSMI_ENTER(err);
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
+    if (model && dataset && xsmi_model_is_common(model)) {
+        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, false, XSM_OK, err));
+    }
     xsm_status status = xsmi_evaluate(model, dataset, options, &kept, metrics, err);
     xsmi_evaluate_scratch_free(&kept);
     return status;

@@ -209,6 +209,9 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                          : !dataset ? "the data"
                                     : "metrics");
     }
+    if (xsmi_model_is_common(model)) {
+        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, false, XSM_OK, err));
+    }
     XSMI_TRY(xsmi_model_check_rows(model, dataset, err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));

@@ -93,12 +93,9 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "rows", t->rows, err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "features", t->train->features, err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "classes", t->train->classes, err));
-    if (!t->hash.known) {
-        t->hash.value = xsmi_dataset_fingerprint(t->train);
-        XSMI_TRY(xsmi_go_on(t->context, err));
-        t->hash.known = true;
-    }
-    XSMI_TRY(xsmi_settings_add_hash(s, PREFIX "data", t->hash.value, err));
+    const uint64_t hash = xsmi_dataset_fingerprint(t->train);
+    XSMI_TRY(xsmi_go_on(t->context, err));
+    XSMI_TRY(xsmi_settings_add_hash(s, PREFIX "data", hash, err));
     /* The order of rows in a large file differs from that of the same rows in memory. */
     size_t file = o->order == XSM_ORDER_SHUFFLE ? xsmi_dataset_order_bytes(t->train) : 0;
     if (file > 0) {

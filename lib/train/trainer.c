@@ -4,6 +4,7 @@
 #include "train/trainer.h"
 
 #include "estimator/pass.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "predict/evaluate.h"
 #include "train/window.h"
@@ -94,6 +95,9 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
+    if (o.test && xsmi_model_is_divided(model)) { /* an evaluation does so, after an epoch */
+        XSMI_TRY(xsmi_check_same_rows(model->context, o.test, false, XSM_OK, err));
+    }
     if (o.test && o.test->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
                          xsmi_model_input(model));

@@ -66,10 +66,6 @@ struct xsm_trainer {
     xsmi_trainer_report report;
     bool running; /* xsm_trainer_run() is */
     bool freed;   /* by its own callback: to be released when the run has ended */
-    struct {
-        uint64_t value;
-        bool known;
-    } hash; /* of `train` */
 };
 
 /* The options with their defaults, checked against the estimator; `given` may be NULL. */

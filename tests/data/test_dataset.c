@@ -1,6 +1,7 @@
 /* Datasets from memory: constructors, views, edits. */
 #include "support.h"
 
+#include "base/activity.h"
 #include "data/dataset.h"
 
 #include <xsoftmax/ext/dataset_weights.h>
@@ -849,6 +850,53 @@ static xsm_status edit_classes(xsm_dataset *d, xsm_error *err)
     return xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, err);
 }
 
+/* The hook that cancels. */
+static int32_t stop(void *user, const xsm_activity *activity)
+{
+    (void)user;
+    (void)activity;
+    return 1;
+}
+
+/* A hash is found once, until the dataset changes; one of a call that was cancelled is not kept. */
+static void hashes(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    enum { MANY = 200 };
+    float *rows = calloc(MANY, sizeof *rows);
+    assert_non_null(rows);
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.progress = stop;
+    xsm_context *ctx = NULL;
+    xsm_dataset *d = NULL, *same = NULL;
+    const xsm_dense_rows given = {
+        .size = sizeof given, .values = rows, .rows = MANY, .features = 1, .ownership = XSM_BORROW};
+    assert_ok(xsm_context_new(&options, &ctx, &err), err);
+    assert_ok(xsm_dataset_from_dense(NULL, &given, &same, &err), err);
+    xsmi_set_pace(ctx, 1e9);
+    assert_ok(xsm_dataset_from_dense(ctx, &given, &d, &err), err);
+    xsmi_set_pace(ctx, 0);
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "comparing rows", "rows", 0);
+    (void)xsmi_dataset_fingerprint(d);
+    assert_fails(xsmi_end(&activity, xsmi_go_on(ctx, &err), &err), XSM_CANCELLED, err);
+    const uint64_t before = xsmi_dataset_fingerprint(d), labels_before = xsmi_dataset_hash_labels(d);
+    assert_int_equal(before, xsmi_dataset_fingerprint(same));
+    rows[1] = 1; /* the library does not see it */
+    assert_int_equal(xsmi_dataset_fingerprint(d), before);
+    assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
+    assert_true(xsmi_dataset_fingerprint(d) != before);
+    assert_int_equal(xsmi_dataset_hash_labels(d), labels_before);
+    rows[1] = 0;
+    assert_ok(xsm_dataset_set_weights(d, NULL, &err), err);
+    assert_int_equal(xsmi_dataset_fingerprint(d), before);
+    xsm_dataset_free(d);
+    xsm_dataset_free(same);
+    xsm_context_free(ctx);
+    free(rows);
+}
+
 /* Weights stay with their rows, whatever is done to these, and are part of what two datasets are compared by. */
 static void weights(void **state)
 {
@@ -942,6 +990,7 @@ int main(void)
         cmocka_unit_test(select_rows),
         cmocka_unit_test(split),
         cmocka_unit_test(padding),
+        cmocka_unit_test(hashes),
         cmocka_unit_test(weights),
         cmocka_unit_test(memory_runs_out),
     };
