@@ -11,17 +11,16 @@
 typedef struct entry {
     char kind; /* 'm', 'g', 'c'; 'e' = the end */
     double bytes, seconds, wall;
+    size_t gather; /* of a gathering: which one it is */
 } entry;
 
 struct schedule {
     xsm_comm of;
     entry *entries;
     size_t count, room;
-    double since;           /* this thread's processor time at the end of the last call */
-    double *sizes;          /* [gathers][ranks] bytes of every rank, sums of all but the first */
-    size_t gathers, gather; /* the most, and those since the last end */
-    double steps;           /* what was recorded, but the first */
-    int begun;              /* the first has ended */
+    double since;  /* this thread's processor time at the end of the last call */
+    size_t *sizes; /* [gathers][ranks] bytes of every rank */
+    size_t gathers, gather_room;
 };
 
 static void *grow(void *memory, size_t bytes)
@@ -118,7 +117,7 @@ static void record(schedule *s, char kind, double bytes)
         s->room = s->room ? 2 * s->room : 4096;
         s->entries = grow(s->entries, s->room * sizeof *s->entries);
     }
-    s->entries[s->count++] = (entry){kind, bytes, now - s->since, clock_now(CLOCK_MONOTONIC)};
+    s->entries[s->count++] = (entry){kind, bytes, now - s->since, clock_now(CLOCK_MONOTONIC), s->gathers};
 }
 
 static int32_t returned(schedule *s, int32_t result)
@@ -134,24 +133,21 @@ static int32_t max_f32(void *user, float *values, size_t count)
     return returned(s, s->of.max_f32(s->of.user, values, count));
 }
 
-static void add_sizes(schedule *s, const size_t *sizes)
+static void keep_sizes(schedule *s, const size_t *sizes)
 {
-    if (s->gather == s->gathers) {
-        s->gathers++;
-        s->sizes = grow(s->sizes, s->gathers * s->of.ranks * sizeof *s->sizes);
-        memset(s->sizes + s->gather * s->of.ranks, 0, s->of.ranks * sizeof *s->sizes);
+    if (s->gathers == s->gather_room) {
+        s->gather_room = s->gather_room ? 2 * s->gather_room : 256;
+        s->sizes = grow(s->sizes, s->gather_room * s->of.ranks * sizeof *s->sizes);
     }
-    for (uint32_t r = 0; r < s->of.ranks; r++) {
-        s->sizes[s->gather * s->of.ranks + r] += (double)sizes[r];
-    }
-    s->gather++;
+    memcpy(s->sizes + s->gathers * s->of.ranks, sizes, s->of.ranks * sizeof *sizes);
+    s->gathers++;
 }
 
 static int32_t allgatherv(void *user, const void *mine, void *all, const size_t *sizes)
 {
     schedule *s = user;
     record(s, 'g', (double)sizes[s->of.rank]);
-    add_sizes(s, sizes);
+    keep_sizes(s, sizes);
     return returned(s, s->of.allgatherv(s->of.user, mine, all, sizes));
 }
 
@@ -175,12 +171,6 @@ xsm_comm schedule_comm(schedule *s)
 void schedule_step(schedule *s)
 {
     record(s, 'e', 0);
-    s->steps += s->begun;
-    if (!s->begun) { /* the first has what was exchanged before it, too */
-        s->gathers = 0;
-    }
-    s->begun = 1;
-    s->gather = 0;
     returned(s, 0);
 }
 
@@ -213,9 +203,23 @@ static size_t usual_length(const schedule *s, size_t begin)
     return best;
 }
 
+/* The mean of the bytes of a rank in gathering `entry`, of what is recorded from `begin` and has that length. */
+static double mean_size(const schedule *s, size_t begin, size_t length, size_t entry, uint32_t rank)
+{
+    double sum = 0;
+    size_t used = 0;
+    for (size_t at = begin, end; (end = end_of(s, at)) < s->count; at = end + 1) {
+        if (end - at + 1 == length) {
+            sum += (double)s->sizes[s->entries[at + entry].gather * s->of.ranks + rank];
+            used++;
+        }
+    }
+    return sum / (double)used;
+}
+
 int schedule_write(const schedule *s, uint32_t steps, FILE *out)
 {
-    size_t ends = 0, begin = 0, used = 0, gather = 0;
+    size_t ends = 0, begin = 0, used = 0;
     for (size_t i = 0; i < s->count; i++) {
         ends += s->entries[i].kind == 'e';
     }
@@ -250,9 +254,8 @@ int schedule_write(const schedule *s, uint32_t steps, FILE *out)
         const char *name = kind == 'm' ? "max" : kind == 'g' ? "gather" : kind == 'c' ? "copy" : "end";
         fprintf(out, "%s %.1f %.9f", name, mean[i].bytes / (double)used, mean[i].seconds / (double)used);
         for (uint32_t r = 0; kind == 'g' && r < s->of.ranks; r++) {
-            fprintf(out, " %.1f", s->sizes[gather * s->of.ranks + r] / s->steps);
+            fprintf(out, " %.1f", mean_size(s, begin, length, i, r));
         }
-        gather += kind == 'g';
         fputc('\n', out);
     }
     return 0;

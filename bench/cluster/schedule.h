@@ -28,7 +28,7 @@ void schedule_step(schedule *s);
 /* Writes the mean of what was recorded, of `steps` steps each, but for the first fifth, and for what has more or fewer
  * calls than most have: a line `step SECONDS RANKS STEPS`, by the clock for one step, then a line a call,
  * `max|gather|copy BYTES SECONDS`: the bytes of this rank, and the processor time before it; last `end 0 SECONDS`. Of
- * `gather` the bytes of every rank follow, means of all but the first. Returns 0; -1 if fewer than four are left, or
+ * `gather` the bytes of every rank follow, means likewise. Returns 0; -1 if fewer than four are left, or
  * they make different calls. */
 int schedule_write(const schedule *s, uint32_t steps, FILE *out);
 
