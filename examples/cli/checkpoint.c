@@ -114,16 +114,17 @@ xsm_status cli_checkpoint_resume(cli_run *r, xsm_error *err)
     return r->resume_path ? xsm_trainer_resume(r->trainer, r->resume_path, err) : XSM_OK;
 }
 
-/* Saves a checkpoint; training continues if that fails. */
+/* Saves a checkpoint; training continues if that fails, which is said once until one is saved again. */
 static void save(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    r->checkpoint_failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, &err) != XSM_OK;
-    r->checkpoint_saved = cli_clock();
-    if (r->checkpoint_failed) {
+    const int failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, &err) != XSM_OK;
+    if (failed && !r->checkpoint_failed) {
         cli_note_clear();
-        cli_fail("no checkpoint: %s", err.message);
+        fprintf(cli_messages(), "xsoftmax: no checkpoint: %s\n", err.message);
     }
+    r->checkpoint_failed = failed;
+    r->checkpoint_saved = cli_clock();
 }
 
 void cli_checkpoint_tick(cli_run *r)

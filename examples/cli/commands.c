@@ -102,7 +102,8 @@ static int run(int argc, char **argv)
 
 int cli_main(int argc, char **argv)
 {
-    int code = run(argc, argv);
+    int code = cli_compare_arguments(argc, argv);
+    code = code == CLI_GO_ON ? run(argc, argv) : code;
     cli_stop_remove();
     /* An error of a full disk is detected here at the latest. */
     int failed = ferror(stdout);

@@ -148,6 +148,30 @@ static int read_classes(const char *path, const lookup *l, classes *c)
     return CLI_GO_ON;
 }
 
+/* Gives all ranks the classes that rank 0 has read, if all are well. */
+static int share_classes(classes *c, int code)
+{
+    uint64_t count = c->count;
+    code = cli_agree(code);
+    code = code == CLI_GO_ON ? cli_share(&count, sizeof count) : code;
+    if (code != CLI_GO_ON || count == 0) {
+        return code;
+    }
+    if (!cli_leads()) {
+        c->list = calloc(count, sizeof *c->list);
+        c->count = count;
+    }
+    code = cli_agree(c->list ? CLI_GO_ON : cli_fail("out of memory"));
+    return code == CLI_GO_ON ? cli_share(c->list, count * sizeof *c->list) : code;
+}
+
+/* The classes of a file, which rank 0 reads; NULL: of none. */
+static int get_classes(const char *path, const lookup *l, classes *c, int code)
+{
+    code = code == CLI_GO_ON && path && cli_leads() ? read_classes(path, l, c) : code;
+    return cli_group ? share_classes(c, code) : code;
+}
+
 int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -157,9 +181,8 @@ int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
     if (!f->allow && !f->deny) {
         return CLI_GO_ON;
     }
-    int code = make_lookup(model, &l);
-    code = code == CLI_GO_ON && f->allow ? read_classes(f->allow, &l, &allow) : code;
-    code = code == CLI_GO_ON && f->deny ? read_classes(f->deny, &l, &deny) : code;
+    int code = get_classes(f->allow, &l, &allow, make_lookup(model, &l));
+    code = get_classes(f->deny, &l, &deny, code);
     wanted.classes = l.map.classes;
     wanted.allow = allow.list;
     wanted.allow_count = allow.count;

@@ -286,6 +286,17 @@ static void tell_unknown(const prediction *p, const xsm_dataset_info *info)
     }
 }
 
+/* Ranks with more rows than others would wait for them. */
+static int compare_count(const prediction *p, uint64_t rows)
+{
+    uint64_t first = rows;
+    const int code = cli_share(&first, sizeof first);
+    return code != CLI_GO_ON ? code
+                             : cli_agree(rows == first ? CLI_GO_ON
+                                                       : cli_fail("%s: %llu rows, and on rank 0 %llu", p->data,
+                                                                  (unsigned long long)rows, (unsigned long long)first));
+}
+
 static int predict(prediction *p)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -309,6 +320,10 @@ static int predict(prediction *p)
     if (xsm_model_get_class_map(p->model, &map, &err) != XSM_OK ||
         xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
         return cli_library_failed(&err);
+    }
+    code = compare_count(p, info.rows);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     tell_unknown(p, &info);
     code = cli_index_wanted(&p->index) ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;

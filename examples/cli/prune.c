@@ -63,13 +63,14 @@ static int prune(pruned *p)
     cli_note("%s ...", p->type < 0 ? "pruning" : "converting");
     xsm_status status = change(p, &err);
     cli_note_clear();
-    if (status != XSM_OK) {
-        return cli_fail("%s: %s", p->from, err.message);
-    }
-    if (xsm_model_save(p->after, p->to, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
-    return CLI_GO_ON;
+    return status == XSM_OK ? CLI_GO_ON : cli_fail("%s: %s", p->from, err.message);
+}
+
+/* Once nothing else can fail, so that a file that is there is replaced only then. */
+static int save(pruned *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    return xsm_model_save(p->after, p->to, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
 /* A number before and after. */
@@ -142,6 +143,7 @@ static int run(pruned *p)
     code = code == CLI_GO_ON ? prune(p) : code;
     code = code == CLI_GO_ON && p->rows ? measure(p, p->before, &p->metrics[0]) : code;
     code = code == CLI_GO_ON && p->rows ? measure(p, p->after, &p->metrics[1]) : code;
+    code = code == CLI_GO_ON ? save(p) : code;
     if (code != CLI_GO_ON) {
         return code;
     }

@@ -301,9 +301,62 @@ mkdir stale && sed '$s/1$/2/' single.txt >stale/single.txt && sed '$s/1$/2/' sev
 failing 3 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train $(settings 1) --epochs 1 --model made
 failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --method label-tree --data several.txt \
     --model made
+# The same of rows to evaluate, of which one is another, or there is one fewer.
+sed '$s/1$/2/' test.txt >stale/test.txt
+mkdir fewer && sed '1s/40/39/;$d' test.txt >fewer/test.txt
+echo before >kept
+for model in one.1 one.tree; do
+    failing 3 1 'rank 2: the dataset is not that of rank 0' sh alone 2 'cd stale' "$ranked" evaluate --model "$work/$model" \
+        --data test.txt
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/$model" \
+        --data test.txt
+done
+failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/one.1" \
+    --data test.txt --ranks
+failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" calibrate --model "$work/one.1" \
+    --data test.txt --output "$work/made"
+failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --data "$work/single.txt" \
+    --estimator umax --eta 0.1 --test test.txt --model "$work/made"
+failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" prune "$work/one.1" "$work/kept" --keep 3 \
+    --test test.txt
+expect 'the file before' grep -q before kept
+failing 2 1 'rank 1: test.txt: 39 rows, and on rank 0 40' sh alone 1 'cd fewer' "$ranked" predict --model "$work/one.1" \
+    --data test.txt
+# Unlike flags. Those of the number of threads may be, and of labels that may be predicted rank 0's count.
+failing 3 2 "rank 1: argument 6 is --top, and on rank 0 missing" sh alone 1 'set -- "$@" --top 4' "$ranked" predict \
+    --model one.1 --data test.txt
+failing 2 2 "rank 1: argument 6 is missing, and on rank 0 --json" sh alone 0 'set -- "$@" --json' "$ranked" evaluate \
+    --model one.1 --data test.txt
+failing 2 2 "rank 1: argument 5 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" 3' sh alone 0 'set -- "$@" 4' "$ranked" predict \
+    --model one.1 --top
+printf '419\n838\n' >allowed
+"$command" predict --model one.1 --data test.txt --allow allowed >one || exit 1
+on 3 sh alone 1 'cd other' "$ranked" predict --model "$work/one.1" --data test.txt --allow allowed
+expect 'labels that rank 0 has read' cmp one out
+failing 2 1 'nothing.txt: No such file' "$ranked" predict --model one.1 --data test.txt --allow nothing.txt
+# No more room for files, on the rank that writes: for a model; for checkpoints, without which training goes on; for the first
+# checkpoint of a label tree, which ends its fit.
+sed '1s/ 8 / 500 /' single.txt >wide.txt
+set -- "$ranked" train --data wide.txt --estimator umax --optimizer adagrad --eta 0.1 --batch 17000 --evaluate-train no
+failing 2 1 'rank 0: .*made.*: File too large' sh alone 0 'ulimit -f 48000' "$@" --epochs 1 --model made
+on 2 sh alone 0 'ulimit -f 100000' "$@" --epochs 3 --model wide --checkpoint wide.point --checkpoint-every 0
+expect 'no checkpoint' test $? -eq 1
+expect 'no checkpoint, once' test "$(grep -c 'no checkpoint: rank 0: wide.point: .*File too large' log)" -eq 1
+expect 'a model without a checkpoint' "$command" info wide
+expect 'no checkpoint' test ! -e wide.point
+rm -f wide wide.txt
+ln -s /dev/full full.point
+failing 3 1 'rank 0: .*No space left on device' "$ranked" train --method label-tree --data several.txt --set rounds=1 --model made \
+    --checkpoint full.point
+
+# What is chosen where nothing is named, in a time that rank 0's clock measures.
+on 2 "$ranked" train --data several.txt --labels all --test test.txt --time-budget 1 --model chosen
+expect 'a choice' test $? -eq 0
+expect 'what was chosen' grep -q '^chosen ' log
+expect 'a model that was chosen' "$command" evaluate --model chosen --data test.txt
 
 # Word vectors of 9,000 words, by an estimator, then by full gradients.
-if [ $# -ge 7 ]; then
+if [ -n "${words-}" ]; then
     awk 'BEGIN { for (i = 0; i < 12000; i++) printf "w%d%s", i < 9000 ? i : i * i % 40, i % 12 == 11 ? "\n" : " " }' >words.txt
     set -- --min-count 1 --dimension 8 --epochs 1 --window 2 --estimator nce --set negatives=3 --fit 1 \
         --fit-estimator mips --fit-set index=exact --fit-set candidates=9
