@@ -58,6 +58,31 @@ void xsmi_dataset_let_go(xsm_dataset *d)
     }
 }
 
+void xsmi_dataset_take_features(xsm_dataset *d, const xsmi_feature_arrays *arrays)
+{
+    release(d, d->values, d->capacity.values, sizeof *d->values);
+    release(d, d->index, d->capacity.index, sizeof *d->index);
+    d->values = arrays->values;
+    d->capacity.values = arrays->value_capacity;
+    d->stride = arrays->stride;
+    d->index = arrays->index;
+    d->capacity.index = arrays->index_capacity;
+    if (arrays->offsets) {
+        release(d, d->offsets, d->capacity.offsets, sizeof *d->offsets);
+        d->offsets = arrays->offsets;
+        d->capacity.offsets = arrays->offset_capacity;
+    }
+    d->edits++;
+    xsmi_dataset_let_go(d);
+}
+
+void xsmi_feature_arrays_free(xsm_context *ctx, const xsmi_feature_arrays *arrays)
+{
+    xsmi_release(ctx, arrays->values, arrays->value_capacity, sizeof *arrays->values);
+    xsmi_release(ctx, arrays->index, arrays->index_capacity, sizeof *arrays->index);
+    xsmi_release(ctx, arrays->offsets, arrays->offset_capacity, sizeof *arrays->offsets);
+}
+
 static void release_classes(xsm_context *ctx, const xsmi_dataset_map *map, uint32_t classes)
 {
     xsmi_release(ctx, map->labels, classes, sizeof *map->labels);

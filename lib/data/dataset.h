@@ -165,21 +165,35 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             bool *words, xsm_error *err);
 
-/* The parts of a fitted transform that a model stores. idf is [idf_count] or NULL. */
-const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count);
-/* The D that it was fitted for, 0 if it is not fitted. */
+typedef struct xsmi_feature_pair {
+    uint32_t lower, higher;
+} xsmi_feature_pair;
+
+/* The parts of a fitted transform, which a model stores. */
+typedef struct xsmi_transform_parts {
+    const char *description;        /* that it was made from, in its normal form */
+    uint32_t features;              /* D that it was fitted for, 0 if it is not fitted */
+    const float *idf;               /* [idf_count]; NULL without tfidf */
+    const xsmi_feature_pair *pairs; /* [pair_count], rising; NULL without products */
+    uint32_t idf_count, pair_count;
+} xsmi_transform_parts;
+
+/* Borrowed from the transform. */
+xsmi_transform_parts xsmi_transform_get_parts(const xsm_transform *t);
+/* A fitted transform from its stored parts, which are checked and copied. */
+xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *parts, xsm_transform **out,
+                                  xsm_error *err);
+/* Whether two fitted transforms make the same rows; NULL makes none. */
+bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
 uint32_t xsmi_transform_features(const xsm_transform *t);
-/* The description that it was made from, in its normal form. */
 const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);
+/* Elements that the arrays of a row of `count` features need to be transformed in place. */
+xsm_status xsmi_transform_row_room(const xsm_transform *t, size_t count, size_t *room, xsm_error *err);
 /* Transforms one row in place, as xsm_transform_apply() does those of a dataset: features index[0..count), rising and
- * below the transform's D. */
-xsm_status xsmi_transform_row(const xsm_transform *t, const uint32_t *index, float *values, size_t *count,
-                              xsm_error *err);
-/* A fitted transform from its stored parts. */
-xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uint32_t features, const float *idf,
-                                  uint32_t idf_count, xsm_transform **out, xsm_error *err);
+ * below the transform's D, in arrays of xsmi_transform_row_room() elements. */
+xsm_status xsmi_transform_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, xsm_error *err);
 
 /* -- for the data floor itself ------------------------------------------------------------------------------------- */
 
@@ -208,6 +222,16 @@ enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WE
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
 /* Tells the lender if no array is borrowed any more. */
 void xsmi_dataset_let_go(xsm_dataset *d);
+/* Features of a dataset's rows, in arrays with a capacity of at least 1. */
+typedef struct xsmi_feature_arrays {
+    float *values;
+    uint32_t *index;   /* of sparse rows */
+    uint64_t *offsets; /* of sparse rows; NULL: those of the dataset stay */
+    size_t stride, value_capacity, index_capacity, offset_capacity;
+} xsmi_feature_arrays;
+/* Puts the arrays in place of the dataset's, which are released. */
+void xsmi_dataset_take_features(xsm_dataset *d, const xsmi_feature_arrays *arrays);
+void xsmi_feature_arrays_free(xsm_context *ctx, const xsmi_feature_arrays *arrays);
 /* Refuses a weight that is not finite or below 0; `what` says whose weights. */
 xsm_status xsmi_check_weights(const float *weights, uint64_t count, const char *what, xsm_error *err);
 /* Replaces the weights of the rows, or of the labels, by an array of xsmi_dataset_allocate(), or by none. */

@@ -10,18 +10,13 @@
 /* What a dataset has once it is divided. */
 typedef struct share {
     xsmi_row_part *part;
-    float *values;
-    uint32_t *index;   /* of sparse rows */
-    uint64_t *offsets; /* of sparse rows; NULL if the dataset owns its own */
-    size_t stride, value_capacity, index_capacity, offset_capacity;
+    xsmi_feature_arrays of; /* without offsets if the dataset owns its own */
 } share;
 
 static void free_share(xsm_context *ctx, const share *s, uint64_t rows)
 {
     xsmi_row_part_free(ctx, s->part, rows);
-    xsmi_release(ctx, s->values, s->value_capacity, sizeof *s->values);
-    xsmi_release(ctx, s->index, s->index_capacity, sizeof *s->index);
-    xsmi_release(ctx, s->offsets, s->offset_capacity, sizeof *s->offsets);
+    xsmi_feature_arrays_free(ctx, &s->of);
 }
 
 static xsm_status new_part(const xsm_dataset *d, xsmi_row_part **out, xsm_error *err)
@@ -53,29 +48,30 @@ static xsm_status copy_share(xsm_dataset *d, share *s, xsm_error *err)
     XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS | XSMI_OWN_WEIGHTS, err));
     XSMI_TRY(new_part(d, &s->part, err));
     const uint64_t first = s->part->first, rows = s->part->end - first;
+    xsmi_feature_arrays *of = &s->of;
     xsm_status status = XSM_OK;
-    s->stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
-    const uint64_t values = d->sparse ? d->offsets[s->part->end] - d->offsets[first] : rows * s->stride;
-    s->values = xsmi_dataset_allocate(d, values, sizeof *s->values, &s->value_capacity, &status, err);
+    of->stride = d->sparse ? 0 : xsmi_dataset_stride(d->features);
+    const uint64_t values = d->sparse ? d->offsets[s->part->end] - d->offsets[first] : rows * of->stride;
+    of->values = xsmi_dataset_allocate(d, values, sizeof *of->values, &of->value_capacity, &status, err);
     if (d->sparse) {
-        s->index = xsmi_dataset_allocate(d, values, sizeof *s->index, &s->index_capacity, &status, err);
+        of->index = xsmi_dataset_allocate(d, values, sizeof *of->index, &of->index_capacity, &status, err);
     }
     if (d->sparse && d->capacity.offsets == 0) {
-        s->offsets = xsmi_dataset_allocate(d, d->rows + 1, sizeof *s->offsets, &s->offset_capacity, &status, err);
+        of->offsets = xsmi_dataset_allocate(d, d->rows + 1, sizeof *of->offsets, &of->offset_capacity, &status, err);
     }
     XSMI_TRY(status);
-    if (s->offsets) {
-        XSMI_TRY(xsmi_copy_bytes(d->context, s->offsets, d->offsets, (size_t)(d->rows + 1) * sizeof *d->offsets, err));
+    if (of->offsets) {
+        XSMI_TRY(xsmi_copy_bytes(d->context, of->offsets, d->offsets, (size_t)(d->rows + 1) * sizeof *d->offsets, err));
     }
     if (d->sparse) {
         const uint64_t at = d->offsets[first];
-        XSMI_TRY(xsmi_copy_bytes(d->context, s->values, d->values + at, (size_t)values * sizeof *s->values, err));
-        return xsmi_copy_bytes(d->context, s->index, d->index + at, (size_t)values * sizeof *s->index, err);
+        XSMI_TRY(xsmi_copy_bytes(d->context, of->values, d->values + at, (size_t)values * sizeof *of->values, err));
+        return xsmi_copy_bytes(d->context, of->index, d->index + at, (size_t)values * sizeof *of->index, err);
     }
     for (uint64_t i = 0; i < rows; i++) {
-        float *to = s->values + i * s->stride;
+        float *to = of->values + i * of->stride;
         memcpy(to, d->values + (first + i) * d->stride, d->features * sizeof *to);
-        memset(to + d->features, 0, (s->stride - d->features) * sizeof *to);
+        memset(to + d->features, 0, (of->stride - d->features) * sizeof *to);
         if (i % ROWS_TOGETHER == 0) {
             XSMI_TRY(xsmi_go_on(d->context, err));
         }
@@ -85,29 +81,12 @@ static xsm_status copy_share(xsm_dataset *d, share *s, xsm_error *err)
 
 static void install(xsm_dataset *d, const share *s)
 {
-    xsm_context *ctx = d->context;
-    if (d->capacity.values > 0) {
-        xsmi_release(ctx, xsmi_dataset_own_values(d), d->capacity.values, sizeof *d->values);
-    }
-    if (d->capacity.index > 0) {
-        xsmi_release(ctx, xsmi_dataset_own_index(d), d->capacity.index, sizeof *d->index);
-    }
-    d->values = s->values;
-    d->capacity.values = s->value_capacity;
-    d->stride = s->stride;
-    d->index = s->index;
-    d->capacity.index = s->index_capacity;
-    if (s->offsets) {
-        d->offsets = s->offsets;
-        d->capacity.offsets = s->offset_capacity;
-    }
+    xsmi_dataset_take_features(d, &s->of);
     for (size_t i = 0; i < d->mapped.count; i++) {
         xsmi_unmap_file(&d->mapped.files[i]);
     }
     d->mapped.count = 0;
     d->part = s->part;
-    d->edits++;
-    xsmi_dataset_let_go(d);
 }
 
 static xsm_status divide(xsm_dataset *d, xsm_error *err)

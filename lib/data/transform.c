@@ -1,12 +1,14 @@
 /*
- * Row transforms: a list of steps, the weights fitted on training rows, and their application in place.
+ * Row transforms: a list of steps, what they learn from training rows, and their application in place.
  *
  * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */
 #include "data/part.h"
+#include "data/products.h"
 #include "data/text.h"
 #include "base/activity.h"
 #include "base/entry.h"
+#include "base/grow.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -14,14 +16,23 @@
 #include <stdio.h>
 #include <string.h>
 
-enum step_kind { TRUNCATE, TFIDF, UNIT };
+enum step_kind { TRUNCATE, TFIDF, UNIT, PRODUCTS, STEP_KINDS };
 
-static const char *const step_names[] = {"truncate", "tfidf", "unit"};
-#define STEPS_KNOWN "truncate=N, tfidf and unit are known"
+/* What a step's value counts, NULL if it takes none, and its least; the most is XSM_FEATURES_MAX. */
+static const struct {
+    const char *name, *counts;
+    uint32_t least;
+} step_kinds[STEP_KINDS] = {
+    [TRUNCATE] = {"truncate", "features", 0},
+    [TFIDF] = {"tfidf", NULL, 0},
+    [UNIT] = {"unit", NULL, 0},
+    [PRODUCTS] = {"products", "rows", 1},
+};
+#define STEPS_KNOWN "truncate=N, tfidf, unit and products=N are known"
 
 typedef struct step {
     enum step_kind kind;
-    uint32_t features; /* truncate's N */
+    uint32_t value;
 } step;
 
 struct xsm_transform {
@@ -32,17 +43,54 @@ struct xsm_transform {
     uint32_t features; /* fitted for; 0 = not fitted */
     float *idf;        /* with tfidf, when fitted */
     uint32_t idf_count;
+    xsmi_products products; /* with products, when fitted */
 };
 
 /* -- descriptions ------------------------------------------------------------------------------------------------- */
 
+static size_t skip_spaces(const char *text, size_t length, size_t at)
+{
+    while (at < length && xsmi_is_space(text[at])) {
+        at++;
+    }
+    return at;
+}
+
+/* The value of a step in [text, text+length), where [text, text+at) is its name. */
+static xsm_status parse_value(const char *text, size_t length, size_t at, step *out, xsm_error *err)
+{
+    uint64_t n = 0;
+    bool digits = false;
+    at = skip_spaces(text, length, at);
+    if (!step_kinds[out->kind].counts) {
+        return at == length ? XSM_OK
+                            : xsmi_fail(err, XSM_ERROR_RANGE, "the transform step %s takes no value",
+                                        step_kinds[out->kind].name);
+    }
+    if (at < length) {
+        at = skip_spaces(text, length, at + 1); /* the '=' */
+        for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
+            digits = true;
+            n = n * 10 + (uint64_t)(text[at] - '0');
+            n = n > XSM_FEATURES_MAX ? (uint64_t)XSM_FEATURES_MAX + 1 : n;
+        }
+    }
+    if (!digits || at < length || n > XSM_FEATURES_MAX || n < step_kinds[out->kind].least) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "the transform step '%.*s' needs a number of %s: %s=N, N from %" PRIu32 " to %u",
+                         length < 40 ? (int)length : 40, text, step_kinds[out->kind].counts, step_kinds[out->kind].name,
+                         step_kinds[out->kind].least, (unsigned)XSM_FEATURES_MAX);
+    }
+    out->value = (uint32_t)n;
+    return XSM_OK;
+}
+
 /* One step from [text, text+length), spaces around it and around its '=' allowed. */
 static xsm_status parse_step(const char *text, size_t length, step *out, xsm_error *err)
 {
-    while (length > 0 && xsmi_is_space(text[0])) {
-        text++;
-        length--;
-    }
+    const size_t first = skip_spaces(text, length, 0);
+    text += first;
+    length -= first;
     while (length > 0 && xsmi_is_space(text[length - 1])) {
         length--;
     }
@@ -50,45 +98,13 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
     while (name < length && text[name] != '=' && !xsmi_is_space(text[name])) {
         name++;
     }
-    int shown = name < 40 ? (int)name : 40;
-    for (size_t kind = 0; kind < sizeof step_names / sizeof *step_names; kind++) {
-        if (strlen(step_names[kind]) != name || memcmp(step_names[kind], text, name) != 0) {
-            continue;
+    for (int kind = 0; kind < STEP_KINDS; kind++) {
+        if (strlen(step_kinds[kind].name) == name && memcmp(step_kinds[kind].name, text, name) == 0) {
+            *out = (step){(enum step_kind)kind, 0};
+            return parse_value(text, length, name, out, err);
         }
-        out->kind = (enum step_kind)kind;
-        out->features = 0;
-        size_t at = name;
-        while (at < length && xsmi_is_space(text[at])) {
-            at++;
-        }
-        if (kind != TRUNCATE) {
-            return at == length
-                       ? XSM_OK
-                       : xsmi_fail(err, XSM_ERROR_RANGE, "the transform step %s takes no value", step_names[kind]);
-        }
-        uint64_t n = 0;
-        bool digits = false;
-        if (at < length) {
-            at++; /* the '=' */
-            while (at < length && xsmi_is_space(text[at])) {
-                at++;
-            }
-            for (; at < length && text[at] >= '0' && text[at] <= '9'; at++) {
-                digits = true;
-                n = n * 10 + (uint64_t)(text[at] - '0');
-                n = n > XSM_FEATURES_MAX ? (uint64_t)XSM_FEATURES_MAX + 1 : n;
-            }
-        }
-        if (!digits || at < length || n > XSM_FEATURES_MAX) {
-            return xsmi_fail(err, XSM_ERROR_RANGE,
-                             "the transform step '%.*s' needs a number of features: truncate=N, N "
-                             "from 0 to %u",
-                             length < 40 ? (int)length : 40, text, (unsigned)XSM_FEATURES_MAX);
-        }
-        out->features = (uint32_t)n;
-        return XSM_OK;
     }
-    return xsmi_fail(err, XSM_ERROR_NAME, "no transform step '%.*s'; " STEPS_KNOWN, shown, text);
+    return xsmi_fail(err, XSM_ERROR_NAME, "no transform step '%.*s'; " STEPS_KNOWN, name < 40 ? (int)name : 40, text);
 }
 
 static bool is_blank(const char *text)
@@ -114,20 +130,27 @@ static xsm_status parse(xsm_transform *t, const char *description, xsm_error *er
     }
     t->count = count;
     const char *p = description;
-    bool tfidf = false;
+    bool has[STEP_KINDS] = {false};
     for (size_t i = 0; i < count; i++) {
         size_t length = strcspn(p, ",");
         XSMI_TRY(parse_step(p, length, &t->steps[i], err));
-        if (t->steps[i].kind == TFIDF && tfidf) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "the transform has the step tfidf twice; it is accepted once");
+        const enum step_kind kind = t->steps[i].kind;
+        if ((kind == TFIDF || kind == PRODUCTS) && has[kind]) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "the transform has the step %s twice; it is accepted once",
+                             step_kinds[kind].name);
         }
-        tfidf |= t->steps[i].kind == TFIDF;
+        if (kind == TFIDF && has[PRODUCTS]) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "the transform has the step tfidf behind products; it is accepted "
+                             "before it");
+        }
+        has[kind] = true;
         p += length + 1;
     }
     return XSM_OK;
 }
 
-/* "truncate=" and ten digits, with the comma or the end. */
+/* A name with '=' and ten digits, with the comma or the end. */
 #define STEP_TEXT 24
 
 static xsm_status describe(xsm_transform *t, xsm_error *err)
@@ -140,8 +163,9 @@ static xsm_status describe(xsm_transform *t, xsm_error *err)
     text[0] = '\0';
     for (size_t i = 0; i < t->count; i++) {
         const step *s = &t->steps[i];
-        int n = s->kind == TRUNCATE ? snprintf(text + used, STEP_TEXT, "%struncate=%" PRIu32, i ? "," : "", s->features)
-                                    : snprintf(text + used, STEP_TEXT, "%s%s", i ? "," : "", step_names[s->kind]);
+        const char *name = step_kinds[s->kind].name, *comma = i ? "," : "";
+        int n = step_kinds[s->kind].counts ? snprintf(text + used, STEP_TEXT, "%s%s=%" PRIu32, comma, name, s->value)
+                                           : snprintf(text + used, STEP_TEXT, "%s%s", comma, name);
         used += (size_t)n;
     }
     t->description = xsmi_copy_text(t->context, text, used);
@@ -179,6 +203,7 @@ void xsm_transform_free(xsm_transform *t)
         xsmi_release_text(ctx, t->description);
         xsmi_release(ctx, t->steps, t->count, sizeof *t->steps);
         xsmi_release(ctx, t->idf, t->idf_count, sizeof *t->idf);
+        xsmi_products_free(ctx, &t->products);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }
@@ -191,22 +216,24 @@ const char *xsmi_transform_description(const xsm_transform *t)
 
 /* -- fitting ------------------------------------------------------------------------------------------------------ */
 
-/* Features of rows before the step number `until`. */
-static uint32_t features_at(const xsm_transform *t, uint32_t features, size_t until)
+/* Features of rows before the step number `until`, where the step products adds so many. */
+static uint32_t features_at(const xsm_transform *t, uint32_t features, uint32_t products, size_t until)
 {
     for (size_t i = 0; i < until; i++) {
-        if (t->steps[i].kind == TRUNCATE && t->steps[i].features < features) {
-            features = t->steps[i].features;
+        if (t->steps[i].kind == TRUNCATE && t->steps[i].value < features) {
+            features = t->steps[i].value;
+        } else if (t->steps[i].kind == PRODUCTS) {
+            features += products;
         }
     }
     return features;
 }
 
-/* The number of the tfidf step, or count if there is none. */
-static size_t find_tfidf(const xsm_transform *t)
+/* The number of the step of a kind, or count if there is none. */
+static size_t find_step(const xsm_transform *t, enum step_kind kind)
 {
     size_t i = 0;
-    while (i < t->count && t->steps[i].kind != TFIDF) {
+    while (i < t->count && t->steps[i].kind != kind) {
         i++;
     }
     return i;
@@ -215,8 +242,8 @@ static size_t find_tfidf(const xsm_transform *t)
 /* Rows between two looks whether to go on. */
 #define ROWS_TOGETHER 256
 
-/* No step before tfidf turns a zero into another value or back (division by a norm can only underflow values that do
- * not matter), so that the rows themselves are counted, up to the remaining features. */
+/* No step before tfidf or products turns a zero into another value or back (division by a norm can only underflow
+ * values that do not matter), so that the rows themselves are counted, up to the remaining features. */
 static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint64_t *counts,
                              xsm_error *err)
 {
@@ -240,6 +267,55 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
     return xsmi_end(&activity, status, err);
 }
 
+/* The weights of features, for a transform without any. */
+static xsm_status fit_idf(xsm_transform *to, const xsm_dataset *d, uint32_t features, xsm_error *err)
+{
+    xsm_context *ctx = to->context;
+    to->idf = xsmi_allocate(ctx, features, sizeof *to->idf);
+    uint64_t *counts = xsmi_allocate_zero(ctx, features, sizeof *counts);
+    xsm_status status = XSM_OK;
+    if (to->idf && counts) {
+        to->idf_count = features;
+        status = count_rows(to, d, features, counts, err);
+        for (uint32_t j = 0; j < features; j++) {
+            to->idf[j] = (float)(log((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
+        }
+    } else {
+        xsmi_release(ctx, to->idf, features, sizeof *to->idf);
+        to->idf = NULL;
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the weights of %u features", features);
+    }
+    xsmi_release(ctx, counts, features, sizeof *counts);
+    return status;
+}
+
+static xsm_status need_sparse(const xsm_dataset *d, xsm_error *err)
+{
+    return d->sparse ? XSM_OK
+                     : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                                 "the transform step products takes sparse rows; these are dense");
+}
+
+static void free_learned(xsm_transform *t)
+{
+    xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
+    xsmi_products_free(t->context, &t->products);
+}
+
+static xsm_status learn(xsm_transform *to, const xsm_dataset *d, xsm_error *err)
+{
+    const size_t tfidf = find_step(to, TFIDF), products = find_step(to, PRODUCTS);
+    if (products < to->count) {
+        XSMI_TRY(need_sparse(d, err));
+    }
+    if (tfidf < to->count) {
+        XSMI_TRY(fit_idf(to, d, features_at(to, d->features, 0, tfidf), err));
+    }
+    return products == to->count ? XSM_OK
+                                 : xsmi_products_learn(to->context, d, features_at(to, d->features, 0, products),
+                                                       to->steps[products].value, &to->products, err);
+}
+
 xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -247,39 +323,35 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_transform_fit: %s is NULL", t ? "dataset" : "transform");
     }
     XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
-    size_t at = find_tfidf(t);
-    float *idf = NULL;
-    uint32_t idf_count = 0;
-    if (at < t->count) {
-        idf_count = features_at(t, d->features, at);
-        idf = xsmi_allocate(t->context, idf_count, sizeof *idf);
-        uint64_t *counts = xsmi_allocate_zero(t->context, idf_count, sizeof *counts);
-        if (!idf || !counts) {
-            xsmi_release(t->context, idf, idf_count, sizeof *idf);
-            xsmi_release(t->context, counts, idf_count, sizeof *counts);
-            return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the weights of %u features", idf_count);
-        }
-        const xsm_status status = count_rows(t, d, idf_count, counts, err);
-        for (uint32_t j = 0; j < idf_count; j++) {
-            idf[j] = (float)(log((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
-        }
-        xsmi_release(t->context, counts, idf_count, sizeof *counts);
-        if (status != XSM_OK) {
-            xsmi_release(t->context, idf, idf_count, sizeof *idf);
-            return status;
-        }
+    xsm_transform fitted = *t;
+    fitted.idf = NULL;
+    fitted.idf_count = 0;
+    fitted.products = (xsmi_products){0};
+    fitted.features = d->features;
+    const xsm_status status = learn(&fitted, d, err);
+    free_learned(status == XSM_OK ? t : &fitted);
+    if (status == XSM_OK) {
+        *t = fitted;
     }
-    xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
-    t->idf = idf;
-    t->idf_count = idf_count;
-    t->features = d->features;
-    return XSM_OK;
+    return status;
 }
 
-const float *xsmi_transform_idf(const xsm_transform *t, uint32_t *count)
+xsmi_transform_parts xsmi_transform_get_parts(const xsm_transform *t)
 {
-    *count = t->idf_count;
-    return t->idf;
+    return (xsmi_transform_parts){t->description,    t->features,  t->idf,
+                                  t->products.pairs, t->idf_count, t->products.count};
+}
+
+bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b)
+{
+    if (!a || !b) {
+        return a == b;
+    }
+    return strcmp(a->description, b->description) == 0 && a->idf_count == b->idf_count &&
+           a->products.count == b->products.count &&
+           (a->idf_count == 0 || memcmp(a->idf, b->idf, a->idf_count * sizeof *a->idf) == 0) &&
+           (a->products.count == 0 ||
+            memcmp(a->products.pairs, b->products.pairs, a->products.count * sizeof *a->products.pairs) == 0);
 }
 
 uint32_t xsmi_transform_features(const xsm_transform *t)
@@ -289,76 +361,69 @@ uint32_t xsmi_transform_features(const xsm_transform *t)
 
 uint32_t xsmi_transform_output_features(const xsm_transform *t)
 {
-    return features_at(t, t->features, t->count);
+    return features_at(t, t->features, t->products.count, t->count);
 }
 
-xsm_status xsmi_transform_restore(xsm_context *ctx, const char *description, uint32_t features, const float *idf,
-                                  uint32_t idf_count, xsm_transform **out, xsm_error *err)
+static xsm_status check_idf(const xsm_transform *t, const xsmi_transform_parts *parts, xsm_error *err)
 {
-    if (features == 0 || features > XSM_FEATURES_MAX) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "a stored transform for %u features; 1 to %u are accepted", features,
-                         (unsigned)XSM_FEATURES_MAX);
+    const size_t at = find_step(t, TFIDF);
+    const uint32_t expected = at < t->count ? features_at(t, parts->features, 0, at) : 0;
+    if (parts->idf_count != expected || (expected > 0 && !parts->idf)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "a stored transform '%.80s' with %u weights; it needs %u",
+                         t->description, parts->idf ? parts->idf_count : 0, expected);
+    }
+    for (uint32_t j = 0; j < expected; j++) {
+        if (!(parts->idf[j] > 0 && parts->idf[j] <= FLT_MAX)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "weight %u of a stored transform is %g; it must be above 0", j,
+                             (double)parts->idf[j]);
+        }
+    }
+    return XSM_OK;
+}
+
+/* Copies the parts into a transform of their description. */
+static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, xsm_error *err)
+{
+    XSMI_TRY(check_idf(t, parts, err));
+    const size_t at = find_step(t, PRODUCTS);
+    const uint32_t features = features_at(t, parts->features, 0, at);
+    if (parts->pairs ? at == t->count : at < t->count) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "a stored transform '%.80s' with%s pairs of features; it needs %s",
+                         t->description, parts->pairs ? "" : "out", parts->pairs ? "none" : "them");
+    }
+    XSMI_TRY(parts->pairs ? xsmi_products_check(parts->pairs, parts->pair_count, features, err) : XSM_OK);
+    if (parts->idf_count > 0) {
+        t->idf = xsmi_allocate(t->context, parts->idf_count, sizeof *t->idf);
+        if (!t->idf) {
+            return xsmi_fail_memory(err, parts->idf_count * sizeof *t->idf, "the weights of a transform");
+        }
+        t->idf_count = parts->idf_count;
+        memcpy(t->idf, parts->idf, parts->idf_count * sizeof *t->idf);
+    }
+    t->features = parts->features;
+    return parts->pairs ? xsmi_products_copy(t->context, parts->pairs, parts->pair_count, features, &t->products, err)
+                        : XSM_OK;
+}
+
+xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *parts, xsm_transform **out,
+                                  xsm_error *err)
+{
+    if (parts->features == 0 || parts->features > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a stored transform for %u features; 1 to %u are accepted",
+                         parts->features, (unsigned)XSM_FEATURES_MAX);
     }
     xsm_transform *t;
-    XSMI_TRY(xsm_transform_new(ctx, description, &t, err));
-    size_t at = find_tfidf(t);
-    uint32_t expected = at < t->count ? features_at(t, features, at) : 0;
-    xsm_status status = XSM_OK;
-    if (idf_count != expected || (expected > 0 && !idf)) {
-        status = xsmi_fail(err, XSM_ERROR_SHAPE, "a stored transform '%.80s' with %u weights; it needs %u",
-                           t->description, idf ? idf_count : 0, expected);
-    }
-    for (uint32_t j = 0; j < expected && status == XSM_OK; j++) {
-        if (!(idf[j] > 0 && idf[j] <= FLT_MAX)) {
-            status = xsmi_fail(err, XSM_ERROR_RANGE, "weight %u of a stored transform is %g; it must be above 0", j,
-                               (double)idf[j]);
-        }
-    }
-    if (status == XSM_OK && expected > 0) {
-        t->idf = xsmi_allocate(t->context, expected, sizeof *t->idf);
-        if (t->idf) {
-            t->idf_count = expected;
-            memcpy(t->idf, idf, expected * sizeof *idf);
-        } else {
-            status = xsmi_fail_memory(err, expected * sizeof *idf, "the weights of a transform");
-        }
-    }
+    XSMI_TRY(xsm_transform_new(ctx, parts->description, &t, err));
+    const xsm_status status = restore(t, parts, err);
     if (status != XSM_OK) {
         xsm_transform_free(t);
         return status;
     }
-    t->features = features;
     *out = t;
     return XSM_OK;
 }
 
 /* -- applying ----------------------------------------------------------------------------------------------------- */
-
-static void cut_features(xsm_dataset *d, uint32_t features)
-{
-    if (features >= d->features) {
-        return;
-    }
-    d->features = features;
-    if (!d->sparse) {
-        return; /* a shorter row at the same stride */
-    }
-    float *values = xsmi_dataset_own_values(d);
-    uint32_t *index = xsmi_dataset_own_index(d);
-    uint64_t *offsets = xsmi_dataset_own_offsets(d);
-    uint64_t next = 0;
-    uint64_t start = 0;
-    for (uint64_t i = 0; i < d->rows; i++) {
-        uint64_t end = offsets[i + 1];
-        offsets[i] = next;
-        for (uint64_t j = start; j < end && index[j] < features; j++, next++) {
-            values[next] = values[j];
-            index[next] = index[j];
-        }
-        start = end;
-    }
-    offsets[d->rows] = next;
-}
 
 static void weigh_row(const xsmi_features *f, float *values, const float *idf)
 {
@@ -381,23 +446,7 @@ static void divide_row(float *values, size_t count)
     }
 }
 
-static void weigh(const xsm_dataset *d, const float *idf)
-{
-    for (uint64_t i = 0; i < d->rows; i++) {
-        const xsmi_features f = xsmi_dataset_features(d, i);
-        weigh_row(&f, (float *)(uintptr_t)f.values, idf);
-    }
-}
-
-static void divide_by_norm(const xsm_dataset *d)
-{
-    for (uint64_t i = 0; i < d->rows; i++) {
-        const xsmi_features f = xsmi_dataset_features(d, i);
-        divide_row((float *)(uintptr_t)f.values, f.count);
-    }
-}
-
-/* The position of the first feature whose product with its weight is not finite, f->count if there is none. */
+/* The position of the first feature whose weighted value is not finite, f->count if there is none. */
 static size_t find_overflow(const xsm_transform *t, const xsmi_features *f)
 {
     size_t j = 0;
@@ -412,7 +461,7 @@ static size_t find_overflow(const xsm_transform *t, const xsmi_features *f)
 
 static bool may_overflow(const xsm_transform *t)
 {
-    const size_t at = find_tfidf(t);
+    const size_t at = find_step(t, TFIDF);
     for (size_t i = 0; i < at; i++) {
         if (t->steps[i].kind == UNIT) {
             return false;
@@ -430,18 +479,34 @@ static xsm_status fail_overflow(const xsm_transform *t, const xsmi_features *f, 
                      row, feature, (double)f->values[at], (double)t->idf[feature]);
 }
 
-xsm_status xsmi_transform_row(const xsm_transform *t, const uint32_t *index, float *values, size_t *count,
-                              xsm_error *err)
+/* Weights can be up to 45, so that large values may overflow float32. After `unit` no value is above 1. */
+static xsm_status check_row(const xsm_transform *t, const xsmi_features *f, uint64_t row, xsm_error *err)
+{
+    const size_t bad = may_overflow(t) ? find_overflow(t, f) : f->count;
+    return bad == f->count ? XSM_OK : fail_overflow(t, f, bad, row, err);
+}
+
+static xsm_status append_products(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
+                                  xsm_error *err)
+{
+    size_t at[2];
+    return xsmi_products_append(&t->products, index, values, count, at)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_RANGE,
+                           "products: row %" PRIu64 ", features %u and %u (all from 0): %g times %g is too large for "
+                           "float32",
+                           row, index[at[0]], index[at[1]], (double)values[at[0]], (double)values[at[1]]);
+}
+
+/* All steps on a checked row, dense if index is NULL; without products nothing fails. */
+static xsm_status take_steps(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
+                             xsm_error *err)
 {
     xsmi_features f = {values, index, *count};
-    const size_t bad = may_overflow(t) ? find_overflow(t, &f) : f.count;
-    if (bad < f.count) {
-        return fail_overflow(t, &f, bad, 0, err);
-    }
     for (size_t i = 0; i < t->count; i++) {
         switch (t->steps[i].kind) {
         case TRUNCATE:
-            while (f.count > 0 && index[f.count - 1] >= t->steps[i].features) {
+            while (f.count > 0 && (index ? index[f.count - 1] : f.count - 1) >= t->steps[i].value) {
                 f.count--;
             }
             break;
@@ -451,28 +516,137 @@ xsm_status xsmi_transform_row(const xsm_transform *t, const uint32_t *index, flo
         case UNIT:
             divide_row(values, f.count);
             break;
+        case PRODUCTS:
+            XSMI_TRY(append_products(t, index, values, &f.count, row, err));
+            break;
+        case STEP_KINDS:
+            break;
         }
     }
     *count = f.count;
     return XSM_OK;
 }
 
-/* Weights can be up to 45, so that large values may overflow float32. This is checked before anything is changed. After
- * `unit` no value is above 1. */
-static xsm_status check_products(const xsm_transform *t, const xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
+xsm_status xsmi_transform_row_room(const xsm_transform *t, size_t count, size_t *room, xsm_error *err)
 {
-    for (uint64_t i = 0; i < d->rows && may_overflow(t); i++) {
-        if (i % ROWS_TOGETHER == 0) {
-            xsmi_reach(activity, i);
-            XSMI_TRY(xsmi_go_on(t->context, err));
-        }
+    return xsmi_add(count, xsmi_products_most(&t->products, count), room)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_LIMIT, "the products of a row of %zu features do not fit the address space",
+                           count);
+}
+
+static xsm_status transform_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
+                                xsm_error *err)
+{
+    const xsmi_features f = {values, index, *count};
+    XSMI_TRY(check_row(t, &f, row, err));
+    return take_steps(t, index, values, count, row, err);
+}
+
+xsm_status xsmi_transform_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, xsm_error *err)
+{
+    return transform_row(t, index, values, count, 0, err);
+}
+
+/* Polls before the row. */
+static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_t row, xsm_error *err)
+{
+    if (row % ROWS_TOGETHER != 0) {
+        return XSM_OK;
+    }
+    xsmi_reach(activity, row);
+    return xsmi_go_on(t->context, err);
+}
+
+/* The rows grow: they are made anew. */
+static xsm_status make_rows(const xsm_transform *t, const xsm_dataset *d, xsmi_feature_arrays *to,
+                            xsmi_activity *activity, xsm_error *err)
+{
+    xsm_context *ctx = d->context;
+    size_t used = 0;
+    XSMI_TRY(XSMI_GROW(ctx, to->offsets, to->offset_capacity, (size_t)d->rows + 1, "transformed rows", err));
+    XSMI_TRY(XSMI_GROW(ctx, to->values, to->value_capacity, 1, "transformed values", err));
+    XSMI_TRY(XSMI_GROW(ctx, to->index, to->index_capacity, 1, "transformed features", err));
+    for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features f = xsmi_dataset_features(d, i);
-        const size_t bad = find_overflow(t, &f);
-        if (bad < f.count) {
-            return fail_overflow(t, &f, bad, i, err);
+        size_t count = f.count, room, end;
+        XSMI_TRY(reach(activity, t, i, err));
+        XSMI_TRY(xsmi_transform_row_room(t, count, &room, err));
+        if (!xsmi_add(used, room, &end)) {
+            return xsmi_fail(err, XSM_ERROR_LIMIT, "transformed rows have more values than fit the address space");
+        }
+        XSMI_TRY(XSMI_GROW(ctx, to->values, to->value_capacity, end, "transformed values", err));
+        XSMI_TRY(XSMI_GROW(ctx, to->index, to->index_capacity, end, "transformed features", err));
+        if (count > 0) {
+            memcpy(to->values + used, f.values, count * sizeof *f.values);
+            memcpy(to->index + used, f.index, count * sizeof *f.index);
+            XSMI_TRY(transform_row(t, to->index + used, to->values + used, &count, i, err));
+        }
+        to->offsets[i] = used;
+        used += count;
+    }
+    to->offsets[d->rows] = used;
+    xsmi_shrink(ctx, &to->values, &to->value_capacity, used, sizeof *to->values);
+    xsmi_shrink(ctx, &to->index, &to->index_capacity, used, sizeof *to->index);
+    return XSM_OK;
+}
+
+static xsm_status replace_rows(const xsm_transform *t, xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
+{
+    xsmi_feature_arrays made = {.stride = 0};
+    XSMI_TRY(need_sparse(d, err));
+    const xsm_status status = make_rows(t, d, &made, activity, err);
+    if (status == XSM_OK) {
+        xsmi_dataset_take_features(d, &made);
+    } else {
+        xsmi_feature_arrays_free(d->context, &made);
+    }
+    return status;
+}
+
+/* Rows that do not grow change in place, once nothing can fail any more. */
+static xsm_status prepare_rows(const xsm_transform *t, xsm_dataset *d, xsmi_activity *activity, xsm_error *err)
+{
+    unsigned changed = 0;
+    for (size_t i = 0; i < t->count; i++) {
+        if (t->steps[i].kind != TRUNCATE) {
+            changed |= XSMI_OWN_VALUES;
+        } else if (d->sparse && t->steps[i].value < d->features) {
+            changed |= XSMI_OWN_VALUES | XSMI_OWN_INDEX;
         }
     }
-    return XSM_OK;
+    for (uint64_t i = 0; i < d->rows && may_overflow(t); i++) {
+        const xsmi_features f = xsmi_dataset_features(d, i);
+        XSMI_TRY(reach(activity, t, i, err));
+        XSMI_TRY(check_row(t, &f, i, err));
+    }
+    return xsmi_dataset_own(d, changed, err);
+}
+
+static void change_rows(const xsm_transform *t, const xsm_dataset *d)
+{
+    float *values = xsmi_dataset_own_values(d);
+    uint32_t *index = xsmi_dataset_own_index(d);
+    uint64_t *offsets = xsmi_dataset_own_offsets(d);
+    uint64_t start = 0, next = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (!d->sparse) {
+            size_t count = d->features;
+            (void)take_steps(t, NULL, values + i * d->stride, &count, i, NULL); /* a shorter row at the same stride */
+            continue;
+        }
+        size_t count = (size_t)(offsets[i + 1] - start);
+        if (next < start) { /* rows before it are shorter now: index and offsets are the dataset's own */
+            memmove(values + next, values + start, count * sizeof *values);
+            memmove(index + next, index + start, count * sizeof *index);
+        }
+        start = offsets[i + 1];
+        (void)take_steps(t, index + next, values + next, &count, i, NULL);
+        next += count;
+        if (next < start) {
+            offsets[i + 1] = next;
+        }
+    }
 }
 
 xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error *err)
@@ -492,35 +666,15 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the rows have %u features; the transform was fitted for %u",
                          d->features, t->features);
     }
-    unsigned changed = 0;
-    for (size_t i = 0; i < t->count; i++) {
-        if (t->steps[i].kind != TRUNCATE) {
-            changed |= XSMI_OWN_VALUES;
-        } else if (d->sparse && t->steps[i].features < d->features) {
-            changed |= XSMI_OWN_VALUES | XSMI_OWN_INDEX;
-        }
-    }
+    const bool grow = find_step(t, PRODUCTS) < t->count;
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "transforming rows", "rows", d->rows);
-    xsm_status status = check_products(t, d, &activity, err);
-    if (status == XSM_OK) {
-        status = xsmi_dataset_own(d, changed, err);
-    }
+    const xsm_status status = grow ? replace_rows(t, d, &activity, err) : prepare_rows(t, d, &activity, err);
     XSMI_TRY(xsmi_end(&activity, status, err));
-    /* From here on the rows change, so that nothing stops it. */
-    for (size_t i = 0; i < t->count; i++) {
-        switch (t->steps[i].kind) {
-        case TRUNCATE:
-            cut_features(d, t->steps[i].features);
-            break;
-        case TFIDF:
-            weigh(d, t->idf);
-            break;
-        case UNIT:
-            divide_by_norm(d);
-            break;
-        }
+    if (!grow) {
+        change_rows(t, d);
     }
+    d->features = xsmi_transform_output_features(t);
     xsmi_dataset_count_features(d);
     return XSM_OK;
 }

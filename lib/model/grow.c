@@ -146,11 +146,9 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     XSMI_TRY(xsm_model_set_class_map(wider, &classes, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
-        uint32_t idf_count = 0;
-        const float *idf = xsmi_transform_idf(m->transform, &idf_count);
-        uint32_t input = features > xsmi_model_input(m) ? features : xsmi_transform_features(m->transform);
-        XSMI_TRY(xsmi_transform_restore(m->context, xsmi_transform_description(m->transform), input, idf, idf_count,
-                                        &wider->transform, err));
+        xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
+        parts.features = features > xsmi_model_input(m) ? features : parts.features;
+        XSMI_TRY(xsmi_transform_restore(m->context, &parts, &wider->transform, err));
     }
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(wider, err));

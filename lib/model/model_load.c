@@ -47,17 +47,9 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight",
-                                        "bias",
-                                        "labels",
-                                        "label_names",
-                                        "class_counts",
-                                        "idf",
-                                        XSMI_VOCABULARY_TENSOR,
-                                        XSMI_TREE_TENSOR,
-                                        "embedding",
-                                        XSMI_WEIGHT_SCALE,
-                                        XSMI_EMBEDDING_SCALE};
+    static const char *const known[] = {"weight",         "bias",      "labels",          "label_names",
+                                        "class_counts",   "idf",       "products",        XSMI_VOCABULARY_TENSOR,
+                                        XSMI_TREE_TENSOR, "embedding", XSMI_WEIGHT_SCALE, XSMI_EMBEDDING_SCALE};
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*" is for checkpoints only */
@@ -72,7 +64,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             return xsmi_fail(
                 err, XSM_ERROR_FORMAT,
                 "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, vocabulary, correction, nodes and those of a tree, of pairs, "
+                "class_counts, embedding, idf, products, vocabulary, correction, nodes and those of a tree, of pairs, "
                 "of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
                 s->name, t->name);
         }
@@ -302,11 +294,12 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
 
 static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
 {
-    const xsmi_tensor *idf = NULL;
+    const xsmi_tensor *idf = NULL, *pairs = NULL;
     XSMI_TRY(find_tensor(s, "idf", XSMI_DTYPE_F32, 1, &idf, err));
+    XSMI_TRY(find_tensor(s, "products", XSMI_DTYPE_U32, 2, &pairs, err));
     const char *description = xsmi_container_metadata(s->container, XSMI_KEY_TRANSFORM);
     const char *text = xsmi_container_metadata(s->container, XSMI_KEY_INPUT_FEATURES);
-    if (!description && !text && !idf) {
+    if (!description && !text && !idf && !pairs) {
         return XSM_OK;
     }
     int64_t features = 0;
@@ -319,12 +312,20 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'idf' has %llu elements", s->name,
                          (unsigned long long)idf->shape[0]);
     }
+    if (pairs && (pairs->shape[0] > XSM_FEATURES_MAX || pairs->shape[1] != 2)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'products' is of shape [%llu, %llu]; [n, 2] is needed",
+                         s->name, (unsigned long long)pairs->shape[0], (unsigned long long)pairs->shape[1]);
+    }
+    const xsmi_transform_parts parts = {
+        .description = description,
+        .features = (uint32_t)features,
+        .idf = idf ? (const float *)(const void *)idf->data : NULL,
+        .idf_count = idf ? (uint32_t)idf->shape[0] : 0,
+        .pairs = pairs ? (const xsmi_feature_pair *)(const void *)pairs->data : NULL,
+        .pair_count = pairs ? (uint32_t)pairs->shape[0] : 0,
+    };
     xsm_error inner = XSM_ERROR_INIT;
-    XSMI_TRY(in_file(s,
-                     xsmi_transform_restore(m->context, description, (uint32_t)features,
-                                            idf ? (const float *)(const void *)idf->data : NULL,
-                                            idf ? (uint32_t)idf->shape[0] : 0, &m->transform, &inner),
-                     &inner, err));
+    XSMI_TRY(in_file(s, xsmi_transform_restore(m->context, &parts, &m->transform, &inner), &inner, err));
     uint32_t output = xsmi_transform_output_features(m->transform);
     if (output != xsmi_model_input(m)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the transform yields %u features, the model has %u", s->name,

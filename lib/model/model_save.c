@@ -8,6 +8,7 @@
  *     bias         F32 [K]      if there is one
  *     embedding    F32 [F, D]   if there is a first layer whose vectors are not tied; with I8 embedding_scale F32 [F]
  *     idf          F32 [n]      if the transform has weights
+ *     products     U32 [n, 2]   if it makes products: the pairs of features
  *     correction, tree_* or     a correction, if there is one (correction_*.c)
  *     pair_*
  *     nodes        U32 [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h)
@@ -195,15 +196,14 @@ typedef struct contents {
     const xsm_model *model;
     xsmi_tensor *tensors; /* [capacity] */
     size_t count, capacity, weight;
-    const float *idf;
-    uint32_t idf_count;
+    xsmi_transform_parts transform;  /* empty if there is none */
     const xsmi_model_extras *extras; /* NULL: the model alone */
     xsmi_sparse_tensors sparse;      /* of a model whose weights are sparse */
     bool *ended;                     /* exchange_lines() */
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
-#define MODEL_TENSORS (10 + XSMI_CORRECTION_TENSORS + 5)
+#define MODEL_TENSORS (11 + XSMI_CORRECTION_TENSORS + 5)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {
@@ -275,10 +275,13 @@ static void list_contents(const xsm_model *m, contents *c)
         c->count += xsmi_layer_tensor(m, c->tensors + c->count);
     }
     if (m->transform) {
-        c->idf = xsmi_transform_idf(m->transform, &c->idf_count);
+        c->transform = xsmi_transform_get_parts(m->transform);
     }
-    if (c->idf) {
-        add_tensor(c, "idf", XSMI_DTYPE_F32, 1, c->idf_count, 0);
+    if (c->transform.idf) {
+        add_tensor(c, "idf", XSMI_DTYPE_F32, 1, c->transform.idf_count, 0);
+    }
+    if (c->transform.pairs) {
+        add_tensor(c, "products", XSMI_DTYPE_U32, 2, c->transform.pair_count, 2);
     }
     if (m->correction) {
         c->count += xsmi_correction_tensors(m->correction, c->tensors + c->count);
@@ -498,8 +501,12 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (own_layer && !narrow) {
         XSMI_TRY(xsmi_layer_write(m, c->extras != NULL, w, err));
     }
-    if (c->idf) {
-        XSMI_TRY(xsmi_container_write(w, c->idf, c->idf_count * sizeof *c->idf, err));
+    const xsmi_transform_parts *t = &c->transform;
+    if (t->idf) {
+        XSMI_TRY(xsmi_container_write(w, t->idf, t->idf_count * sizeof *t->idf, err));
+    }
+    if (t->pairs) {
+        XSMI_TRY(xsmi_container_write(w, t->pairs, t->pair_count * sizeof *t->pairs, err));
     }
     if (m->correction) {
         XSMI_TRY(xsmi_correction_write(m->correction, w, err));

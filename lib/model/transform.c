@@ -24,19 +24,16 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
     }
     xsm_transform *copy = NULL;
     if (transform) {
-        uint32_t input = xsmi_transform_features(transform);
+        const xsmi_transform_parts parts = xsmi_transform_get_parts(transform);
         uint32_t output = xsmi_transform_output_features(transform);
-        if (input == 0) {
+        if (parts.features == 0) {
             return xsmi_fail(err, XSM_ERROR_STATE, "the transform is not fitted; see xsm_transform_fit()");
         }
         if (output != xsmi_model_input(m)) {
             return xsmi_fail(err, XSM_ERROR_SHAPE, "the transform yields %u features, the model has %u", output,
                              xsmi_model_input(m));
         }
-        uint32_t idf_count = 0;
-        const float *idf = xsmi_transform_idf(transform, &idf_count);
-        XSMI_TRY(xsmi_transform_restore(m->context, xsmi_transform_description(transform), input, idf, idf_count, &copy,
-                                        err));
+        XSMI_TRY(xsmi_transform_restore(m->context, &parts, &copy, err));
     }
     xsm_transform_free(m->transform);
     m->transform = copy;

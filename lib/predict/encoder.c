@@ -118,6 +118,11 @@ static xsm_status transform_row(xsm_encoder *e, xsm_error *err)
 {
     xsmi_row_entries *r = &e->row;
     if (e->model->transform) {
+        const size_t count = r->count;
+        size_t room;
+        XSMI_TRY(xsmi_transform_row_room(e->model->transform, count, &room, err));
+        XSMI_TRY(xsmi_row_reader_reserve(e->reader, room, r, err));
+        r->count = count;
         XSMI_TRY(xsmi_transform_row(e->model->transform, r->index, r->values, &r->count, err));
     }
     e->offsets[0] = 0;

@@ -48,15 +48,6 @@ static const char *transform_of(const xsm_model *m)
     return m->transform ? xsmi_transform_description(m->transform) : "";
 }
 
-static bool same_transform(const xsm_model *a, const xsm_model *b)
-{
-    uint32_t count[2] = {0, 0};
-    const float *idf[2] = {a->transform ? xsmi_transform_idf(a->transform, &count[0]) : NULL,
-                           b->transform ? xsmi_transform_idf(b->transform, &count[1]) : NULL};
-    return strcmp(transform_of(a), transform_of(b)) == 0 && count[0] == count[1] &&
-           (count[0] == 0 || memcmp(idf[0], idf[1], count[0] * sizeof *idf[0]) == 0);
-}
-
 /* Which class of the model each class of the tree is, [classes of the model]: the tree must have as many. */
 static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
 {
@@ -99,7 +90,7 @@ xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options 
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the label tree of the shortlist %u",
                          xsmi_model_input(m), xsmi_model_input(tree));
     }
-    if (!same_transform(m, tree)) {
+    if (!xsmi_transform_equal(m->transform, tree->transform)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model takes rows transformed by '%s', the label tree of the shortlist by '%s'; accepted "
                          "is a tree trained on rows that are transformed like the model's",

@@ -31,7 +31,7 @@ void xsmi_row_reader_free(xsmi_row_reader *r);
 /* Reads a row, whose labels are checked and left out; a line end at its end is no part of it. */
 xsm_status xsmi_row_reader_read(xsmi_row_reader *r, const char *bytes, size_t length, xsmi_row_entries *entries,
                                 xsm_error *err);
-/* Room for a row of `count` features. */
+/* Room for a row of `count` features. Those of the row that was read last stay. */
 xsm_status xsmi_row_reader_reserve(xsmi_row_reader *r, size_t count, xsmi_row_entries *entries, xsm_error *err);
 
 #endif

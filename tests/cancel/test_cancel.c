@@ -605,7 +605,7 @@ static xsm_status transform(void *state, xsm_context *ctx, xsm_error *err)
         rows[i] = i;
     }
     assert_ok(xsm_dataset_select(t->sparse.data, rows, all, &d, &none), none);
-    assert_ok(xsm_transform_new(ctx, "tfidf,unit", &transform, &none), none);
+    assert_ok(xsm_transform_new(ctx, t->name, &transform, &none), none);
     xsm_row before = XSM_ROW_INIT, after = XSM_ROW_INIT;
     assert_ok(xsm_dataset_get_row(d, 3, &before, &none), none);
     float first = before.values[0];
@@ -666,7 +666,10 @@ static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
 static void preparations(void **state)
 {
     things *t = *state;
-    test_every_poll(transform, t, 1, 2, "fitting a transform, transforming rows");
+    for (int products = 0; products < 2; products++) {
+        t->name = products ? "tfidf,unit,products=2" : "tfidf,unit";
+        test_every_poll(transform, t, 1, 2, "fitting a transform, transforming rows");
+    }
     for (uint32_t threads = 1; threads <= 3; threads += 2) {
         for (t->use_sparse = false;; t->use_sparse = true) {
             t->name = "tree";

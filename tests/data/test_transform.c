@@ -46,6 +46,8 @@ static void descriptions(void **state)
         {"truncate=5", "truncate=5"},
         {"truncate = 0005 , unit,unit", "truncate=5,unit,unit"},
         {"truncate=2147483647,tfidf,truncate=1", "truncate=2147483647,tfidf,truncate=1"},
+        {"tfidf,unit , products =03", "tfidf,unit,products=3"},
+        {"products=2147483647,truncate=2147483647,unit", "products=2147483647,truncate=2147483647,unit"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -80,6 +82,12 @@ static void descriptions(void **state)
         {"truncate 5", XSM_ERROR_RANGE},
         {"truncate=2147483648", XSM_ERROR_RANGE},
         {"truncate=99999999999999999999999999", XSM_ERROR_RANGE},
+        {"product=2", XSM_ERROR_NAME},
+        {"products", XSM_ERROR_RANGE},
+        {"products=0", XSM_ERROR_RANGE},
+        {"products=2147483648", XSM_ERROR_RANGE},
+        {"products=2,products=2", XSM_ERROR_RANGE},
+        {"products=2,tfidf", XSM_ERROR_RANGE},
         {"a name that is far longer than any step has and that goes on and on without an end in sight", XSM_ERROR_NAME},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -88,7 +96,7 @@ static void descriptions(void **state)
         assert_fails(xsm_transform_new(NULL, bad[i].text, &t, &err), bad[i].status, err);
         assert_null(t);
         if (bad[i].status == XSM_ERROR_NAME) {
-            assert_non_null(strstr(err.message, "truncate=N, tfidf and unit"));
+            assert_non_null(strstr(err.message, "truncate=N, tfidf, unit and products=N"));
         }
     }
     xsm_error err = XSM_ERROR_INIT;
@@ -118,6 +126,7 @@ static void golden(void **state)
         xsm_dataset *borrowed = NULL;
         xsm_dataset *dense = NULL;
         xsm_dataset *stored = read_golden();
+        const bool grows = strstr(description, "products") != NULL; /* which dense rows cannot */
         float *values = dense_of(sparse);
         float *values_before = dense_of(sparse);
         assert_ok(xsm_dataset_from_dense(NULL,
@@ -135,22 +144,30 @@ static void golden(void **state)
                                                            .features = sparse->features},
                                          &dense, &err),
                   err);
-        assert_ok(xsm_transform_fit(t, dense, &err), err);
+        if (grows) {
+            assert_fails(xsm_transform_fit(t, dense, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_int_equal(xsmi_transform_features(t), 0);
+        }
+        assert_ok(xsm_transform_fit(t, grows ? sparse : dense, &err), err);
         assert_int_equal(xsmi_transform_features(t), sparse->features);
         assert_int_equal(xsmi_transform_output_features(t), features);
-        uint32_t idf_count;
-        const float *idf = xsmi_transform_idf(t, &idf_count);
+        const xsmi_transform_parts parts = xsmi_transform_get_parts(t);
         xsm_transform *restored = NULL;
-        assert_ok(xsmi_transform_restore(NULL, xsmi_transform_description(t), xsmi_transform_features(t), idf,
-                                         idf_count, &restored, &err),
-                  err);
+        assert_ok(xsmi_transform_restore(NULL, &parts, &restored, &err), err);
+        assert_true(xsmi_transform_equal(t, restored));
         xsm_transform *refitted = NULL;
         assert_ok(xsm_transform_new(NULL, description, &refitted, &err), err);
         assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
         assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
         assert_ok(xsm_transform_apply(refitted, sparse, &err), err);
-        assert_ok(xsm_transform_apply(t, borrowed, &err), err);
-        assert_ok(xsm_transform_apply(t, dense, &err), err);
+        assert_true(xsmi_transform_equal(refitted, t));
+        if (grows) {
+            assert_fails(xsm_transform_apply(t, borrowed, &err), XSM_ERROR_UNSUPPORTED, err);
+            assert_fails(xsm_transform_apply(t, dense, &err), XSM_ERROR_UNSUPPORTED, err);
+        } else {
+            assert_ok(xsm_transform_apply(t, borrowed, &err), err);
+            assert_ok(xsm_transform_apply(t, dense, &err), err);
+        }
         assert_ok(xsm_transform_apply(restored, stored, &err), err);
         uint64_t empty = 0;
         for (uint64_t i = 0; i < sparse->rows; i++) {
@@ -164,25 +181,29 @@ static void golden(void **state)
                 float expected = strtof(end + 1, &end);
                 p = *end == ' ' ? end + 1 : end;
                 assert_int_equal(f.index[j], index);
-                /* One rounding of the weight and one of the product may differ. */
-                if (!(fabsf(f.values[j] - expected) <= 2.4e-7f * fabsf(expected))) {
+                /* One rounding of the weight and one of the product may differ, of both factors of a product. */
+                if (!(fabsf(f.values[j] - expected) <= (grows ? 6e-7f : 2.4e-7f) * fabsf(expected))) {
                     fail_msg("%s: row %d, feature %lu: %.9g instead of %.9g", description, (int)i, index,
                              (double)f.values[j], (double)expected);
                 }
-                assert_memory_equal(&borrowed->values[i * borrowed->stride + index], &f.values[j], sizeof(float));
-                assert_memory_equal(&dense->values[i * dense->stride + index], &f.values[j], sizeof(float));
+                if (!grows) {
+                    assert_memory_equal(&borrowed->values[i * borrowed->stride + index], &f.values[j], sizeof(float));
+                    assert_memory_equal(&dense->values[i * dense->stride + index], &f.values[j], sizeof(float));
+                }
                 assert_memory_equal(&xsmi_dataset_features(stored, i).values[j], &f.values[j], sizeof(float));
             }
             assert_int_equal(*p, '\n');
         }
         assert_int_equal(sparse->features, features);
-        assert_int_equal(dense->features, features);
-        assert_int_equal(borrowed->features, features);
         assert_int_equal(sparse->counted.empty, empty);
-        assert_int_equal(dense->counted.empty, empty);
+        if (!grows) {
+            assert_int_equal(dense->features, features);
+            assert_int_equal(borrowed->features, features);
+            assert_int_equal(dense->counted.empty, empty);
+        }
         assert_memory_equal(values, values_before, sizeof *values * 40 * 30); /* the caller's rows are as they were */
-        if (description[0] != '\0' && features < stored->features) {
-            assert_fails(xsm_transform_apply(t, dense, &err), XSM_ERROR_SHAPE, err);
+        if (features != xsmi_transform_features(t)) {
+            assert_fails(xsm_transform_apply(t, sparse, &err), XSM_ERROR_SHAPE, err);
         }
         transforms++;
         free(values);
@@ -197,7 +218,7 @@ static void golden(void **state)
         got = fgets(line, sizeof line, file);
     }
     assert_null(got);
-    assert_int_equal(transforms, 10);
+    assert_int_equal(transforms, 14);
     fclose(file);
 }
 
@@ -265,6 +286,38 @@ static void errors(void **state)
     xsm_transform_free(t);
     xsm_dataset_free(d);
 
+    /* Products, too; and the rows stay. */
+    const uint64_t offsets[] = {0, 1, 3};
+    const uint32_t index[] = {1, 0, 2};
+    const float sparse[] = {1, 1e30f, -1e30f};
+    xsm_csr_rows csr = {.size = sizeof(xsm_csr_rows),
+                        .offsets = offsets,
+                        .index = index,
+                        .values = sparse,
+                        .rows = 2,
+                        .features = 3,
+                        .ownership = XSM_BORROW};
+    assert_ok(xsm_dataset_from_csr(NULL, &csr, &d, &err), err);
+    t = NULL;
+    assert_ok(xsm_transform_new(NULL, "products=1", &t, &err), err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_int_equal(xsmi_transform_output_features(t), 4);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "row 1, features 0 and 2"));
+    assert_ptr_equal(d->values, sparse);
+    assert_int_equal(d->features, 3);
+    xsm_transform_free(t);
+    t = NULL;
+    assert_ok(xsm_transform_new(NULL, "unit,products=1", &t, &err), err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    assert_ok(xsm_transform_apply(t, d, &err), err);
+    assert_int_equal(d->offsets[2], 4);
+    assert_int_equal(d->index[3], 3);
+    assert_true(fabsf(d->values[3] + 0.5f) < 1e-6f);
+    assert_true(sparse[1] == 1e30f);
+    xsm_transform_free(t);
+    xsm_dataset_free(d);
+
     /* The ends of float32 have a norm. */
     const float ends[] = {FLT_MAX, FLT_MAX, 1e-45f, 0};
     assert_ok(
@@ -292,16 +345,37 @@ static void restore_errors(void **state)
     const float zero[] = {1, 0, 3, 4};
     xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
-    assert_fails(xsmi_transform_restore(NULL, "tfidf", 5, idf, 4, &t, &err), XSM_ERROR_SHAPE, err);
-    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, NULL, 4, &t, &err), XSM_ERROR_SHAPE, err);
-    assert_fails(xsmi_transform_restore(NULL, "unit", 4, idf, 4, &t, &err), XSM_ERROR_SHAPE, err);
-    assert_fails(xsmi_transform_restore(NULL, "tfidf", 0, idf, 4, &t, &err), XSM_ERROR_RANGE, err);
-    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, bad, 4, &t, &err), XSM_ERROR_RANGE, err);
-    assert_fails(xsmi_transform_restore(NULL, "tfidf", 4, zero, 4, &t, &err), XSM_ERROR_RANGE, err);
-    assert_fails(xsmi_transform_restore(NULL, "tfodf", 4, idf, 4, &t, &err), XSM_ERROR_NAME, err);
-    assert_null(t);
-    assert_ok(xsmi_transform_restore(NULL, "truncate=4,tfidf,truncate=2", 9, idf, 4, &t, &err), err);
+    const xsmi_feature_pair pairs[] = {{0, 1}, {1, 3}}, fallen[] = {{1, 3}, {0, 1}};
+    const struct {
+        xsmi_transform_parts parts;
+        xsm_status status;
+    } cases[] = {
+        {{"tfidf", 5, idf, NULL, 4, 0}, XSM_ERROR_SHAPE},
+        {{"tfidf", 4, NULL, NULL, 4, 0}, XSM_ERROR_SHAPE},
+        {{"unit", 4, idf, NULL, 4, 0}, XSM_ERROR_SHAPE},
+        {{"tfidf", 0, idf, NULL, 4, 0}, XSM_ERROR_RANGE},
+        {{"tfidf", 4, bad, NULL, 4, 0}, XSM_ERROR_RANGE},
+        {{"tfidf", 4, zero, NULL, 4, 0}, XSM_ERROR_RANGE},
+        {{"tfodf", 4, idf, NULL, 4, 0}, XSM_ERROR_NAME},
+        {{"unit", 4, NULL, pairs, 0, 2}, XSM_ERROR_SHAPE},
+        {{"products=1", 4, NULL, NULL, 0, 0}, XSM_ERROR_SHAPE},
+        {{"products=1", 4, NULL, fallen, 0, 2}, XSM_ERROR_RANGE},
+        {{"products=1", 3, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
+        {{"truncate=3,products=1", 4, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
+        {{"products=1", XSM_FEATURES_MAX - 1, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_fails(xsmi_transform_restore(NULL, &cases[i].parts, &t, &err), cases[i].status, err);
+        assert_null(t);
+    }
+    xsmi_transform_parts good = {"truncate=4,tfidf,truncate=2", 9, idf, NULL, 4, 0};
+    assert_ok(xsmi_transform_restore(NULL, &good, &t, &err), err);
     assert_int_equal(xsmi_transform_output_features(t), 2);
+    xsm_transform_free(t);
+    t = NULL;
+    good = (xsmi_transform_parts){"truncate=4,products=1,truncate=5", 9, NULL, pairs, 0, 2};
+    assert_ok(xsmi_transform_restore(NULL, &good, &t, &err), err);
+    assert_int_equal(xsmi_transform_output_features(t), 5);
     xsm_transform_free(t);
 }
 
@@ -311,6 +385,7 @@ typedef struct run {
     const xsm_dataset *rows;
     bool dense;
     int32_t ownership;
+    const char *steps;
 } run;
 
 static xsm_status fit_and_apply(xsm_context *ctx, xsm_transform *t, xsm_dataset *d, xsm_error *err)
@@ -327,11 +402,9 @@ static xsm_status fit_and_apply(xsm_context *ctx, xsm_transform *t, xsm_dataset 
         assert_true(d->values[0] == before && d->features == features);
         return status;
     }
-    uint32_t count;
-    const float *idf = xsmi_transform_idf(t, &count);
+    const xsmi_transform_parts parts = xsmi_transform_get_parts(t);
     xsm_transform *restored = NULL;
-    status = xsmi_transform_restore(ctx, xsmi_transform_description(t), xsmi_transform_features(t), idf, count,
-                                    &restored, err);
+    status = xsmi_transform_restore(ctx, &parts, &restored, err);
     assert_true((restored != NULL) == (status == XSM_OK));
     xsm_transform_free(restored);
     return status;
@@ -342,7 +415,7 @@ static xsm_status run_transform(void *state, xsm_context *ctx, xsm_error *err)
     const run *r = state;
     const xsm_dataset *from = r->rows;
     xsm_transform *t = NULL;
-    xsm_status status = xsm_transform_new(ctx, "truncate=20, tfidf, unit", &t, err);
+    xsm_status status = xsm_transform_new(ctx, r->steps, &t, err);
     if (status != XSM_OK) {
         assert_null(t);
         return status;
@@ -388,8 +461,10 @@ static void memory_runs_out(void **state)
                                                        .ownership = XSM_BORROW},
                                      &dense, &err),
               err);
-    for (int kind = 0; kind < 4; kind++) {
-        run r = {kind & 1 ? dense : sparse, (kind & 1) != 0, kind & 2 ? XSM_BORROW : XSM_COPY};
+    for (int kind = 0; kind < 6; kind++) {
+        run r = {kind & 1 && kind < 4 ? dense : sparse, kind & 1 && kind < 4,
+                 kind & 2 || kind == 5 ? XSM_BORROW : XSM_COPY,
+                 kind < 4 ? "truncate=20, tfidf, unit" : "tfidf, unit, products=15"};
         assert_true(test_every_allocation(run_transform, &r) > 10);
     }
     xsm_dataset_free(dense);

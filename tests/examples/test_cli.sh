@@ -215,6 +215,8 @@ done <<END
 2|--transform: |$good --transform unti
 1|without a non-zero feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
+2|products=N, N from 1 to 2147483647|$good --transform unit,products=0
+2|tfidf behind products|$good --transform products=2,tfidf
 2|--set: 'negatives' is not of the form KEY=VALUE|$good --set negatives
 2|--set: '=3' is not of the form|$good --set =3
 2|did you mean 'negatives'|$good --set negative=3
@@ -1104,6 +1106,14 @@ run 0 train --data train.txt --schedule inverse --estimator umax
 run 0 train --data train.txt --schedule sqrt --transform truncate=9 --estimator softmax --model cut.model
 says stdout '9 features'
 run 0 evaluate --model cut.model --data test.txt
+run 0 train --data train.txt --test test.txt --transform tfidf,unit,products=2 --method label-tree --model products.model
+loss=$(sed -n 's/^test *log-loss \([0-9.]*\),.*/\1/p' stdout)
+run 0 info products.model
+says stdout 'tfidf,unit,products=2'
+run 0 evaluate --model products.model --data test.txt
+says stdout "log-loss   $loss"
+run 1 train --data dense.csv --estimator softmax --transform products=2
+says stderr 'products takes sparse rows; these are dense'
 code=0
 "$xsoftmax" train --estimator implicit --data - --epochs 1 --model m5 <train.txt >stdout 2>stderr || code=$?
 expect 'training rows from standard input' test "$code" -eq 0

@@ -14,6 +14,40 @@
 #include <xsoftmax/ext/tensors.h>
 #include <xsoftmax/ext/vocabulary.h>
 
+/* The first features, all of them not zero. */
+static void transform_row(const xsm_model *m, uint32_t features)
+{
+    enum { MOST = 20 };
+    float values[MOST];
+    uint32_t index[MOST];
+    uint64_t offsets[2] = {0, features < MOST ? features : MOST};
+    for (uint32_t j = 0; j < offsets[1]; j++) {
+        values[j] = 1.5f;
+        index[j] = j;
+    }
+    xsm_csr_rows csr = {.size = sizeof(xsm_csr_rows),
+                        .offsets = offsets,
+                        .index = index,
+                        .values = values,
+                        .rows = 1,
+                        .features = features,
+                        .ownership = XSM_BORROW};
+    xsm_dataset *rows = NULL;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    xsm_error err = XSM_ERROR_INIT;
+    if (xsm_dataset_from_csr(NULL, &csr, &rows, NULL) == XSM_OK) {
+        const xsm_status status = xsm_model_transform(m, rows, &err);
+        if (status != XSM_OK && status != XSM_ERROR_RANGE) { /* weights near the end of float32 */
+            abort();
+        }
+        if (xsm_dataset_get_info(rows, &info, NULL) != XSM_OK ||
+            info.features != (status == XSM_OK ? m->features : features)) {
+            abort();
+        }
+    }
+    xsm_dataset_free(rows);
+}
+
 /* A model that was accepted must be usable: everything that is not large is read. */
 static void use(xsm_model *m)
 {
@@ -48,6 +82,7 @@ static void use(xsm_model *m)
         volatile unsigned char last = t.bytes > 0 ? ((const unsigned char *)t.data)[t.bytes - 1] : 0;
         (void)last;
     }
+    transform_row(m, info.input_features);
     float *row = calloc(m->features, sizeof *row);
     xsm_dataset *rows = NULL;
     if (row && xsm_dataset_from_dense(m->context,

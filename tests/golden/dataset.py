@@ -17,7 +17,8 @@ from fractions import Fraction
 getcontext().prec = 60
 
 DESCRIPTIONS = ["", "truncate=11", "tfidf", "unit", "tfidf,unit", "unit,tfidf", "truncate=20,tfidf,unit",
-                "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit"]
+                "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit", "products=24",
+                "tfidf,unit,products=20", "truncate=9,products=1,unit", "unit,products=15,truncate=45,unit"]
 
 
 def magnitude(bits):
@@ -53,6 +54,13 @@ def unit(rows):
     return [{j: float32(value / norm) for j, value in row.items()} for row, norm in zip(rows, norms)]
 
 
+def products(rows, features, least):
+    pairs = [(i, j) for i in range(features) for j in range(i + 1, features)
+             if sum(1 for row in rows if i in row and j in row) >= least]
+    return [row | {features + k: float32(row[i] * row[j]) for k, (i, j) in enumerate(pairs) if i in row and j in row}
+            for row in rows], features + len(pairs)
+
+
 def read_rows(path):
     with open(path, encoding="ascii") as file:
         _, features, _ = map(int, next(file).split())
@@ -68,6 +76,8 @@ def transforms(rows, features):
                 result = tfidf(result, width)
             elif step == "unit":
                 result = unit(result)
+            elif step.startswith("products"):
+                result, width = products(result, width, int(step.split("=")[1]))
             else:
                 width = min(width, int(step.split("=")[1]))
                 result = [{j: value for j, value in row.items() if j < width} for row in result]

@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "I64": np.int64, "U8": np.uint8}
+DTYPES = {"F32": np.float32, "I64": np.int64, "U8": np.uint8, "U32": np.uint32}
 
 
 def read(path):
@@ -121,6 +121,8 @@ def golden():
     yield "numpy_full.safetensors", contents(full, metadata, True)
     yield "numpy_plain.safetensors", contents({"weight": weight, "bias": bias}, {"format": "pt"}, False)
     yield "numpy_bare.safetensors", contents({"weight": weight}, {}, False)
+    yield "numpy_products.safetensors", contents({"weight": weight, "products": np.array([[0, 1]], np.uint32)},
+                                                 {"transform": "unit,products=2", "input_features": "2"}, False)
 
 
 if __name__ == "__main__":

@@ -147,13 +147,8 @@ static void assert_same_model(xsm_model *a, xsm_model *b)
     assert_null(test_metadata_key(b, i));
     assert_int_equal(a->transform == NULL, b->transform == NULL);
     if (a->transform) {
-        uint32_t n;
-        uint32_t o;
-        const float *idf = xsmi_transform_idf(a->transform, &n);
-        const float *other = xsmi_transform_idf(b->transform, &o);
-        assert_string_equal(xsmi_transform_description(a->transform), xsmi_transform_description(b->transform));
-        assert_int_equal(n, o);
-        assert_memory_equal(idf, other, n * sizeof *idf);
+        assert_true(xsmi_transform_equal(a->transform, b->transform));
+        assert_int_equal(xsmi_transform_features(a->transform), xsmi_transform_features(b->transform));
     }
     xsm_parameters p = XSM_PARAMETERS_INIT;
     xsm_parameters q = XSM_PARAMETERS_INIT;
@@ -401,6 +396,8 @@ static xsm_status load_made(const char *header, const void *data, size_t size, x
 
 #define WEIGHT "\"weight\":{\"dtype\":\"F32\",\"shape\":[2,1],\"data_offsets\":[0,8]}"
 #define COUNTS "\"class_counts\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]}"
+#define PAIRS(shape, offsets) "\"products\":{\"dtype\":\"U32\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define PRODUCTS(features) "\"__metadata__\":{\"transform\":\"products=1\",\"input_features\":\"" features "\"}"
 #define LABELS(offsets) "\"labels\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":" offsets "}"
 
 static void what_is_no_model_is_refused(void **state)
@@ -437,6 +434,15 @@ static void what_is_no_model_is_refused(void **state)
          "\"__metadata__\":{\"training_rows\":\"2\"}}",
          16, "'class_counts' has 1"},
         {"{" WEIGHT ",\"idf\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'transform'"},
+        {"{" WEIGHT "," PAIRS("[1,2]", "[8,16]") "}", 16, "'transform'"},
+        {"{" WEIGHT "," PAIRS("[0,2]", "[8,8]") "," PRODUCTS("1") "}", 8, NULL},
+        {"{" WEIGHT "," PAIRS("[1,2]", "[8,16]") "," PRODUCTS("1") "}", 16, "pair 0"},
+        {"{" WEIGHT "," PAIRS("[2,1]", "[8,16]") "," PRODUCTS("1") "}", 16, "[2, 1]"},
+        {"{" WEIGHT "," PAIRS("[2]", "[8,16]") "," PRODUCTS("1") "}", 16, "1 dimensions"},
+        {"{" WEIGHT "," PRODUCTS("1") "}", 8, "without pairs"},
+        {"{" WEIGHT "," PAIRS("[0,2]", "[8,8]") ",\"__metadata__\":{\"transform\":\"unit\",\"input_features\":\"1\"}}",
+         8, "with pairs"},
+        {"{" WEIGHT "," PAIRS("[0,2]", "[8,8]") "," PRODUCTS("2") "}", 8, "yields 2 features"},
         {"{" WEIGHT ",\"__metadata__\":{\"transform\":\"unit\"}}", 8, "'input_features'"},
         {"{" WEIGHT ",\"__metadata__\":{\"input_features\":\"1\"}}", 8, "'transform'"},
         {"{" WEIGHT ",\"__metadata__\":{\"transform\":\"unit\",\"input_features\":\"1\"}}", 8, NULL},
@@ -595,8 +601,9 @@ static void every_allocation_may_fail(void **state)
 static void reads_what_numpy_writes(void **state)
 {
     (void)state;
-    static const char *const files[] = {"numpy_full.safetensors", "numpy_plain.safetensors", "numpy_bare.safetensors"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const files[] = {"numpy_full.safetensors", "numpy_plain.safetensors", "numpy_bare.safetensors",
+                                        "numpy_products.safetensors"};
+    for (size_t i = 0; i < 4; i++) {
         xsm_error err = XSM_ERROR_INIT;
         char path[4096];
         snprintf(path, sizeof path, "%s%s", golden_folder, files[i]);
@@ -622,9 +629,9 @@ static void reads_what_numpy_writes(void **state)
                 assert_string_equal(map.names[k], golden_names[k]);
             }
             assert_int_equal(map.features, 4);
-            uint32_t count = 0;
-            assert_memory_equal(xsmi_transform_idf(m->transform, &count), golden_idf, sizeof golden_idf);
-            assert_int_equal(count, 3);
+            const xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
+            assert_int_equal(parts.idf_count, 3);
+            assert_memory_equal(parts.idf, golden_idf, sizeof golden_idf);
             assert_string_equal(xsmi_transform_description(m->transform), "truncate=3,tfidf");
             assert_string_equal(test_metadata_key(m, 0), "estimator");
             assert_string_equal(test_metadata_key(m, 1), "note");
@@ -632,7 +639,13 @@ static void reads_what_numpy_writes(void **state)
         } else {
             assert_null(map.labels);
             assert_null(map.names);
-            assert_int_equal(map.features, 3);
+            assert_int_equal(map.features, i < 3 ? 3 : 2);
+        }
+        if (i == 3) {
+            const xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
+            assert_int_equal(parts.pair_count, 1);
+            assert_int_equal(parts.pairs->lower, 0);
+            assert_int_equal(parts.pairs->higher, 1);
         }
         xsm_model_free(m);
     }
@@ -672,9 +685,7 @@ static void numpy_reads_what_is_written(void **state)
     }
     const char *path = test_path("model.safetensors");
     assert_ok(xsm_model_save(m, path, &err), err);
-    uint32_t count = 0;
-    const float *idf = xsmi_transform_idf(m->transform, &count);
-    assert_int_equal(count, 3);
+    const float *idf = xsmi_transform_get_parts(m->transform).idf;
     char command[8192];
     snprintf(command, sizeof command, "%s '%smodel_file.py' read '%s'", python, golden_folder, path);
     FILE *output = popen(command, "r");

@@ -1,6 +1,8 @@
 /* Rows one at a time: the same bits as rows of a dataset, the same lines accepted, and no memory after the first. */
 #include "support.h"
 
+#include "data/dataset.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,11 +78,9 @@ static xsm_model *model_of(xsm_context *ctx, const xsm_dataset *d, const char *s
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    uint32_t features = map.features;
-    const char *cut = strstr(steps, "truncate=");
-    if (cut) {
-        features = (uint32_t)strtoul(cut + 9, NULL, 10);
-    }
+    assert_ok(xsm_transform_new(ctx, steps, &transform, &err), err);
+    assert_ok(xsm_transform_fit(transform, d, &err), err);
+    const uint32_t features = xsmi_transform_output_features(transform);
     assert_ok(xsm_model_new_linear(ctx, features, map.classes, NULL, &model, &err), err);
     assert_ok(xsm_model_parameters(model, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
@@ -89,8 +89,6 @@ static xsm_model *model_of(xsm_context *ctx, const xsm_dataset *d, const char *s
         }
     }
     assert_ok(xsm_model_set_class_map(model, &map, &err), err);
-    assert_ok(xsm_transform_new(ctx, steps, &transform, &err), err);
-    assert_ok(xsm_transform_fit(transform, d, &err), err);
     assert_ok(xsm_model_set_transform(model, transform, &err), err);
     xsm_transform_free(transform);
     return model;
@@ -159,7 +157,7 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
 static void sparse_lines(void **state)
 {
     (void)state;
-    static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf"};
+    static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf", "tfidf,unit,products=4"};
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_data("bibtex/bibtex_test.txt.gz");
     if (!path) {
@@ -192,7 +190,11 @@ static void text_lines(void **state)
     static const struct {
         const char *steps;
         uint32_t words, min_chars, max_chars, least;
-    } runs[] = {{"tfidf,unit", 1, 0, 0, 2}, {"unit", 2, 0, 0, 1}, {"tfidf,unit", 2, 3, 5, 1}, {"", 3, 1, 2, 3}};
+    } runs[] = {{"tfidf,unit", 1, 0, 0, 2},
+                {"unit", 2, 0, 0, 1},
+                {"tfidf,unit", 2, 3, 5, 1},
+                {"", 3, 1, 2, 3},
+                {"unit,products=5", 1, 0, 0, 2}};
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_data("text/ptb.valid.txt.gz");
     if (!path) {
