@@ -513,7 +513,8 @@ XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *descripti
  *          #XSM_FEATURES_MAX. O(values) with `tfidf`, else O(1); `products` takes the time of the pairs of non-zero
  *          values in all rows, and while it counts them 16 bytes a row and 28 a feature. */
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
-/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, rows get new arrays.
+/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, rows get new
+ *  arrays.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit();
  *          #XSM_ERROR_RANGE if a value times its idf weight, or a product, overflows float32; #XSM_ERROR_UNSUPPORTED
  *          for `products` and dense rows. The dataset is unchanged on failure. */
