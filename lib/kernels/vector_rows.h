@@ -500,10 +500,12 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
 /* Vectors of columns that are summed in registers over all features. */
 #define COLUMN_VECTORS 8
 
-XSMI_INLINE void column_sums_some(size_t vectors, const float *w, size_t stride, const uint32_t *index,
+/* Whole vectors of columns, and `rest` < VW more columns: together, since a chain of additions waits for each weight.
+ */
+XSMI_INLINE void column_sums_some(size_t vectors, size_t rest, const float *w, size_t stride, const uint32_t *index,
                                   const float *value, size_t nnz, float *out)
 {
-    vf acc[COLUMN_VECTORS];
+    vf acc[COLUMN_VECTORS], last = rest ? v_load_first(out + vectors * VW, rest) : v_set(0.0f);
     XSMI_UNROLL
     for (size_t k = 0; k < vectors; k++) {
         acc[k] = v_load(out + k * VW);
@@ -515,10 +517,24 @@ XSMI_INLINE void column_sums_some(size_t vectors, const float *w, size_t stride,
         for (size_t k = 0; k < vectors; k++) {
             acc[k] = v_fma(v, v_load(row + k * VW), acc[k]);
         }
+        last = rest ? v_fma(v, v_load_first(row + vectors * VW, rest), last) : last;
     }
     XSMI_UNROLL
     for (size_t k = 0; k < vectors; k++) {
         v_store(out + k * VW, acc[k]);
+    }
+    if (rest) {
+        v_store_first(out + vectors * VW, last, rest);
+    }
+}
+
+XSMI_INLINE void column_sums_rest(size_t vectors, size_t rest, const float *w, size_t stride, const uint32_t *index,
+                                  const float *value, size_t nnz, float *out)
+{
+    if (rest > 0) {
+        column_sums_some(vectors, rest, w, stride, index, value, nnz, out);
+    } else {
+        column_sums_some(vectors, 0, w, stride, index, value, nnz, out);
     }
 }
 
@@ -527,22 +543,33 @@ static void column_sums(const float *w, size_t stride, const uint32_t *index, co
 {
     size_t c = 0;
     for (; c + COLUMN_VECTORS * VW <= n; c += COLUMN_VECTORS * VW) {
-        column_sums_some(COLUMN_VECTORS, w + c, stride, index, value, nnz, out + c);
+        column_sums_some(COLUMN_VECTORS, 0, w + c, stride, index, value, nnz, out + c);
     }
-    for (; c + 2 * VW <= n; c += 2 * VW) {
-        column_sums_some(2, w + c, stride, index, value, nnz, out + c);
-    }
-    if (c + VW <= n) {
-        column_sums_some(1, w + c, stride, index, value, nnz, out + c);
-        c += VW;
-    }
-    if (c < n) {
-        vf acc = v_load_first(out + c, n - c);
-        for (size_t i = 0; i < nnz; i++) {
-            const float *row = w + (index ? index[i] : i) * stride + c;
-            acc = v_fma(v_set(value[i]), v_load_first(row, n - c), acc);
-        }
-        v_store_first(out + c, acc, n - c);
+    const size_t rest = (n - c) % VW;
+    switch ((n - c) / VW) {
+    case 7:
+        column_sums_rest(7, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 6:
+        column_sums_rest(6, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 5:
+        column_sums_rest(5, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 4:
+        column_sums_rest(4, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 3:
+        column_sums_rest(3, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 2:
+        column_sums_rest(2, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    case 1:
+        column_sums_rest(1, rest, w + c, stride, index, value, nnz, out + c);
+        break;
+    default:
+        column_sums_rest(0, rest, w + c, stride, index, value, nnz, out + c);
     }
 }
 
