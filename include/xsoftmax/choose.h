@@ -28,7 +28,7 @@
  *   - `label-tree` (xsm_fit_label_tree()), if label trees are allowed, rows are sparse and a pass over all classes
  *     takes long. Not where embedding models are allowed, rows have fewer than 4 features and classes 8 labels each in
  *     the mean: such rows are nearly identified by their features, and held-back rows overrate what memorises rows.
- *     Tried with three trees, or with one if the run of three would take more than 20 s by its work (both with a
+ *     Tried with three trees, or with one if the run of three would take more than 10 s by its work (both with a
  *     time budget); and if exact estimators are not tried, for up to 4,096 classes also with one tree of a single node.
  *     With one label a row also with three trees that give each label its own probability, by the better transform,
  *     and with #XSM_MEASURE_PRECISION then also with the mistakes of a beam among the negatives.
@@ -61,14 +61,15 @@
  * on a quarter of the trials' rows; label trees, which have none, get both transforms there. The best of each kind of
  * model goes on to all of these rows, unless it is two standard errors behind another kind. Label trees that are left
  * alone have no more trials. Where label trees are tried, a held-back row does not count if its only label occurs in no
- * row of the trials.
+ * row of the trials. A trial ends after its third epoch or later if it is two standard errors behind the best one of its
+ * method after as many epochs.
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
  * large, and 0.45 times for embedding models. They also decide how many trials there are, in seconds of a usual
  * machine: none begins that would make the choice longer than the run that it chooses, or than five seconds if that run
  * is shorter (one second for a label tree, which has no rate). The first trial of a slower method may end within that
- * method's run. Three trees are tried if their run takes at most 20 seconds. So nothing depends on the clock: the same
+ * method's run. Three trees are tried if their run takes at most 10 seconds. So nothing depends on the clock: the same
  * rows, options and seed give the same choice on any machine and any number of threads, to the last bit. Only with
  * xsm_choose_options::seconds the clock decides, too.
  *

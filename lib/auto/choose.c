@@ -26,10 +26,8 @@
 /* An exact candidate's run has the epochs of the best trial and these: a trial's rate is still high at its best epoch,
  * but falls to its end in the run, which also has more rows. */
 enum { EPOCHS_MORE = 2 };
-/* A kind of model that is so many standard errors behind another after the first round cannot catch up. */
-#define BEHIND 2.0
 /* Several trees are tried, and a single one is not, where the work of their run is that of at most so many seconds. */
-#define FOREST_SECONDS 20.0
+#define FOREST_SECONDS 10.0
 /* Iterations of a run with lbfgs at most. */
 enum { FIT_MOST = 200 };
 /* Shares of a time budget: for the trials, and of the remaining time for the run, as estimates have errors. */
@@ -187,7 +185,13 @@ static xsm_status attempt(xsmi_chooser *c, double eta, double ridge, double *val
     if (!(t->best_epoch > 0 && t->loss < b->loss * (1 - margin))) {
         return XSM_OK;
     }
-    *b = (xsmi_best){candidate, last, t->loss, 0, c->judged, c->plan.transform};
+    *b = (xsmi_best){.candidate = candidate,
+                     .trial = last,
+                     .loss = t->loss,
+                     .judged = c->last.held_back,
+                     .transform = c->plan.transform,
+                     .epochs = c->last.epochs};
+    memcpy(b->curve, c->last.curve, sizeof b->curve);
     *value = t->loss;
     /* The model is the one after the trial's last epoch, as the run's will be, which need not be the best one. */
     const bool pairs = candidate->hidden && !c->options.keep_pairs && c->survey.nonzeros >= XSMI_KEY_FEATURES &&
@@ -279,20 +283,6 @@ static void take(xsmi_chooser *c, xsmi_candidate *candidate)
     c->best.candidate = candidate;
 }
 
-/* A bound for the standard error of a loss, by how losses of rows are distributed: a share of something has a variance
- * of at most m (1 - m), and the logarithm of a probability is spread about as far as its mean. */
-static double error_of(const xsmi_chooser *c, double loss)
-{
-    const double n = (double)xsmi_choose_held(c)->rows;
-    return c->judge == XSMI_JUDGE_CALIBRATED ? fmax(loss, 0) / sqrt(n) : sqrt(fmax(loss * (1 - loss), 0) / n);
-}
-
-/* Whether a loss is within BEHIND standard errors of the difference to the least one, as if other rows were judged. */
-static bool is_near(const xsmi_chooser *c, double loss, double least)
-{
-    return loss <= least || loss - least <= BEHIND * hypot(error_of(c, loss), error_of(c, least));
-}
-
 /* The candidate of a kind that did best in the first round; NULL: none. */
 static xsmi_candidate *best_of(xsmi_chooser *c, xsmi_kind kind)
 {
@@ -380,7 +370,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_error *err)
     }
     for (xsmi_kind kind = XSMI_KIND_TREE; kind <= XSMI_KIND_EMBEDDING; kind++) {
         const xsmi_candidate *best = best_of(c, kind);
-        const bool late = best && !is_near(c, best->few.loss, c->found.loss);
+        const bool late = best && !xsmi_choose_is_near(c, best->few.loss, c->found.loss);
         drop(c, kind, late ? NULL : best);
         c->plan.treeless |= kind == XSMI_KIND_TREE && late;
     }
@@ -433,7 +423,8 @@ static xsm_status search_all(xsmi_chooser *c, xsm_error *err)
         take(c, candidate);
         if (!candidate->follows || candidate->tree) {
             XSMI_TRY(search_candidate(c, c->found.loss, err));
-        } else if (before && !c->cut_short && is_near(c, before->loss, c->found.loss)) { /* it gains a percent or two */
+        } else if (before && !c->cut_short &&
+                   xsmi_choose_is_near(c, before->loss, c->found.loss)) { /* it gains a percent or two */
             XSMI_TRY(attempt(c, beside, 0, &value, err));
         }
         c->found = *xsmi_choose_leader(c);

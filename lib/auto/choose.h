@@ -27,6 +27,8 @@ typedef struct xsmi_best {
     double pairs;         /* their strength; 0 = none */
     xsmi_measured judged; /* with these pairs */
     size_t transform;     /* of the rows */
+    uint64_t epochs;      /* after which it was judged, each by a loss of the curve while that is long enough */
+    double curve[XSMI_CURVE];
 } xsmi_best;
 
 /* A candidate method: a line of the portfolio, whose learning rate and L2 penalty are not chosen yet. */
@@ -100,7 +102,7 @@ typedef struct xsmi_chooser {
     bool ended;                 /* trials have taken as long as the run will take */
     bool transformed;           /* the other transform was tried with the current kind of model */
     xsmi_judge judge;           /* of all candidates */
-    xsmi_measured judged;       /* the last trial */
+    xsmi_auto_outcome last;     /* of the last trial */
     double work, work_seconds;  /* of training in trials so far */
     double elapsed;             /* the seconds that the work of the trials so far takes at a usual speed */
     double trials_seconds;      /* the same by the clock */
@@ -140,6 +142,8 @@ double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *cand
 const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c);
 /* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any. */
 double xsmi_choose_limit(const xsmi_chooser *c);
+/* Whether a loss is within two standard errors of the difference to the least one, as if other rows were judged. */
+bool xsmi_choose_is_near(const xsmi_chooser *c, double loss, double least);
 /* The training rows of the present round, and the held-back rows by which it is judged. */
 const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c);
 const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c);

@@ -30,6 +30,10 @@ enum { HELD_BACK_MOST = 2000, HELD_BACK_LEAST = 10, ROWS_LEAST = 100 };
 #define FEW 0.25
 /* A trial ends after PATIENCE epochs in a row that are worse than its best. */
 enum { PATIENCE = 2 };
+/* What is so many standard errors behind cannot catch up: a kind of model after the first round; and a trial, from this
+ * epoch on, beside its line's best one after as many epochs. Before it rates differ more than in the end. */
+#define BEHIND 2.0
+enum { HOPELESS_FROM = 3 };
 /* The same with lbfgs after so many iterations, or at this tolerance. */
 enum { FIT_ITERATIONS = 60 };
 #define FIT_TOLERANCE 1e-4
@@ -39,7 +43,7 @@ enum { PILOT_ROWS = 512 };
  * in seconds, which decide how many trials there are. The real speed does not count, so that the choice is the same on
  * any machine; with a time budget, until one is measured. */
 #define SPEED 8e9
-#define SPEED_TREE 5e9
+#define SPEED_TREE 1e10
 #define SPEED_VECTORS 2e10
 /* Seconds that a choice may take although the run takes less, in work: where rates are searched, and for a label tree,
  * which has none. */
@@ -49,6 +53,42 @@ enum { PILOT_ROWS = 512 };
 const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
 
 /* -- trials -------------------------------------------------------------------------------------------------------- */
+
+const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c)
+{
+    const xsmi_choose_plan *p = &c->plan;
+    return p->halving ? p->few[p->transform] : p->rows[p->transform];
+}
+
+const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c)
+{
+    const xsmi_choose_plan *p = &c->plan;
+    return p->halving                               ? p->few_held[p->transform]
+           : p->known[p->transform] && !p->treeless ? p->known[p->transform]
+                                                    : p->held_back[p->transform];
+}
+
+/* A bound for the standard error of a loss, by how losses of rows are distributed: a share of something has a variance
+ * of at most m (1 - m), and the logarithm of a probability is spread about as far as its mean. */
+static double error_of(const xsmi_chooser *c, double loss)
+{
+    const double n = (double)xsmi_choose_held(c)->rows;
+    return c->judge == XSMI_JUDGE_CALIBRATED ? fmax(loss, 0) / sqrt(n) : sqrt(fmax(loss * (1 - loss), 0) / n);
+}
+
+bool xsmi_choose_is_near(const xsmi_chooser *c, double loss, double least)
+{
+    return loss <= least || loss - least <= BEHIND * hypot(error_of(c, loss), error_of(c, least));
+}
+
+/* Whether the current trial is too far behind the best one of its line. Both have the schedule of as many epochs. */
+static bool is_hopeless(void *user, uint64_t epoch, double loss)
+{
+    const xsmi_chooser *c = user;
+    const xsmi_best *b = &c->best;
+    return b->trial != UINT64_MAX && epoch >= HOPELESS_FROM && epoch <= b->epochs && epoch <= XSMI_CURVE &&
+           !xsmi_choose_is_near(c, loss, b->curve[epoch - 1]);
+}
 
 /* The factor by which the rate falls to FALL in so many epochs. */
 double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs)
@@ -116,6 +156,7 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double
                            .rows = xsmi_choose_rows(c),
                            .held_back = xsmi_choose_held(c),
                            .judge = c->judge,
+                           .hopeless = candidate->full ? NULL : is_hopeless,
                            .budget = {.epochs = candidate->full ? FIT_ITERATIONS : candidate->passes,
                                       .patience = PATIENCE,
                                       .stretch = 1,
@@ -197,7 +238,7 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     out->best_epoch = t.outcome.best_epoch;
     out->loss = t.outcome.held_back.loss;
     out->precision = t.outcome.held_back.precision;
-    c->judged = t.outcome.held_back;
+    c->last = t.outcome;
     out->seconds = seconds;
     account(c, candidate, &t, seconds);
     c->cut_short |= t.outcome.late;
@@ -269,20 +310,6 @@ xsmi_survey xsmi_choose_survey(const xsmi_chooser *c)
     const double n = (double)d->rows, squared = squares / n;
     const bool given = isfinite(squared) && squared > 0 && !c->options.transform;
     return (xsmi_survey){count / n, given ? squared : 1, d->counted.labels > d->rows};
-}
-
-const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c)
-{
-    const xsmi_choose_plan *p = &c->plan;
-    return p->halving ? p->few[p->transform] : p->rows[p->transform];
-}
-
-const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c)
-{
-    const xsmi_choose_plan *p = &c->plan;
-    return p->halving                               ? p->few_held[p->transform]
-           : p->known[p->transform] && !p->treeless ? p->known[p->transform]
-                                                    : p->held_back[p->transform];
 }
 
 /* Multiplications a second, with a time budget. */

@@ -183,11 +183,15 @@ static int32_t on_progress(void *user, const xsm_progress *p)
             }
         }
         out->epochs = p->epoch;
+        if (p->epoch <= XSMI_CURVE) {
+            out->curve[p->epoch - 1] = now.loss;
+        }
         if (now.loss < out->held_back.loss) {
             out->held_back = now;
             out->best_epoch = p->epoch;
         }
-        if (p->epoch >= out->best_epoch + t->budget.patience) {
+        const bool hopeless = t->hopeless && t->hopeless(t->runner->user, p->epoch, now.loss);
+        if (hopeless || p->epoch >= out->best_epoch + t->budget.patience) {
             return 1;
         }
     }

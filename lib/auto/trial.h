@@ -60,9 +60,13 @@ typedef struct xsmi_auto_budget {
     bool marked;       /* the runner's marks are to be used */
 } xsmi_auto_budget;
 
+/* The epochs whose losses a trial keeps. */
+enum { XSMI_CURVE = 10 };
+
 typedef struct xsmi_auto_outcome {
     xsmi_measured held_back;     /* held-back rows after the best epoch; an infinite loss if there are none */
     uint64_t epochs, best_epoch; /* evaluated ones; 0: none */
+    double curve[XSMI_CURVE];    /* the held-back rows' loss after each of the first epochs */
     uint64_t examples;           /* trained, the cost; for lbfgs all rows at each evaluation of the objective */
     double seconds, active;      /* of training; the share of coefficients in use */
     bool diverged, late;         /* the deadline ended it */
@@ -75,6 +79,8 @@ typedef struct xsmi_auto_trial {
     const xsm_dataset *rows, *held_back; /* `held_back` is judged after each epoch, NULL = never */
     xsmi_judge judge;
     xsmi_auto_budget budget;
+    /* Whether a loss after that epoch is so high that the trial is to end; NULL: no loss is. `user` is the runner's. */
+    bool (*hopeless)(void *user, uint64_t epoch, double loss);
     xsmi_auto_outcome outcome;
     xsm_trainer *trainer;
     bool counted;      /* among the trials that progress shows */
