@@ -154,11 +154,12 @@ xsm_status xsmi_object_new(xsm_context *context, size_t size, const char *what, 
                            xsm_error *err)
 {
     XSMI_TRY(xsmi_context_acquire(context, kept, err));
-    void *object = xsmi_allocate_zero(*kept, 1, size);
+    void *object = xsmi_allocate(*kept, 1, size);
     if (!object) {
         xsm_context_free(*kept);
         return xsmi_fail_memory(err, size, what);
     }
+    memset(object, 0, size);
     *out = object;
     return XSM_OK;
 }
@@ -239,24 +240,6 @@ void *xsmi_allocate(xsm_context *ctx, uint64_t count, size_t each)
     return xsmi_multiply(count, each, &bytes) ? allocate_bytes(ctx, bytes) : NULL;
 }
 
-typedef struct clear_job {
-    unsigned char *memory;
-    size_t bytes;
-} clear_job;
-
-/* Pieces of a large block that is cleared or copied: each a multiple of the page size, so that first touches spread
- * over the threads. */
-#define CLEAR_PIECE ((size_t)8 << 20)
-
-static void clear_piece(void *state, size_t index, uint32_t thread)
-{
-    clear_job *job = state;
-    size_t start = index * CLEAR_PIECE;
-    size_t bytes = XSMI_MIN(job->bytes - start, CLEAR_PIECE);
-    (void)thread;
-    memset(job->memory + start, 0, bytes);
-}
-
 bool xsmi_reserve(xsm_context *ctx, void *array, size_t *capacity, uint64_t count, size_t each)
 {
     if (count <= *capacity) {
@@ -315,28 +298,18 @@ void xsmi_release_all(xsm_context *ctx, const xsmi_array_ref *arrays, size_t *ca
     *capacity = 0;
 }
 
-void *xsmi_allocate_zero(xsm_context *ctx, uint64_t count, size_t each)
-{
-    void *memory = xsmi_allocate(ctx, count, each);
-    if (memory) {
-        clear_job job = {memory, (size_t)count * each};
-        if (xsmi_run_all(ctx, clear_piece, &job, (job.bytes + CLEAR_PIECE - 1) / CLEAR_PIECE, NULL) != XSM_OK) {
-            xsmi_release(ctx, memory, (size_t)count, each);
-            return NULL;
-        }
-    }
-    return memory;
-}
+/* A large block is copied in such pieces; between them it is asked whether the call is cancelled. */
+#define COPY_PIECE ((size_t)8 << 20)
 
 void *xsmi_reallocate(xsm_context *ctx, void *memory, size_t old_count, uint64_t new_count, size_t each)
 {
     void *grown = xsmi_allocate(ctx, new_count, each);
     if (grown && memory) {
         const size_t bytes = (size_t)XSMI_MIN(old_count, new_count) * each;
-        for (size_t at = 0; at < bytes; at += CLEAR_PIECE) {
+        for (size_t at = 0; at < bytes; at += COPY_PIECE) {
             const size_t left = bytes - at;
-            memcpy((char *)grown + at, (const char *)memory + at, XSMI_MIN(left, CLEAR_PIECE));
-            if (left > CLEAR_PIECE && xsmi_poll(ctx)) {
+            memcpy((char *)grown + at, (const char *)memory + at, XSMI_MIN(left, COPY_PIECE));
+            if (left > COPY_PIECE && xsmi_poll(ctx)) {
                 xsmi_release(ctx, grown, (size_t)new_count, each);
                 return NULL;
             }

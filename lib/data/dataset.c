@@ -72,7 +72,7 @@ void xsmi_dataset_take_features(xsm_dataset *d, const xsmi_feature_arrays *array
         d->offsets = arrays->offsets;
         d->capacity.offsets = arrays->offset_capacity;
     }
-    d->edits++;
+    xsmi_dataset_edited(d);
     xsmi_dataset_let_go(d);
 }
 
@@ -385,7 +385,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
 void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from)
 {
     release_rows(d);
-    d->edits++;
+    xsmi_dataset_edited(d);
     d->rows = from->rows;
     d->features = from->features;
     d->sparse = from->sparse;
@@ -437,7 +437,7 @@ void xsmi_dataset_take_label_weights(xsm_dataset *d, float *weights, size_t capa
     }
     d->label_weights = weights;
     d->capacity.label_weights = capacity;
-    d->edits++;
+    xsmi_dataset_edited(d);
     xsmi_dataset_let_go(d);
 }
 
@@ -456,7 +456,7 @@ bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row)
 
 void xsmi_dataset_count_features(xsm_dataset *d)
 {
-    d->edits++;
+    xsmi_dataset_edited(d);
     d->counted.empty = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         d->counted.empty += xsmi_dataset_row_is_empty(d, i);
@@ -466,7 +466,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
 
 void xsmi_dataset_count_weights(xsm_dataset *d)
 {
-    d->edits++;
+    xsmi_dataset_edited(d);
     d->total_weight = d->weights ? 0 : (double)d->rows;
     for (uint64_t i = 0; d->weights && i < d->rows; i++) {
         d->total_weight += (double)d->weights[i];
@@ -475,7 +475,7 @@ void xsmi_dataset_count_weights(xsm_dataset *d)
 
 void xsmi_dataset_count_labels(xsm_dataset *d)
 {
-    d->edits++;
+    xsmi_dataset_edited(d);
     d->counted.labels = d->label_offsets[d->rows];
     xsmi_dataset_count_weights(d);
     d->counted.unlabelled = d->counted.unseen_rows = d->counted.unseen_labels = 0;

@@ -31,8 +31,8 @@ typedef struct xsmi_dataset_counts {
 /* A hash of contents, once it is known. Threads that share a dataset may find it at the same time: they find the same.
  */
 typedef struct xsmi_dataset_hash {
-    _Atomic uint64_t value;
-    _Atomic uint64_t of; /* 1 + the edits of what it is of; 0: of nothing */
+    _Atomic uint32_t high, low;
+    atomic_bool known;
 } xsmi_dataset_hash;
 
 enum { XSMI_HASH_FEATURES, XSMI_HASH_LABELS, XSMI_HASH_WHOLE, XSMI_HASHES };
@@ -74,11 +74,20 @@ struct xsm_dataset {
     xsmi_lender lender;  /* is told when no array is the caller's any more */
     xsmi_dataset_counts counted;
     double total_weight;                   /* counted with the labels */
-    uint64_t edits;                        /* raised when rows, labels, weights or classes change */
+    uint64_t edits;                        /* see xsmi_dataset_edited() */
     xsmi_dataset_hash hashes[XSMI_HASHES]; /* fingerprint.c */
 };
 
 XSMI_COUNTED(dataset)
+
+/* Rows, labels, weights or classes have changed. */
+static inline void xsmi_dataset_edited(xsm_dataset *d)
+{
+    d->edits++;
+    for (int i = 0; i < XSMI_HASHES; i++) {
+        atomic_store_explicit(&d->hashes[i].known, false, memory_order_relaxed);
+    }
+}
 
 /* A row's features and labels as a small view. */
 typedef struct xsmi_features {

@@ -1,8 +1,9 @@
 /*
- * A hash by which two datasets are compared: features, labels, weights and classes.
+ * A hash by which two datasets are compared, those that ranks have read, too: features, labels, weights and classes.
  */
 #include "data/part.h"
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/hash.h"
 #include "base/order.h"
 #include "base/spool.h"
@@ -80,14 +81,15 @@ static uint64_t hash_whole(const xsm_dataset *d)
 static uint64_t known(const xsm_dataset *d, int which, uint64_t (*find)(const xsm_dataset *d))
 {
     xsmi_dataset_hash *kept = &((xsm_dataset *)(uintptr_t)d)->hashes[which]; /* no part of the contents */
-    const uint64_t of = d->edits + 1;
-    if (atomic_load_explicit(&kept->of, memory_order_acquire) == of) {
-        return atomic_load_explicit(&kept->value, memory_order_relaxed);
+    if (atomic_load_explicit(&kept->known, memory_order_acquire)) {
+        const uint64_t high = atomic_load_explicit(&kept->high, memory_order_relaxed);
+        return high << 32 | atomic_load_explicit(&kept->low, memory_order_relaxed);
     }
     const uint64_t hash = find(d);
     if (!xsmi_is_cancelled(d->context)) {
-        atomic_store_explicit(&kept->value, hash, memory_order_relaxed);
-        atomic_store_explicit(&kept->of, of, memory_order_release);
+        atomic_store_explicit(&kept->high, (uint32_t)(hash >> 32), memory_order_relaxed);
+        atomic_store_explicit(&kept->low, (uint32_t)hash, memory_order_relaxed);
+        atomic_store_explicit(&kept->known, true, memory_order_release);
     }
     return hash;
 }
@@ -105,4 +107,26 @@ uint64_t xsmi_dataset_hash_labels(const xsm_dataset *d)
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 {
     return known(d, XSMI_HASH_WHOLE, hash_whole);
+}
+
+/* -- ranks --------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, bool labels_alone, xsm_status status,
+                                xsm_error *err)
+{
+    uint64_t hash = 0;
+    bool same;
+    if (status == XSM_OK) {
+        xsmi_activity activity;
+        xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
+        hash = labels_alone ? xsmi_dataset_hash_labels(d) : xsmi_dataset_fingerprint(d);
+        status = xsmi_end(&activity, xsmi_go_on(d->context, err), err);
+    }
+    XSMI_TRY(xsmi_agree(ctx, status, err));
+    XSMI_TRY(xsmi_compare_first(ctx, hash, &same, err));
+    return xsmi_agree(
+        ctx,
+        same ? XSM_OK
+             : xsmi_fail(err, XSM_ERROR_DATA, "the dataset is not that of rank 0; all ranks must read the same rows"),
+        err);
 }

@@ -217,7 +217,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     release(&t);
     if (status == XSM_OK && map.features > d->features) {
         d->features = map.features;
-        d->edits++;
+        xsmi_dataset_edited(d);
     }
     return status;
 }

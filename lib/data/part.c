@@ -1,7 +1,6 @@
 /* Rows divided among ranks: part.h. */
 #include "data/part.h"
 
-#include "base/activity.h"
 #include "base/order.h"
 #include "base/share.h"
 
@@ -154,26 +153,6 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
     return xsmi_batch_is_divided(batch) ? xsmi_dataset_fetch(batch->dataset, batch->rows ? batch->rows + first : NULL,
                                                              batch->first + first, count, err)
                                         : XSM_OK;
-}
-
-xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, bool labels_alone, xsm_status status,
-                                xsm_error *err)
-{
-    uint64_t hash = 0;
-    bool same;
-    if (status == XSM_OK) {
-        xsmi_activity activity;
-        xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
-        hash = labels_alone ? xsmi_dataset_hash_labels(d) : xsmi_dataset_fingerprint(d);
-        status = xsmi_end(&activity, xsmi_go_on(d->context, err), err);
-    }
-    XSMI_TRY(xsmi_agree(ctx, status, err));
-    XSMI_TRY(xsmi_compare_first(ctx, hash, &same, err));
-    return xsmi_agree(
-        ctx,
-        same ? XSM_OK
-             : xsmi_fail(err, XSM_ERROR_DATA, "the dataset is not that of rank 0; all ranks must read the same rows"),
-        err);
 }
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
