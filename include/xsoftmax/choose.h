@@ -61,8 +61,8 @@
  * on a quarter of the trials' rows; label trees, which have none, get both transforms there. The best of each kind of
  * model goes on to all of these rows, unless it is two standard errors behind another kind. Label trees that are left
  * alone have no more trials. Where label trees are tried, a held-back row does not count if its only label occurs in no
- * row of the trials. A trial ends after its third epoch or later if it is two standard errors behind the best one of its
- * method after as many epochs.
+ * row of the trials. A trial ends after its third epoch or later if it is two standard errors behind the best one of
+ * its method after as many epochs.
  *
  * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
  * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
