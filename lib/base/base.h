@@ -147,11 +147,8 @@ double xsmi_seconds(void);
  * one job, everything runs on the calling thread as thread 0. In a call that is cancelled (activity.h) the jobs left do
  * not run and the status is XSM_CANCELLED. */
 xsm_status xsmi_run(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same; a thread takes its jobs from the same share of all of them in every run, in rising order, and then what is
- * left of the others' (run_shares.c): its cache may have what a job of a former run with that index used. */
-xsm_status xsmi_run_shares(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
-/* xsmi_run() where a host's runner is not to fail: the calling thread runs, as thread 0, what it has left. The status
- * is XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
+/* The same where a host's runner is not to fail: the calling thread runs, as thread 0, what it has left. The status is
+ * XSM_OK or XSM_CANCELLED. (run_surely.c, as the next two) */
 xsm_status xsmi_run_all(xsm_context *ctx, xsm_job job, void *state, size_t count, xsm_error *err);
 /* The same for jobs that must all run, on a rank that others no longer wait for, say: it is not cancelled, either. */
 void xsmi_run_surely(xsm_context *ctx, xsm_job job, void *state, size_t count);
@@ -162,7 +159,7 @@ typedef struct xsmi_aside {
     void (*run)(void *state);
     void *state;
 } xsmi_aside;
-/* As xsmi_run(), with `aside` (NULL = none) as a piece of its own, which begins first. */
+/* The same, with `aside` (NULL = none) as a piece of its own, which begins first. */
 xsm_status xsmi_run_beside(xsm_context *ctx, xsm_job job, void *state, size_t count, const xsmi_aside *aside,
                            xsm_error *err);
 

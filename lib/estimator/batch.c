@@ -136,8 +136,7 @@ static xsm_status run_chunks(xsmi_pass *p, size_t chunks, xsm_error *err)
     xsm_context *ctx = p->estimator->context;
     const bool divided = xsmi_model_is_divided(p->estimator->model), together = chunks == 1 || !in_order(p);
     if (together) {
-        return divided ? xsmi_run_together(ctx, true, run_chunk, p, chunks, err)
-                       : xsmi_run_shares(ctx, run_chunk, p, chunks, err);
+        return xsmi_run_together(ctx, divided, run_chunk, p, chunks, err);
     }
     for (size_t i = 0; i < chunks; i++) {
         XSMI_TRY(divided ? XSM_OK : xsmi_go_on(ctx, err));

@@ -223,7 +223,7 @@ static void pack_classes(const xsmi_pass *p, size_t block, const frame *f)
 }
 
 /* Scores some of its classes of S for all examples: examples are the rows of this product, and features its sum.
- * Meanwhile it prefetches the weights of the next block, which mostly is the thread's next one. */
+ * Meanwhile it prefetches the weights of the thread's next block. */
 static void score_classes(void *state, size_t block, uint32_t thread)
 {
     const xsmi_pass *p = state;
@@ -233,7 +233,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const size_t c = block * XSMI_LANES, some = XSMI_MIN(d->own_count - c, XSMI_LANES);
     const float *next[XSMI_LANES];
     const frame f = frame_of(p, thread);
-    xsmi_prefetch_queue queue = weights_of(p, block + 1, next);
+    xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
     float *scores = d->scores + d->at + c;
     pack_classes(p, block, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
@@ -249,11 +249,11 @@ static xsm_status score_own(const xsmi_pass *p, xsm_error *err)
 {
     const size_t n = (size_t)(p->end - p->first);
     XSMI_TRY(reserve(p, err));
-    XSMI_TRY(xsmi_run_shares(p->gradient->context, pack_examples, (void *)(uintptr_t)p,
-                             (n + XSMI_LANES - 1) / XSMI_LANES, err));
+    XSMI_TRY(
+        xsmi_run(p->gradient->context, pack_examples, (void *)(uintptr_t)p, (n + XSMI_LANES - 1) / XSMI_LANES, err));
     const size_t count = p->gradient->work.shared.own_count;
-    return xsmi_run_shares(p->gradient->context, score_classes, (void *)(uintptr_t)p,
-                           (count + XSMI_LANES - 1) / XSMI_LANES, err);
+    return xsmi_run(p->gradient->context, score_classes, (void *)(uintptr_t)p, (count + XSMI_LANES - 1) / XSMI_LANES,
+                    err);
 }
 
 /* The row of an example's scores in the block of a rank, which has none of the examples that the rank computes alone.

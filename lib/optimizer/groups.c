@@ -60,7 +60,7 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     const uint64_t examples = job->step->g->examples;
     const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)], *g = matrix->coefficients + first;
     xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
-    for (uint64_t i = 0; m->bias && i < examples; i++) {
+    for (uint64_t i = 0; i < examples; i++) {
         m->kernels->axpby(bias, g + i * matrix->stride, classes, 1, 1);
     }
     m->kernels->rank_packed(false, sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,

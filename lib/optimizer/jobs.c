@@ -10,8 +10,7 @@ xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t co
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err)
 {
     if (work > 10 * XSMI_JOB_WORK) {
-        return s->optimizer->whole ? xsmi_run_step(s, job, state, count, err)
-                                   : xsmi_run_shares(s->optimizer->context, job, state, count, err);
+        return xsmi_run_step(s, job, state, count, err);
     }
     for (size_t i = 0; i < count; i++) {
         job(state, i, 0);

@@ -29,8 +29,7 @@ static inline bool xsmi_step_is_product(const xsmi_step *s)
 #define XSMI_JOB_WORK 2e4
 /* The jobs of a step. On ranks a host's runner cannot fail them, as others have taken their part of the step. */
 xsm_status xsmi_run_step(const xsmi_step *s, xsm_job job, void *state, size_t count, xsm_error *err);
-/* The same for jobs of so many multiplications in all, from shares (xsmi_run_shares()) without ranks: threads are not
- * woken for little work. */
+/* The same for jobs of so many multiplications in all: threads are not woken for little work. */
 xsm_status xsmi_run_work(const xsmi_step *s, xsm_job job, void *state, size_t count, double work, xsm_error *err);
 /* Packs the batch's rows, which are dense, for the kernel of products; pieces are xsmi_pitch() floats apart. */
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err);

@@ -553,65 +553,6 @@ static void test_runner(void **state)
     xsm_context_free(ctx);
 }
 
-/* The jobs of xsmi_run_shares() on one thread, in their order. */
-typedef struct order {
-    size_t jobs[JOBS], count;
-} order;
-
-static void note_job(void *state, size_t index, uint32_t thread)
-{
-    order *o = state;
-    (void)thread;
-    o->jobs[o->count++] = index;
-}
-
-static int32_t run_as(void *user, xsm_job job, void *state, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        job(state, i, *(const uint32_t *)user);
-    }
-    return 0;
-}
-
-static void test_shares(void **state)
-{
-    (void)state;
-    xsm_error err = XSM_ERROR_INIT;
-    static jobs j;
-    xsm_context *ctx;
-    for (uint32_t threads = 1; threads <= THREADS; threads++) {
-        test_memory *m;
-        ctx = test_memory_context(&m, threads);
-        for (size_t count = 0; count <= JOBS; count += count < 10 ? 1 : 165) {
-            memset(&j, 0, sizeof j);
-            j.threads = threads;
-            j.caller = pthread_self();
-            assert_ok(xsmi_run_shares(ctx, one_job, &j, count, &err), err);
-            for (size_t i = 0; i < JOBS; i++) {
-                assert_int_equal(j.done[i], i < count);
-            }
-        }
-        test_memory_end(m, ctx);
-    }
-    /* A thread begins with its share: of eleven jobs on three threads 0 to 2, 3 to 6 and 7 to 10. */
-    uint32_t thread;
-    xsm_runner runner = {&thread, 3, 0, run_as};
-    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
-    options.runner = &runner;
-    assert_ok(xsm_context_new(&options, &ctx, &err), err);
-    static const size_t starts[] = {0, 3, 7};
-    for (thread = 0; thread < 3; thread++) {
-        static order o;
-        o.count = 0;
-        assert_ok(xsmi_run_shares(ctx, note_job, &o, 11, &err), err);
-        assert_int_equal(o.count, 11);
-        for (size_t i = 0; i < 11; i++) {
-            assert_int_equal(o.jobs[i], (starts[thread] + i) % 11);
-        }
-    }
-    xsm_context_free(ctx);
-}
-
 static void test_runner_that_fails(void **state)
 {
     (void)state;
@@ -723,7 +664,6 @@ int main(void)
         cmocka_unit_test(test_jobs_when_nested),
         cmocka_unit_test(test_jobs_of_many_callers),
         cmocka_unit_test(test_runner),
-        cmocka_unit_test(test_shares),
         cmocka_unit_test(test_runner_that_fails),
         cmocka_unit_test(test_runner_that_lies),
         cmocka_unit_test(test_fork),
