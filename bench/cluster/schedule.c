@@ -203,14 +203,15 @@ static size_t usual_length(const schedule *s, size_t begin)
     return best;
 }
 
-/* The mean of the bytes of a rank in gathering `entry`, of what is recorded from `begin` and has that length. */
-static double mean_size(const schedule *s, size_t begin, size_t length, size_t entry, uint32_t rank)
+/* The mean of the bytes of a rank in gathering `which` of a step, of what is recorded from `begin` and has that length.
+ */
+static double mean_size(const schedule *s, size_t begin, size_t length, size_t which, uint32_t rank)
 {
     double sum = 0;
     size_t used = 0;
     for (size_t at = begin, end; (end = end_of(s, at)) < s->count; at = end + 1) {
         if (end - at + 1 == length) {
-            sum += (double)s->sizes[s->entries[at + entry].gather * s->of.ranks + rank];
+            sum += (double)s->sizes[s->entries[at + which].gather * s->of.ranks + rank];
             used++;
         }
     }

@@ -27,7 +27,7 @@ typedef struct xsmi_best {
     double pairs;         /* their strength; 0 = none */
     xsmi_measured judged; /* with these pairs */
     size_t transform;     /* of the rows */
-    uint64_t epochs;      /* after which it was judged, each by a loss of the curve while that is long enough */
+    uint64_t epochs;      /* that it was trained; `curve` has the losses of the first XSMI_CURVE */
     double curve[XSMI_CURVE];
 } xsmi_best;
 

@@ -148,8 +148,8 @@ static inline double xsmi_dataset_whole_weight(const xsm_dataset *d, uint64_t ro
 }
 
 /* A hash of rows, labels, weights and classes: equal for equal datasets, different for others except for one pair in
- * 2^64. O(size), at memory speed, until the dataset is changed only the first time. In a call that is cancelled it is
- * nothing. (fingerprint.c) */
+ * 2^64. O(size), at memory speed, the first time; then it is kept until the dataset changes. It has no meaning in a
+ * call that is cancelled. (fingerprint.c) */
 uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d);
 /* The same of shape and features, and of all but the features. */
 uint64_t xsmi_dataset_hash_features(const xsm_dataset *d);

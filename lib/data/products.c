@@ -268,7 +268,7 @@ static uint64_t seek(const xsmi_products *p, uint64_t from, uint64_t key)
     return from;
 }
 
-/* A row's pairs rise as those of the list do, so that one way through the list finds them all. */
+/* A row's pairs rise as those of the list do, so that one pass through the list finds them all. */
 bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values, size_t *count, size_t at[2])
 {
     const size_t features = *count;

@@ -196,14 +196,19 @@ xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_
     return XSM_OK;
 }
 
+static void free_learned(xsm_transform *t)
+{
+    xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
+    xsmi_products_free(t->context, &t->products);
+}
+
 void xsm_transform_free(xsm_transform *t)
 {
     if (t) {
         xsm_context *ctx = t->context;
         xsmi_release_text(ctx, t->description);
         xsmi_release(ctx, t->steps, t->count, sizeof *t->steps);
-        xsmi_release(ctx, t->idf, t->idf_count, sizeof *t->idf);
-        xsmi_products_free(ctx, &t->products);
+        free_learned(t);
         xsmi_release(ctx, t, 1, sizeof *t);
         xsm_context_free(ctx);
     }
@@ -296,12 +301,6 @@ static xsm_status need_sparse(const xsm_dataset *d, xsm_error *err)
                                  "the transform step products takes sparse rows; these are dense");
 }
 
-static void free_learned(xsm_transform *t)
-{
-    xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
-    xsmi_products_free(t->context, &t->products);
-}
-
 static xsm_status learn(xsm_transform *to, const xsm_dataset *d, xsm_error *err)
 {
     const size_t tfidf = find_step(to, TFIDF), products = find_step(to, PRODUCTS);
@@ -348,7 +347,7 @@ bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b)
         return a == b;
     }
     return strcmp(a->description, b->description) == 0 && a->idf_count == b->idf_count &&
-           a->products.count == b->products.count &&
+           a->products.count == b->products.count && a->products.features == b->products.features &&
            (a->idf_count == 0 || memcmp(a->idf, b->idf, a->idf_count * sizeof *a->idf) == 0) &&
            (a->products.count == 0 ||
             memcmp(a->products.pairs, b->products.pairs, a->products.count * sizeof *a->products.pairs) == 0);

@@ -177,6 +177,31 @@ static void good_by_default(void **state)
     test_problem_free(&p);
 }
 
+/* A trial ends from its third epoch on, while it still gets better, if the best one of its line is far ahead. */
+static void hopeless_trials_end(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    test_problem p = make_problem(4 * ROWS, FEATURES, CLASSES);
+    xsm_dataset *rest = NULL, *train = NULL;
+    assert_ok(xsm_dataset_split(p.data, 0.25, 3, &rest, &train, &err), err);
+    xsm_choice *c = choose(NULL, train, NULL);
+    const xsm_choice_trial first = trial_of(c, 0);
+    uint64_t ended = 0;
+    for (uint64_t i = 1; i < info_of(c).trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        if (strcmp(t.optimizer, first.optimizer) == 0 && t.epochs < first.epochs && t.best_epoch == t.epochs) {
+            assert_true(t.epochs >= 3 && t.loss > first.loss);
+            ended++;
+        }
+    }
+    assert_true(ended > 0);
+    xsm_choice_free(c);
+    xsm_dataset_free(rest);
+    xsm_dataset_free(train);
+    test_problem_free(&p);
+}
+
 /* Plans depend on counts, results on data and seed: any number of threads chooses alike. */
 static void same_on_any_threads(void **state)
 {
@@ -1016,15 +1041,25 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_by_default),   cmocka_unit_test(same_on_any_threads),
-        cmocka_unit_test(same_at_any_speed), cmocka_unit_test(what_is_given_stays),
-        cmocka_unit_test(several_labels),    cmocka_unit_test(exact_adagrad),
-        cmocka_unit_test(many_classes),      cmocka_unit_test(many_classes_embedded),
-        cmocka_unit_test(counted_pairs),     cmocka_unit_test(wide_vectors),
-        cmocka_unit_test(transforms),        cmocka_unit_test(budgets),
-        cmocka_unit_test(few_rows),          cmocka_unit_test(refuses),
-        cmocka_unit_test(every_allocation),  cmocka_unit_test(label_trees),
-        cmocka_unit_test(no_label_trees),    cmocka_unit_test(cancelled_trees),
+        cmocka_unit_test(good_by_default),
+        cmocka_unit_test(hopeless_trials_end),
+        cmocka_unit_test(same_on_any_threads),
+        cmocka_unit_test(same_at_any_speed),
+        cmocka_unit_test(what_is_given_stays),
+        cmocka_unit_test(several_labels),
+        cmocka_unit_test(exact_adagrad),
+        cmocka_unit_test(many_classes),
+        cmocka_unit_test(many_classes_embedded),
+        cmocka_unit_test(counted_pairs),
+        cmocka_unit_test(wide_vectors),
+        cmocka_unit_test(transforms),
+        cmocka_unit_test(budgets),
+        cmocka_unit_test(few_rows),
+        cmocka_unit_test(refuses),
+        cmocka_unit_test(every_allocation),
+        cmocka_unit_test(label_trees),
+        cmocka_unit_test(no_label_trees),
+        cmocka_unit_test(cancelled_trees),
         cmocka_unit_test(tells_time_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1108,6 +1108,7 @@ says stdout '9 features'
 run 0 evaluate --model cut.model --data test.txt
 run 0 train --data train.txt --test test.txt --transform tfidf,unit,products=2 --method label-tree --model products.model
 loss=$(sed -n 's/^test *log-loss \([0-9.]*\),.*/\1/p' stdout)
+[ -n "$loss" ] || wrong "no log-loss of the test rows in stdout"
 run 0 info products.model
 says stdout 'tfidf,unit,products=2'
 run 0 evaluate --model products.model --data test.txt
