@@ -12,6 +12,7 @@
 
 typedef struct pruned {
     const char *from, *to, *test;
+    uint64_t bytes_before; /* of `from`, which `to` may replace */
     cli_data format;
     double below;
     uint64_t keep, threads;
@@ -70,6 +71,7 @@ static int prune(pruned *p)
 static int save(pruned *p)
 {
     xsm_error err = XSM_ERROR_INIT;
+    p->bytes_before = file_bytes(p->from);
     return xsm_model_save(p->after, p->to, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
@@ -93,7 +95,7 @@ static void print_report(const pruned *p, const xsm_model_info *was, const xsm_m
                cli_bytes((double)was->bytes, &b));
     }
     printf("file       %s, %s; was %s\n", p->to, cli_bytes((double)file_bytes(p->to), &c),
-           cli_bytes((double)file_bytes(p->from), &d));
+           cli_bytes((double)p->bytes_before, &d));
     if (!p->rows) {
         return;
     }
@@ -118,7 +120,7 @@ static void print_json(const pruned *p, const xsm_model_info *was, const xsm_mod
     cli_json_whole(&json, "weights", is->weights);
     cli_json_whole(&json, "weight_bytes_before", was->bytes);
     cli_json_whole(&json, "weight_bytes", is->bytes);
-    cli_json_whole(&json, "model_bytes_before", file_bytes(p->from));
+    cli_json_whole(&json, "model_bytes_before", p->bytes_before);
     cli_json_whole(&json, "model_bytes", file_bytes(p->to));
     if (p->rows) {
         cli_json_metrics(&json, "test_before", &p->metrics[0].of, 1);

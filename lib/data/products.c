@@ -249,7 +249,7 @@ uint64_t xsmi_products_most(const xsmi_products *p, size_t count)
 }
 
 /* The first pair from `from` on whose key is not below `key`: in steps that double, then by halves. */
-static uint64_t seek(const xsmi_products *p, uint64_t from, uint64_t key)
+static uint64_t seek_pair(const xsmi_products *p, uint64_t from, uint64_t key)
 {
     uint64_t end = from;
     for (uint64_t step = 1; end < p->count && key_at(p, end) < key; step *= 2) {
@@ -268,20 +268,43 @@ static uint64_t seek(const xsmi_products *p, uint64_t from, uint64_t key)
     return from;
 }
 
-/* A row's pairs rise as those of the list do, so that one pass through the list finds them all. */
+/* The first of a row's features from `from` on that is not below `feature`, likewise. */
+static size_t seek_feature(const uint32_t *index, size_t from, size_t count, uint32_t feature)
+{
+    size_t end = from;
+    for (size_t step = 1; end < count && index[end] < feature; step *= 2) {
+        from = end + 1;
+        end += step;
+    }
+    end = XSMI_MIN(end, count);
+    while (from < end) {
+        const size_t middle = from + (end - from) / 2;
+        if (index[middle] < feature) {
+            from = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return from;
+}
+
+/* A row's pairs rise as those of the list do, so that one pass through the list finds them all: of each feature's
+ * pairs, and of the features behind it, what the other lacks is passed over. */
 bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values, size_t *count, size_t at[2])
 {
     const size_t features = *count;
     size_t end = features;
     uint64_t k = 0;
     for (size_t i = 0; i < features && k < p->count; i++) {
-        for (size_t j = i + 1; j < features; j++) {
-            const uint64_t key = key_of(index[i], index[j]);
-            k = seek(p, k, key);
-            if (k == p->count || p->pairs[k].lower > index[i]) {
+        k = seek_pair(p, k, key_of(index[i], 0));
+        size_t j = i + 1;
+        while (k < p->count && p->pairs[k].lower == index[i]) {
+            j = seek_feature(index, j, features, p->pairs[k].higher);
+            if (j == features) {
                 break;
             }
-            if (key_at(p, k) != key) {
+            if (index[j] > p->pairs[k].higher) {
+                k = seek_pair(p, k, key_of(index[i], index[j]));
                 continue;
             }
             const float product = values[i] * values[j];
@@ -294,6 +317,7 @@ bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values
                 index[end] = p->features + (uint32_t)k;
                 values[end++] = product;
             }
+            k++;
         }
     }
     *count = end;

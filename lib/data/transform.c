@@ -557,12 +557,15 @@ static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_
     return xsmi_go_on(t->context, err);
 }
 
+/* Values that rows have grown to between two looks whether to go on. */
+#define VALUES_TOGETHER ((size_t)1 << 16)
+
 /* The rows grow: they are made anew. */
 static xsm_status make_rows(const xsm_transform *t, const xsm_dataset *d, xsmi_feature_arrays *to,
                             xsmi_activity *activity, xsm_error *err)
 {
     xsm_context *ctx = d->context;
-    size_t used = 0;
+    size_t used = 0, looked = 0;
     XSMI_TRY(XSMI_GROW(ctx, to->offsets, to->offset_capacity, (size_t)d->rows + 1, "transformed rows", err));
     XSMI_TRY(XSMI_GROW(ctx, to->values, to->value_capacity, 1, "transformed values", err));
     XSMI_TRY(XSMI_GROW(ctx, to->index, to->index_capacity, 1, "transformed features", err));
@@ -570,6 +573,10 @@ static xsm_status make_rows(const xsm_transform *t, const xsm_dataset *d, xsmi_f
         const xsmi_features f = xsmi_dataset_features(d, i);
         size_t count = f.count, room, end;
         XSMI_TRY(reach(activity, t, i, err));
+        if (used - looked >= VALUES_TOGETHER) {
+            looked = used;
+            XSMI_TRY(xsmi_go_on(ctx, err));
+        }
         XSMI_TRY(xsmi_transform_row_room(t, count, &room, err));
         if (!xsmi_add(used, room, &end)) {
             return xsmi_fail(err, XSM_ERROR_LIMIT, "transformed rows have more values than fit the address space");
