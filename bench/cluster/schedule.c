@@ -203,8 +203,7 @@ static size_t usual_length(const schedule *s, size_t begin)
     return best;
 }
 
-/* The mean of the bytes of a rank in gathering `which` of a step, of what is recorded from `begin` and has that length.
- */
+/* The mean of a rank's bytes in gathering `which` of the steps recorded from `begin` on that have so many calls. */
 static double mean_size(const schedule *s, size_t begin, size_t length, size_t which, uint32_t rank)
 {
     double sum = 0;

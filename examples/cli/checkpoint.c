@@ -114,14 +114,19 @@ xsm_status cli_checkpoint_resume(cli_run *r, xsm_error *err)
     return r->resume_path ? xsm_trainer_resume(r->trainer, r->resume_path, err) : XSM_OK;
 }
 
+void cli_no_checkpoint(const char *why)
+{
+    cli_note_clear();
+    fprintf(cli_messages(), "xsoftmax: no checkpoint: %s\n", why);
+}
+
 /* Saves a checkpoint; training continues if that fails, which is said once until one is saved again. */
 static void save(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     const int failed = xsm_trainer_checkpoint(r->trainer, r->checkpoint_path, &err) != XSM_OK;
     if (failed && !r->checkpoint_failed) {
-        cli_note_clear();
-        fprintf(cli_messages(), "xsoftmax: no checkpoint: %s\n", err.message);
+        cli_no_checkpoint(err.message);
     }
     r->checkpoint_failed = failed;
     r->checkpoint_saved = cli_clock();

@@ -128,8 +128,7 @@ int cli_label_tree_run(cli_run *r)
     }
     if (r->tree_result.checkpoint != XSM_OK) {
         r->checkpoint_failed = 1;
-        cli_note_clear();
-        fprintf(cli_messages(), "xsoftmax: no checkpoint: %s\n", xsm_status_name(r->tree_result.checkpoint));
+        cli_no_checkpoint(xsm_status_name(r->tree_result.checkpoint));
     }
     cli_note_clear();
     r->end.seconds = cli_clock() - r->started;

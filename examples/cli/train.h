@@ -196,6 +196,8 @@ typedef xsm_status (*cli_setter)(void *of, const char *name, const char *value, 
 int cli_checkpoint_recall_options(const cli_run *run, const char *prefix, cli_setter set, void *of);
 /* Sets a new trainer to the state of the resumed checkpoint, if there is one. */
 xsm_status cli_checkpoint_resume(cli_run *run, xsm_error *err);
+/* Says that a checkpoint could not be written. */
+void cli_no_checkpoint(const char *why);
 /* Saves a checkpoint if it is due; called by the progress callback. A failure is reported, and the run continues. */
 void cli_checkpoint_tick(cli_run *run);
 /* Whether it is due. */

@@ -28,8 +28,7 @@ typedef struct xsmi_dataset_counts {
     uint64_t labels, unlabelled, empty, unseen_rows, unseen_labels, dropped_features;
 } xsmi_dataset_counts;
 
-/* A hash of contents, once it is known. Threads that share a dataset may find it at the same time: they find the same.
- */
+/* A hash of contents, once it is known. Threads that share a dataset may find it at the same time, all the same one. */
 typedef struct xsmi_dataset_hash {
     _Atomic uint32_t high, low;
     atomic_bool known;

@@ -268,26 +268,6 @@ static uint64_t seek_pair(const xsmi_products *p, uint64_t from, uint64_t key)
     return from;
 }
 
-/* The first of a row's features from `from` on that is not below `feature`, likewise. */
-static size_t seek_feature(const uint32_t *index, size_t from, size_t count, uint32_t feature)
-{
-    size_t end = from;
-    for (size_t step = 1; end < count && index[end] < feature; step *= 2) {
-        from = end + 1;
-        end += step;
-    }
-    end = XSMI_MIN(end, count);
-    while (from < end) {
-        const size_t middle = from + (end - from) / 2;
-        if (index[middle] < feature) {
-            from = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return from;
-}
-
 /* A row's pairs rise as those of the list do, so that one pass through the list finds them all: of each feature's
  * pairs, and of the features behind it, what the other lacks is passed over. */
 bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values, size_t *count, size_t at[2])
@@ -299,7 +279,7 @@ bool xsmi_products_append(const xsmi_products *p, uint32_t *index, float *values
         k = seek_pair(p, k, key_of(index[i], 0));
         size_t j = i + 1;
         while (k < p->count && p->pairs[k].lower == index[i]) {
-            j = seek_feature(index, j, features, p->pairs[k].higher);
+            j += xsmi_lower_bound(index + j, features - j, p->pairs[k].higher);
             if (j == features) {
                 break;
             }

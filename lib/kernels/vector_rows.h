@@ -500,8 +500,7 @@ static void sparse_scatter_update(float *w, size_t stride, const uint32_t *rows,
 /* Vectors of columns that are summed in registers over all features. */
 #define COLUMN_VECTORS 8
 
-/* Whole vectors of columns, and `rest` < VW more columns: together, since a chain of additions waits for each weight.
- */
+/* Whole vectors of columns and `rest` < VW more columns together: a chain of additions waits for each weight. */
 XSMI_INLINE void column_sums_some(size_t vectors, size_t rest, const float *w, size_t stride, const uint32_t *index,
                                   const float *value, size_t nnz, float *out)
 {
