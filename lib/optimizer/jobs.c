@@ -37,7 +37,8 @@ static void run_pack(void *state, size_t index, uint32_t thread)
 xsm_status xsmi_pack_batch(const xsmi_step *s, xsm_error *err)
 {
     xsm_optimizer *o = s->optimizer;
-    const size_t rows = (size_t)s->batch->count, pieces = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
+    const size_t rows = (size_t)s->batch->count, lanes = ((size_t)o->model->features + XSMI_LANES - 1) / XSMI_LANES;
+    const size_t pieces = XSMI_MAX(lanes, (size_t)1); /* rows of no features have a place, too */
     size_t count;
     if (!xsmi_multiply(xsmi_pitch(s), pieces, &count) ||
         !xsmi_reserve(o->context, &o->packed, &o->packed_capacity, count, sizeof *o->packed)) {
