@@ -99,6 +99,34 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
     return XSM_OK;
 }
 
+xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
+                           xsm_error *err)
+{
+    enum { PIECES = 3, BITS = 24 }; /* a float has so many */
+    const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
+    float said[1 + 2 * PIECES] = {status == XSM_OK ? 0 : (float)(ranks - rank)}; /* as xsmi_agree() does */
+    for (int i = 0; i < PIECES; i++) {
+        const float piece = (float)(mine >> i * BITS & ((UINT64_C(1) << BITS) - 1));
+        said[1 + 2 * i] = piece; /* the largest and, negative, the smallest of all ranks */
+        said[2 + 2 * i] = -piece;
+    }
+    ctx->group.agreed = true;
+    XSMI_TRY(xsmi_exchange_max(ctx, said, sizeof said / sizeof *said, err));
+    if (said[0] > 0) {
+        return xsmi_agree_failed(ctx, ranks - (uint32_t)said[0], status, err);
+    }
+    bool same = true;
+    for (int i = 0; i < PIECES; i++) {
+        same &= said[1 + 2 * i] == -said[2 + 2 * i];
+    }
+    if (same) {
+        ctx->group.agreed = false;
+        return XSM_OK;
+    }
+    XSMI_TRY(xsmi_compare_first(ctx, mine, &same, err));
+    return xsmi_agree(ctx, same ? XSM_OK : xsmi_fail(err, unlike, "%s", message), err);
+}
+
 /* What a rank says of its failure. */
 typedef struct report {
     uint64_t line, column;

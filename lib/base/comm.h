@@ -44,6 +44,10 @@ bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the ranks have exchanged something since the last xsmi_agree_begin(): a rank that now fails alone may have
  * been left behind by others. */
 bool xsmi_met(const xsm_context *ctx);
+/* Whether all ranks are well, and have the same number: xsmi_agree(), and an error with that status and message on
+ * those whose number is not rank 0's. 28 bytes in one exchange, and more on a failure. */
+xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
+                           xsm_error *err);
 /* Whether a number is that of rank 0. Rank 0 sends 8 bytes. */
 xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_error *err);
 /* The end of an agreement whose first half was part of an exchange, by which all ranks know that `first` is the first

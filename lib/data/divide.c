@@ -92,7 +92,7 @@ static void install(xsm_dataset *d, const share *s)
 static xsm_status divide(xsm_dataset *d, xsm_error *err)
 {
     xsm_context *ctx = d->context;
-    XSMI_TRY(xsmi_check_same_rows(ctx, d, false, XSM_OK, err));
+    XSMI_TRY(xsmi_check_same_rows(ctx, d, err));
     share s = {.part = NULL};
     const xsm_status status = xsmi_agree(ctx, copy_share(d, &s, err), err);
     if (status != XSM_OK) {

@@ -111,22 +111,24 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 
 /* -- ranks --------------------------------------------------------------------------------------------------------- */
 
-xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, bool labels_alone, xsm_status status,
-                                xsm_error *err)
+/* Compares a hash of the dataset, which is found first. */
+static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d),
+                             xsm_error *err)
 {
-    uint64_t hash = 0;
-    bool same;
-    if (status == XSM_OK) {
-        xsmi_activity activity;
-        xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
-        hash = labels_alone ? xsmi_dataset_hash_labels(d) : xsmi_dataset_fingerprint(d);
-        status = xsmi_end(&activity, xsmi_go_on(d->context, err), err);
-    }
-    XSMI_TRY(xsmi_agree(ctx, status, err));
-    XSMI_TRY(xsmi_compare_first(ctx, hash, &same, err));
-    return xsmi_agree(
-        ctx,
-        same ? XSM_OK
-             : xsmi_fail(err, XSM_ERROR_DATA, "the dataset is not that of rank 0; all ranks must read the same rows"),
-        err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
+    const uint64_t hash = find(d);
+    const xsm_status status = xsmi_end(&activity, xsmi_go_on(d->context, err), err);
+    return xsmi_agree_same(ctx, status, hash, XSM_ERROR_DATA,
+                           "the dataset is not that of rank 0; all ranks must read the same rows", err);
+}
+
+xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
+{
+    return check_same(ctx, d, xsmi_dataset_fingerprint, err);
+}
+
+xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
+{
+    return check_same(ctx, d, xsmi_dataset_hash_labels, err);
 }

@@ -48,10 +48,10 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
 /* Refuses rows that are divided; the message begins with `what`. */
 xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_error *err);
 
-/* Compares the rows that all ranks have read, or all of them but the features, by hashes: an error on all if all is not
- * well on one (`status`), or if its rows are not rank 0's. Each sends 8 bytes, rank 0 16. (fingerprint.c) */
-xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, bool labels_alone, xsm_status status,
-                                xsm_error *err);
+/* Compares the rows that all ranks have read, or all of them but the features, by hashes: an error on all if those of
+ * one are not rank 0's. Each sends 28 bytes. (fingerprint.c) */
+xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
+xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 
 /* Releases what a divided dataset of so many rows has besides; NULL is allowed. */
 void xsmi_row_part_free(xsm_context *ctx, xsmi_row_part *p, uint64_t rows);

@@ -312,7 +312,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
     if (xsmi_model_is_divided(model) && !size) { /* ranks with the same rows find the same of what follows */
-        XSMI_TRY(xsmi_check_same_rows(model->context, train, labels_alone, XSM_OK, err));
+        XSMI_TRY(labels_alone ? xsmi_check_same_labels(model->context, train, err)
+                              : xsmi_check_same_rows(model->context, train, err));
     }
     XSMI_TRY(check_shape(model, train, labels_alone, err));
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, err));

@@ -282,7 +282,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     }
     XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
     if (xsmi_model_is_divided(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, rows, false, XSM_OK, err));
+        XSMI_TRY(xsmi_check_same_rows(model->context, rows, err));
     }
     xsm_calibrate_options o = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_calibrate_result r = XSM_CALIBRATE_RESULT_INIT;

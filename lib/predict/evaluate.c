@@ -131,7 +131,7 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
     if (model && dataset && xsmi_model_is_common(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, false, XSM_OK, err));
+        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
     }
     xsm_status status = xsmi_evaluate(model, dataset, options, &kept, metrics, err);
     xsmi_evaluate_scratch_free(&kept);

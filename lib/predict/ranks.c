@@ -649,7 +649,7 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     }
     XSMI_TRY(xsmi_dataset_need_whole(data, "xsm_evaluate_ranks()", err));
     if (xsmi_model_is_divided(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, data, false, XSM_OK, err));
+        XSMI_TRY(xsmi_check_same_rows(model->context, data, err));
     }
     if (data->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, %s %u", xsmi_model_input(model), what,

@@ -210,7 +210,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                                     : "metrics");
     }
     if (xsmi_model_is_common(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, false, XSM_OK, err));
+        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
     }
     XSMI_TRY(xsmi_model_check_rows(model, dataset, err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;

@@ -96,7 +96,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
     if (o.test && xsmi_model_is_divided(model)) { /* an evaluation does so, after an epoch */
-        XSMI_TRY(xsmi_check_same_rows(model->context, o.test, false, XSM_OK, err));
+        XSMI_TRY(xsmi_check_same_rows(model->context, o.test, err));
     }
     if (o.test && o.test->features != xsmi_model_input(model)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,

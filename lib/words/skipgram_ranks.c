@@ -186,30 +186,14 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
     return XSM_OK;
 }
 
-/* Agrees as xsmi_agree() does, and that all ranks have listed the same vectors, by 24 bits of a hash: a text can have
- * changed for some of them. */
+/* Agrees, also that all ranks have listed the same vectors: a text can have changed for some of them. */
 static xsm_status agree_on_list(xsmi_skipgram_ranks *r, xsm_status status, xsm_error *err)
 {
-    const uint32_t rank = xsmi_rank(r->context), ranks = xsmi_ranks(r->context);
     const size_t bytes = status == XSM_OK ? r->listed_count * sizeof *r->listed : 0;
     const uint64_t list = xsmi_hash(r->listed, bytes, r->listed_count);
-    const float hash = (float)(list >> 40);
-    float said[] = {status == XSM_OK ? 0 : (float)(ranks - rank), hash, -hash};
-    XSMI_TRY(xsmi_exchange_max(r->context, said, 3, err));
-    if (said[0] > 0) {
-        return xsmi_agree_failed(r->context, ranks - (uint32_t)said[0], status, err);
-    }
-    if (said[1] == -said[2]) {
-        return XSM_OK;
-    }
-    bool same;
-    XSMI_TRY(xsmi_compare_first(r->context, list, &same, err));
-    return xsmi_agree(r->context,
-                      same ? XSM_OK
-                           : xsmi_fail(err, XSM_ERROR_STATE,
-                                       "the words are not those that rank 0 has read: the text has changed, or is not "
-                                       "the same for all"),
-                      err);
+    return xsmi_agree_same(
+        r->context, status, list, XSM_ERROR_STATE,
+        "the words are not those that rank 0 has read: the text has changed, or is not the same for all", err);
 }
 
 xsm_status xsmi_skipgram_ranks_gather(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, xsm_status status,

@@ -105,6 +105,41 @@ static xsm_status exchange(test_rank *r)
                : XSM_ERROR_INTERNAL;
 }
 
+/* An agreement on a number. */
+static xsm_status agree_same(test_rank *r)
+{
+    const uint64_t *numbers = r->user; /* that of rank 1, and that of the others */
+    xsmi_agree_begin(r->context);
+    const xsm_status given = numbers[2] == r->rank ? xsmi_fail(&r->err, XSM_ERROR_FORMAT, "this is it") : XSM_OK;
+    const xsm_status status =
+        xsmi_agree_same(r->context, given, numbers[r->rank != 1], XSM_ERROR_STATE, "it is another", &r->err);
+    const xsmi_sent sent = xsmi_sent_by(r->context);
+    return xsmi_agreed(r->context) == (status != XSM_OK) && (status != XSM_OK || (sent.calls == 1 && sent.bytes == 28))
+               ? status
+               : XSM_ERROR_INTERNAL;
+}
+
+static void test_agree_same(void **state)
+{
+    (void)state;
+    test_rank ranks[TEST_RANKS];
+    for (int bit = -1; bit < 64; bit++) { /* numbers that differ by one bit, or by none */
+        uint64_t numbers[] = {UINT64_C(0xFEDCBA9876543210), 0, TEST_RANKS};
+        numbers[1] = numbers[0] ^ (bit < 0 ? 0 : UINT64_C(1) << bit);
+        test_run_ranks(3, 1, 0, agree_same, numbers, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, bit < 0 ? XSM_OK : XSM_ERROR_STATE);
+            assert_true(bit < 0 || strcmp(ranks[r].err.message, "rank 1: it is another") == 0);
+        }
+        numbers[2] = 2; /* fails: whatever the numbers are */
+        test_run_ranks(3, 1, 0, agree_same, numbers, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, XSM_ERROR_FORMAT);
+            assert_string_equal(ranks[r].err.message, "rank 2: this is it");
+        }
+    }
+}
+
 static void test_exchanges(void **state)
 {
     (void)state;
@@ -193,10 +228,8 @@ static void test_lost(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),
-        cmocka_unit_test(test_exchanges),
-        cmocka_unit_test(test_agreement),
-        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_table),     cmocka_unit_test(test_exchanges), cmocka_unit_test(test_agree_same),
+        cmocka_unit_test(test_agreement), cmocka_unit_test(test_lost),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
