@@ -111,14 +111,21 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 
 /* -- ranks --------------------------------------------------------------------------------------------------------- */
 
-/* Compares a hash of the dataset, which is found first. */
-static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d),
-                             xsm_error *err)
+/* One of the hashes above. */
+static xsm_status find_hash(const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d), uint64_t *hash,
+                            xsm_error *err)
 {
     xsmi_activity activity;
     xsmi_begin(&activity, d->context, "comparing rows", "rows", d->rows);
-    const uint64_t hash = find(d);
-    const xsm_status status = xsmi_end(&activity, xsmi_go_on(d->context, err), err);
+    *hash = find(d);
+    return xsmi_end(&activity, xsmi_go_on(d->context, err), err);
+}
+
+static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d),
+                             xsm_error *err)
+{
+    uint64_t hash = 0;
+    const xsm_status status = find_hash(d, find, &hash, err);
     return xsmi_agree_same(ctx, status, hash, XSM_ERROR_DATA,
                            "the dataset is not that of rank 0; all ranks must read the same rows", err);
 }
@@ -131,4 +138,16 @@ xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_erro
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err)
 {
     return check_same(ctx, d, xsmi_dataset_hash_labels, err);
+}
+
+xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err)
+{
+    uint64_t hash = 0;
+    if (status == XSM_OK && !batch->values) {
+        status = find_hash(batch->dataset, xsmi_dataset_fingerprint, &hash, err);
+        hash = batch->rows ? xsmi_hash(batch->rows, (size_t)batch->count * sizeof *batch->rows, hash)
+                           : xsmi_hash(&batch->first, sizeof batch->first, hash);
+    }
+    return xsmi_agree_same(ctx, status, xsmi_hash(&batch->count, sizeof batch->count, hash), XSM_ERROR_DATA,
+                           "the rows are not those of rank 0; all ranks must give the same rows", err);
 }

@@ -52,6 +52,9 @@ xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_e
  * one are not rank 0's. Each sends 28 bytes. (fingerprint.c) */
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
+/* Agrees on `status`, and compares the rows of a checked batch likewise: a dataset's, by its hash and the rows'
+ * numbers; of a host's arrays, how many rows there are. As many bytes. */
+xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err);
 
 /* Releases what a divided dataset of so many rows has besides; NULL is allowed. */
 void xsmi_row_part_free(xsm_context *ctx, xsmi_row_part *p, uint64_t rows);

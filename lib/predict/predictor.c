@@ -4,15 +4,13 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 
-xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
-                             xsm_error *err)
+/* A predictor of this rank. On failure, too, *out is to be freed. */
+static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                                xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !out) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
-    }
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
@@ -25,9 +23,19 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;
     XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
+    XSMI_TRY(xsmi_predictor_new_alone(model, &o, top, beam, out, err));
+    return xsmi_shared_make(*out, &o, err);
+}
+
+xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
+                             xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !out) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
+    }
     xsm_predictor *p = NULL;
-    xsm_status status = xsmi_predictor_new_alone(model, &o, top, beam, &p, err);
-    status = status == XSM_OK ? xsmi_shared_make(p, &o, err) : status;
+    xsm_status status = new_predictor(model, options, &p, err);
     status = xsmi_model_is_common(model) ? xsmi_agree(model->context, status, err) : status;
     if (status != XSM_OK) {
         xsm_predictor_free(p);
@@ -74,32 +82,38 @@ static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to
     return xsmi_check_overlap("xsm_prediction", regions, 8 + XSMI_BATCH_REGIONS, err);
 }
 
+/* Reads and checks a call, and prepares it. */
+static xsm_status read_call(xsm_predictor *p, const xsm_prediction *prediction, xsm_prediction *to, xsm_batch *batch,
+                            xsm_error *err)
+{
+    XSMI_TRY(xsmi_options_read(to, sizeof *to, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
+    if (!to->batch || !to->classes) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", to->batch ? "classes" : "batch");
+    }
+    XSMI_TRY(xsmi_model_read_batch(p->model, to->batch, batch, err));
+    to->batch = batch;
+    XSMI_TRY(xsmi_filter_check(p, to, err));
+    XSMI_TRY(check_outputs(p, to, err));
+    if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, to)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "probabilities need the scores of all classes, which a search is there to avoid, unless the "
+                         "model is calibrated for several labels");
+    }
+    return xsmi_predictor_prepare(p, to, err);
+}
+
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!p || !prediction) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
     }
-    xsm_prediction given = XSM_PREDICTION_INIT;
-    XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
-    if (!given.batch || !given.classes) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", given.batch ? "classes" : "batch");
-    }
-    xsm_batch batch;
-    XSMI_TRY(xsmi_model_read_batch(p->model, given.batch, &batch, err));
-    given.batch = &batch;
-    XSMI_TRY(xsmi_filter_check(p, &given, err));
-    XSMI_TRY(check_outputs(p, &given, err));
-    if ((p->index || (p->beam > 0 && !p->model->trees)) && xsmi_predict_sums(p, &given)) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "probabilities need the scores of all classes, which a search is there to avoid, unless the "
-                         "model is calibrated for several labels");
-    }
-    xsm_status status = xsmi_predictor_prepare(p, &given, err);
-    status = xsmi_model_is_common(p->model) ? xsmi_agree(p->context, status, err) : status;
-    XSMI_TRY(status);
+    xsm_prediction to = XSM_PREDICTION_INIT;
+    xsm_batch batch = {.size = sizeof batch};
+    xsm_status status = read_call(p, prediction, &to, &batch, err);
+    XSMI_TRY(xsmi_model_is_common(p->model) ? xsmi_check_same_batch(p->context, &batch, status, err) : status);
     xsmi_activity activity;
     xsmi_begin(&activity, p->context, "predicting", "rows", batch.count);
-    status = p->worker_count > 0 ? xsmi_shared_run(p, &given, err) : xsmi_predictor_go(p, &given, err);
+    status = p->worker_count > 0 ? xsmi_shared_run(p, &to, err) : xsmi_predictor_go(p, &to, err);
     return xsmi_end(&activity, status, err);
 }

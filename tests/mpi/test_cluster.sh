@@ -310,6 +310,8 @@ for model in one.1 one.tree; do
         --data test.txt
     failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/$model" \
         --data test.txt
+    failing 3 1 'rank 2: the rows are not those of rank 0' sh alone 2 'cd stale' "$ranked" predict --model "$work/$model" \
+        --data test.txt
 done
 failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/one.1" \
     --data test.txt --ranks

@@ -753,12 +753,87 @@ static void test_unlike_threads(void **state)
     test_problem_free(&p);
 }
 
+/* Batches of rank 0 and rank 1, and what a prediction says of them. */
+typedef struct unlike_batches {
+    xsm_batch batches[2];
+    uint32_t top[2];
+    xsm_status status;
+    const char *message;
+} unlike_batches;
+
+static xsm_status predict_unlike(test_rank *r)
+{
+    const unlike_batches *u = r->user;
+    const size_t which = r->rank == 1;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    options.top = u->top[which];
+    uint32_t classes[4 * RANKED];
+    xsm_model *m = NULL;
+    xsm_predictor *p = NULL;
+    XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
+    xsm_status status = xsm_predictor_new(m, &options, &p, &r->err);
+    status = status == XSM_OK ? test_predict(p, &u->batches[which], classes, NULL, NULL, &r->err) : status;
+    xsm_predictor_free(p);
+    xsm_model_free(m);
+    return status;
+}
+
+/* Ranks predict other rows than rank 0, or what one gives is refused: all fail. Of a host's arrays only their number
+ * of rows is compared. */
+static void test_unlike_batches(void **state)
+{
+    (void)state;
+    static const char other[] = "rank 1: the rows are not those of rank 0";
+    static const uint64_t rows[] = {3, 1, 2}, others[] = {3, 2, 1};
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
+                 moved = test_problem_new(ROWS, FEATURES, CLASSES, false, 5),
+                 wide = test_problem_new(ROWS, FEATURES + 1, CLASSES, false, 5);
+    ((float *)(uintptr_t)moved.data->values)[FEATURES - 1] += 1;
+    const float *values = p.data->values;
+    const size_t stride = p.data->stride;
+    const unlike_batches unlike[] = {
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(p.data, 1, 3)}, {2, 2}, XSM_OK, ""},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(moved.data, 1, 3)}, {2, 2}, XSM_ERROR_DATA, other},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(p.data, 2, 3)}, {2, 2}, XSM_ERROR_DATA, other},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(p.data, 1, 2)}, {2, 2}, XSM_ERROR_DATA, other},
+        {{xsm_batch_rows(p.data, rows, 3), xsm_batch_rows(p.data, rows, 3)}, {2, 2}, XSM_OK, ""},
+        {{xsm_batch_rows(p.data, rows, 3), xsm_batch_rows(p.data, others, 3)}, {2, 2}, XSM_ERROR_DATA, other},
+        {{xsm_batch_values(values, 3, FEATURES, stride), xsm_batch_values(values + stride, 3, FEATURES, stride)},
+         {2, 2},
+         XSM_OK,
+         ""},
+        {{xsm_batch_values(values, 3, FEATURES, stride), xsm_batch_values(values, 4, FEATURES, stride)},
+         {2, 2},
+         XSM_ERROR_DATA,
+         other},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(wide.data, 1, 3)}, {2, 2}, XSM_ERROR_SHAPE, "rank 1: "},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(p.data, ROWS, 3)}, {2, 2}, XSM_ERROR_RANGE, "rank 1: "},
+        {{xsm_batch_range(p.data, 1, 3), xsm_batch_range(p.data, 1, 3)},
+         {2, XSM_TOP_MAX + 1},
+         XSM_ERROR_RANGE,
+         "rank 1: top is"},
+    };
+    for (size_t i = 0; i < sizeof unlike / sizeof *unlike; i++) {
+        unlike_batches u = unlike[i];
+        test_rank ranks[TEST_RANKS];
+        test_run_ranks(3, 1, 0, predict_unlike, &u, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_int_equal(ranks[r].status, u.status);
+            assert_memory_equal(ranks[r].err.message, u.message, strlen(u.message));
+        }
+    }
+    test_problem_free(&wide);
+    test_problem_free(&moved);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),          cmocka_unit_test(test_bits), cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refusals),       cmocka_unit_test(test_tied), cmocka_unit_test(test_tied_failures),
-        cmocka_unit_test(test_unlike_threads),
+        cmocka_unit_test(test_parts),          cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_failures),       cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tied),           cmocka_unit_test(test_tied_failures),
+        cmocka_unit_test(test_unlike_threads), cmocka_unit_test(test_unlike_batches),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
