@@ -309,15 +309,32 @@ static void look_meanwhile(void *activity)
 typedef struct guest_job {
     xsm_job job;
     void *state;
-    atomic_size_t *ended; /* jobs that have */
+    /* What has ended: how many jobs, and their numbers added up. */
+    atomic_size_t ended, numbers;
 } guest_job;
 
 static void run_guest(void *state, size_t index, uint32_t thread)
 {
     XSMI_ENTER_AS(host_state_);
-    const guest_job *guest = state;
+    guest_job *guest = state;
     guest->job(guest->state, index, thread);
-    atomic_fetch_add_explicit(guest->ended, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guest->ended, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&guest->numbers, index, memory_order_relaxed);
+}
+
+/* Whether each job has ended once. */
+static xsm_status check_guest(const guest_job *guest, size_t count, xsm_error *err)
+{
+    static const char says[] = "the host's runner returned 0, which says that each job has ended once";
+    const size_t ended = atomic_load_explicit(&guest->ended, memory_order_relaxed),
+                 sum = count % 2 ? (count - 1) / 2 * count : count / 2 * (count - 1);
+    if (ended != count) {
+        return xsmi_fail(err, XSM_ERROR_RUNNER, "%s; %zu jobs have, of %zu", says, ended, count);
+    }
+    if (atomic_load_explicit(&guest->numbers, memory_order_relaxed) != sum) {
+        return xsmi_fail(err, XSM_ERROR_RUNNER, "%s; one has twice, and another has not", says);
+    }
+    return XSM_OK;
 }
 
 static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t count, xsmi_activity *a, xsm_error *err)
@@ -329,20 +346,15 @@ static xsm_status run_jobs(xsm_context *ctx, xsm_job job, void *state, size_t co
         return XSM_OK;
     }
     if (ctx->runner.run) {
-        atomic_size_t ended;
-        atomic_init(&ended, (size_t)0);
-        guest_job guest = {job, state, &ended};
+        guest_job guest = {.job = job, .state = state};
+        atomic_init(&guest.ended, (size_t)0);
+        atomic_init(&guest.numbers, (size_t)0);
         int32_t result;
         XSMI_CALL_HOST(result = ctx->runner.run(ctx->runner.user, run_guest, &guest, count));
         if (result != 0) {
             return xsmi_fail(err, XSM_ERROR_RUNNER, "the host's runner returned %d", result);
         }
-        const size_t done = atomic_load_explicit(&ended, memory_order_relaxed);
-        return done == count ? XSM_OK
-                             : xsmi_fail(err, XSM_ERROR_RUNNER,
-                                         "the host's runner returned 0, which says that each job has ended once; "
-                                         "%zu jobs have, of %zu",
-                                         done, count);
+        return check_guest(&guest, count, err);
     }
     xsmi_pool_run(ctx->pool, job, state, count, a ? look_meanwhile : NULL, a);
     return XSM_OK;

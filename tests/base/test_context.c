@@ -70,12 +70,19 @@ static int32_t run_half(void *user, xsm_job job, void *state, size_t count)
     return -7;
 }
 
-/* Runs one job fewer than it should, or the last one twice, and says that all is well. */
+/* Ways not to run each job once, and to say that all is well. */
+typedef enum wrong { LEAVES_ONE, LAST_TWICE, ONE_FOR_ANOTHER, ALL_TWICE, WRONGS } wrong;
+
 static int32_t run_wrong(void *user, xsm_job job, void *state, size_t count)
 {
-    const bool twice = *(const bool *)user;
-    for (size_t i = 0; i < count - 1 + 2 * twice; i++) {
-        job(state, i < count ? i : count - 1, 0);
+    const wrong how = *(const wrong *)user;
+    for (int n = 0; n < 1 + (how == ALL_TWICE); n++) {
+        for (size_t i = 0; i < count - (how == LEAVES_ONE); i++) {
+            job(state, i == 3 && how == ONE_FOR_ANOTHER ? 4 : i, 0);
+        }
+    }
+    if (how == LAST_TWICE) {
+        job(state, count - 1, 0);
     }
     return 0;
 }
@@ -594,19 +601,30 @@ static void test_runner_that_lies(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static jobs j;
-    bool twice = false;
-    xsm_runner runner = {&twice, 2, 0, run_wrong};
+    static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "one has twice",
+                                                 "20 jobs have, of 10"};
+    wrong how;
+    xsm_runner runner = {&how, 2, 0, run_wrong};
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.runner = &runner;
     xsm_context *ctx;
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
-    memset(&j, 0, sizeof j);
-    j.threads = 2;
-    assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
-    assert_non_null(strstr(err.message, "9 jobs have, of 10"));
-    twice = true;
-    assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
-    assert_non_null(strstr(err.message, "11 jobs have, of 10"));
+    for (how = LEAVES_ONE; how < WRONGS; how++) {
+        memset(&j, 0, sizeof j);
+        j.threads = 2;
+        assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
+        assert_non_null(strstr(err.message, messages[how]));
+        /* Where it is not to fail, each job runs once. */
+        memset(&j, 0, sizeof j);
+        j.threads = 2;
+        j.caller = pthread_self();
+        assert_ok(xsmi_run_all(ctx, one_job, &j, 10, &err), err);
+        xsmi_run_surely(ctx, one_job, &j, 10);
+        assert_ok(xsmi_run_together(ctx, true, one_job, &j, 10, &err), err);
+        for (size_t i = 0; i < 10; i++) {
+            assert_int_equal(j.done[i], 3);
+        }
+    }
     xsm_context_free(ctx);
 }
 
