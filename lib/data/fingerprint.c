@@ -125,8 +125,8 @@ static xsm_status check_same(xsm_context *ctx, const xsm_dataset *d, uint64_t (*
                              xsm_error *err)
 {
     uint64_t hash = 0;
-    const xsm_status status = find_hash(d, find, &hash, err);
-    return xsmi_agree_same(ctx, status, hash, XSM_ERROR_DATA,
+    XSMI_TRY(xsmi_agree(ctx, find_hash(d, find, &hash, err), err)); /* meets a rank that failed before */
+    return xsmi_agree_same(ctx, XSM_OK, hash, XSM_ERROR_DATA,
                            "the dataset is not that of rank 0; all ranks must read the same rows", err);
 }
 

@@ -49,11 +49,11 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
 xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_error *err);
 
 /* Compares the rows that all ranks have read, or all of them but the features, by hashes: an error on all if those of
- * one are not rank 0's. Each sends 28 bytes. (fingerprint.c) */
+ * one are not rank 0's. Each sends 32 bytes. (fingerprint.c) */
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
-/* Agrees on `status`, and compares the rows of a checked batch likewise: a dataset's, by its hash and the rows'
- * numbers; of a host's arrays, how many rows there are. As many bytes. */
+/* xsmi_agree_same() on the rows of a checked batch, unless `status` says that it was refused: a dataset's, by its hash
+ * and the rows' numbers; of a host's arrays, how many rows there are. */
 xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err);
 
 /* Releases what a divided dataset of so many rows has besides; NULL is allowed. */
