@@ -17,6 +17,8 @@
 #ifdef WORD_VECTORS_MPI
 #include <mpi.h>
 #include <xsoftmax/mpi.h>
+
+#include "cli/same_arguments.h"
 #endif
 #include "word_queries.h"
 
@@ -418,6 +420,15 @@ static int run(int argc, char **argv)
 }
 
 #ifdef WORD_VECTORS_MPI
+/* Whether all ranks have the same arguments, but for the number of threads. */
+static bool have_same(int argc, char **argv)
+{
+    static const char *const own[] = {"--threads", NULL};
+    const arguments given = {argc, argv, own};
+    char message[500];
+    return !group || all_well(same_arguments(group, &given, message, sizeof message) == ARGUMENTS_SAME, message);
+}
+
 int main(int argc, char **argv)
 {
     int provided;
@@ -432,7 +443,7 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     group = ranks.ranks > 1 ? &ranks : NULL;
-    const int result = run(argc, argv);
+    const int result = have_same(argc, argv) ? run(argc, argv) : 2;
     xsm_mpi_comm_free(&ranks);
     MPI_Finalize();
     return result;

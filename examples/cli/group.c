@@ -5,6 +5,7 @@
  */
 #define XSM_EXPERIMENTAL
 #include "cli.h"
+#include "same_arguments.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -98,67 +99,24 @@ int cli_share(void *data, size_t bytes)
     return !cli_group || cli_group->broadcast(cli_group->user, data, bytes, 0) == 0 ? CLI_GO_ON : lost(CLI_GO_ON);
 }
 
-/* Flags whose values depend on the machine. */
-static const char *const own[] = {"--threads", "--spool"};
-
-/* How much of argument `at` is compared. */
-static size_t compared(int at, char **argv)
-{
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        const size_t length = strlen(own[i]);
-        if (at > 1 && strcmp(argv[at - 1], own[i]) == 0) {
-            return 0;
-        }
-        if (strncmp(argv[at], own[i], length) == 0 && argv[at][length] == '=') {
-            return length;
-        }
-    }
-    return strlen(argv[at]);
-}
-
-/* Compares the arguments with rank 0's, each ended by a zero. */
-static int compare(int argc, char **argv, const char *first, size_t bytes)
-{
-    const char *end = first + bytes;
-    for (int i = 1; i < argc || first < end; i++) {
-        const size_t length = i < argc ? compared(i, argv) : 0;
-        if (i >= argc || first >= end) {
-            return cli_misuse("argument %d is %s, and on rank 0 %s; all ranks are to have the same", i,
-                              i < argc ? argv[i] : "missing", first < end ? first : "missing");
-        }
-        if (strlen(first) != length || strncmp(first, argv[i], length) != 0) {
-            return cli_misuse("argument %d is '%s', and on rank 0 '%s'; all ranks are to have the same", i, argv[i],
-                              first);
-        }
-        first += length + 1;
-    }
-    return CLI_GO_ON;
-}
-
 int cli_compare_arguments(int argc, char **argv)
 {
-    uint64_t bytes = 0;
+    static const char *const own[] = {"--threads", "--spool", NULL}; /* these depend on the machine */
+    const arguments given = {argc, argv, own};
+    char message[sizeof held];
     if (!cli_group) {
         return CLI_GO_ON;
     }
-    for (int i = 1; cli_leads() && i < argc; i++) {
-        bytes += compared(i, argv) + 1;
+    switch (same_arguments(cli_group, &given, message, sizeof message)) {
+    case ARGUMENTS_SAME:
+        return cli_agree(CLI_GO_ON);
+    case ARGUMENTS_UNLIKE:
+        return cli_agree(cli_misuse("%s", message));
+    case ARGUMENTS_NO_MEMORY:
+        return cli_fail("%s", message);
+    default:
+        return lost(CLI_GO_ON);
     }
-    int code = cli_share(&bytes, sizeof bytes);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    char *first = calloc(bytes + 1, 1), *to = first;
-    for (int i = 1; first && cli_leads() && i < argc; i++) {
-        const size_t length = compared(i, argv);
-        memcpy(to, argv[i], length);
-        to += length + 1;
-    }
-    code = cli_agree(first ? CLI_GO_ON : cli_fail("out of memory"));
-    code = code == CLI_GO_ON ? cli_share(first, bytes) : code;
-    code = code == CLI_GO_ON ? cli_agree(compare(argc, argv, first, bytes)) : code;
-    free(first);
-    return code;
 }
 
 int cli_started(uint32_t *ranks, uint32_t *rank)

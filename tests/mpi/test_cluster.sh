@@ -324,16 +324,19 @@ failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$
 expect 'the file before' grep -q before kept
 failing 2 1 'rank 1: test.txt: 39 rows, and on rank 0 40' sh alone 1 'cd fewer' "$ranked" predict --model "$work/one.1" \
     --data test.txt
-# Unlike flags. Those of the number of threads may be, and of labels that may be predicted rank 0's count.
-failing 3 2 "rank 1: argument 6 is --top, and on rank 0 missing" sh alone 1 'set -- "$@" --top 4' "$ranked" predict \
+# Unlike flags. The number of threads may be given to some alone, and of labels that may be predicted rank 0's count.
+failing 3 2 "rank 1: argument 6 is '--top', and on rank 0 missing" sh alone 1 'set -- "$@" --top 4' "$ranked" predict \
     --model one.1 --data test.txt
-failing 2 2 "rank 1: argument 6 is missing, and on rank 0 --json" sh alone 0 'set -- "$@" --json' "$ranked" evaluate \
+failing 2 2 "rank 1: argument 6 is missing, and on rank 0 '--json'" sh alone 0 'set -- "$@" --json' "$ranked" evaluate \
     --model one.1 --data test.txt
 failing 2 2 "rank 1: argument 5 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" 3' sh alone 0 'set -- "$@" 4' "$ranked" predict \
     --model one.1 --top
+failing 2 2 "rank 1: argument 8 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" --threads=2 --top 3' \
+    sh alone 0 'set -- "$@" --top 4 --threads 1' "$ranked" predict --model one.1 --data test.txt
 printf '419\n838\n' >allowed
 "$command" predict --model one.1 --data test.txt --allow allowed >one || exit 1
-on 3 sh alone 1 'cd other' "$ranked" predict --model "$work/one.1" --data test.txt --allow allowed
+on 3 sh alone 0 'set -- "$@" --threads 1' sh alone 2 'set -- "$@" --threads=2' sh alone 1 'cd other' "$ranked" predict \
+    --model "$work/one.1" --data test.txt --allow allowed
 expect 'labels that rank 0 has read' cmp one out
 failing 2 1 'nothing.txt: No such file' "$ranked" predict --model one.1 --data test.txt --allow nothing.txt
 # No more room for files, on the rank that writes: for a model; for checkpoints, without which training goes on; for the first
@@ -372,6 +375,8 @@ if [ -n "${words-}" ]; then
     failing 2 1 'No space left on device' "$ranked_words" train words.txt full.vec "$@"
     failing 2 2 "'neighbours' is for one process" "$ranked_words" neighbours one.vec w1
     failing 3 1 'rank 2: ' sh alone 2 'cd other' "$ranked_words" train words.txt made.vec "$@"
+    failing 3 2 "rank 2: argument 4 is '--window', and on rank 0 '--epochs'" sh alone 1 'set -- "$@" --threads 1 --epochs 2' \
+        sh alone 0 'set -- "$@" --epochs 2' sh alone 2 'set -- "$@" --window 3' "$ranked_words" train words.txt made.vec
 fi
 
 # The example.
