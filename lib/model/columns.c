@@ -124,10 +124,13 @@ xsm_status xsmi_columns_score(const xsm_model *m, const xsmi_score_range *range,
 {
     const xsm_batch *batch = range->batch;
     const uint32_t count = range->count;
-    const size_t entries = xsmi_batch_entries(batch);
     *done = false;
+    if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST) {
+        return XSM_OK;
+    }
+    const size_t entries = xsmi_batch_entries(batch);
     /* With fewer features than words of the bit array, listing them takes longer than the sums. */
-    if (batch->count < ROWS_A_FEATURE || count < 2 * TILE_LEAST || m->features / 64 > entries) {
+    if (m->features / 64 > entries) {
         return XSM_OK;
     }
     const size_t numbers = 2 * (size_t)m->features + entries;

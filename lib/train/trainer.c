@@ -21,6 +21,9 @@
 
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
+/* Rows ahead of a single step that are looked up, and their features whose weights are prefetched at most: two lines of
+ * each, which with those of the present row should stay in the first or second cache. */
+enum { ROWS_AHEAD = 3, FEATURES_AHEAD = 512 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
@@ -402,6 +405,33 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
+/* Prefetches for the next single steps, whose rows are known, while the present one changes its weights: otherwise each
+ * waits for its row, and for the weights of one feature after another. */
+static void prefetch_rows(const xsm_trainer *t)
+{
+    const xsm_dataset *d = t->train;
+    const xsm_model *m = t->model;
+    const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
+    if (t->options.batch > 1 || !d->sparse || d->part || m->layout != XSM_LAYOUT_FEATURE_MAJOR ||
+        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) {
+        return;
+    }
+    __builtin_prefetch(d->offsets + rows[3], 0, 3);
+    __builtin_prefetch(d->label_offsets + rows[3], 0, 3);
+    const xsmi_features later = xsmi_dataset_features(d, rows[2]), next = xsmi_dataset_features(d, rows[1]);
+    __builtin_prefetch(d->labels + d->label_offsets[rows[2]], 0, 3);
+    for (size_t i = 0; i < XSMI_MIN(later.count, FEATURES_AHEAD); i += XSMI_LINE) {
+        __builtin_prefetch(later.values + i, 0, 3);
+        __builtin_prefetch(later.index + i, 0, 3);
+    }
+    const size_t second = XSMI_MIN(m->stride - 1, XSMI_LINE);
+    for (size_t i = 0; i < XSMI_MIN(next.count, FEATURES_AHEAD); i++) {
+        const float *weights = m->weight + next.index[i] * m->stride;
+        __builtin_prefetch(weights, 1, 3);
+        __builtin_prefetch(weights + second, 1, 3);
+    }
+}
+
 /* Takes a step with one batch. */
 static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
 {
@@ -419,6 +449,7 @@ static xsm_status advance_batch(xsm_trainer *t, xsm_error *err)
         xsmi_shield(&shield, t->context);
     }
     if (status == XSM_OK) {
+        prefetch_rows(t);
         status = xsmi_optimizer_apply(t->optimizer, &batch, t->gradient, eta, err);
         t->estimator->position -= status == XSM_CANCELLED ? count : 0; /* the same gradient again */
     }
