@@ -577,6 +577,47 @@ static void dual_logistic_pass(const xsmi_dual_pass *p)
     run_dual_pass(p, dual_logistic_step);
 }
 
+static void dual_squares(float *squares, const uint32_t *index, const float *value, size_t count, const float *used)
+{
+    for (size_t k = 0; k < count; k++) {
+        float *to = squares + (size_t)index[k] * XSMI_DUAL_LANES;
+        const float square = value[k] * value[k];
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            to[l] += square * used[l];
+        }
+    }
+}
+
+static void dual_shares(const float *squares, const uint32_t *index, const float *value, size_t count,
+                        const float *used, float unit, float *share)
+{
+    for (size_t k = 0; k < count; k++) {
+        const float *from = squares + (size_t)index[k] * XSMI_DUAL_LANES;
+        const float square = value[k] * value[k];
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            const float others = from[l] - square * used[l];
+            share[l] += square / (1.0f + unit * (others > 0.0f ? others : 0.0f));
+        }
+    }
+}
+
+static bool dual_keep(float *weights, size_t width, const float *least, uint16_t *kept)
+{
+    bool finite = true;
+    for (size_t f = 0; f < width; f++) {
+        uint32_t lanes = 0;
+        for (uint32_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            float *w = &weights[f * XSMI_DUAL_LANES + l];
+            const bool keep = fabsf(*w) >= least[l] && *w != 0.0f;
+            finite = finite && isfinite(*w);
+            *w = keep ? *w : 0.0f;
+            lanes |= (uint32_t)keep << l;
+        }
+        kept[f] = (uint16_t)lanes;
+    }
+    return finite;
+}
+
 const xsmi_kernels xsmi_kernels_scalar = {
     .name = "scalar",
     .dot = dot,
@@ -616,5 +657,8 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .solve = solve,
     .dual_pass = dual_pass,
     .dual_logistic_pass = dual_logistic_pass,
+    .dual_squares = dual_squares,
+    .dual_shares = dual_shares,
+    .dual_keep = dual_keep,
     .philox = philox,
 };

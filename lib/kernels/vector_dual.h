@@ -201,4 +201,68 @@ static void dual_logistic_pass(const xsmi_dual_pass *p)
     run_dual_pass(p, true);
 }
 
+static void dual_squares(float *squares, const uint32_t *index, const float *value, size_t count, const float *used)
+{
+    vf of[DUAL];
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        of[q] = v_load(used + q * VW);
+    }
+    for (size_t k = 0; k < count; k++) {
+        float *to = squares + (size_t)index[k] * XSMI_DUAL_LANES;
+        const vf square = v_set(value[k] * value[k]);
+        XSMI_UNROLL
+        for (size_t q = 0; q < DUAL; q++) {
+            v_store(to + q * VW, v_add(v_load(to + q * VW), v_mul(square, of[q])));
+        }
+    }
+}
+
+static void dual_shares(const float *squares, const uint32_t *index, const float *value, size_t count,
+                        const float *used, float unit, float *share)
+{
+    const vf zero = v_set(0.0f), one = v_set(1.0f), by = v_set(unit);
+    vf of[DUAL], sum[DUAL];
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        of[q] = v_load(used + q * VW);
+        sum[q] = v_load(share + q * VW);
+    }
+    for (size_t k = 0; k < count; k++) {
+        const float *from = squares + (size_t)index[k] * XSMI_DUAL_LANES;
+        const vf square = v_set(value[k] * value[k]);
+        XSMI_UNROLL
+        for (size_t q = 0; q < DUAL; q++) {
+            const vf rest = v_sub(v_load(from + q * VW), v_mul(square, of[q]));
+            const vf others = v_select(m_less(zero, rest), rest, zero);
+            sum[q] = v_add(sum[q], v_div(square, v_add(one, v_mul(by, others))));
+        }
+    }
+    XSMI_UNROLL
+    for (size_t q = 0; q < DUAL; q++) {
+        v_store(share + q * VW, sum[q]);
+    }
+}
+
+static bool dual_keep(float *weights, size_t width, const float *least, uint16_t *kept)
+{
+    const vf zero = v_set(0.0f), infinite = v_set(INFINITY);
+    const uint32_t all = (1u << VW) - 1;
+    uint32_t finite = all;
+    for (size_t f = 0; f < width; f++) {
+        uint32_t found = 0;
+        XSMI_UNROLL
+        for (size_t q = 0; q < DUAL; q++) {
+            float *at = weights + f * XSMI_DUAL_LANES + q * VW;
+            const vf w = v_load(at), size = v_size(w);
+            finite &= m_bits(m_less(size, infinite));
+            const uint32_t keep = all & m_bits(m_less(zero, size)) & ~m_bits(m_less(size, v_load(least + q * VW)));
+            v_store(at, v_select(m_lanes(keep), w, zero));
+            found |= keep << (q * VW);
+        }
+        kept[f] = (uint16_t)found;
+    }
+    return finite == all;
+}
+
 #endif

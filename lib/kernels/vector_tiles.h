@@ -575,7 +575,8 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .log_branches = log_branches, .logistics = logistics, .widen = widen, .gather_narrow = gather_narrow,          \
         .sparse_gather_narrow = xsmi_sparse_gather_narrow, .narrow_column_sums = narrow_column_sums,                   \
         .score_narrow = score_narrow, .screen = screen, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,          \
-        .solve = solve, .dual_pass = dual_pass, .dual_logistic_pass = dual_logistic_pass, .philox = philox,            \
+        .solve = solve, .dual_pass = dual_pass, .dual_logistic_pass = dual_logistic_pass,                              \
+        .dual_squares = dual_squares, .dual_shares = dual_shares, .dual_keep = dual_keep, .philox = philox,            \
     }
 
 #endif

@@ -34,6 +34,7 @@ void xsmi_node_work_free(xsmi_node_work *w)
     xsmi_release(ctx, w->weights, w->capacity.weights, sizeof *w->weights);
     xsmi_release(ctx, w->positive, w->capacity.positive, sizeof *w->positive);
     xsmi_release(ctx, w->active, w->capacity.active, sizeof *w->active);
+    xsmi_release(ctx, w->kept, w->capacity.kept, sizeof *w->kept);
     xsmi_release(ctx, w->squares, w->capacity.squares, sizeof *w->squares);
     xsmi_release(ctx, w->under, w->capacity.under, sizeof *w->under);
     xsmi_release(ctx, w->key, w->capacity.key, sizeof *w->key);
@@ -180,31 +181,21 @@ static bool find_limits(xsmi_node_work *w, const xsmi_node_settings *settings, u
     return true;
 }
 
-static inline bool is_kept(float weight, float least)
-{
-    return fabsf(weight) >= least && weight != 0.0f;
-}
-
 static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, uint32_t width, xsmi_node_part *part)
 {
     float least[LANES];
-    if (!find_limits(w, settings, width, part->children, least)) {
+    xsm_context *ctx = w->context;
+    if (!find_limits(w, settings, width, part->children, least) ||
+        !xsmi_reserve(ctx, &w->kept, &w->capacity.kept, XSMI_MAX((uint64_t)width, 1), sizeof *w->kept)) {
         return false;
     }
+    const bool finite = xsmi_context_kernels(ctx)->dual_keep(w->weights, width, least, w->kept);
+    part->overflown = part->overflown || !finite;
     uint32_t columns = 0, entries = 0;
     for (size_t f = 0; f < width; f++) {
-        uint32_t kept = 0;
-        for (size_t l = 0; l < LANES; l++) {
-            float *weight = &w->weights[f * LANES + l];
-            part->overflown = part->overflown || !isfinite(*weight);
-            const bool keep = is_kept(*weight, least[l]);
-            *weight = keep ? *weight : 0.0f;
-            kept += keep;
-        }
-        columns += kept > 0;
-        entries += kept;
+        columns += w->kept[f] > 0;
+        entries += (uint32_t)__builtin_popcount(w->kept[f]);
     }
-    xsm_context *ctx = w->context;
     part->columns = columns;
     part->entries = entries;
     part->feature = xsmi_allocate(ctx, columns, sizeof *part->feature);
@@ -216,17 +207,14 @@ static bool take_weights(xsmi_node_work *w, const xsmi_node_settings *settings, 
     }
     uint32_t column = 0, at = 0;
     for (size_t f = 0; f < width; f++) {
-        const uint32_t before = at;
-        for (size_t l = 0; l < LANES; l++) {
-            const float value = w->weights[f * LANES + l];
-            if (value != 0.0f) {
-                part->value[at] = value;
-                part->child[at++] = (uint8_t)l;
-            }
-        }
-        if (at > before) {
+        if (w->kept[f] > 0) {
             part->feature[column] = w->features.found[f];
-            part->start[column++] = before;
+            part->start[column++] = at;
+        }
+        for (uint32_t lanes = w->kept[f]; lanes > 0; lanes &= lanes - 1) {
+            const uint32_t l = (uint32_t)__builtin_ctz(lanes);
+            part->value[at] = w->weights[f * LANES + l];
+            part->child[at++] = (uint8_t)l;
         }
     }
     part->start[column] = at;
@@ -282,6 +270,7 @@ static float curvature_unit(const xsmi_dual_settings *s)
 static void sum_squares(xsmi_node_work *w, const xsmi_dual_settings *settings, const xsmi_dual_rows *rows,
                         const xsmi_dual_group *g, float bias[LANES])
 {
+    const xsmi_kernels *kernels = xsmi_context_kernels(w->context);
     memset(bias, 0, LANES * sizeof *bias);
     memset(w->squares, 0, (size_t)rows->width * LANES * sizeof *w->squares);
     for (uint32_t i = 0; i < rows->count; i++) {
@@ -294,12 +283,8 @@ static void sum_squares(xsmi_node_work *w, const xsmi_dual_settings *settings, c
             bias[l] += used[l];
             any += used[l];
         }
-        for (size_t k = 0; any > 0.0f && k < x.count; k++) {
-            float *to = w->squares + (size_t)x.index[k] * LANES;
-            const float square = x.values[k] * x.values[k];
-            for (size_t l = 0; l < LANES; l++) {
-                to[l] += square * used[l];
-            }
+        if (any > 0.0f) {
+            kernels->dual_squares(w->squares, x.index, x.values, x.count, used);
         }
     }
 }
@@ -311,20 +296,15 @@ static void score_sample(const xsmi_node_work *w, const xsmi_node_settings *sett
     const float unit = curvature_unit(&settings->dual), weight = weight_of(rows, i);
     float share[LANES], used[LANES];
     memcpy(score, g->bias, LANES * sizeof *score);
-    xsmi_context_kernels(w->context)->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, score);
+    const xsmi_kernels *kernels = xsmi_context_kernels(w->context);
+    kernels->column_sums(g->weights, LANES, x.index, x.values, x.count, LANES, score);
     const float *alpha = g->alpha + (size_t)i * LANES;
     for (size_t l = 0; l < LANES; l++) {
         used[l] = curvature(&settings->dual, alpha[l], weight);
         const float others = bias_squares[l] - used[l];
         share[l] = 1.0f / (1.0f + unit * (others > 0.0f ? others : 0.0f));
     }
-    for (size_t k = 0; k < x.count; k++) {
-        const float *squares = w->squares + (size_t)x.index[k] * LANES, square = x.values[k] * x.values[k];
-        for (size_t l = 0; l < LANES; l++) {
-            const float others = squares[l] - square * used[l];
-            share[l] += square / (1.0f + unit * (others > 0.0f ? others : 0.0f));
-        }
-    }
+    kernels->dual_shares(w->squares, x.index, x.values, x.count, used, unit, share);
     for (size_t l = 0; l < LANES; l++) {
         score[l] -= (g->positive[i] >> l & 1 ? alpha[l] : -alpha[l]) * share[l];
     }

@@ -57,12 +57,12 @@ typedef struct xsmi_node_work {
     uint64_t *offsets;
     uint32_t *index, *order;
     float *value, *square, *weight, *step, *diagonal, *alpha, *weights, *squares;
-    uint16_t *positive, *active;
+    uint16_t *positive, *active, *kept;
     uint8_t *under; /* [rows] whether a label of the row is under the node */
     uint64_t *key;
     struct {
         size_t offsets, index, order, value, square, weight, step, diagonal, alpha, weights, squares, positive, active,
-            under, key;
+            kept, under, key;
     } capacity;
 } xsmi_node_work;
 

@@ -566,6 +566,69 @@ static void test_dual_logistic_pass(void **state)
     try_dual_passes(check_table(state), costs);
 }
 
+/* Lines of DUAL_FEATURES numbers in all lanes: `often` of a hundred are infinite, NaN or zeros of both signs. */
+static void fill_lines(float *lines, uint32_t often)
+{
+    static const float rare[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f};
+    for (size_t i = 0; i < DUAL_FEATURES * XSMI_DUAL_LANES; i++) {
+        lines[i] = random_below(100) < often ? rare[random_below(5)] : random_value(PLAIN);
+    }
+}
+
+static void test_dual_squares(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static float squares[2][DUAL_FEATURES * XSMI_DUAL_LANES];
+    for (size_t trial = 0; trial < 200; trial++) {
+        uint32_t index[DUAL_FEATURES];
+        float value[DUAL_FEATURES], used[XSMI_DUAL_LANES], share[2][XSMI_DUAL_LANES];
+        size_t count = 0;
+        for (uint32_t f = 0; f < DUAL_FEATURES; f++) {
+            index[count] = f;
+            value[count] = random_value(PLAIN);
+            count += random_below(3) > 0;
+        }
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            used[l] = random_below(2) ? fabsf(random_value(PLAIN)) : 0.0f;
+            share[0][l] = share[1][l] = random_unit();
+        }
+        fill_lines(squares[0], trial % 2 ? 5 : 0);
+        memcpy(squares[1], squares[0], sizeof squares[0]);
+        ref->dual_squares(squares[0], index, value, count, used);
+        k->dual_squares(squares[1], index, value, count, used);
+        expect_floats(squares[1], squares[0], DUAL_FEATURES * XSMI_DUAL_LANES, "squares", trial);
+        ref->dual_shares(squares[0], index, value, count, used, 2.0f, share[0]);
+        k->dual_shares(squares[0], index, value, count, used, 2.0f, share[1]);
+        expect_floats(share[1], share[0], XSMI_DUAL_LANES, "shares", trial);
+    }
+}
+
+static void test_dual_keep(void **state)
+{
+    const xsmi_kernels *k = check_table(state);
+    static float weights[2][DUAL_FEATURES * XSMI_DUAL_LANES];
+    for (size_t trial = 0; trial < 200; trial++) {
+        uint16_t kept[2][DUAL_FEATURES];
+        float least[XSMI_DUAL_LANES];
+        const size_t width = random_below(DUAL_FEATURES + 1);
+        fill_lines(weights[0], trial % 2 ? 5 : 0);
+        for (size_t l = 0; l < XSMI_DUAL_LANES; l++) {
+            /* Now and then as large as a weight, which is kept then. */
+            const float size = fabsf(weights[0][l]);
+            least[l] = random_below(4) ? fabsf(random_value(PLAIN)) : isnan(size) ? INFINITY : size;
+        }
+        memcpy(weights[1], weights[0], sizeof weights[0]);
+        const bool finite = ref->dual_keep(weights[0], width, least, kept[0]);
+        assert_int_equal(k->dual_keep(weights[1], width, least, kept[1]), finite);
+        assert_memory_equal(kept[1], kept[0], width * sizeof kept[0][0]);
+        expect_floats(weights[1], weights[0], DUAL_FEATURES * XSMI_DUAL_LANES, "weights", trial);
+        for (size_t i = 0; i < width * XSMI_DUAL_LANES; i++) {
+            const bool is_kept = kept[0][i / XSMI_DUAL_LANES] >> i % XSMI_DUAL_LANES & 1;
+            assert_int_equal(weights[0][i] != 0, is_kept);
+        }
+    }
+}
+
 const named_test row_tests[] = {
     {"dot", test_dot},
     {"axpby, scale", test_axpby_scale},
@@ -579,5 +642,7 @@ const named_test row_tests[] = {
     {"logistics", test_logistics},
     {"dual_pass", test_dual_pass},
     {"dual_logistic_pass", test_dual_logistic_pass},
+    {"dual_squares, dual_shares", test_dual_squares},
+    {"dual_keep", test_dual_keep},
     {NULL, NULL},
 };
