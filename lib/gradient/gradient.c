@@ -3,6 +3,7 @@
 
 #include "base/entry.h"
 #include "base/option.h"
+#include "base/order.h"
 
 #include <string.h>
 
@@ -239,14 +240,18 @@ static size_t length_of(const xsm_gradient *g, uint64_t i, bool shared)
     return g->form == XSMI_GRADIENT_SHARED && !shared ? (size_t)g->example[i].label_count : g->lengths[i];
 }
 
-static size_t count_dense(const xsm_gradient *g)
+/* Coefficients that are counted before the count is looked at. */
+enum { COUNT_RUN = 256 };
+
+size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most)
 {
+    const size_t all = (size_t)(g->examples * g->width);
     size_t count = 0;
-    for (uint64_t i = 0; i < g->examples; i++) {
-        const float *of = g->coefficients + i * g->width;
-        uint32_t some = 0; /* a row has fewer than 2^32 */
-        for (uint64_t k = 0; k < g->width; k++) {
-            some += of[k] != 0;
+    for (size_t first = 0; first < all && count <= most; first += COUNT_RUN) {
+        const size_t end = XSMI_MIN(first + COUNT_RUN, all);
+        uint32_t some = 0;
+        for (size_t j = first; j < end; j++) {
+            some += g->coefficients[j] != 0;
         }
         count += some;
     }
@@ -256,7 +261,7 @@ static size_t count_dense(const xsm_gradient *g)
 size_t xsmi_gradient_count(const xsm_gradient *g, bool shared)
 {
     if (g->form == XSMI_GRADIENT_DENSE) {
-        return count_dense(g);
+        return xsmi_gradient_count_to(g, SIZE_MAX);
     }
     size_t count = 0;
     for (uint64_t i = 0; i < g->examples; i++) {

@@ -207,6 +207,8 @@ static inline uint64_t xsmi_gradient_entry(const xsm_gradient *g, uint64_t examp
 
 /* An upper limit of the number of entries that xsmi_gradient_entries() writes; for dense gradients their number. */
 size_t xsmi_gradient_count(const xsm_gradient *g, bool shared);
+/* The number of a dense gradient's entries, or some number above `most`. */
+size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most);
 /* Writes the numbers of the entries that a step must apply, in rising order, and returns how many. Without `shared`,
  * entries that the matrix of the shared classes has are left out. */
 size_t xsmi_gradient_entries(const xsm_gradient *g, bool shared, uint64_t *entries);

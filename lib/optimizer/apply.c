@@ -388,9 +388,9 @@ static xsm_status apply(xsm_optimizer *o, const xsm_batch *batch, const xsm_grad
         s.batch = &hidden;
     }
     const bool large = batch->count >= XSMI_UNDO_ROWS;
-    s.listed = xsmi_gradient_is_dense(g) ? xsmi_gradient_count(g, true) : 0;
-    s.every = g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / SPARSE_PART
-                                 : s.listed > (size_t)(g->examples * g->width / SPARSE_PART);
+    const size_t most = g->whole.width > 0 ? SIZE_MAX : (size_t)(g->examples * g->width / SPARSE_PART);
+    s.listed = xsmi_gradient_is_dense(g) ? xsmi_gradient_count_to(g, most) : 0;
+    s.every = g->whole.width > 0 ? g->whole.nonzero > g->examples * g->whole.width / SPARSE_PART : s.listed > most;
     s.undoes = large && s.every && xsmi_undo_begin(&s);
     xsmi_activity shield;
     if (large && !s.undoes) {
