@@ -142,6 +142,8 @@ double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *cand
 const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c);
 /* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any. */
 double xsmi_choose_limit(const xsmi_chooser *c);
+/* Whether there may be a first round, on few rows: there are several lines, and no given rate. */
+bool xsmi_choose_halves(const xsmi_chooser *c);
 /* Whether a loss is within two standard errors of the difference to the least one, as if other rows were judged. */
 bool xsmi_choose_is_near(const xsmi_chooser *c, double loss, double least);
 /* The training rows of the present round, and the held-back rows by which it is judged. */

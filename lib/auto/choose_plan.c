@@ -402,7 +402,7 @@ static xsm_status split_more(xsmi_chooser *c, size_t transform, double rows, xsm
     if (c->candidates[0].tree) {
         XSMI_TRY(judged_rows(c, *kept, held_back, &p->known[transform], err));
     }
-    if (FEW * (double)(*kept)->rows >= ROWS_LEAST) {
+    if (xsmi_choose_halves(c) && FEW * (double)(*kept)->rows >= ROWS_LEAST) {
         XSMI_TRY(xsm_dataset_split(*kept, FEW, c->run.seed, few, &rest, err));
         xsm_dataset_free(rest);
         XSMI_TRY(judged_rows(c, *few, held_back, &p->few_held[transform], err));
@@ -423,6 +423,22 @@ static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, do
     XSMI_TRY(p->few[transform] ? transform_rows(c, transform, p->few[transform], p->few_held[transform], err) : XSM_OK);
     XSMI_TRY(p->known[transform] ? transform_rows(c, transform, p->known[transform], NULL, err) : XSM_OK);
     return transform_rows(c, transform, *held_back, *kept, err);
+}
+
+/* The transforms beside each other: most of it is copying rows. */
+typedef struct splitting {
+    xsmi_chooser *chooser;
+    double share, rows;
+    xsm_status status[XSMI_TRANSFORMS];
+    xsm_error error[XSMI_TRANSFORMS];
+} splitting;
+
+static void run_split(void *state, size_t transform, uint32_t thread)
+{
+    splitting *s = state;
+    (void)thread;
+    s->error[transform] = (xsm_error)XSM_ERROR_INIT;
+    s->status[transform] = split_rows(s->chooser, transform, s->share, s->rows, &s->error[transform]);
 }
 
 /* How many rows are held back, and how many trials by steps train on, by the work that is allowed. */
@@ -461,8 +477,14 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
         c->cut_short = isfinite(c->runner.deadline) && n >= ROWS_LEAST;
         return XSM_OK;
     }
-    for (size_t i = 0; i < (c->options.transform ? XSMI_TRANSFORMS : 1); i++) {
-        XSMI_TRY(split_rows(c, i, held_back / n, rows, err));
+    splitting s = {.chooser = c, .share = held_back / n, .rows = rows};
+    const size_t transforms = c->options.transform ? XSMI_TRANSFORMS : 1;
+    XSMI_TRY(xsmi_run(c->runner.context, run_split, &s, transforms, err));
+    for (size_t i = 0; i < transforms; i++) {
+        if (s.status[i] != XSM_OK) {
+            xsmi_fail_copy(err, &s.error[i]);
+            return s.status[i];
+        }
     }
     return XSM_OK;
 }

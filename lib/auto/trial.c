@@ -84,9 +84,15 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     return status;
 }
 
+/* The ranks that a judge looks at. */
+static uint32_t top_of(xsmi_judge judge)
+{
+    return judge == XSMI_JUDGE_RANKING ? 5 : 1;
+}
+
 static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
 {
-    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[4]
+    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[top_of(judge) - 1]
                         : judge == XSMI_JUDGE_PRECISION ? 1 - m->precision[0]
                                                         : m->log_loss;
     xsmi_measured measured = unmeasured;
@@ -103,7 +109,8 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
     if (!isfinite(out->loss) || r->model->hierarchy || r->model->trees) { /* label trees are calibrated as they are */
         return XSM_OK;
     }
-    xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_AUTO, 0, true, &result, &inner);
+    const xsm_status status =
+        xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_AUTO, 0, true, NULL, &result, &inner);
     if (status == XSM_OK) {
         out->loss = result.log_loss;
     } else if (status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
@@ -112,12 +119,42 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
     return XSM_OK;
 }
 
+/* Whether a calibration has all that is wanted, the log-loss and P@1, so that rows are scored once: of softmax, one
+ * label a row and all classes. */
+static bool calibrates_alone(const xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows)
+{
+    return judge == XSMI_JUDGE_CALIBRATED && rows && rows->counted.labels <= rows->rows && !r->group &&
+           !r->model->hierarchy && !r->model->trees;
+}
+
+/* *done is false where no calibration is the best one, or scores are not finite. */
+static xsm_status calibrate_alone(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, bool *done,
+                                  xsm_error *err)
+{
+    xsm_calibrate_result result;
+    xsm_error inner = XSM_ERROR_INIT;
+    *out = unmeasured;
+    const xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_TEMPERATURE, 0, true,
+                                             &out->precision, &result, &inner);
+    *done = status == XSM_OK;
+    if (status != XSM_OK && status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
+        return xsmi_fail_copy(err, &inner);
+    }
+    out->loss = *done ? result.log_loss : out->loss;
+    return XSM_OK;
+}
+
 static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
 {
     double precision[5], ndcg[5];
+    bool done = false;
+    XSMI_TRY(calibrates_alone(r, judge, rows) ? calibrate_alone(r, rows, out, &done, err) : XSM_OK);
+    if (done) {
+        return XSM_OK;
+    }
     xsm_metrics metrics = XSM_METRICS_INIT;
-    metrics.top = judge == XSMI_JUDGE_RANKING ? 5 : 1;
+    metrics.top = top_of(judge);
     metrics.precision = precision;
     metrics.ndcg = ndcg;
     r->scratch.context = r->context;
@@ -168,19 +205,27 @@ xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err)
     return xsmi_runner_share(r, XSM_OK, &r->elapsed, sizeof r->elapsed, err);
 }
 
+/* Judges the model after an epoch, which the trainer has evaluated unless a calibration is enough. */
+static xsm_status judge_epoch(xsmi_auto_trial *t, const xsm_metrics *metrics, xsmi_measured *now)
+{
+    if (!metrics) {
+        return metrics_of(t->runner, t->judge, t->held_back, now, &t->error);
+    }
+    *now = measured_by(t->judge, metrics);
+    return t->judge == XSMI_JUDGE_CALIBRATED ? calibrated(t->runner, t->held_back, now, &t->error) : XSM_OK;
+}
+
 /* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
  * trial cancel the run; `stopped` tells them apart. */
 static int32_t on_progress(void *user, const xsm_progress *p)
 {
     xsmi_auto_trial *t = user;
     xsmi_auto_outcome *out = &t->outcome;
-    if (p->epoch_ended && p->test) {
-        xsmi_measured now = measured_by(t->judge, p->test);
-        if (t->judge == XSMI_JUDGE_CALIBRATED) {
-            t->judged = calibrated(t->runner, t->held_back, &now, &t->error);
-            if (t->judged != XSM_OK) {
-                return 1;
-            }
+    if (p->epoch_ended && t->held_back && t->setting.optimizer) {
+        xsmi_measured now;
+        t->judged = judge_epoch(t, p->test, &now);
+        if (t->judged != XSM_OK) {
+            return 1;
         }
         out->epochs = p->epoch;
         if (p->epoch <= XSMI_CURVE) {
@@ -207,6 +252,10 @@ static xsm_status run_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_progress end;
     end.size = sizeof end;
     xsm_status status = xsm_trainer_run(t->trainer, err);
+    if (status == XSM_CANCELLED && t->judged == XSM_ERROR_DIVERGED) {
+        t->judged = XSM_OK;
+        status = XSM_ERROR_DIVERGED;
+    }
     (void)xsm_trainer_get_progress(t->trainer, &end, NULL);
     t->outcome.examples = end.examples;
     t->outcome.seconds = end.seconds;
@@ -220,9 +269,11 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_estimator *e = t->setting.estimator;
     xsm_trainer_options o = t->setting.run;
     o.epochs = t->budget.epochs;
-    o.evaluate_every = t->held_back != NULL;
+    const bool alone = e->ops.kind != XSM_ESTIMATOR_HIERARCHY && calibrates_alone(r, t->judge, t->held_back);
+    o.test = alone ? NULL : t->held_back;
+    o.evaluate_every = o.test != NULL;
     o.evaluate_train = 0;
-    o.test = t->held_back;
+    o.evaluate_top = top_of(t->judge);
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));

@@ -48,6 +48,7 @@ static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_er
             out->gap[n / XSMI_BINS][n % XSMI_BINS] += p->gap[n / XSMI_BINS][n % XSMI_BINS];
         }
         out->labelled += p->labelled;
+        out->right += p->right;
         out->weight += p->weight;
         out->rows += p->rows;
         out->failed = XSMI_MIN(p->failed, out->failed);
@@ -139,6 +140,9 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
         XSMI_TRY(pass(job, &sums, err));
         const double *f = sums.sums;
         r->log_loss_before = r->passes == 0 ? f[XSMI_STEPS] : r->log_loss_before;
+        if (job->precision) {
+            *job->precision = sums.right / sums.weight;
+        }
         r->rows = sums.rows;
         r->passes++;
         const int best = best_of(f);
@@ -261,9 +265,10 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
 }
 
 xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *rows, int32_t method,
-                          uint64_t most, bool once, xsm_calibrate_result *r, xsm_error *err)
+                          uint64_t most, bool once, double *precision, xsm_calibrate_result *r, xsm_error *err)
 {
-    xsmi_calibrate_job job = {.context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method};
+    xsmi_calibrate_job job = {
+        .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .precision = precision};
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_AUTO) {
         const bool each = rows->counted.labels > rows->rows || (model->trees && !xsmi_label_sums_to_one(model->trees));
@@ -307,7 +312,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
-    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, &r, err), err));
+    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err));
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result
                ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)

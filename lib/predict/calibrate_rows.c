@@ -20,6 +20,8 @@ typedef struct job_sums {
     double *sum;         /* the same */
     xsmi_log_sum *total; /* [numbers][XSMI_CALIBRATE_ROWS] of the class runs before */
     float *scaled;       /* tiles */
+    float *best;         /* [XSMI_CALIBRATE_ROWS] the largest score so far, and its class, if P@1 is wanted */
+    uint32_t *best_class;
     float *code, *hidden;
     void *tiles;
     const xsmi_calibrate_part *part; /* NULL: class runs are joined at once */
@@ -35,6 +37,8 @@ static job_sums divide_scratch(const xsmi_calibrate_job *job, xsmi_arena *arena)
     s.sum = xsmi_arena_take(arena, s.numbers * XSMI_CALIBRATE_ROWS, sizeof *s.sum);
     s.total = xsmi_arena_take(arena, s.numbers * XSMI_CALIBRATE_ROWS, sizeof *s.total);
     s.scaled = xsmi_arena_take(arena, (labels ? 4 : 1) * XSMI_TILE_FLOATS, sizeof *s.scaled);
+    s.best = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best);
+    s.best_class = xsmi_arena_take(arena, XSMI_CALIBRATE_ROWS, sizeof *s.best_class);
     s.code = xsmi_arena_take(arena, xsmi_correction_code(m->correction), sizeof *s.code);
     s.hidden = xsmi_arena_take(arena, m->layer ? m->features : 0, sizeof *s.hidden);
     s.tiles = xsmi_arena_take(arena, xsmi_tiles_scratch(m, job->dataset->sparse, XSMI_TILE_BLOCKS), 1);
@@ -76,10 +80,40 @@ static void end_tile(job_sums *s, const xsmi_tile *tile)
     }
 }
 
+/* Looks for better classes in a tile; of equal ones the first stays. */
+static void find_best(job_sums *s, const xsmi_tile *tile)
+{
+    float *best = s->best + tile->block * XSMI_LANES;
+    uint32_t *class = s->best_class + tile->block * XSMI_LANES;
+    if (!tile->lanes) {
+        const float most = s->model->kernels->row_max(tile->scores, tile->count);
+        if (most > best[tile->row]) {
+            uint32_t c = 0;
+            while (tile->scores[c] != most) {
+                c++;
+            }
+            best[tile->row] = most;
+            class[tile->row] = tile->first + c;
+        }
+        return;
+    }
+    for (uint32_t c = 0; c < tile->count; c++) {
+        const float *scores = tile->scores + (size_t)c * XSMI_LANES;
+        for (size_t l = 0; l < XSMI_LANES; l++) {
+            const bool better = scores[l] > best[l];
+            best[l] = better ? scores[l] : best[l];
+            class[l] = better ? tile->first + c : class[l];
+        }
+    }
+}
+
 static void add_exponentials(void *state, const xsmi_tile *tile)
 {
     job_sums *s = state;
     const size_t position = tile->block * XSMI_LANES, rows = s->counts[tile->block];
+    if (s->job->precision) {
+        find_best(s, tile);
+    }
     for (size_t p = 0; p < XSMI_POINTS; p++) {
         const size_t base = p * XSMI_CALIBRATE_ROWS + position;
         xsmi_add_exponentials(s->model->kernels, tile, rows, s->job->points[p], s->max + base, s->sum + base,
@@ -122,6 +156,10 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
     for (size_t i = 0; i < rows; i++) {
         s->features[i] = xsmi_dataset_features(job->dataset, xsmi_calibrate_row(job, first + i));
         s->counts[i / XSMI_LANES]++;
+    }
+    for (size_t i = 0; i < XSMI_CALIBRATE_ROWS; i++) {
+        s->best[i] = -INFINITY;
+        s->best_class[i] = XSMI_NO_CLASS;
     }
     for (size_t i = 0; i < s->numbers * XSMI_CALIBRATE_ROWS; i++) {
         start_run(s, i);
@@ -208,6 +246,10 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
             sums[n] = s.total[n * XSMI_CALIBRATE_ROWS + i];
         }
         xsmi_calibrate_add_row(job, row, sums, target, known, p);
+        size_t labels;
+        const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
+        const bool right = known > 0 && xsmi_contains(label, labels, s.best_class[i]);
+        p->right += right ? xsmi_dataset_weight(job->dataset, row) : 0;
     }
     xsmi_advance(job->context, rows);
 }
