@@ -349,16 +349,6 @@ static xsm_status race_trees(xsmi_chooser *c, xsm_error *err)
     return XSM_OK;
 }
 
-bool xsmi_choose_halves(const xsmi_chooser *c)
-{
-    size_t lines = 0;
-    for (size_t i = 0; i < c->candidate_count; i++) {
-        const xsmi_candidate *candidate = &c->candidates[i];
-        lines += !candidate->follows && !candidate->full && !candidate->dropped;
-    }
-    return lines > 1 && !(c->run.eta > 0);
-}
-
 /* Tries each line of the portfolio on few rows. Of each kind the best line goes on, unless the kind cannot catch up
  * with another. */
 static xsm_status halve(xsmi_chooser *c, xsm_error *err)

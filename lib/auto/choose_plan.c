@@ -379,6 +379,16 @@ static xsm_status judged_rows(const xsmi_chooser *c, const xsm_dataset *rows, co
     return status;
 }
 
+bool xsmi_choose_halves(const xsmi_chooser *c)
+{
+    size_t lines = 0;
+    for (size_t i = 0; i < c->candidate_count; i++) {
+        const xsmi_candidate *candidate = &c->candidates[i];
+        lines += !candidate->follows && !candidate->full && !candidate->dropped;
+    }
+    return lines > 1 && !(c->run.eta > 0);
+}
+
 /* A part of some rows; all of them if that is nearly the same. `rows` is replaced. */
 static xsm_status keep_some(const xsmi_chooser *c, double count, xsm_dataset **rows, xsm_error *err)
 {
