@@ -60,13 +60,24 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     return status == XSM_OK ? xsm_dataset_get_class_map(r->train_rows, map, err) : status;
 }
 
+/* Whether there can be more features: each step of the transform is log or unit. */
+static int may_grow(const char *steps)
+{
+    size_t length = strcspn(steps, ",");
+    while ((length == 3 && strncmp(steps, "log", 3) == 0) || (length == 4 && strncmp(steps, "unit", 4) == 0)) {
+        steps += length + (steps[length] == ',');
+        length = strcspn(steps, ",");
+    }
+    return *steps == '\0';
+}
+
 int cli_warm_fit(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     const xsm_model_info about = cli_model_info(r->model);
     uint32_t input = about.input_features, features = r->raw_info.features;
-    int grows = *about.transform == '\0' || strcmp(about.transform, "unit") == 0;
+    int grows = may_grow(about.transform);
     int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
     if ((features > input && !(grows && about.features > 0) && cut(r, input, &err) != XSM_OK) ||
         xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||

@@ -492,12 +492,15 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  | step | what it does |
  *  |---|---|
  *  | `truncate=N` | drops features N and above; D becomes min(D, N), which may be 0 |
+ *  | `log` | replaces a value x by 1 + log(x) if x > 1, by -1 - log(-x) if x < -1 (others do not change) |
  *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1; it is not zero in n_j training rows |
  *  | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
  *  | `products=N` | appends the products of pairs of features; N is at least 1 |
  *
  *  `products` takes sparse rows. Pairs are those of features that are both not zero in N training rows or more, in the
  *  order of the first feature, then of the second: pair k is feature D + k, and D grows by the number of pairs.
+ *  `log` is the sublinear term frequency of information retrieval, for features that are counts. It changes no zero, so
+ *  that n_j is the same with it.
  *  An empty description makes a transform that does nothing. `tfidf` and `products` may occur once each, in this order.
  *  @param context     context, or NULL
  *  @param description the steps

@@ -194,6 +194,8 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *
 /* Whether two fitted transforms make the same rows; NULL makes none. */
 bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
 uint32_t xsmi_transform_features(const xsm_transform *t);
+/* Whether each step treats all features alike, so that rows may get more of them. */
+bool xsmi_transform_may_grow(const xsm_transform *t);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);

@@ -9,6 +9,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
+#include "math/logarithm.h"
 
 #include <float.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum step_kind { TRUNCATE, TFIDF, UNIT, PRODUCTS, STEP_KINDS };
+enum step_kind { TRUNCATE, LOG, TFIDF, UNIT, PRODUCTS, STEP_KINDS };
 
 /* What a step's value counts, NULL if it takes none, and its least; the most is XSM_FEATURES_MAX. */
 static const struct {
@@ -24,11 +25,12 @@ static const struct {
     uint32_t least;
 } step_kinds[STEP_KINDS] = {
     [TRUNCATE] = {"truncate", "features", 0},
+    [LOG] = {"log", NULL, 0},
     [TFIDF] = {"tfidf", NULL, 0},
     [UNIT] = {"unit", NULL, 0},
     [PRODUCTS] = {"products", "rows", 1},
 };
-#define STEPS_KNOWN "truncate=N, tfidf, unit and products=N are known"
+#define STEPS_KNOWN "truncate=N, log, tfidf, unit and products=N are known"
 
 typedef struct step {
     enum step_kind kind;
@@ -283,7 +285,7 @@ static xsm_status fit_idf(xsm_transform *to, const xsm_dataset *d, uint32_t feat
         to->idf_count = features;
         status = count_rows(to, d, features, counts, err);
         for (uint32_t j = 0; j < features; j++) {
-            to->idf[j] = (float)(log((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
+            to->idf[j] = (float)(xsmi_logarithm((1 + (double)d->rows) / (1 + (double)counts[j])) + 1);
         }
     } else {
         xsmi_release(ctx, to->idf, features, sizeof *to->idf);
@@ -358,6 +360,15 @@ uint32_t xsmi_transform_features(const xsm_transform *t)
     return t->features;
 }
 
+bool xsmi_transform_may_grow(const xsm_transform *t)
+{
+    size_t i = 0;
+    while (i < t->count && (t->steps[i].kind == LOG || t->steps[i].kind == UNIT)) {
+        i++;
+    }
+    return i == t->count;
+}
+
 uint32_t xsmi_transform_output_features(const xsm_transform *t)
 {
     return features_at(t, t->features, t->products.count, t->count);
@@ -424,6 +435,16 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *
 
 /* -- applying ----------------------------------------------------------------------------------------------------- */
 
+static void dampen_row(float *values, size_t count)
+{
+    for (size_t j = 0; j < count; j++) {
+        const float size = fabsf(values[j]);
+        if (size > 1) {
+            values[j] = copysignf((float)(1 + xsmi_logarithm((double)size)), values[j]);
+        }
+    }
+}
+
 static void weigh_row(const xsmi_features *f, float *values, const float *idf)
 {
     for (size_t j = 0; j < f->count; j++) {
@@ -462,7 +483,7 @@ static bool may_overflow(const xsm_transform *t)
 {
     const size_t at = find_step(t, TFIDF);
     for (size_t i = 0; i < at; i++) {
-        if (t->steps[i].kind == UNIT) {
+        if (t->steps[i].kind == UNIT || t->steps[i].kind == LOG) {
             return false;
         }
     }
@@ -478,7 +499,8 @@ static xsm_status fail_overflow(const xsm_transform *t, const xsmi_features *f, 
                      row, feature, (double)f->values[at], (double)t->idf[feature]);
 }
 
-/* Weights can be up to 45, so that large values may overflow float32. After `unit` no value is above 1. */
+/* Weights can be up to 45, so that large values may overflow float32. After `unit` no value is above 1, after
+ * `log` none above 90. */
 static xsm_status check_row(const xsm_transform *t, const xsmi_features *f, uint64_t row, xsm_error *err)
 {
     const size_t bad = may_overflow(t) ? find_overflow(t, f) : f->count;
@@ -508,6 +530,9 @@ static xsm_status take_steps(const xsm_transform *t, uint32_t *index, float *val
             while (f.count > 0 && (index ? index[f.count - 1] : f.count - 1) >= t->steps[i].value) {
                 f.count--;
             }
+            break;
+        case LOG:
+            dampen_row(values, f.count);
             break;
         case TFIDF:
             weigh_row(&f, values, t->idf);

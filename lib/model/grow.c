@@ -22,7 +22,7 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
     if (features > before && m->map.vocabulary) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
     }
-    if (features > before && m->transform && strcmp(xsmi_transform_description(m->transform), "unit") != 0) {
+    if (features > before && m->transform && !xsmi_transform_may_grow(m->transform)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's transform '%.80s' was fitted for %u features, so that there can be no more",
                          xsmi_transform_description(m->transform), xsmi_transform_features(m->transform));

@@ -44,6 +44,8 @@ static void descriptions(void **state)
         {"unit", "unit"},
         {" tfidf ,\tunit", "tfidf,unit"},
         {"truncate=5", "truncate=5"},
+        {"log", "log"},
+        {"log , tfidf,log,unit,products=2, log", "log,tfidf,log,unit,products=2,log"},
         {"truncate = 0005 , unit,unit", "truncate=5,unit,unit"},
         {"truncate=2147483647,tfidf,truncate=1", "truncate=2147483647,tfidf,truncate=1"},
         {"tfidf,unit , products =03", "tfidf,unit,products=3"},
@@ -73,6 +75,8 @@ static void descriptions(void **state)
         {"unit,,unit", XSM_ERROR_NAME},
         {"unit tfidf", XSM_ERROR_RANGE},
         {"unit=1", XSM_ERROR_RANGE},
+        {"log=2", XSM_ERROR_RANGE},
+        {"log2", XSM_ERROR_NAME},
         {"tfidf,unit,tfidf", XSM_ERROR_RANGE},
         {"truncate", XSM_ERROR_RANGE},
         {"truncate=", XSM_ERROR_RANGE},
@@ -96,7 +100,7 @@ static void descriptions(void **state)
         assert_fails(xsm_transform_new(NULL, bad[i].text, &t, &err), bad[i].status, err);
         assert_null(t);
         if (bad[i].status == XSM_ERROR_NAME) {
-            assert_non_null(strstr(err.message, "truncate=N, tfidf, unit and products=N"));
+            assert_non_null(strstr(err.message, "truncate=N, log, tfidf, unit and products=N"));
         }
     }
     xsm_error err = XSM_ERROR_INIT;
@@ -218,7 +222,7 @@ static void golden(void **state)
         got = fgets(line, sizeof line, file);
     }
     assert_null(got);
-    assert_int_equal(transforms, 14);
+    assert_int_equal(transforms, 19);
     fclose(file);
 }
 
@@ -284,6 +288,23 @@ static void errors(void **state)
     assert_ok(xsm_transform_apply(t, d, &err), err);
     assert_true(d->values[3] > 1 && d->values[3] < 2);
     xsm_transform_free(t);
+    xsm_dataset_free(d);
+
+    /* So does log, but not behind tfidf. */
+    static const char *const damped[] = {"tfidf,log", "log,tfidf"};
+    assert_ok(xsm_dataset_from_dense(
+                  NULL, &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = large, .rows = 2, .features = 2},
+                  &d, &err),
+              err);
+    for (int i = 0; i < 2; i++) {
+        t = NULL;
+        assert_ok(xsm_transform_new(NULL, damped[i], &t, &err), err);
+        assert_ok(xsm_transform_fit(t, d, &err), err);
+        const xsm_status status = xsm_transform_apply(t, d, &err);
+        assert_int_equal(status, i == 0 ? XSM_ERROR_RANGE : XSM_OK);
+        xsm_transform_free(t);
+    }
+    assert_true(d->values[3] > 89 && d->values[3] < 180);
     xsm_dataset_free(d);
 
     /* Products, too; and the rows stay. */

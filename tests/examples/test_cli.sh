@@ -1496,6 +1496,11 @@ run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --e
 run 0 info fitted.model
 says stdout 'features               3'
 says stdout 'classes                4'
+run 0 train --data old.svm --format libsvm --eta 1 --transform log,unit --estimator softmax --model fitted.model
+run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
+run 0 info fitted.model
+says stdout 'features               6'
+says stdout 'log,unit'
 # embedding models: their features' vectors too
 run 0 train --data old.svm --format libsvm --eta 0.5 --epochs 5 --estimator softmax --hidden 4 --model old.model
 run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --epochs 20 --estimator softmax \

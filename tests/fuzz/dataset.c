@@ -9,8 +9,9 @@ static void change(xsm_dataset *d, unsigned choice)
     xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
     static const char *const descriptions[] = {
-        "tfidf,unit", "truncate=2,unit", "unit", "", "tfidf,unit,products=2,truncate=5", "products=1"};
-    fuzz_require(xsm_transform_new(NULL, descriptions[choice % 6], &t, &err) == XSM_OK, "transform");
+        "tfidf,unit", "truncate=2,unit", "unit", "", "tfidf,unit,products=2,truncate=5",
+        "products=1", "log,tfidf,unit"};
+    fuzz_require(xsm_transform_new(NULL, descriptions[choice % 7], &t, &err) == XSM_OK, "transform");
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     /* A single large index would have weights for gigabytes of features. */

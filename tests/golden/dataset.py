@@ -18,7 +18,8 @@ getcontext().prec = 60
 
 DESCRIPTIONS = ["", "truncate=11", "tfidf", "unit", "tfidf,unit", "unit,tfidf", "truncate=20,tfidf,unit",
                 "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit", "products=24",
-                "tfidf,unit,products=20", "truncate=9,products=1,unit", "unit,products=15,truncate=45,unit"]
+                "tfidf,unit,products=20", "truncate=9,products=1,unit", "unit,products=15,truncate=45,unit", "log",
+                "log,tfidf,unit", "tfidf,log,log", "unit,log", "truncate=9,tfidf,products=20,log,unit"]
 
 
 def magnitude(bits):
@@ -49,6 +50,11 @@ def tfidf(rows, features):
     return [{j: float32(value * weights[j]) for j, value in row.items()} for row in rows]
 
 
+def log(rows):
+    return [{j: float32((abs(value).ln() + 1).copy_sign(value)) if abs(value) > 1 else value for j, value in row.items()}
+            for row in rows]
+
+
 def unit(rows):
     norms = [sum(value * value for value in row.values()).sqrt() if row else None for row in rows]
     return [{j: float32(value / norm) for j, value in row.items()} for row, norm in zip(rows, norms)]
@@ -74,6 +80,8 @@ def transforms(rows, features):
         for step in filter(None, description.split(",")):
             if step == "tfidf":
                 result = tfidf(result, width)
+            elif step == "log":
+                result = log(result)
             elif step == "unit":
                 result = unit(result)
             elif step.startswith("products"):

@@ -1,9 +1,10 @@
 /*
- * Tests of the Wright omega function (golden values, its own equation), softplus and sigmoid, and the one-dimensional
- * equation of the implicit step: its root, both solvers, and extreme inputs.
+ * Tests of the Wright omega function (golden values, its own equation), the logarithm, softplus and sigmoid, and the
+ * one-dimensional equation of the implicit step: its root, both solvers, and extreme inputs.
  */
 #include "training.h"
 
+#include "math/logarithm.h"
 #include "math/omega.h"
 #include "math/proximal.h"
 
@@ -17,6 +18,38 @@ static double ulps(double value, double right)
 {
     double step = nextafter(right, INFINITY) - right;
     return fabs(value - right) / step;
+}
+
+static void check_log(double x)
+{
+    const double got = xsmi_logarithm(x), right = (double)logl((long double)x);
+    if (!(fabs(got - right) <= 3 * (nextafter(fabs(right), INFINITY) - fabs(right)))) {
+        fail_msg("log(%a) = %a instead of %a", x, got, right);
+    }
+}
+
+static void log_is_precise(void **state)
+{
+    (void)state;
+    assert_true(xsmi_logarithm(1) == 0);
+    for (int i = 1; i <= 100000; i++) {
+        check_log(i);
+        check_log(1 + i * 1e-6);
+        check_log(1 - i * 9e-6);
+        check_log(i * 1e-9);
+    }
+    for (int e = -1021; e < 1024; e++) {
+        for (double m = 1; m < 2; m += 0x1p-6) {
+            check_log(ldexp(m, e));
+        }
+        check_log(ldexp(sqrt(0.5), e)); /* where the exponent that is taken out changes */
+        check_log(ldexp(nextafter(sqrt(0.5), 0), e));
+    }
+    check_log(DBL_MIN);
+    check_log(nextafter(1, 2));
+    check_log(nextafter(1, 0));
+    check_log(DBL_MAX);
+    check_log(FLT_MAX);
 }
 
 static void omega_has_its_golden_values(void **state)
@@ -269,6 +302,7 @@ static void without_classes_u_falls_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(log_is_precise),
         cmocka_unit_test(omega_has_its_golden_values),
         cmocka_unit_test(omega_solves_its_equation),
         cmocka_unit_test(softplus_and_sigmoid_do_not_overflow),

@@ -340,7 +340,7 @@ static void what_cannot_be_is_refused(void **state)
     assert_int_equal(xsm_model_class_count(m), 3);
     /* a transform that knows its features, and one that does not */
     test_problem p = test_problem_new(ROWS, 5, 3, true, 3);
-    static const char *const transforms[] = {"tfidf", "unit"};
+    static const char *const transforms[] = {"tfidf", "log,unit"};
     for (int i = 0; i < 2; i++) {
         xsm_transform *t = NULL;
         assert_ok(xsm_transform_new(NULL, transforms[i], &t, &err), err);
@@ -353,7 +353,7 @@ static void what_cannot_be_is_refused(void **state)
         } else {
             assert_ok(xsm_model_grow(m, 6, NULL, &err), err);
             assert_int_equal(test_model_info(m).input_features, 6);
-            assert_string_equal(test_model_info(m).transform, "unit");
+            assert_string_equal(test_model_info(m).transform, "log,unit");
         }
         xsm_transform_free(t);
     }

@@ -191,7 +191,7 @@ static void text_lines(void **state)
         const char *steps;
         uint32_t words, min_chars, max_chars, least;
     } runs[] = {{"tfidf,unit", 1, 0, 0, 2},
-                {"unit", 2, 0, 0, 1},
+                {"log,tfidf,unit", 2, 0, 0, 1},
                 {"tfidf,unit", 2, 3, 5, 1},
                 {"", 3, 1, 2, 3},
                 {"unit,products=5", 1, 0, 0, 2}};

@@ -1,0 +1,10 @@
+/*
+ * A logarithm with the same bits for every C library and instruction set, for numbers that rows and models keep.
+ */
+#ifndef XSMI_LOGARITHM_H
+#define XSMI_LOGARITHM_H
+
+/* log(x) for a normal x above 0, error below 3 ulp. */
+double xsmi_logarithm(double x);
+
+#endif
