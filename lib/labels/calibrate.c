@@ -12,11 +12,15 @@
 /* The share of the loss that an iteration must gain for another one. */
 #define LEAST_GAIN 1e-9
 
-xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t children, xsmi_kept_score **score,
-                                xsm_error *err)
+xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
+                                xsmi_kept_score **score, xsm_error *err)
 {
-    XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + children, "scores for calibration", err));
-    XSMI_TRY(XSMI_GROW(ctx, c->end, c->row_capacity, c->rows + 1, "scores for calibration", err));
+    size_t added;
+    if (!xsmi_multiply(rows, children, &added) || added > SIZE_MAX - c->count) {
+        return xsmi_fail_memory(err, SIZE_MAX, "scores for calibration");
+    }
+    XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + added, "scores for calibration", err));
+    XSMI_TRY(XSMI_GROW(ctx, c->end, c->row_capacity, c->rows + rows, "scores for calibration", err));
     *score = c->score + c->count;
     return XSM_OK;
 }
@@ -87,13 +91,17 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 
 /* -- softmax ------------------------------------------------------------------------------------------------------- */
 
-typedef struct softmax_sums {
-    double loss, g, h;
-    size_t rows;
-} softmax_sums;
+/* Rows of a job. */
+enum { JOB_ROWS = 256 };
 
-/* Adds a row's loss. Its derivative by the scale is E[z] - z_label, the second one the variance of z. */
-static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count, double scale)
+/* A loss with its derivatives by the scale. */
+typedef struct softmax_loss {
+    double loss, g, h;
+    bool counts; /* false: the row is left out */
+} softmax_loss;
+
+/* A row's loss; its derivative by the scale is E[z] - z_label, the second one the variance of z. */
+static softmax_loss loss_of(const xsmi_kept_score *score, size_t count, double scale)
 {
     double most = -INFINITY, label = 0, labels = 0;
     for (size_t j = 0; j < count; j++) {
@@ -102,7 +110,7 @@ static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count,
         label = score[j].label > 0 ? (double)score[j].z : label;
     }
     if (labels != 1) {
-        return;
+        return (softmax_loss){.counts = false};
     }
     double sum = 0, first = 0, second = 0;
     for (size_t j = 0; j < count; j++) {
@@ -114,27 +122,63 @@ static void add_row(softmax_sums *s, const xsmi_kept_score *score, size_t count,
     first /= sum;
     second /= sum;
     const double weight = fabs((double)score->label);
-    s->loss += weight * (log(sum) - scale * (label - most));
-    s->g += weight * (first - (label - most));
-    s->h += weight * (second - first * first);
-    s->rows++;
+    return (softmax_loss){.loss = weight * (log(sum) - scale * (label - most)),
+                          .g = weight * (first - (label - most)),
+                          .h = weight * (second - first * first),
+                          .counts = true};
 }
 
-static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale)
+typedef struct softmax_job {
+    const xsmi_kept_scores *kept;
+    double scale;
+    softmax_loss *losses; /* [rows] */
+} softmax_job;
+
+static softmax_loss row_loss(const softmax_job *job, size_t row)
 {
+    const size_t start = row > 0 ? job->kept->end[row - 1] : 0;
+    return loss_of(job->kept->score + start, job->kept->end[row] - start, job->scale);
+}
+
+static void run_rows(void *state, size_t index, uint32_t thread)
+{
+    const softmax_job *job = state;
+    const size_t end = XSMI_MIN((index + 1) * JOB_ROWS, job->kept->rows);
+    (void)thread;
+    for (size_t r = index * JOB_ROWS; r < end; r++) {
+        job->losses[r] = row_loss(job, r);
+    }
+}
+
+typedef struct softmax_sums {
+    double loss, g, h;
+    size_t rows;
+} softmax_sums;
+
+/* The sums over all rows, in their order. Without `losses`, scratch for each row, on this thread alone. */
+static softmax_sums sum_softmax(const xsmi_kept_scores *c, double scale, xsm_context *ctx, softmax_loss *losses)
+{
+    softmax_job job = {c, scale, losses};
     softmax_sums s = {0};
-    size_t start = 0;
+    if (losses) {
+        xsmi_run_surely(ctx, run_rows, &job, (c->rows + JOB_ROWS - 1) / JOB_ROWS);
+    }
     for (size_t r = 0; r < c->rows; r++) {
-        add_row(&s, c->score + start, c->end[r] - start, scale);
-        start = c->end[r];
+        const softmax_loss row = losses ? losses[r] : row_loss(&job, r);
+        if (row.counts) {
+            s.loss += row.loss;
+            s.g += row.g;
+            s.h += row.h;
+            s.rows++;
+        }
     }
     return s;
 }
 
-xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c)
+static xsmi_calibrated fit_softmax(const xsmi_kept_scores *c, xsm_context *ctx, softmax_loss *losses)
 {
     xsmi_calibrated done = {1, 0};
-    softmax_sums now = sum_softmax(c, 1);
+    softmax_sums now = sum_softmax(c, 1, ctx, losses);
     if (now.rows == 0) {
         return done;
     }
@@ -144,12 +188,20 @@ xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c)
         /* The loss is convex; a step changes the scale at most fourfold. */
         double next = XSMI_CLAMP(newton, done.scale / 4, done.scale * 4);
         next = XSMI_CLAMP(next, LEAST_SCALE, MOST_SCALE);
-        const softmax_sums then = sum_softmax(c, next);
+        const softmax_sums then = sum_softmax(c, next, ctx, losses);
         gain = now.loss - then.loss;
         if (gain > 0) {
             now = then;
             done.scale = next;
         }
     }
+    return done;
+}
+
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c, xsm_context *ctx)
+{
+    softmax_loss *losses = xsmi_context_threads(ctx) > 1 ? xsmi_allocate(ctx, c->rows, sizeof *losses) : NULL;
+    const xsmi_calibrated done = fit_softmax(c, ctx, losses);
+    xsmi_release(ctx, losses, c->rows, sizeof *losses);
     return done;
 }

@@ -23,9 +23,10 @@ typedef struct xsmi_kept_scores {
     size_t rows, row_capacity;
 } xsmi_kept_scores;
 
-/* Reserves the scores of a row's children, which the caller fills; xsmi_kept_scores_end() ends the row there. */
-xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t children, xsmi_kept_score **score,
-                                xsm_error *err);
+/* Reserves the scores of `children` children for so many rows, which the caller fills row by row;
+ * xsmi_kept_scores_end() ends a row. */
+xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
+                                xsmi_kept_score **score, xsm_error *err);
 void xsmi_kept_scores_end(xsmi_kept_scores *c, const xsmi_kept_score *end);
 void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx);
 
@@ -38,7 +39,7 @@ typedef struct xsmi_calibrated {
  * by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c);
 /* Softmax: a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks, 2017).
- * Rows without a positive score, or with several, are left out. */
-xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c);
+ * Rows without a positive score, or with several, are left out. On the context's threads, with the same result. */
+xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c, xsm_context *ctx);
 
 #endif

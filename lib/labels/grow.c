@@ -229,10 +229,10 @@ static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_nod
                                   xsm_error *err)
 {
     const uint32_t children = (groups - 1) * LANES + part[groups - 1].children;
+    xsmi_kept_score *to;
+    XSMI_TRY(xsmi_kept_scores_add(c, g->context, part->samples, children, &to, err));
     for (uint32_t s = 0; s < part->samples; s++) {
         const float weight = part->sample_weight[s];
-        xsmi_kept_score *to;
-        XSMI_TRY(xsmi_kept_scores_add(c, g->context, children, &to, err));
         for (uint32_t k = 0; k < children; k++) {
             const xsmi_node_part *p = &part[k / LANES];
             const float z = p->score[(size_t)s * LANES + k % LANES];
@@ -266,7 +266,8 @@ static void calibrate(grower *g, const xsmi_class_tree *tree, xsmi_sparse *weigh
     const bool softmax = g->settings->calibrate == XSMI_GROW_SOFTMAX;
     for (uint32_t k = 0; k + 1 < g->layout.depth; k++) {
         const xsmi_level *l = &g->levels.level[k];
-        const xsmi_calibrated c = softmax ? xsmi_calibrate_softmax(&l->kept) : xsmi_calibrate_sigmoid(&l->kept);
+        const xsmi_calibrated c =
+            softmax ? xsmi_calibrate_softmax(&l->kept, g->context) : xsmi_calibrate_sigmoid(&l->kept);
         for (uint32_t v = l->from; v < l->from + l->count; v++) {
             if (xsmi_class_tree_is_leaf(tree, v)) {
                 continue;
