@@ -23,7 +23,7 @@ log=$build/meson-logs/run.txt
 say "Running the tests ..."
 # Tests have time limits for an idle machine: allow for a busy one.
 status=0
-meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 5 ${XSM_TEST_BRIEF:+--no-suite heavy} \
+meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 5 ${XSM_TEST_BRIEF:+--no-suite heavy --no-suite divided} \
     >"$log" 2>&1 </dev/null || status=$?
 cat "$log"
 

@@ -295,44 +295,47 @@ failing 2 1 'No space left on device' "$ranked" train $(settings 1) --epochs 1 -
 failing 2 1 'No space left on device' "$ranked" convert-model one.1 /dev/full --type int8
 failing 2 1 'No space left on device' "$ranked" calibrate --model one.1 --data test.txt --output /dev/full
 failing 2 1 'No space left on device' "$ranked" index one.1 /dev/full --probe 900
-# Rows that one rank has read from another file.
-mkdir stale && sed '$s/1$/2/' single.txt >stale/single.txt && sed '$s/1$/2/' several.txt >stale/several.txt
-# shellcheck disable=SC2046
-failing 3 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train $(settings 1) --epochs 1 --model made
-failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --method label-tree --data several.txt \
-    --model made
-# The same of rows to evaluate, of which one is another, or there is one fewer.
-sed '$s/1$/2/' test.txt >stale/test.txt
-mkdir fewer && sed '1s/40/39/;$d' test.txt >fewer/test.txt
-echo before >kept
-for model in one.1 one.tree; do
-    failing 3 1 'rank 2: the dataset is not that of rank 0' sh alone 2 'cd stale' "$ranked" evaluate --model "$work/$model" \
+# What ranks compare before they begin is the same with each MPI, so one of them tries it.
+if [ "$kind" = openmpi ] || ! command -v mpirun.openmpi >/dev/null; then
+    # Rows that one rank has read from another file.
+    mkdir stale && sed '$s/1$/2/' single.txt >stale/single.txt && sed '$s/1$/2/' several.txt >stale/several.txt
+    # shellcheck disable=SC2046
+    failing 3 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train $(settings 1) --epochs 1 --model made
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --method label-tree --data several.txt \
+        --model made
+    # The same of rows to evaluate, of which one is another, or there is one fewer.
+    sed '$s/1$/2/' test.txt >stale/test.txt
+    mkdir fewer && sed '1s/40/39/;$d' test.txt >fewer/test.txt
+    echo before >kept
+    for model in one.1 one.tree; do
+        failing 3 1 'rank 2: the dataset is not that of rank 0' sh alone 2 'cd stale' "$ranked" evaluate --model "$work/$model" \
+            --data test.txt
+        failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/$model" \
+            --data test.txt
+        failing 3 1 'rank 2: the rows are not those of rank 0' sh alone 2 'cd stale' "$ranked" predict --model "$work/$model" \
+            --data test.txt
+    done
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/one.1" \
+        --data test.txt --ranks
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" calibrate --model "$work/one.1" \
+        --data test.txt --output "$work/made"
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --data "$work/single.txt" \
+        --estimator umax --eta 0.1 --test test.txt --model "$work/made"
+    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" prune "$work/one.1" "$work/kept" --keep 3 \
+        --test test.txt
+    expect 'the file before' grep -q before kept
+    failing 2 1 'rank 1: test.txt: 39 rows, and on rank 0 40' sh alone 1 'cd fewer' "$ranked" predict --model "$work/one.1" \
         --data test.txt
-    failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/$model" \
-        --data test.txt
-    failing 3 1 'rank 2: the rows are not those of rank 0' sh alone 2 'cd stale' "$ranked" predict --model "$work/$model" \
-        --data test.txt
-done
-failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd fewer' "$ranked" evaluate --model "$work/one.1" \
-    --data test.txt --ranks
-failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" calibrate --model "$work/one.1" \
-    --data test.txt --output "$work/made"
-failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" train --data "$work/single.txt" \
-    --estimator umax --eta 0.1 --test test.txt --model "$work/made"
-failing 2 1 'rank 1: the dataset is not that of rank 0' sh alone 1 'cd stale' "$ranked" prune "$work/one.1" "$work/kept" --keep 3 \
-    --test test.txt
-expect 'the file before' grep -q before kept
-failing 2 1 'rank 1: test.txt: 39 rows, and on rank 0 40' sh alone 1 'cd fewer' "$ranked" predict --model "$work/one.1" \
-    --data test.txt
-# Unlike flags. The number of threads may be given to some alone, and of labels that may be predicted rank 0's count.
-failing 3 2 "rank 1: argument 6 is '--top', and on rank 0 missing" sh alone 1 'set -- "$@" --top 4' "$ranked" predict \
-    --model one.1 --data test.txt
-failing 2 2 "rank 1: argument 6 is missing, and on rank 0 '--json'" sh alone 0 'set -- "$@" --json' "$ranked" evaluate \
-    --model one.1 --data test.txt
-failing 2 2 "rank 1: argument 5 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" 3' sh alone 0 'set -- "$@" 4' "$ranked" predict \
-    --model one.1 --top
-failing 2 2 "rank 1: argument 8 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" --threads=2 --top 3' \
-    sh alone 0 'set -- "$@" --top 4 --threads 1' "$ranked" predict --model one.1 --data test.txt
+    # Unlike flags. The number of threads may be given to some alone, and of labels that may be predicted rank 0's count.
+    failing 3 2 "rank 1: argument 6 is '--top', and on rank 0 missing" sh alone 1 'set -- "$@" --top 4' "$ranked" predict \
+        --model one.1 --data test.txt
+    failing 2 2 "rank 1: argument 6 is missing, and on rank 0 '--json'" sh alone 0 'set -- "$@" --json' "$ranked" evaluate \
+        --model one.1 --data test.txt
+    failing 2 2 "rank 1: argument 5 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" 3' sh alone 0 'set -- "$@" 4' "$ranked" predict \
+        --model one.1 --top
+    failing 2 2 "rank 1: argument 8 is '3', and on rank 0 '4'" sh alone 1 'set -- "$@" --threads=2 --top 3' \
+        sh alone 0 'set -- "$@" --top 4 --threads 1' "$ranked" predict --model one.1 --data test.txt
+fi
 printf '419\n838\n' >allowed
 "$command" predict --model one.1 --data test.txt --allow allowed >one || exit 1
 on 3 sh alone 0 'set -- "$@" --threads 1' sh alone 2 'set -- "$@" --threads=2' sh alone 1 'cd other' "$ranked" predict \

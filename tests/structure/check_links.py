@@ -13,8 +13,20 @@ def links(root):
     for page in [*(root / name for name in pages), *sorted((root / "doc").rglob("*.md"))]:
         text = re.sub(r"```.*?```|`[^`]*`", "", page.read_text(encoding="utf-8"), flags=re.S)
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
-            if not re.match(r"@ref|https?:|#", target) and not (page.parent / target.split("#")[0]).exists():
+            if re.match(r"@ref|https?:|#", target):
+                continue
+            path = page.parent / target.split("#")[0]
+            if not path.exists():
                 yield f"{page.relative_to(root)}: no {target}"
+            elif page.is_relative_to(root / "doc") and path.suffix == ".md":
+                yield from unnamed(root, page, path.resolve())
+
+
+def unnamed(root, page, path):
+    """doc/links.sh makes references to ids of links; pages that have other ids are referred to by @ref."""
+    prefix = {"guide": "guide_", "measurements": "measure_"}.get(path.parent.name, "")
+    if path.is_relative_to(root / "doc") and f"{{#{prefix}{path.stem}}}" not in path.read_text(encoding="utf-8"):
+        yield f"{page.relative_to(root)}: {path.name} has not the id {prefix}{path.stem}: use @ref"
 
 
 def tables(root):
@@ -32,7 +44,7 @@ def tables(root):
 
 
 def main():
-    root = pathlib.Path(sys.argv[1])
+    root = pathlib.Path(sys.argv[1]).resolve()
     bad = [*links(root), *tables(root)]
     print("\n".join(bad))
     return 1 if bad else 0
