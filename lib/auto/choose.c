@@ -509,7 +509,7 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     info->initial = candidate->initial;
     info->ridge = t ? t->ridge : candidate->ridge;
     info->held = c->plan.held_back[0] ? xsmi_choose_held(c)->rows : 0;
-    info->transform = c->options.transform ? xsmi_choose_transforms[b->transform] : NULL;
+    info->transform = c->options.transform ? xsmi_choose_transform(c, b->transform) : NULL;
     info->loss = t ? b->judged.loss : (double)NAN;
     info->precision = t ? b->judged.precision : (double)NAN;
     info->pairs = b->pairs;

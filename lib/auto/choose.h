@@ -67,10 +67,10 @@ struct xsm_choice {
     size_t trial_capacity;
 };
 
-/* What the rows are like: means of a row, and whether rows have several labels. */
+/* What the rows are like: means of a row, and whether rows have several labels and values are counts. */
 typedef struct xsmi_survey {
     double nonzeros, squared;
-    bool several;
+    bool several, counts;
 } xsmi_survey;
 
 /* The rows and the length of trials. */
@@ -117,8 +117,8 @@ double xsmi_candidates_judging(const xsmi_chooser *c, const xsmi_candidate *cand
 /* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
  * costs more than clearing memory. */
 xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err);
-/* The transforms that are compared. */
-extern const char *const xsmi_choose_transforms[XSMI_TRANSFORMS];
+/* The steps of one of the transforms that are compared. */
+const char *xsmi_choose_transform(const xsmi_chooser *c, size_t transform);
 
 xsmi_survey xsmi_choose_survey(const xsmi_chooser *c);
 /* Holds rows back and selects as many others as the work allows; none if there are too few. */

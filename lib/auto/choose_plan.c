@@ -50,8 +50,6 @@ enum { PILOT_ROWS = 512 };
 #define FREE_SECONDS 5.0
 #define FREE_SECONDS_TREE 1.0
 
-const char *const xsmi_choose_transforms[XSMI_TRANSFORMS] = {"unit", "tfidf,unit"};
-
 /* -- trials -------------------------------------------------------------------------------------------------------- */
 
 const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c)
@@ -149,7 +147,7 @@ static xsm_status start(xsmi_chooser *c, const xsmi_candidate *candidate, double
                            .label_tree = candidate->tree,
                            .eta = candidate->full || candidate->tree ? 0 : eta,
                            .ridge = ridge,
-                           .transform = c->options.transform ? xsmi_choose_transforms[p->transform] : NULL,
+                           .transform = c->options.transform ? xsmi_choose_transform(c, p->transform) : NULL,
                            .hidden = candidate->hidden};
     *t = (xsmi_auto_trial){.runner = &c->runner,
                            .setting = {.estimator = candidate->estimator, .ridge = ridge, .run = c->run},
@@ -245,12 +243,19 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     return XSM_OK;
 }
 
+/* Ten occurrences of a word do not mean ten times as much, so that counts have their logarithms. */
+const char *xsmi_choose_transform(const xsmi_chooser *c, size_t transform)
+{
+    static const char *const steps[2][XSMI_TRANSFORMS] = {{"unit", "tfidf,unit"}, {"log,unit", "log,tfidf,unit"}};
+    return steps[c->survey.counts][transform];
+}
+
 /* Transforms one or two (otherwise NULL) datasets of rows, fitted to all rows. */
 static xsm_status transform_rows(const xsmi_chooser *c, size_t transform, xsm_dataset *one, xsm_dataset *other,
                                  xsm_error *err)
 {
     xsm_transform *t;
-    XSMI_TRY(xsm_transform_new(c->runner.context, xsmi_choose_transforms[transform], &t, err));
+    XSMI_TRY(xsm_transform_new(c->runner.context, xsmi_choose_transform(c, transform), &t, err));
     xsm_status status = xsm_transform_fit(t, c->train, err);
     status = status == XSM_OK ? xsm_transform_apply(t, one, err) : status;
     status = status == XSM_OK && other ? xsm_transform_apply(t, other, err) : status;
@@ -298,18 +303,38 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, d
 
 /* -- the plan ------------------------------------------------------------------------------------------------------ */
 
+/* Values up to the present row: how many are 1, and more than 1. */
+typedef struct tally {
+    uint64_t ones, more;
+    bool whole; /* all are whole numbers, and none is below 0 */
+} tally;
+
+static void count_values(tally *t, const xsmi_features *x)
+{
+    for (size_t j = 0; j < x->count && t->whole; j++) {
+        const float value = x->values[j];
+        t->ones += value == 1;
+        t->more += value > 1;
+        t->whole = value >= 0 && (value >= 0x1p23f || value == (float)(int32_t)value);
+    }
+}
+
 xsmi_survey xsmi_choose_survey(const xsmi_chooser *c)
 {
     const xsm_dataset *d = c->train;
     double squares = 0, count = 0;
+    tally t = {.whole = true};
     for (uint64_t i = 0; i < d->rows; i++) {
         xsmi_features x = xsmi_dataset_features(d, i);
         squares += (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
         count += (double)x.count;
+        count_values(&t, &x);
     }
+    /* Of words most occur once in a row; whole numbers that are rarely 1, as of pixels, are measures. */
+    const bool counts = t.whole && t.more > 0 && t.ones >= t.more;
     const double n = (double)d->rows, squared = squares / n;
     const bool given = isfinite(squared) && squared > 0 && !c->options.transform;
-    return (xsmi_survey){count / n, given ? squared : 1, d->counted.labels > d->rows};
+    return (xsmi_survey){count / n, given ? squared : 1, d->counted.labels > d->rows, counts};
 }
 
 /* Multiplications a second, with a time budget. */

@@ -596,11 +596,9 @@ static void wide_vectors(void **state)
     test_problem_free(&p);
 }
 
-/* Three features are in nearly all rows and say nothing, with large values; one of many rare ones says the class.
- * Tf-idf is what makes that learnt in few epochs, and what it is worth shows on the rows held back. */
-static void transforms(void **state)
+/* Three features are in nearly all rows and say nothing; one of many rare ones, with a value of 1, says the class. */
+static xsm_dataset *make_rare(float (*value)(uint64_t *stream))
 {
-    (void)state;
     enum { RARE = 400, D = RARE + 3, N = 1200, K = 8 };
     xsm_error err = XSM_ERROR_INIT;
     uint64_t stream = 9, *offsets = malloc((N + 1) * sizeof *offsets), *starts = malloc((N + 1) * sizeof *starts);
@@ -614,7 +612,7 @@ static void transforms(void **state)
         labels[i] = rare % K;
         for (uint32_t j = 0; j < 3; j++) {
             index[4 * i + j] = j;
-            values[4 * i + j] = (float)(3 * test_uniform(&stream));
+            values[4 * i + j] = value(&stream);
         }
         index[4 * i + 3] = 3 + rare;
         values[4 * i + 3] = 1;
@@ -633,6 +631,42 @@ static void transforms(void **state)
                                                    .labels = &given},
                                    &data, &err),
               err);
+    free(offsets);
+    free(starts);
+    free(index);
+    free(labels);
+    free(values);
+    return data;
+}
+
+static float measure(uint64_t *stream)
+{
+    return (float)(3 * test_uniform(stream));
+}
+
+/* 0 to 6, half of them 1. */
+static float count(uint64_t *stream)
+{
+    const double u = test_uniform(stream);
+    return u < 0.5 ? 1 : (float)floor(14 * (u - 0.5));
+}
+
+static float pixel(uint64_t *stream)
+{
+    return (float)floor(256 * test_uniform(stream));
+}
+
+static float one(uint64_t *stream)
+{
+    (void)stream;
+    return 1;
+}
+
+/* Tf-idf is what makes rare features learnt in few epochs, and what it is worth shows on the rows held back. */
+static void transforms(void **state)
+{
+    (void)state;
+    xsm_dataset *data = make_rare(measure);
     xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
     xsm_choice *c = choose(NULL, data, &o);
     assert_null(info_of(c).transform);
@@ -655,11 +689,36 @@ static void transforms(void **state)
     assert_true(best[1] < best[0] && info_of(c).loss == best[1]);
     xsm_choice_free(c);
     xsm_dataset_free(data);
-    free(offsets);
-    free(starts);
-    free(index);
-    free(labels);
-    free(values);
+}
+
+/* Counts, and nothing else, have their logarithms in every trial. */
+static void transforms_of_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        float (*value)(uint64_t *stream);
+        const char *steps[2];
+    } kinds[] = {{count, {"log,unit", "log,tfidf,unit"}},
+                 {pixel, {"unit", "tfidf,unit"}},
+                 {measure, {"unit", "tfidf,unit"}},
+                 {one, {"unit", "tfidf,unit"}}};
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.transform = 1;
+    for (size_t kind = 0; kind < sizeof kinds / sizeof *kinds; kind++) {
+        const char *const *steps = kinds[kind].steps;
+        xsm_dataset *data = make_rare(kinds[kind].value);
+        xsm_choice *c = choose(NULL, data, &o);
+        uint64_t seen[2] = {0};
+        for (uint64_t i = 0; i < info_of(c).trials; i++) {
+            const int tfidf = strcmp(trial_of(c, i).transform, steps[1]) == 0;
+            assert_string_equal(trial_of(c, i).transform, steps[tfidf]);
+            seen[tfidf]++;
+        }
+        assert_true(seen[0] > 0 && seen[1] > 0);
+        assert_true(strcmp(info_of(c).transform, steps[0]) == 0 || strcmp(info_of(c).transform, steps[1]) == 0);
+        xsm_choice_free(c);
+        xsm_dataset_free(data);
+    }
 }
 
 /* A budget ends the trials, and says what it took. */
@@ -1044,6 +1103,7 @@ int main(void)
         cmocka_unit_test(counted_pairs),
         cmocka_unit_test(wide_vectors),
         cmocka_unit_test(transforms),
+        cmocka_unit_test(transforms_of_counts),
         cmocka_unit_test(budgets),
         cmocka_unit_test(few_rows),
         cmocka_unit_test(refuses),
