@@ -4,7 +4,7 @@
 
 CHECKOUT is a working PECOS, whose C++ part is built. Settings are its own for one tree: label vectors from the rows (PIFA),
 hierarchical 2-means, at most 100 labels a leaf, 16 children a node, squared hinge with C = 1, weights below 0.1 left out; a beam
-of 10. Rows of unit length, after tf-idf where it is asked for.
+of 10. Rows of unit length, after tf-idf where it is asked for. $XR_LINEAR_SEED (0) is the seed of its clusters.
 """
 import os
 import sys
@@ -39,7 +39,7 @@ def learn(data, threads, tfidf):
     labels = labels[:, used].tocsr()
     start, before = time.monotonic(), time.process_time()
     clusters = Indexer.gen(LabelEmbeddingFactory.create(labels, x, method="pifa"), indexer_type="hierarchicalkmeans",
-                           threads=threads)
+                           threads=threads, seed=int(os.environ.get("XR_LINEAR_SEED", "0")))
     model = XLinearModel.train(x, labels.tocsc(), C=clusters, threads=threads, threshold=0.1)
     result = {"seconds": time.monotonic() - start, "processor_seconds": time.process_time() - before}
     with tempfile.TemporaryDirectory() as folder:
