@@ -171,7 +171,7 @@ xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t t
 {
     xsmi_work *w = &g->work;
     size_t count;
-    w->shards_each = each;
+    w->shards_each = each = XSMI_MAX(each, (size_t)1); /* sums of no features have a place, too */
     return xsmi_multiply(each, threads, &count) &&
                    xsmi_reserve(g->context, &w->shards, &w->shard_capacity, count, sizeof *w->shards)
                ? XSM_OK

@@ -265,8 +265,9 @@ static xsm_status score_round(find_job *j, xsmi_index_desk *desk, xsm_error *err
         }
         j->sizes[r] = (next - begin) * sizeof(float);
     }
-    if (!xsmi_reserve(ctx, &desk->mine, &desk->mine_bytes, j->sizes[j->rank], 1)) {
-        return xsmi_fail_memory(err, j->sizes[j->rank], "the scores of a search");
+    const size_t bytes = XSMI_MAX(j->sizes[j->rank], sizeof(float)); /* a rank of no scores has a place, too */
+    if (!xsmi_reserve(ctx, &desk->mine, &desk->mine_bytes, bytes, 1)) {
+        return xsmi_fail_memory(err, bytes, "the scores of a search");
     }
     j->mine = (float *)(void *)desk->mine;
     return xsmi_run(ctx, pack_entries, j, j->to - j->from, err);

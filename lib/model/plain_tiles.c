@@ -147,7 +147,7 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
         }
     }
     const uint32_t piece = few ? XSMI_CLASS_TILE : piece_classes(m);
-    const bool widened = m->narrow.data && !few;
+    const bool narrow = m->narrow.data, widened = narrow && !few;
     float *wide = s->wide[0], *next_wide = s->wide[1];
     if (widened) {
         const uint32_t some = XSMI_MIN(xsmi_tile_classes(call->first, call->end, XSMI_CLASS_TILE), piece);
@@ -165,11 +165,11 @@ static void score_packed(const xsmi_tile_call *call, xsmi_plain_scratch *s)
                 }
                 /* If a block's tile is complete at once, one buffer for all blocks stays in the first cache. */
                 float *out = s->lanes[piece < XSMI_CLASS_TILE ? b : 0];
-                const float *weights = widened ? wide : m->weight + (tile + c) * m->stride;
+                const float *weights = narrow ? wide : m->weight + (tile + c) * m->stride;
                 const float scale = m->row_scale ? 1.0f : (float)m->alpha;
                 const float *scales = m->row_scale ? s->scales + c : NULL;
                 const float *bias = m->bias ? m->bias + tile + c : NULL;
-                if (few && m->narrow.data) {
+                if (few && narrow) {
                     for (size_t r = 0; r < rows->counts[b]; r += XSMI_FEW) {
                         const size_t n = XSMI_MIN(rows->counts[b] - r, XSMI_FEW);
                         m->kernels->score_narrow(&m->narrow, tile + c, some, x + r, n, m->features, scale, scales, bias,

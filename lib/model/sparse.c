@@ -146,7 +146,7 @@ static xsm_status reserve(xsmi_sparse_builder *b, const xsmi_sparse_place *end, 
     }
     XSMI_TRY(XSMI_GROW(ctx, b->places, b->place_capacity, b->chunks + 2, what, err));
     XSMI_TRY(XSMI_GROW(ctx, b->blocks, b->block_capacity, (size_t)end->block + blocks + 1, what, err));
-    XSMI_TRY(XSMI_GROW(ctx, b->columns, b->column_capacity, (size_t)end->column + chunk->columns, what, err));
+    XSMI_TRY(XSMI_GROW(ctx, b->columns, b->column_capacity, (size_t)end->column + chunk->columns + 1, what, err));
     XSMI_TRY(XSMI_GROW(ctx, b->entry_rows, b->row_capacity, (size_t)entries, what, err));
     XSMI_TRY(XSMI_GROW(ctx, b->values, b->value_capacity, (size_t)entries, what, err));
     return b->with_bias ? XSMI_GROW(ctx, b->bias, b->bias_capacity, (size_t)end->row + chunk->rows, what, err) : XSM_OK;
