@@ -532,7 +532,7 @@ static void compute_listed(const xsmi_pass *p, const xsmi_piece *one, xsmi_outco
         memcpy(scores + position, from + at, (end - at) * sizeof *scores);
         position += end - at;
     }
-    compute_example(p, &b, scores, g->work.linear + start, outcome);
+    compute_example(p, &b, scores, g->work.linear ? g->work.linear + start : NULL, outcome);
     position = (size_t)example->label_count;
     for (uint32_t at = 0, end; at < s->count; at = end + 1) {
         end = xsmi_shared_next_label(s, example, at);
