@@ -4,7 +4,8 @@
 #   sh tests/run.sh [MESON-OPTION...]     the options count when build-tests/ is first configured
 #
 # The last line is "N passed, N failed, N skipped"; the exit status is 0 only if nothing failed. With $XSM_TEST_BRIEF tests
-# do a part of what they repeat, and those that compute much (suite heavy) are left out: .ci/run sets it after a whole run.
+# do a part of what they repeat, and those that compute much (suite heavy) or compare what several ranks compute (suite
+# divided) are left out: .ci/run sets it after a whole run.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
