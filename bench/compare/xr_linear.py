@@ -4,7 +4,7 @@
 
 CHECKOUT is a working PECOS, whose C++ part is built. Settings are its own for one tree: label vectors from the rows (PIFA),
 hierarchical 2-means, at most 100 labels a leaf, 16 children a node, squared hinge with C = 1, weights below 0.1 left out; a beam
-of 10. Rows of unit length, after tf-idf where it is asked for. $XR_LINEAR_SEED (0) is the seed of its clusters.
+of 10. Rows of unit length, after tf-idf where it is asked for. $XR_LINEAR_SEED is the seed of the clustering, 0 by default.
 """
 import os
 import sys

@@ -73,7 +73,7 @@ int cli_agree_any(int flag);
 int cli_divide_rows(xsm_dataset *rows);
 /* Copies rank 0's bytes to the others. */
 int cli_share(void *data, size_t bytes);
-/* Refuses arguments that are not those of rank 0 (same_arguments.h). */
+/* Refuses arguments that differ from rank 0's (same_arguments.h). */
 int cli_compare_arguments(int argc, char **argv);
 /* Whether an MPI's mpirun started this process, as which of how many. */
 int cli_started(uint32_t *ranks, uint32_t *rank);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many arguments a flag that ranks may have of their own takes at `at`, with its value; 0: there is none. */
+/* The number of arguments, with its value, of a flag in `own` that stands at `at`; 0 if none stands there. */
 static int count_own(const arguments *a, int at)
 {
     for (size_t i = 0; a->own[i]; i++) {
@@ -25,7 +25,7 @@ static int count_own(const arguments *a, int at)
     return 0;
 }
 
-/* The first argument from `at` on that is compared; a->count: there is none. */
+/* The first argument from `at` on that is compared; a->count if there is none. */
 static int next(const arguments *a, int at)
 {
     int own = 1;
@@ -36,7 +36,7 @@ static int next(const arguments *a, int at)
     return at < a->count ? at : a->count;
 }
 
-/* Compares them with rank 0's, each of which a zero ends. */
+/* Compares the arguments with rank 0's, which are in first[bytes], each ended by a zero. */
 static arguments_result compare(const arguments *a, const char *first, uint64_t bytes, char *message, size_t size)
 {
     const char *end = first + bytes;

@@ -1,6 +1,6 @@
 /*
- * The arguments of ranks: whether all are given those of rank 0. Ranks with others would wait for each other. For
- * programs that run as ranks, with the rest of the command or without.
+ * Compares the command-line arguments of ranks: ranks with different ones would wait for each other. For the command,
+ * and for other programs that run as ranks.
  */
 #ifndef SAME_ARGUMENTS_H
 #define SAME_ARGUMENTS_H
@@ -11,19 +11,19 @@
 
 typedef enum {
     ARGUMENTS_SAME,
-    ARGUMENTS_UNLIKE,    /* those of this rank are: what others have may be the same */
-    ARGUMENTS_NO_MEMORY, /* on a rank: all get this */
+    ARGUMENTS_UNLIKE,    /* this rank's are not rank 0's; other ranks may get another result */
+    ARGUMENTS_NO_MEMORY, /* on some rank; all ranks get this result */
     ARGUMENTS_LOST       /* the other ranks cannot be reached */
 } arguments_result;
 
 typedef struct arguments {
     int count;
-    char **values;          /* [count] as main() gets them: the first is no argument */
-    const char *const *own; /* flags that ranks may have of their own, with their values; ended by NULL */
+    char **values;          /* [count] as main() gets them, the program's name first */
+    const char *const *own; /* flags with a value that may differ among ranks; ended by NULL */
 } arguments;
 
-/* Compares the arguments with rank 0's; a call that all ranks of the group make. Unless they are the same, `message`
- * gets the reason, as much as there is room for. */
+/* Compares the arguments with rank 0's; all ranks of the group must call it. Unless they are the same, `message` gets
+ * the reason, cut to `size` bytes. */
 arguments_result same_arguments(const xsm_comm *group, const arguments *a, char *message, size_t size);
 
 #endif

@@ -60,7 +60,7 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     return status == XSM_OK ? xsm_dataset_get_class_map(r->train_rows, map, err) : status;
 }
 
-/* Whether there can be more features: each step of the transform is log or unit. */
+/* Whether a model with this transform can get more features: each step is log or unit (xsm_model_grow()). */
 static int may_grow(const char *steps)
 {
     size_t length = strcspn(steps, ",");

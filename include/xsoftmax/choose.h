@@ -41,8 +41,8 @@
  *     are allowed, sampled estimators are only tried if classes have eight labels each in the mean: with fewer, a class
  *     has too few steps to learn from.
  * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows, each tried with the best of a kind of
- *   model (label tree, linear, embedding). Where values are counts (whole numbers, some above 1, and of these not more
- *   than of ones), both have the step `log` in front.
+ *   model (label tree, linear, embedding). If values are counts, both begin with the step `log` of
+ *   xsm_transform_new(). Counts are whole numbers from 0 on, some of them above 1, and at least as many equal to 1.
  * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
  *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
  * - **Epochs**: up to 10, or 5 if classes are sampled; fewer if the held-back rows were best earlier (for exact

@@ -56,9 +56,9 @@ typedef struct xsm_runner {
     /** Calls `job(state, index, thread)` once for each index in [0, count), in any order and on any thread, never two
      *  at once with the same `thread`. Returns 0 when all jobs have ended; any other value means that some jobs did not
      *  run. The call then fails with #XSM_ERROR_RUNNER, as it does for a 0 when more or fewer than `count` jobs have
-     *  ended. Jobs never wait for each other, so running them one after another is correct. May be called from several
-     *  of the host's threads at once. It must return, also where it fails, and no job may run any more then; it must
-     *  not throw. A job needs up to 64 KiB of its thread's stack. */
+     *  ended, or one has ended twice in place of another. Jobs never wait for each other, so running them one after
+     *  another is correct. May be called from several of the host's threads at once. It must return, also where it
+     *  fails, and no job may run any more then; it must not throw. A job needs up to 64 KiB of its thread's stack. */
     int32_t (*run)(void *user, xsm_job job, void *state, size_t count);
 } xsm_runner;
 

@@ -499,8 +499,9 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *
  *  `products` takes sparse rows. Pairs are those of features that are both not zero in N training rows or more, in the
  *  order of the first feature, then of the second: pair k is feature D + k, and D grows by the number of pairs.
- *  `log` is the sublinear term frequency of information retrieval, for features that are counts. It changes no zero, so
- *  that n_j is the same with it.
+ *  Logarithms are natural. `log` is for features that are counts: the sublinear term frequency of Manning, Raghavan and
+ *  Schuetze (Introduction to Information Retrieval, 2008, section 6.4.1). No value is above 90 after it, or below -90,
+ *  and zeros stay zeros, so that n_j is the same with it.
  *  An empty description makes a transform that does nothing. `tfidf` and `products` may occur once each, in this order.
  *  @param context     context, or NULL
  *  @param description the steps

@@ -176,10 +176,11 @@ XSM_API xsm_status xsm_predictor_get_info(const xsm_predictor *predictor, xsm_pr
  *          a list that is not below K or does not rise (the message names row and position); #XSM_ERROR_ARGUMENT for
  *          known labels of a batch that has none; #XSM_ERROR_STATE if the model has grown or has another correction
  *          since the predictor was made, or the index has been built for something else; #XSM_ERROR_UNSUPPORTED for
- *          probabilities with a search. O(n K nnz), or n searches; O(m nnz) for a row that may get m classes, if that
- *          is less; a search with a beam of width W costs O(W nnz) and O(W c log K) for a tree on c components.
- *          Allocates no memory, except once after the model's layout has changed (xsm_model_set_layout()) or the index
- *          has been built again, with the first filter, and where a filter needs a wider beam than those before. */
+ *          probabilities with a search; #XSM_ERROR_DATA if a rank has other rows than rank 0 (ext/comm.h). O(n K nnz),
+ *          or n searches; O(m nnz) for a row that may get m classes, if that is less; a search with a beam of width W
+ *          costs O(W nnz) and O(W c log K) for a tree on c components. Allocates no memory, except once after the
+ *          model's layout has changed (xsm_model_set_layout()) or the index has been built again, with the first
+ *          filter, and where a filter needs a wider beam than those before. */
 XSM_API xsm_status xsm_predictor_run(xsm_predictor *predictor, const xsm_prediction *prediction, xsm_error *err);
 
 /** Compares the result of a search with that of scoring all classes.

@@ -67,7 +67,7 @@ struct xsm_choice {
     size_t trial_capacity;
 };
 
-/* What the rows are like: means of a row, and whether rows have several labels and values are counts. */
+/* What the rows are like: means over the rows, whether rows have several labels, and whether values are counts. */
 typedef struct xsmi_survey {
     double nonzeros, squared;
     bool several, counts;

@@ -243,7 +243,7 @@ xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double et
     return XSM_OK;
 }
 
-/* Ten occurrences of a word do not mean ten times as much, so that counts have their logarithms. */
+/* Ten occurrences of a word do not mean ten times as much: counts are replaced by their logarithms. */
 const char *xsmi_choose_transform(const xsmi_chooser *c, size_t transform)
 {
     static const char *const steps[2][XSMI_TRANSFORMS] = {{"unit", "tfidf,unit"}, {"log,unit", "log,tfidf,unit"}};
@@ -303,7 +303,7 @@ xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, d
 
 /* -- the plan ------------------------------------------------------------------------------------------------------ */
 
-/* Values up to the present row: how many are 1, and more than 1. */
+/* Values of the rows so far: how many are 1, and how many are more. */
 typedef struct tally {
     uint64_t ones, more;
     bool whole; /* all are whole numbers, and none is below 0 */
@@ -330,7 +330,7 @@ xsmi_survey xsmi_choose_survey(const xsmi_chooser *c)
         count += (double)x.count;
         count_values(&t, &x);
     }
-    /* Of words most occur once in a row; whole numbers that are rarely 1, as of pixels, are measures. */
+    /* Most words of a row occur once in it; whole numbers that are rarely 1, such as pixels, are measurements. */
     const bool counts = t.whole && t.more > 0 && t.ones >= t.more;
     const double n = (double)d->rows, squared = squares / n;
     const bool given = isfinite(squared) && squared > 0 && !c->options.transform;
@@ -460,7 +460,7 @@ static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, do
     return transform_rows(c, transform, *held_back, *kept, err);
 }
 
-/* The transforms beside each other: most of it is copying rows. */
+/* Splits the rows for both transforms at once: most of that is copying rows. */
 typedef struct splitting {
     xsmi_chooser *chooser;
     double share, rows;

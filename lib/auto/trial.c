@@ -84,7 +84,7 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     return status;
 }
 
-/* The ranks that a judge looks at. */
+/* The length of the lists of best classes that a judge uses. */
 static uint32_t top_of(xsmi_judge judge)
 {
     return judge == XSMI_JUDGE_RANKING ? 5 : 1;
@@ -119,15 +119,15 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
     return XSM_OK;
 }
 
-/* Whether a calibration has all that is wanted, the log-loss and P@1, so that rows are scored once: of softmax, one
- * label a row and all classes. */
+/* Whether a calibration gives all that is needed, the log-loss and P@1, so that rows are scored once: it does for one
+ * label a row, where the softmax is over all classes and they are not divided among ranks. */
 static bool calibrates_alone(const xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows)
 {
     return judge == XSMI_JUDGE_CALIBRATED && rows && rows->counted.labels <= rows->rows && !r->group &&
            !r->model->hierarchy && !r->model->trees;
 }
 
-/* *done is false where no calibration is the best one, or scores are not finite. */
+/* *done is false if no scale is the best one, or scores are not finite. */
 static xsm_status calibrate_alone(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, bool *done,
                                   xsm_error *err)
 {

@@ -309,7 +309,7 @@ static void look_meanwhile(void *activity)
 typedef struct guest_job {
     xsm_job job;
     void *state;
-    /* What has ended: how many jobs, and their numbers added up. */
+    /* The jobs that have ended: how many, and the sum of their numbers. */
     atomic_size_t ended, numbers;
 } guest_job;
 
@@ -322,7 +322,7 @@ static void run_guest(void *state, size_t index, uint32_t thread)
     atomic_fetch_add_explicit(&guest->numbers, index, memory_order_relaxed);
 }
 
-/* Whether each job has ended once. */
+/* Fails unless each job has ended once. Several errors whose numbers have the same sum go unnoticed. */
 static xsm_status check_guest(const guest_job *guest, size_t count, xsm_error *err)
 {
     static const char says[] = "the host's runner returned 0, which says that each job has ended once";

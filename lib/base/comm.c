@@ -102,7 +102,7 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err)
 {
-    enum { PIECES = 3, BITS = 24 }; /* a float has so many */
+    enum { PIECES = 3, BITS = 24 }; /* a float holds whole numbers of so many bits */
     const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
     float said[1 + 2 * PIECES] = {status == XSM_OK ? 0 : (float)(ranks - rank)}; /* as xsmi_agree() does */
     for (int i = 0; i < PIECES; i++) {

@@ -44,9 +44,9 @@ bool xsmi_agreed(const xsm_context *ctx);
 /* Whether the ranks have exchanged something since the last xsmi_agree_begin(): a rank that now fails alone may have
  * been left behind by others. */
 bool xsmi_met(const xsm_context *ctx);
-/* Whether all ranks are well, and have the same number: xsmi_agree(), and an error with that status and message on
- * those whose number is not rank 0's. 28 bytes in one exchange, and more on a failure; a rank that calls xsmi_agree()
- * instead does not meet the others in it. */
+/* xsmi_agree(), which also fails if ranks do not have the same number `mine`: with the status `unlike` and the message
+ * of the first rank whose number is not rank 0's. 28 bytes in one exchange, and more on a failure. All ranks must call
+ * it: one that calls xsmi_agree() instead makes another exchange than the rest. */
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err);
 /* Whether a number is that of rank 0. Rank 0 sends 8 bytes. */

@@ -111,7 +111,7 @@ uint64_t xsmi_dataset_fingerprint(const xsm_dataset *d)
 
 /* -- ranks --------------------------------------------------------------------------------------------------------- */
 
-/* One of the hashes above. */
+/* Computes one of the hashes above, which can be cancelled. */
 static xsm_status find_hash(const xsm_dataset *d, uint64_t (*find)(const xsm_dataset *d), uint64_t *hash,
                             xsm_error *err)
 {

@@ -48,12 +48,13 @@ xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, 
 /* Refuses rows that are divided; the message begins with `what`. */
 xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_error *err);
 
-/* Compares the rows that all ranks have read, or all of them but the features, by hashes: an error on all if those of
- * one are not rank 0's. Each sends 32 bytes. (fingerprint.c) */
+/* Compare the rows that all ranks have read, the second without the features, by hashes: an error on all ranks if those
+ * of one are not rank 0's. Each rank sends 32 bytes. A rank that has failed before calls xsmi_agree() instead.
+ * (fingerprint.c) */
 xsm_status xsmi_check_same_rows(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
 xsm_status xsmi_check_same_labels(xsm_context *ctx, const xsm_dataset *d, xsm_error *err);
-/* xsmi_agree_same() on the rows of a checked batch, unless `status` says that it was refused: a dataset's, by its hash
- * and the rows' numbers; of a host's arrays, how many rows there are. */
+/* xsmi_agree_same() on the rows of a batch: those of a dataset by its hash and the rows' numbers, those of a host's
+ * arrays by how many they are. `status` says whether the batch was accepted; if not it is not read. */
 xsm_status xsmi_check_same_batch(xsm_context *ctx, const xsm_batch *batch, xsm_status status, xsm_error *err);
 
 /* Releases what a divided dataset of so many rows has besides; NULL is allowed. */

@@ -1,5 +1,6 @@
 /*
- * Row transforms: a list of steps, what they learn from training rows, and their application in place.
+ * Row transforms: a list of steps, what they learn from training rows, and their application in place. `log` is the
+ * sublinear term frequency of Manning, Raghavan and Schuetze (Introduction to Information Retrieval, 2008, 6.4.1).
  *
  * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */

@@ -171,7 +171,7 @@ xsm_status xsmi_gradient_reserve_shards(xsm_gradient *g, size_t each, uint32_t t
 {
     xsmi_work *w = &g->work;
     size_t count;
-    w->shards_each = each = XSMI_MAX(each, (size_t)1); /* sums of no features have a place, too */
+    w->shards_each = each = XSMI_MAX(each, (size_t)1); /* so that sums over no features are not NULL */
     return xsmi_multiply(each, threads, &count) &&
                    xsmi_reserve(g->context, &w->shards, &w->shard_capacity, count, sizeof *w->shards)
                ? XSM_OK
@@ -240,7 +240,7 @@ static size_t length_of(const xsm_gradient *g, uint64_t i, bool shared)
     return g->form == XSMI_GRADIENT_SHARED && !shared ? (size_t)g->example[i].label_count : g->lengths[i];
 }
 
-/* Coefficients that are counted before the count is looked at. */
+/* Coefficients that are counted between two comparisons of the count with the limit. */
 enum { COUNT_RUN = 256 };
 
 size_t xsmi_gradient_count_to(const xsm_gradient *g, size_t most)

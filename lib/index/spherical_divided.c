@@ -265,7 +265,7 @@ static xsm_status score_round(find_job *j, xsmi_index_desk *desk, xsm_error *err
         }
         j->sizes[r] = (next - begin) * sizeof(float);
     }
-    const size_t bytes = XSMI_MAX(j->sizes[j->rank], sizeof(float)); /* a rank of no scores has a place, too */
+    const size_t bytes = XSMI_MAX(j->sizes[j->rank], sizeof(float)); /* not NULL without scores */
     if (!xsmi_reserve(ctx, &desk->mine, &desk->mine_bytes, bytes, 1)) {
         return xsmi_fail_memory(err, bytes, "the scores of a search");
     }

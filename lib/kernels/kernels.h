@@ -293,15 +293,16 @@ typedef struct xsmi_kernels {
      * of what is known to hold the root where they lead out of that, while |f| is above XSMI_LOGISTIC_NEAR*((1 + k) +
      * |from|). The gradient is m - u before; d = (y*C)*(p after - p before). */
     void (*dual_logistic_pass)(const xsmi_dual_pass *p);
-    /* For each entry of a row and each lane: squares + (value*value)*used, of the entry's line of `squares`,
-     * [XSMI_DUAL_LANES] as `used`. */
+    /* Adds (value*value)*used[lane], for each entry of a row and each lane, to the lane of line `index` of `squares`.
+     * Lines have XSMI_DUAL_LANES numbers. */
     void (*dual_squares)(float *squares, const uint32_t *index, const float *value, size_t count, const float *used);
-    /* Adds to share[lane], entry by entry, s/(1 + unit*max(squares - s*used, 0)), s = value*value; 0 for a NaN in the
-     * place of the difference. */
+    /* Adds to share[lane], entry by entry, s/(1 + unit*max(squares - s*used, 0)), where s = value*value and `squares`
+     * is the lane of the entry's line. A difference that is NaN counts as 0. */
     void (*dual_shares)(const float *squares, const uint32_t *index, const float *value, size_t count,
                         const float *used, float unit, float *share);
-    /* Of `width` lines of weights, makes those 0 that are smaller in size than least[lane], or NaN, and writes the
-     * lanes of those that are not 0 then, lane l as bit l, to kept[width]. Returns whether all weights were finite. */
+    /* Makes 0, in `width` lines of weights, each weight that is NaN or whose absolute value is less than least[lane],
+     * which is not NaN. Then bit l of kept[line] says whether lane l of the line is not 0. Returns whether all weights
+     * were finite. */
     bool (*dual_keep)(float *weights, size_t width, const float *least, uint16_t *kept);
 
     /* -- random words, lanes over streams -------------------------------------------------------------------------- */

@@ -94,7 +94,7 @@ xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c)
 /* Rows of a job. */
 enum { JOB_ROWS = 256 };
 
-/* A loss with its derivatives by the scale. */
+/* A row's loss with its two derivatives by the scale. */
 typedef struct softmax_loss {
     double loss, g, h;
     bool counts; /* false: the row is left out */

@@ -23,8 +23,8 @@ typedef struct xsmi_kept_scores {
     size_t rows, row_capacity;
 } xsmi_kept_scores;
 
-/* Reserves the scores of `children` children for so many rows, which the caller fills row by row;
- * xsmi_kept_scores_end() ends a row. */
+/* Reserves space for the scores of `rows` rows, each for `children` children. The caller fills it row by row and calls
+ * xsmi_kept_scores_end() after each row. */
 xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
                                 xsmi_kept_score **score, xsm_error *err);
 void xsmi_kept_scores_end(xsmi_kept_scores *c, const xsmi_kept_score *end);
@@ -39,7 +39,8 @@ typedef struct xsmi_calibrated {
  * by Newton's method. Without positive or negative scores: scale 1 and shift 0. */
 xsmi_calibrated xsmi_calibrate_sigmoid(const xsmi_kept_scores *c);
 /* Softmax: a scale alone, one over the temperature of Guo et al. (On calibration of modern neural networks, 2017).
- * Rows without a positive score, or with several, are left out. On the context's threads, with the same result. */
+ * Rows without a positive score, or with several, are left out. Uses the context's threads; the result does not depend
+ * on their number. */
 xsmi_calibrated xsmi_calibrate_softmax(const xsmi_kept_scores *c, xsm_context *ctx);
 
 #endif

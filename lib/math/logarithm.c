@@ -1,4 +1,6 @@
 /*
+ * The reduction of fdlibm (e_log.c, Sun Microsystems 1993), with the terms of the Taylor series as they are.
+ *
  * x = 2^k m with m in [sqrt(1/2), sqrt(2)), f = m - 1, s = f/(2 + f): log(m) = 2 atanh(s) = 2 s + 2 s^3/3 + 2 s^5/5 +
  * ..., where s^2 is at most 0.0295, so that the terms left out are below 1e-17 of it. Every operation rounds once, and
  * none is fused.

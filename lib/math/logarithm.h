@@ -4,7 +4,7 @@
 #ifndef XSMI_LOGARITHM_H
 #define XSMI_LOGARITHM_H
 
-/* log(x) for a normal x above 0, error below 3 ulp. */
+/* The natural logarithm of a finite x of at least DBL_MIN; error below 3 ulp. */
 double xsmi_logarithm(double x);
 
 #endif

@@ -80,7 +80,7 @@ static void end_tile(job_sums *s, const xsmi_tile *tile)
     }
 }
 
-/* Looks for better classes in a tile; of equal ones the first stays. */
+/* Keeps each row's best class so far; of equal ones the first stays. */
 static void find_best(job_sums *s, const xsmi_tile *tile)
 {
     float *best = s->best + tile->block * XSMI_LANES;

@@ -30,7 +30,7 @@ enum {
 typedef struct xsmi_calibrate_sums {
     double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches; each row as often as its weight says */
     double weight;            /* of the rows with a known label */
-    double right;             /* of those whose best class is a label, if that is wanted */
+    double right;             /* of those whose best class is one of their labels, if `precision` is not NULL */
     uint64_t rows;            /* their number */
     uint64_t failed;          /* first row whose scores are not finite, or UINT64_MAX */
     /* Of label trees, of rows with any label, by point and bin: the probabilities of the best classes, less one for
@@ -48,7 +48,7 @@ typedef struct xsmi_calibrate_job {
     int32_t pass;              /* XSMI_PASS_* */
     float points[XSMI_POINTS]; /* factors */
     float shifts[XSMI_POINTS]; /* the same of XSM_CALIBRATION_LABELS */
-    double *precision;         /* P@1 of the scores; NULL: not wanted */
+    double *precision;         /* gets P@1 of the scores; NULL: not needed */
     uint64_t labelled;         /* rows that count, of the last pass over branches */
     size_t jobs;
     xsmi_calibrate_sums *partials; /* [jobs] */

@@ -21,8 +21,9 @@
 
 /* Seconds between two calls of the callback within an epoch. */
 #define CALLBACK_INTERVAL 0.2
-/* Rows ahead of a single step that are looked up, and their features whose weights are prefetched at most: two lines of
- * each, which with those of the present row should stay in the first or second cache. */
+/* How many rows ahead of a single step prefetching begins, and for how many features of a row at most. Of each feature
+ * two cache lines of weights are prefetched, which should fit into the first or second cache beside the present row's.
+ */
 enum { ROWS_AHEAD = 3, FEATURES_AHEAD = 512 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
@@ -405,8 +406,8 @@ static xsm_status advance_window(xsm_trainer *t, xsm_error *err)
     return XSM_OK;
 }
 
-/* Prefetches for the next single steps, whose rows are known, while the present one changes its weights: otherwise each
- * waits for its row, and for the weights of one feature after another. */
+/* Prefetches the rows and weights of the next single steps while the present step changes its weights. Otherwise each
+ * step would wait for its row, and then for the weights of one feature after another. */
 static void prefetch_rows(const xsm_trainer *t)
 {
     const xsm_dataset *d = t->train;

@@ -186,7 +186,7 @@ static xsm_status prepare(xsmi_skipgram_ranks *r, const xsmi_word_slots *slots, 
     return XSM_OK;
 }
 
-/* Agrees, also that all ranks have listed the same vectors: a text can have changed for some of them. */
+/* xsmi_agree(), and that all ranks have listed the same vectors: the text of some may have changed. */
 static xsm_status agree_on_list(xsmi_skipgram_ranks *r, xsm_status status, xsm_error *err)
 {
     const size_t bytes = status == XSM_OK ? r->listed_count * sizeof *r->listed : 0;

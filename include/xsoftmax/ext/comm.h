@@ -38,6 +38,10 @@ extern "C" {
  * #XSM_ERROR_COMM, and so do all later calls that need the group: a host's function must then fail on all ranks, in
  * bounded time.
  *
+ * **Rows.** Ranks compare, by a hash, the datasets that they train on, evaluate, calibrate with or predict; of a host's
+ * arrays to predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA
+ * on all ranks.
+ *
  * **Exceptions.** The functions must return; they must not throw.
  *
  * **Threads.** All calls of a rank that need the group must come from one thread at a time.
