@@ -514,7 +514,7 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
     }
     splitting s = {.chooser = c, .share = held_back / n, .rows = rows};
     const size_t transforms = c->options.transform ? XSMI_TRANSFORMS : 1;
-    XSMI_TRY(xsmi_run(c->runner.context, run_split, &s, transforms, err));
+    XSMI_TRY(xsmi_run_all(c->runner.context, run_split, &s, transforms, err)); /* each once: it replaces datasets */
     for (size_t i = 0; i < transforms; i++) {
         if (s.status[i] != XSM_OK) {
             xsmi_fail_copy(err, &s.error[i]);

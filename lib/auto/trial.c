@@ -101,22 +101,30 @@ static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
     return measured;
 }
 
-/* Measures the log-loss after calibration. Where no calibration is the best one it stays as it is. */
-static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, xsm_error *err)
+/* Calibrates for the log-loss, and P@1 unless `precision` is NULL. *done is false, and the loss as it was, if no scale
+ * is the best one, or scores are not finite. */
+static xsm_status try_calibration(const xsmi_runner *r, const xsm_dataset *rows, int32_t method, double *precision,
+                                  double *loss, bool *done, xsm_error *err)
 {
     xsm_calibrate_result result;
     xsm_error inner = XSM_ERROR_INIT;
+    const xsm_status status = xsmi_calibrate(r->context, r->model, rows, method, 0, true, precision, &result, &inner);
+    *done = status == XSM_OK;
+    if (status != XSM_OK && status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
+        return xsmi_fail_copy(err, &inner);
+    }
+    *loss = *done ? result.log_loss : *loss;
+    return XSM_OK;
+}
+
+/* Measures the log-loss after calibration. Where no calibration is the best one it stays as it is. */
+static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, xsm_error *err)
+{
+    bool done;
     if (!isfinite(out->loss) || r->model->hierarchy || r->model->trees) { /* label trees are calibrated as they are */
         return XSM_OK;
     }
-    const xsm_status status =
-        xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_AUTO, 0, true, NULL, &result, &inner);
-    if (status == XSM_OK) {
-        out->loss = result.log_loss;
-    } else if (status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
-        return xsmi_fail_copy(err, &inner);
-    }
-    return XSM_OK;
+    return try_calibration(r, rows, XSM_CALIBRATION_AUTO, NULL, &out->loss, &done, err);
 }
 
 /* Whether a calibration gives all that is needed, the log-loss and P@1, so that rows are scored once: it does for one
@@ -127,29 +135,15 @@ static bool calibrates_alone(const xsmi_runner *r, xsmi_judge judge, const xsm_d
            !r->model->hierarchy && !r->model->trees;
 }
 
-/* *done is false if no scale is the best one, or scores are not finite. */
-static xsm_status calibrate_alone(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, bool *done,
-                                  xsm_error *err)
-{
-    xsm_calibrate_result result;
-    xsm_error inner = XSM_ERROR_INIT;
-    *out = unmeasured;
-    const xsm_status status = xsmi_calibrate(r->context, r->model, rows, XSM_CALIBRATION_TEMPERATURE, 0, true,
-                                             &out->precision, &result, &inner);
-    *done = status == XSM_OK;
-    if (status != XSM_OK && status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
-        return xsmi_fail_copy(err, &inner);
-    }
-    out->loss = *done ? result.log_loss : out->loss;
-    return XSM_OK;
-}
-
 static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
 {
     double precision[5], ndcg[5];
     bool done = false;
-    XSMI_TRY(calibrates_alone(r, judge, rows) ? calibrate_alone(r, rows, out, &done, err) : XSM_OK);
+    if (calibrates_alone(r, judge, rows)) {
+        *out = unmeasured;
+        XSMI_TRY(try_calibration(r, rows, XSM_CALIBRATION_TEMPERATURE, &out->precision, &out->loss, &done, err));
+    }
     if (done) {
         return XSM_OK;
     }
@@ -252,7 +246,7 @@ static xsm_status run_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_progress end;
     end.size = sizeof end;
     xsm_status status = xsm_trainer_run(t->trainer, err);
-    if (status == XSM_CANCELLED && t->judged == XSM_ERROR_DIVERGED) {
+    if (status == XSM_CANCELLED && t->judged == XSM_ERROR_DIVERGED) { /* as the trainer's own evaluation would end it */
         t->judged = XSM_OK;
         status = XSM_ERROR_DIVERGED;
     }

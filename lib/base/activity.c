@@ -332,7 +332,7 @@ static xsm_status check_guest(const guest_job *guest, size_t count, xsm_error *e
         return xsmi_fail(err, XSM_ERROR_RUNNER, "%s; %zu jobs have, of %zu", says, ended, count);
     }
     if (atomic_load_explicit(&guest->numbers, memory_order_relaxed) != sum) {
-        return xsmi_fail(err, XSM_ERROR_RUNNER, "%s; one has twice, and another has not", says);
+        return xsmi_fail(err, XSM_ERROR_RUNNER, "%s; some have twice, and others have not", says);
     }
     return XSM_OK;
 }

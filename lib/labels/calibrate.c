@@ -12,8 +12,8 @@
 /* The share of the loss that an iteration must gain for another one. */
 #define LEAST_GAIN 1e-9
 
-xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
-                                xsmi_kept_score **score, xsm_error *err)
+xsm_status xsmi_kept_scores_reserve(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
+                                    xsmi_kept_score **score, xsm_error *err)
 {
     size_t added;
     if (!xsmi_multiply(rows, children, &added) || added > SIZE_MAX - c->count) {

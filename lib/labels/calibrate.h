@@ -25,8 +25,8 @@ typedef struct xsmi_kept_scores {
 
 /* Reserves space for the scores of `rows` rows, each for `children` children. The caller fills it row by row and calls
  * xsmi_kept_scores_end() after each row. */
-xsm_status xsmi_kept_scores_add(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
-                                xsmi_kept_score **score, xsm_error *err);
+xsm_status xsmi_kept_scores_reserve(xsmi_kept_scores *c, xsm_context *ctx, uint32_t rows, uint32_t children,
+                                    xsmi_kept_score **score, xsm_error *err);
 void xsmi_kept_scores_end(xsmi_kept_scores *c, const xsmi_kept_score *end);
 void xsmi_kept_scores_free(xsmi_kept_scores *c, xsm_context *ctx);
 

@@ -379,8 +379,10 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
 static xsm_status compare_ranks(xsm_context *ctx, const xsm_dataset *train, const tree_settings *o,
                                 const xsmi_fit_checkpoint *c, xsm_status status, xsm_error *err)
 {
-    XSMI_TRY(xsmi_agree(ctx, status, err));
-    XSMI_TRY(xsmi_check_same_rows(ctx, train, err));
+    if (status != XSM_OK) {
+        return xsmi_agree(ctx, status, err);
+    }
+    XSMI_TRY(xsmi_check_same_rows(ctx, train, err)); /* begins with an agreement */
     return o->resume.name ? xsmi_check_same_file(ctx, xsmi_file_mark(c->file), o->resume.name, err) : XSM_OK;
 }
 

@@ -230,7 +230,7 @@ static xsm_status collect_samples(grower *g, xsmi_kept_scores *c, const xsmi_nod
 {
     const uint32_t children = (groups - 1) * LANES + part[groups - 1].children;
     xsmi_kept_score *to;
-    XSMI_TRY(xsmi_kept_scores_add(c, g->context, part->samples, children, &to, err));
+    XSMI_TRY(xsmi_kept_scores_reserve(c, g->context, part->samples, children, &to, err));
     for (uint32_t s = 0; s < part->samples; s++) {
         const float weight = part->sample_weight[s];
         for (uint32_t k = 0; k < children; k++) {

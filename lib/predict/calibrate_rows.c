@@ -157,7 +157,7 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
         s->features[i] = xsmi_dataset_features(job->dataset, xsmi_calibrate_row(job, first + i));
         s->counts[i / XSMI_LANES]++;
     }
-    for (size_t i = 0; i < XSMI_CALIBRATE_ROWS; i++) {
+    for (size_t i = 0; job->precision && i < XSMI_CALIBRATE_ROWS; i++) {
         s->best[i] = -INFINITY;
         s->best_class[i] = XSMI_NO_CLASS;
     }
@@ -246,10 +246,11 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
             sums[n] = s.total[n * XSMI_CALIBRATE_ROWS + i];
         }
         xsmi_calibrate_add_row(job, row, sums, target, known, p);
-        size_t labels;
-        const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
-        const bool right = known > 0 && xsmi_contains(label, labels, s.best_class[i]);
-        p->right += right ? xsmi_dataset_weight(job->dataset, row) : 0;
+        if (job->precision && known > 0) {
+            size_t labels;
+            const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
+            p->right += xsmi_contains(label, labels, s.best_class[i]) ? xsmi_dataset_weight(job->dataset, row) : 0;
+        }
     }
     xsmi_advance(job->context, rows);
 }

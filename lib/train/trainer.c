@@ -413,14 +413,15 @@ static void prefetch_rows(const xsm_trainer *t)
     const xsm_dataset *d = t->train;
     const xsm_model *m = t->model;
     const uint64_t *rows = t->sequence.now + t->done.rows, left = t->rows - t->done.rows;
-    if (t->options.batch > 1 || !d->sparse || d->part || m->layout != XSM_LAYOUT_FEATURE_MAJOR ||
-        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) {
+    if (t->options.batch > 1 || !d->sparse || d->part || m->layout != XSM_LAYOUT_FEATURE_MAJOR || m->layer ||
+        xsmi_model_is_divided(m) || left <= ROWS_AHEAD) { /* a layer's matrix has no lines of features */
         return;
     }
-    __builtin_prefetch(d->offsets + rows[3], 0, 3);
-    __builtin_prefetch(d->label_offsets + rows[3], 0, 3);
-    const xsmi_features later = xsmi_dataset_features(d, rows[2]), next = xsmi_dataset_features(d, rows[1]);
-    __builtin_prefetch(d->labels + d->label_offsets[rows[2]], 0, 3);
+    const uint64_t last = rows[ROWS_AHEAD], middle = rows[ROWS_AHEAD - 1];
+    __builtin_prefetch(d->offsets + last, 0, 3);
+    __builtin_prefetch(d->label_offsets + last, 0, 3);
+    const xsmi_features later = xsmi_dataset_features(d, middle), next = xsmi_dataset_features(d, rows[1]);
+    __builtin_prefetch(d->labels + d->label_offsets[middle], 0, 3);
     for (size_t i = 0; i < XSMI_MIN(later.count, FEATURES_AHEAD); i += XSMI_LINE) {
         __builtin_prefetch(later.values + i, 0, 3);
         __builtin_prefetch(later.index + i, 0, 3);

@@ -601,7 +601,7 @@ static void test_runner_that_lies(void **state)
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
     static jobs j;
-    static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "one has twice",
+    static const char *const messages[WRONGS] = {"9 jobs have, of 10", "11 jobs have, of 10", "some have twice",
                                                  "20 jobs have, of 10"};
     wrong how;
     xsm_runner runner = {&how, 2, 0, run_wrong};
