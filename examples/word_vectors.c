@@ -372,14 +372,18 @@ static int run_train(int argc, char **argv)
     s.corpus = (xsm_corpus_options)XSM_CORPUS_OPTIONS_INIT;
     s.skipgram = (xsm_skipgram_options)XSM_SKIPGRAM_OPTIONS_INIT;
     s.skipgram.seed = 1;
-    for (int i = 4; i < argc; i += 2) {
-        if (strncmp(argv[i], "--", 2) != 0 || i + 1 == argc) {
+    char wrong[100] = "";
+    for (int i = 4; !*wrong && i < argc; i += 2) {
+        const bool paired = strncmp(argv[i], "--", 2) == 0 && i + 1 < argc;
+        if (!paired) {
             fprintf(stderr, "word_vectors: '%s' is no --KEY VALUE\n%s", argv[i], usage);
-            return 2;
         }
-        if (!read_setting(&s, argv[i] + 2, argv[i + 1])) {
-            return 2;
+        if (!paired || !read_setting(&s, argv[i] + 2, argv[i + 1])) {
+            snprintf(wrong, sizeof wrong, "%.40s and what follows it are refused", argv[i]);
         }
+    }
+    if (group ? !all_well(!*wrong, wrong) : *wrong) { /* a number of threads may be wrong on one rank alone */
+        return 2;
     }
     if ((s.fit_estimator || s.fit_set_count) && !(s.fit && s.fit_estimator)) {
         fprintf(stderr, "word_vectors: --fit-set goes with --fit-estimator, and that with --fit N\n");

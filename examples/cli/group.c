@@ -101,7 +101,7 @@ int cli_share(void *data, size_t bytes)
 
 int cli_compare_arguments(int argc, char **argv)
 {
-    static const char *const own[] = {"--threads", "--spool", NULL}; /* these depend on the machine */
+    static const char *const own[] = {"--threads", NULL}; /* it depends on the machine */
     const arguments given = {argc, argv, own};
     char message[sizeof held];
     if (!cli_group) {

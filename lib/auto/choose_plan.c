@@ -26,6 +26,8 @@ enum { TRIALS_EXACT = 7, TRIALS_LARGE = 4 };
 enum { HELD_BACK_MOST = 2000, HELD_BACK_LEAST = 10, ROWS_LEAST = 100 };
 /* The rate falls to this share over the run. */
 #define FALL 0.1
+/* The most numbers of rows that are split for both transforms at once: 64 MB. */
+#define TOGETHER 8e6
 /* The part of the trials' rows that the first round has: successive halving with a ratio of four. */
 #define FEW 0.25
 /* A trial ends after PATIENCE epochs in a row that are worse than its best. */
@@ -460,7 +462,8 @@ static xsm_status split_rows(xsmi_chooser *c, size_t transform, double share, do
     return transform_rows(c, transform, *held_back, *kept, err);
 }
 
-/* Splits the rows for both transforms at once: most of that is copying rows. */
+/* Splits the rows for both transforms: most of that is copying rows, of all of them for a while, so that many rows are
+ * split for one transform after the other. */
 typedef struct splitting {
     xsmi_chooser *chooser;
     double share, rows;
@@ -514,7 +517,11 @@ xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err)
     }
     splitting s = {.chooser = c, .share = held_back / n, .rows = rows};
     const size_t transforms = c->options.transform ? XSMI_TRANSFORMS : 1;
-    XSMI_TRY(xsmi_run_all(c->runner.context, run_split, &s, transforms, err)); /* each once: it replaces datasets */
+    const bool together = c->survey.nonzeros * n <= TOGETHER;
+    for (size_t i = 0; !together && i < transforms; i++) {
+        run_split(&s, i, 0);
+    }
+    XSMI_TRY(together ? xsmi_run_all(c->runner.context, run_split, &s, transforms, err) : XSM_OK);
     for (size_t i = 0; i < transforms; i++) {
         if (s.status[i] != XSM_OK) {
             xsmi_fail_copy(err, &s.error[i]);

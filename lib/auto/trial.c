@@ -139,8 +139,9 @@ static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset
                              xsm_error *err)
 {
     double precision[5], ndcg[5];
+    const bool alone = calibrates_alone(r, judge, rows);
     bool done = false;
-    if (calibrates_alone(r, judge, rows)) {
+    if (alone) {
         *out = unmeasured;
         XSMI_TRY(try_calibration(r, rows, XSM_CALIBRATION_TEMPERATURE, &out->precision, &out->loss, &done, err));
     }
@@ -154,7 +155,7 @@ static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset
     r->scratch.context = r->context;
     XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, &metrics, err));
     *out = measured_by(judge, &metrics);
-    return judge == XSMI_JUDGE_CALIBRATED ? calibrated(r, rows, out, err) : XSM_OK;
+    return judge == XSMI_JUDGE_CALIBRATED && !alone ? calibrated(r, rows, out, err) : XSM_OK;
 }
 
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,

@@ -86,6 +86,9 @@ static xsm_status check_outputs(const xsm_predictor *p, const xsm_prediction *to
 static xsm_status read_call(xsm_predictor *p, const xsm_prediction *prediction, xsm_prediction *to, xsm_batch *batch,
                             xsm_error *err)
 {
+    if (!prediction) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: prediction is NULL");
+    }
     XSMI_TRY(xsmi_options_read(to, sizeof *to, XSMI_FIRST(xsm_prediction), prediction, "xsm_prediction", err));
     if (!to->batch || !to->classes) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_prediction.%s is NULL", to->batch ? "classes" : "batch");
@@ -105,8 +108,8 @@ static xsm_status read_call(xsm_predictor *p, const xsm_prediction *prediction, 
 xsm_status xsm_predictor_run(xsm_predictor *p, const xsm_prediction *prediction, xsm_error *err)
 {
     XSMI_ENTER(err);
-    if (!p || !prediction) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: %s is NULL", p ? "prediction" : "the predictor");
+    if (!p) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_run: the predictor is NULL");
     }
     xsm_prediction to = XSM_PREDICTION_INIT;
     xsm_batch batch = {.size = sizeof batch};

@@ -108,6 +108,13 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     }
     XSMI_TRY(xsmi_model_check_rows(model, o.test, err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
+    if (xsmi_model_is_divided(model) && o.order == XSM_ORDER_SHUFFLE) {
+        XSMI_TRY(xsmi_agree_same(
+            model->context, XSM_OK, xsmi_dataset_order_bytes(train), XSM_ERROR_DATA,
+            "the rows are mapped from a large file on this rank or on rank 0 alone, and so shuffled in another "
+            "way; read them alike on all ranks, or take XSM_ORDER_FILE",
+            err));
+    }
     XSMI_TRY(xsmi_estimator_check_eta(estimator, o.eta, err));
     estimator->fixed_batches = xsmi_estimator_is_joint(estimator, o.batch);
     XSMI_TRY(estimator->fixed_batches ? xsmi_estimator_check_joint(estimator, err) : XSM_OK);
