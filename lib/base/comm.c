@@ -99,12 +99,22 @@ xsm_status xsmi_compare_first(xsm_context *ctx, uint64_t mine, bool *same, xsm_e
     return XSM_OK;
 }
 
+/* What a rank says in an agreement: 0, or if it has failed a number of which the largest is that of the first rank. */
+static float failure_of(const xsm_context *ctx, xsm_status status)
+{
+    return status == XSM_OK ? 0 : (float)(xsmi_ranks(ctx) - xsmi_rank(ctx));
+}
+
+static uint32_t first_failed(const xsm_context *ctx, float largest)
+{
+    return xsmi_ranks(ctx) - (uint32_t)largest;
+}
+
 xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, xsm_status unlike, const char *message,
                            xsm_error *err)
 {
     enum { PIECES = 3, BITS = 24 }; /* a float holds whole numbers of so many bits */
-    const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
-    float said[1 + 2 * PIECES] = {status == XSM_OK ? 0 : (float)(ranks - rank)}; /* as xsmi_agree() does */
+    float said[1 + 2 * PIECES] = {failure_of(ctx, status)};
     for (int i = 0; i < PIECES; i++) {
         const float piece = (float)(mine >> i * BITS & ((UINT64_C(1) << BITS) - 1));
         said[1 + 2 * i] = piece; /* the largest and, negative, the smallest of all ranks */
@@ -113,7 +123,7 @@ xsm_status xsmi_agree_same(xsm_context *ctx, xsm_status status, uint64_t mine, x
     ctx->group.agreed = true;
     XSMI_TRY(xsmi_exchange_max(ctx, said, sizeof said / sizeof *said, err));
     if (said[0] > 0) {
-        return xsmi_agree_failed(ctx, ranks - (uint32_t)said[0], status, err);
+        return xsmi_agree_failed(ctx, first_failed(ctx, said[0]), status, err);
     }
     bool same = true;
     for (int i = 0; i < PIECES; i++) {
@@ -151,15 +161,14 @@ static void fill_report(report *r, xsm_status status, const xsm_error *err)
 
 xsm_status xsmi_agree(xsm_context *ctx, xsm_status status, xsm_error *err)
 {
-    const uint32_t rank = xsmi_rank(ctx), ranks = xsmi_ranks(ctx);
-    float failed = status == XSM_OK ? 0 : (float)(ranks - rank); /* the largest is that of the first rank */
-    ctx->group.agreed = true;                                    /* also where the group itself fails */
+    float failed = failure_of(ctx, status);
+    ctx->group.agreed = true; /* also where the group itself fails */
     XSMI_TRY(xsmi_exchange_max(ctx, &failed, 1, err));
     if (failed == 0) {
         ctx->group.agreed = false;
         return XSM_OK;
     }
-    return xsmi_agree_failed(ctx, ranks - (uint32_t)failed, status, err);
+    return xsmi_agree_failed(ctx, first_failed(ctx, failed), status, err);
 }
 
 xsm_status xsmi_agree_failed(xsm_context *ctx, uint32_t first, xsm_status status, xsm_error *err)

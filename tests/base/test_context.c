@@ -560,6 +560,21 @@ static void test_runner(void **state)
     xsm_context_free(ctx);
 }
 
+/* Where a runner is not to fail, each job runs once. */
+static void assert_run_surely(xsm_context *ctx, jobs *j)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    memset(j, 0, sizeof *j);
+    j->threads = 2;
+    j->caller = pthread_self();
+    assert_ok(xsmi_run_all(ctx, one_job, j, 10, &err), err);
+    xsmi_run_surely(ctx, one_job, j, 10);
+    assert_ok(xsmi_run_together(ctx, true, one_job, j, 10, &err), err);
+    for (size_t i = 0; i < 10; i++) {
+        assert_int_equal(j->done[i], 3);
+    }
+}
+
 static void test_runner_that_fails(void **state)
 {
     (void)state;
@@ -574,16 +589,7 @@ static void test_runner_that_fails(void **state)
     assert_ok(xsm_context_new(&options, &ctx, &err), err);
     assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     assert_non_null(strstr(err.message, "-7"));
-    /* Where it is not to fail, each job runs once. */
-    memset(&j, 0, sizeof j);
-    j.threads = 2;
-    j.caller = pthread_self();
-    assert_ok(xsmi_run_all(ctx, one_job, &j, 10, &err), err);
-    xsmi_run_surely(ctx, one_job, &j, 10);
-    assert_ok(xsmi_run_together(ctx, true, one_job, &j, 10, &err), err);
-    for (size_t i = 0; i < 10; i++) {
-        assert_int_equal(j.done[i], 3);
-    }
+    assert_run_surely(ctx, &j);
     assert_fails(xsmi_run_together(ctx, false, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
     /* Memory is zero even so. */
     size_t bytes = (size_t)64 << 20;
@@ -614,16 +620,7 @@ static void test_runner_that_lies(void **state)
         j.threads = 2;
         assert_fails(xsmi_run(ctx, one_job, &j, 10, &err), XSM_ERROR_RUNNER, err);
         assert_non_null(strstr(err.message, messages[how]));
-        /* Where it is not to fail, each job runs once. */
-        memset(&j, 0, sizeof j);
-        j.threads = 2;
-        j.caller = pthread_self();
-        assert_ok(xsmi_run_all(ctx, one_job, &j, 10, &err), err);
-        xsmi_run_surely(ctx, one_job, &j, 10);
-        assert_ok(xsmi_run_together(ctx, true, one_job, &j, 10, &err), err);
-        for (size_t i = 0; i < 10; i++) {
-            assert_int_equal(j.done[i], 3);
-        }
+        assert_run_surely(ctx, &j);
     }
     xsm_context_free(ctx);
 }
