@@ -108,6 +108,17 @@ static inline float xsmi_join_partials(const float p[64])
     return xsmi_join_16(q);
 }
 
+/* Sum of XSMI_DRAW_PARTIALS partial sums, as in xsmi_join_16(). `p` is overwritten. */
+static inline double xsmi_join_draws(double p[XSMI_DRAW_PARTIALS])
+{
+    for (int half = XSMI_DRAW_PARTIALS / 2; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) {
+            p[l] += p[l + half];
+        }
+    }
+    return p[0];
+}
+
 /* A step of Adagrad for one weight with gradient t. */
 static inline void xsmi_adagrad(float *y, float *s, float t, float eta)
 {

@@ -31,6 +31,8 @@
 #define XSMI_QUAD_ROWS 16
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
+/* Partial sums of row_repeat(). */
+#define XSMI_DRAW_PARTIALS 16
 /* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a run,
  * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of 14
  * (AVX-512) and 6 (AVX2, NEON). */
@@ -325,6 +327,14 @@ typedef struct xsmi_kernels {
     /* out[i] = scale * exp(z[i] - shift), for z[i] <= shift up to rounding (arguments above 0 are clamped to 0);
      * out may be z. */
     void (*row_softmax)(const float *z, size_t n, float shift, float scale, float *out);
+
+    /* -- one example's drawn classes ------------------------------------------------------------------ */
+
+    /* out[j] = z[j] - less[j], in double precision and then rounded; out may be z. */
+    void (*row_less)(const float *z, const double *less, size_t n, float *out);
+    /* y[j] = counts[j]*y[j] in single precision, for counts below 2^31. Returns the sum of these products in double
+     * precision, term j in partial j modulo XSMI_DRAW_PARTIALS. */
+    double (*row_repeat)(float *y, const uint32_t *counts, size_t n);
 
     /* -- trees, lanes over examples ------------------------------------------------------------------ */
 

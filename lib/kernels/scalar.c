@@ -362,6 +362,23 @@ static void row_softmax(const float *z, size_t n, float shift, float scale, floa
     }
 }
 
+static void row_less(const float *z, const double *less, size_t n, float *out)
+{
+    for (size_t j = 0; j < n; j++) {
+        out[j] = (float)((double)z[j] - less[j]);
+    }
+}
+
+static double row_repeat(float *y, const uint32_t *counts, size_t n)
+{
+    double partial[XSMI_DRAW_PARTIALS] = {0};
+    for (size_t j = 0; j < n; j++) {
+        y[j] *= (float)(int32_t)counts[j];
+        partial[j % XSMI_DRAW_PARTIALS] += (double)y[j];
+    }
+    return xsmi_join_draws(partial);
+}
+
 static void log_branches(const float *scores, const float *parents, size_t nodes, float *children)
 {
     for (size_t c = 0; c < nodes; c++) {
@@ -652,6 +669,8 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .row_scaled_max = row_scaled_max,
     .row_sum_exp = row_sum_exp,
     .row_softmax = row_softmax,
+    .row_less = row_less,
+    .row_repeat = row_repeat,
     .log_branches = log_branches,
     .logistics = logistics,
     .solve = solve,

@@ -11,6 +11,7 @@
 #include "methods/sampled.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct sampled_softmax_state {
     xsmi_draws draws; /* first: the shared functions read the state as this type */
@@ -32,20 +33,10 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* Sums in an order in which additions do not wait for one another. */
-static double sum_of(const float *values, uint32_t count)
+/* The larger of two maxima; NaN if one is NaN. */
+static float largest(float a, float b)
 {
-    double part[4] = {0};
-    uint32_t j = 0;
-    for (; j + 4 <= count; j += 4) {
-        for (uint32_t p = 0; p < 4; p++) {
-            part[p] += (double)values[j + p];
-        }
-    }
-    for (uint32_t p = 0; j < count; j++, p++) {
-        part[p] += (double)values[j];
-    }
-    return (part[0] + part[1]) + (part[2] + part[3]);
+    return a > b || a != a ? a : b;
 }
 
 static void gradient(void *state, const xsm_score_block *block)
@@ -54,23 +45,27 @@ static void gradient(void *state, const xsm_score_block *block)
     for (uint64_t i = 0; i < block->count; i++) {
         const xsmi_sampled_example e = xsmi_sampled_at(block, i);
         const float *weights = xsmi_label_weights(block->label_weights, i);
+        /* Apart from the labels, which can be of any number, vectors of drawn classes lie in whole lines. */
+        const size_t drawn = e.length - e.labels;
+        float *g = e.g + e.labels;
         double target = 0;
         for (uint32_t j = 0; j < e.labels; j++) {
-            e.g[j] = e.z[j];
             target += xsmi_label_weight(weights, j) * (double)e.z[j];
         }
-        for (uint32_t j = e.labels; j < e.length; j++) {
-            e.g[j] = s->log_q ? (float)((double)e.z[j] - e.log_expected[j]) : e.z[j];
+        if (s->log_q) {
+            s->kernels->row_less(e.z + e.labels, e.log_expected + e.labels, drawn, g);
+        } else {
+            memcpy(g, e.z + e.labels, drawn * sizeof *g);
         }
-        const float most = s->kernels->row_max(e.g, e.length);
-        s->kernels->row_softmax(e.g, e.length, most, 1, e.g);
-        for (uint32_t j = e.labels; j < e.length; j++) {
-            e.g[j] *= (float)(int32_t)e.draws[j]; /* processors convert these faster than unsigned numbers */
+        const float most = largest(s->kernels->row_max(e.z, e.labels), s->kernels->row_max(g, drawn));
+        s->kernels->row_softmax(e.z, e.labels, most, 1, e.g);
+        s->kernels->row_softmax(g, drawn, most, 1, g);
+        double sum = s->kernels->row_repeat(g, e.draws + e.labels, drawn);
+        for (uint32_t j = 0; j < e.labels; j++) {
+            sum += (double)e.g[j];
         }
-        const double sum = sum_of(e.g, e.length);
         const double all = xsmi_label_weight_sum(weights, e.labels) / e.labels;
-        const float share = (float)(all / sum);
-        s->kernels->scale(e.g + e.labels, e.length - e.labels, share);
+        s->kernels->scale(g, drawn, (float)(all / sum));
         for (uint32_t j = 0; j < e.labels; j++) { /* a share of nearly 1 leaves a small difference */
             e.g[j] = (float)(all * (double)e.g[j] / sum - xsmi_label_weight(weights, j) / (double)e.labels);
         }
