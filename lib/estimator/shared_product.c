@@ -235,6 +235,7 @@ static void score_classes(void *state, size_t block, uint32_t thread)
     const frame f = frame_of(p, thread);
     xsmi_prefetch_queue queue = weights_of(p, block + xsmi_context_threads(p->gradient->context), next);
     float *scores = d->scores + d->at + c;
+    xsmi_prefetch_firsts(&queue);
     pack_classes(p, block, &f);
     for (uint64_t i = p->first; i < p->end; i += XSMI_LANES) {
         m->kernels->rank_packed(false, scores + i * s->stride, s->stride, (size_t)XSMI_MIN(p->end - i, XSMI_LANES),
@@ -569,7 +570,8 @@ static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const fr
     memcpy(g->coefficients + start, b.coefficients, (size_t)labels * sizeof *g->coefficients);
 }
 
-XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i)
+/* Of a row of weights the first line (see xsmi_prefetch_firsts()), or all. */
+XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i, const bool whole)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_example *example = &p->gradient->example[i];
@@ -577,7 +579,7 @@ XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i)
         const uint32_t k = example->labels[j];
         __builtin_prefetch(p->gradient->shared.column + k, 0, 3);
         if (m->weight) {
-            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, m->features);
+            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, whole ? m->features : 1);
         }
         if (m->weight && m->bias) {
             __builtin_prefetch(m->bias + k, 0, 3);
@@ -601,9 +603,12 @@ void xsmi_shared_coefficients(const xsmi_pass *p, const xsmi_piece *piece, xsmi_
     memcpy(f.draws + d->front, d->draws, s->count * sizeof *d->draws);
     memcpy(f.log_expected + d->front, d->log_expected, s->count * sizeof *d->log_expected);
     for (uint64_t i = piece->first; i < end; i++) {
+        prefetch_labels(p, i, false);
+    }
+    for (uint64_t i = piece->first; i < end; i++) {
         const xsmi_piece one = {i, 1, piece->batch, piece->eta, piece->thread};
         if (i + LABELS_AHEAD < end) {
-            prefetch_labels(p, i + LABELS_AHEAD);
+            prefetch_labels(p, i + LABELS_AHEAD, true);
         }
         if (s->listed || has_drawn_label(s, &g->example[i])) {
             compute_listed(p, &one, outcome);

@@ -389,24 +389,29 @@ typedef struct hidden_job {
     size_t stride;
 } hidden_job;
 
-XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x)
+/* Of each vector the first `numbers`. */
+XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x, size_t numbers)
 {
     const xsmi_layer *l = m->layer;
     for (size_t j = 0; !l->tied && l->weight && j < x->count && j < FEATURES_AHEAD; j++) {
-        xsmi_prefetch_row(l->weight + (x->index ? x->index[j] : j) * l->stride, m->features);
+        xsmi_prefetch_row(l->weight + (x->index ? x->index[j] : j) * l->stride, numbers);
     }
 }
 
 static void run_hidden(void *state, size_t index, uint32_t thread)
 {
     const hidden_job *job = state;
-    const size_t first = job->first + index * JOB_ROWS, rest = job->end - first;
+    const size_t first = job->first + index * JOB_ROWS, end = first + XSMI_MIN(job->end - first, JOB_ROWS);
     (void)thread;
-    for (size_t i = first; i < first + XSMI_MIN(rest, JOB_ROWS); i++) {
+    for (size_t i = first; i < end; i++) { /* first lines, as xsmi_prefetch_firsts() says */
+        const xsmi_features x = xsmi_batch_features(job->batch, i);
+        prefetch_vectors(job->model, &x, 1);
+    }
+    for (size_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
         if (i + 1 < job->end) {
             const xsmi_features next = xsmi_batch_features(job->batch, i + 1);
-            prefetch_vectors(job->model, &next);
+            prefetch_vectors(job->model, &next, job->model->features);
         }
         xsmi_layer_hidden(job->model, &x, job->out + i * job->stride);
     }

@@ -115,26 +115,34 @@ typedef struct class_job {
 enum { CLASSES_AHEAD = 3 };
 
 /* The scores may have read more weights than a cache holds, and have not read a rule's accumulators. */
-XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class)
+XSMI_PREFETCHER void prefetch_class(const xsmi_step *s, uint32_t class, size_t numbers)
 {
     if (s->optimizer->model->layout == XSM_LAYOUT_CLASS_MAJOR && !xsmi_batch_sparse(s->batch)) {
         xsmi_row row;
         xsmi_row_of_class(s->optimizer, class, &row);
-        xsmi_prefetch_weights(s->optimizer, &row, s->optimizer->model->features);
+        xsmi_prefetch_weights(s->optimizer, &row, numbers);
     }
+}
+
+static uint32_t class_of(const class_job *job, size_t group)
+{
+    return xsmi_gradient_class(job->step->g, job->entries[job->starts[group]]);
 }
 
 static void run_classes(void *state, size_t index, uint32_t thread)
 {
     const class_job *job = state;
     const xsmi_step *s = job->step;
-    const size_t end = XSMI_MIN((index + 1) * job->each, job->groups);
-    for (size_t i = index * job->each; i < end; i++) {
+    const size_t first = index * job->each, end = XSMI_MIN(first + job->each, job->groups);
+    for (size_t i = first; i < end; i++) {
         const uint64_t *entries = job->entries + job->starts[i];
-        const uint32_t class = xsmi_gradient_class(s->g, entries[0]);
+        const uint32_t class = class_of(job, i);
         const size_t count = job->starts[i + 1] - job->starts[i];
+        for (size_t j = i; (i - first) % XSMI_ROWS_TOGETHER == 0 && j < XSMI_MIN(end, i + XSMI_ROWS_TOGETHER); j++) {
+            prefetch_class(s, class_of(job, j), 1);
+        }
         if (i + CLASSES_AHEAD < end) {
-            prefetch_class(s, xsmi_gradient_class(s->g, job->entries[job->starts[i + CLASSES_AHEAD]]));
+            prefetch_class(s, class_of(job, i + CLASSES_AHEAD), s->optimizer->model->features);
         }
         if (s->optimizer->linear) {
             xsmi_linear_class(s, class, entries, count);

@@ -30,6 +30,16 @@ static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
     }
 }
 
+/* Prefetches of a feature's vector and its accumulators the first `numbers`. */
+XSMI_PREFETCHER void prefetch_feature(const xsm_optimizer *o, uint32_t feature, size_t numbers)
+{
+    if (xsmi_model_has_vector(o->model, feature)) {
+        xsmi_row row;
+        row_of(o, feature, &row);
+        xsmi_prefetch_weights(o, &row, numbers);
+    }
+}
+
 static void run_rule(const layer_job *job, size_t piece, float *sums)
 {
     const xsmi_step *s = job->step;
@@ -39,10 +49,13 @@ static void run_rule(const layer_job *job, size_t piece, float *sums)
     xsmi_row row;
     const xsmi_example_rows rows = {o->model->kernels, s->layer->gradient, s->layer->stride, hidden};
     for (size_t f = piece; f < list->founds; f += job->pieces) {
-        const size_t next = f + FEATURES_AHEAD * job->pieces;
-        if (next < list->founds && xsmi_model_has_vector(o->model, list->found[next])) {
-            row_of(o, list->found[next], &row);
-            xsmi_prefetch_weights(o, &row, hidden);
+        const size_t next = f + FEATURES_AHEAD * job->pieces, end = f + XSMI_ROWS_TOGETHER * job->pieces;
+        for (size_t i = f; f / job->pieces % XSMI_ROWS_TOGETHER == 0 && i < XSMI_MIN(end, list->founds);
+             i += job->pieces) {
+            prefetch_feature(o, list->found[i], 1);
+        }
+        if (next < list->founds) {
+            prefetch_feature(o, list->found[next], hidden);
         }
         if (!xsmi_model_has_vector(o->model, list->found[f])) {
             continue;

@@ -52,7 +52,8 @@ static xsmi_prefetch_queue rows_of(const group_job *job, size_t first, size_t cl
     return (xsmi_prefetch_queue){rows, n, (o->model->features + (size_t)XSMI_LINE - 1) / XSMI_LINE, 0, 0};
 }
 
-/* The gradients of a group's classes, and of their biases. Meanwhile it prefetches the rows that they will change. */
+/* The gradients of a group's classes, and of their biases if there are any. Meanwhile it prefetches the rows that they
+ * will change. */
 static void sum_group(const group_job *job, size_t first, size_t classes, float *sums, float *bias)
 {
     const xsm_model *m = job->step->optimizer->model;
@@ -60,7 +61,8 @@ static void sum_group(const group_job *job, size_t first, size_t classes, float 
     const uint64_t examples = job->step->g->examples;
     const float *rows[CLASSES * (1 + XSM_OPTIMIZER_ACCUMULATORS)], *g = matrix->coefficients + first;
     xsmi_prefetch_queue queue = rows_of(job, first, classes, rows);
-    for (uint64_t i = 0; i < examples; i++) {
+    xsmi_prefetch_firsts(&queue);
+    for (uint64_t i = 0; m->bias && i < examples; i++) {
         m->kernels->axpby(bias, g + i * matrix->stride, classes, 1, 1);
     }
     m->kernels->rank_packed(false, sums, job->stride, classes, g, 1, matrix->stride, job->step->optimizer->packed,
