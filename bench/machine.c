@@ -1,14 +1,16 @@
 /*
- * row-update, row-read-update, step-least, fma-peak and line-pass: the limits of the machine. They are the ceilings of
- * the other benchmarks, or show how near to a ceiling code can come. They have ceilings themselves mainly to
- * distinguish a noisy machine from a quiet one.
+ * row-update, row-read-update, step-least, fma-peak, line-pass and page-read: the limits of the machine. They are the
+ * ceilings of the other benchmarks, or show how near to a ceiling code can come. They have ceilings themselves mainly
+ * to distinguish a noisy machine from a quiet one.
  */
 #include "ceilings.h"
+#include "data.h"
 #include "peak/peak.h"
 #include "shape.h"
 
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 bench_result bench_row_update(uint32_t threads)
@@ -96,5 +98,67 @@ bench_result bench_line_pass(uint32_t threads)
     atomic_uint *turn = bench_memory(1, 64);
     bench_result result = bench_measure(pass_line, turn, pass_goal, NULL, "ways/s");
     free(turn);
+    return result;
+}
+
+/* Lines that are read one after another, each at an address that the one before it holds. */
+#define CHAIN 32768
+#define CHAIN_PAGE 4096
+#define LINE_BYTES 64
+
+typedef struct chain {
+    char *memory;
+    const uint32_t *order;
+    size_t apart; /* bytes from a line to the next in memory */
+} chain;
+
+/* Lines that lie a page apart are in different places of their pages: the sets of the cache are used alike. */
+static void **line_of(const chain *c, uint32_t number)
+{
+    const size_t within = c->apart == CHAIN_PAGE ? number * (size_t)LINE_BYTES % CHAIN_PAGE : 0;
+    return (void **)(void *)(c->memory + number * c->apart + within);
+}
+
+static void **follow(void **at)
+{
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        at = *at;
+    }
+    return at;
+}
+
+/* Lines a second; a turn before brings them into the caches. */
+static double read_chain(void *state)
+{
+    const chain *c = state;
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        *line_of(c, c->order[i]) = (void *)line_of(c, c->order[(i + 1) % CHAIN]);
+    }
+    void **start = line_of(c, c->order[0]);
+    bool whole = follow(start) == start;
+    double begun = peak_clock();
+    for (int turn = 0; turn < 4; turn++) {
+        whole &= follow(start) == start;
+    }
+    return whole ? 4.0 * CHAIN / (peak_clock() - begun) : 0;
+}
+
+bench_result bench_page_read(uint32_t threads)
+{
+    if (threads > 1) {
+        return (bench_result){0, 0, "lines/s", "is for one thread"};
+    }
+    bench_random random = {3};
+    char *memory = bench_memory(CHAIN, CHAIN_PAGE);
+    uint32_t *order = bench_memory(CHAIN, sizeof *order);
+    for (uint32_t i = 0; i < CHAIN; i++) {
+        const uint32_t other = (uint32_t)bench_below(&random, i + 1);
+        order[i] = order[other];
+        order[other] = i;
+    }
+    chain apart = {memory, order, CHAIN_PAGE}, together = {memory, order, LINE_BYTES};
+    bench_result result = bench_measure(read_chain, &apart, read_chain, &together, "lines/s");
+    free(order);
+    free(memory);
     return result;
 }

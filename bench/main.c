@@ -17,6 +17,8 @@ static const bench benches[] = {
     {"fma-peak", "fused multiply-adds on registers; ceiling: one thread's, times the threads", bench_fma_peak},
     {"line-pass", "a line of the cache goes from one of two threads to the other; against 60 ns a way",
      bench_line_pass},
+    {"page-read", "lines read one after another, each in a page of its own; against as many that lie together",
+     bench_page_read},
     {"step/implicit", "implicit SGD, dense D=512 K=217,240 n=m=1; ceiling: row-update at two rows a step",
      bench_step_implicit},
     {"step/umax", "the same for U-max", bench_step_umax},
