@@ -9,7 +9,7 @@ static const char *const ends[] = {"stopped", "converged", "iterations", "precis
 static const char *const ends_told[] = {"stopped", "converged", "no more iterations allowed",
                                         "as far as float32 can tell"};
 
-char *cli_train_json(const cli_run *r)
+char *cli_train_json(const cli_run *r, const char *stopped)
 {
     char *text = NULL;
     size_t size = 0;
@@ -61,6 +61,11 @@ char *cli_train_json(const cli_run *r)
     (void)xsm_model_get_calibration(r->model, &calibration, NULL);
     cli_json_real(&json, "temperature",
                   calibration.method == XSM_CALIBRATION_LABELS ? (double)NAN : 1 / calibration.scale);
+    if (stopped) {
+        cli_json_text(&json, "stopped", stopped);
+    } else {
+        cli_json_null(&json, "stopped");
+    }
     cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics.of : NULL, 0);
     if (r->test_rows) {
         cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, 1);

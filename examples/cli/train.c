@@ -51,7 +51,7 @@ static int finish(cli_run *r, char **json)
     if (code == CLI_GO_ON && !r->stopped) {
         /* The evaluation can be long, and the model is complete: Ctrl-C now only skips the results of the
          * evaluation. */
-        stopped_json = r->json ? cli_train_json(r) : cli_format("%s", "");
+        stopped_json = r->json ? cli_train_json(r, "evaluation") : cli_format("%s", "");
         message = cli_format("%sxsoftmax: stopped while evaluating; %s%s\n", cli_erase_line(),
                              r->model_path ? "the trained model is in " : "no --model was given, so nothing is kept",
                              r->model_path ? r->model_path : "");
@@ -68,7 +68,7 @@ static int finish(cli_run *r, char **json)
     code = code == CLI_GO_ON ? renamed(cli_output_commit()) : code;
     cli_stop_remove();
     if (code == CLI_GO_ON && r->json) {
-        *json = cli_train_json(r);
+        *json = cli_train_json(r, r->stopped ? "training" : NULL);
         code = *json ? code : cli_fail("out of memory");
     }
     free(stopped_json);

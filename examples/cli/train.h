@@ -214,8 +214,9 @@ int cli_warm_prepare(cli_run *run);
  * transform. */
 int cli_warm_fit(cli_run *run);
 
-/* The object that --json prints; the caller frees it. NULL if memory runs out. Unknown results are null. */
-char *cli_train_json(const cli_run *run);
+/* The object that --json prints; the caller frees it. NULL if memory runs out. Unknown results are null. `stopped` says
+ * what a signal stopped; NULL: nothing. */
+char *cli_train_json(const cli_run *run, const char *stopped);
 /* The same for people. */
 void cli_train_report(const cli_run *run);
 

@@ -900,7 +900,7 @@ expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
-\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
+\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
@@ -1328,6 +1328,7 @@ for signal in INT TERM; do
     wait "$process" || code=$?
     expect "stopped by $signal: exit code $code" test "$code" -eq 0
     says stderr 'xsoftmax: stopped after '
+    says stdout '"stopped":"training","train":'
     # Null, unless the signal came just as an evaluation had ended.
     expect "stopped by $signal: figures" grep -qE '"train":\{"log_loss":(null|[0-9.e-]+),"error":(null|[0-9.e-]+),"rows":(null|[0-9]+)\}' stdout
     expect 'one JSON object all the same' test "$(wc -l <stdout)" -eq 1
