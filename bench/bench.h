@@ -53,7 +53,7 @@ bench_result bench_row_read_update(uint32_t threads);
 bench_result bench_step_least(uint32_t threads);
 bench_result bench_fma_peak(uint32_t threads);
 bench_result bench_line_pass(uint32_t threads);
-bench_result bench_page_read(uint32_t threads);
+bench_result bench_page_lookup(uint32_t threads);
 bench_result bench_step_implicit(uint32_t threads);
 bench_result bench_step_umax(uint32_t threads);
 bench_result bench_step_ove(uint32_t threads);

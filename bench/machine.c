@@ -1,7 +1,7 @@
 /*
- * row-update, row-read-update, step-least, fma-peak, line-pass and page-read: the limits of the machine. They are the
- * ceilings of the other benchmarks, or show how near to a ceiling code can come. They have ceilings themselves mainly
- * to distinguish a noisy machine from a quiet one.
+ * row-update, row-read-update, step-least, fma-peak, line-pass and page-lookup: the limits of the machine. They are the
+ * ceilings of the other benchmarks, or show how near to a ceiling code can come, or why it cannot. They have ceilings
+ * themselves mainly to distinguish a noisy machine from a quiet one.
  */
 #include "ceilings.h"
 #include "data.h"
@@ -112,10 +112,12 @@ typedef struct chain {
     size_t apart; /* bytes from a line to the next in memory */
 } chain;
 
-/* Lines that lie a page apart are in different places of their pages: the sets of the cache are used alike. */
+/* A page's number chooses the upper bits of a line's set in a cache, and the place in the page the lower ones: lines
+ * that lie a page apart fall in as many sets as those that lie together. */
 static void **line_of(const chain *c, uint32_t number)
 {
-    const size_t within = c->apart == CHAIN_PAGE ? number * (size_t)LINE_BYTES % CHAIN_PAGE : 0;
+    const size_t place = number / (CHAIN / (CHAIN_PAGE / LINE_BYTES));
+    const size_t within = c->apart == CHAIN_PAGE ? place * LINE_BYTES : 0;
     return (void **)(void *)(c->memory + number * c->apart + within);
 }
 
@@ -127,7 +129,7 @@ static void **follow(void **at)
     return at;
 }
 
-/* Lines a second; a turn before brings them into the caches. */
+/* Lines a second. A first pass brings them into the caches. */
 static double read_chain(void *state)
 {
     const chain *c = state;
@@ -143,7 +145,7 @@ static double read_chain(void *state)
     return whole ? 4.0 * CHAIN / (peak_clock() - begun) : 0;
 }
 
-bench_result bench_page_read(uint32_t threads)
+bench_result bench_page_lookup(uint32_t threads)
 {
     if (threads > 1) {
         return (bench_result){0, 0, "lines/s", "is for one thread"};

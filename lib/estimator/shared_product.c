@@ -15,8 +15,10 @@
 #include <math.h>
 #include <string.h>
 
-/* Examples whose labels' weights are prefetched ahead. */
-enum { LABELS_AHEAD = 4 };
+enum {
+    LABELS_AHEAD = 4,    /* examples whose labels' weights are prefetched ahead */
+    LABELS_TOGETHER = 16 /* labels of an example whose first lines are prefetched: more leave the first cache */
+};
 
 /* -- memory -------------------------------------------------------------------------------------------------------- */
 
@@ -570,16 +572,19 @@ static void compute_unlisted(const xsmi_pass *p, const xsmi_piece *one, const fr
     memcpy(g->coefficients + start, b.coefficients, (size_t)labels * sizeof *g->coefficients);
 }
 
-/* Of a row of weights the first line (see xsmi_prefetch_firsts()), or all. */
+/* Prefetches what scoring an example's labels reads. Unless `whole`, only the first lines of rows of weights (see
+ * xsmi_prefetch_firsts()), and of at most LABELS_TOGETHER labels. */
 XSMI_PREFETCHER void prefetch_labels(const xsmi_pass *p, uint64_t i, const bool whole)
 {
     const xsm_model *m = p->estimator->model;
     const xsm_example *example = &p->gradient->example[i];
-    for (uint64_t j = 0; j < example->label_count; j++) {
+    for (uint64_t j = 0; j < example->label_count && (whole || j < LABELS_TOGETHER); j++) {
         const uint32_t k = example->labels[j];
         __builtin_prefetch(p->gradient->shared.column + k, 0, 3);
-        if (m->weight) {
-            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, whole ? m->features : 1);
+        if (m->weight && whole) {
+            xsmi_prefetch_row(m->weight + (size_t)k * m->stride, m->features);
+        } else if (m->weight) {
+            xsmi_prefetch_line(m->weight + (size_t)k * m->stride);
         }
         if (m->weight && m->bias) {
             __builtin_prefetch(m->bias + k, 0, 3);

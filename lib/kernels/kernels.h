@@ -31,7 +31,7 @@
 #define XSMI_QUAD_ROWS 16
 /* Partial sums of a dot product. */
 #define XSMI_PARTIALS 64
-/* Partial sums of row_repeat(). */
+/* Partial sums of row_multiply_sum(). */
 #define XSMI_DRAW_PARTIALS 16
 /* The most classes in one call of score_tile and reduce_tile. Tile borders are multiples of it from the start of a run,
  * so that the partial sums of exponentials are joined in the same order whatever the thread count. A multiple of 14
@@ -331,10 +331,11 @@ typedef struct xsmi_kernels {
     /* -- one example's drawn classes ------------------------------------------------------------------ */
 
     /* out[j] = z[j] - less[j], in double precision and then rounded; out may be z. */
-    void (*row_less)(const float *z, const double *less, size_t n, float *out);
-    /* y[j] = counts[j]*y[j] in single precision, for counts below 2^31. Returns the sum of these products in double
-     * precision, term j in partial j modulo XSMI_DRAW_PARTIALS. */
-    double (*row_repeat)(float *y, const uint32_t *counts, size_t n);
+    void (*row_subtract)(const float *z, const double *less, size_t n, float *out);
+    /* y[j] = counts[j]*y[j] in single precision, for counts below 2^31: processors convert these faster as signed
+     * numbers. Returns the sum of these products in double precision, term j in partial j modulo XSMI_DRAW_PARTIALS, in
+     * rising order; xsmi_join_draws() joins the partials. */
+    double (*row_multiply_sum)(float *y, const uint32_t *counts, size_t n);
 
     /* -- trees, lanes over examples ------------------------------------------------------------------ */
 
@@ -425,9 +426,9 @@ XSMI_PREFETCHER void xsmi_prefetch_soon(const float *p)
 }
 
 /*
- * Prefetches the first line of each row. Where a row lies in a page that the processor has not used for long, it must
- * look up the page's address in tables before it can prefetch. Instructions after a prefetch do not end before that,
- * so a product waits for each look-up in its midst; those of prefetches that follow one another run side by side.
+ * Prefetches the first line of each row. If the processor has not used a row's page lately, it must look up the page's
+ * address first, and completes no later instruction before that look-up ends: a prefetch within a product stops the
+ * product. Look-ups of prefetches that follow one another run side by side.
  */
 XSMI_PREFETCHER void xsmi_prefetch_firsts(const xsmi_prefetch_queue *a)
 {

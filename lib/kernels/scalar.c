@@ -362,14 +362,14 @@ static void row_softmax(const float *z, size_t n, float shift, float scale, floa
     }
 }
 
-static void row_less(const float *z, const double *less, size_t n, float *out)
+static void row_subtract(const float *z, const double *less, size_t n, float *out)
 {
     for (size_t j = 0; j < n; j++) {
         out[j] = (float)((double)z[j] - less[j]);
     }
 }
 
-static double row_repeat(float *y, const uint32_t *counts, size_t n)
+static double row_multiply_sum(float *y, const uint32_t *counts, size_t n)
 {
     double partial[XSMI_DRAW_PARTIALS] = {0};
     for (size_t j = 0; j < n; j++) {
@@ -669,8 +669,8 @@ const xsmi_kernels xsmi_kernels_scalar = {
     .row_scaled_max = row_scaled_max,
     .row_sum_exp = row_sum_exp,
     .row_softmax = row_softmax,
-    .row_less = row_less,
-    .row_repeat = row_repeat,
+    .row_subtract = row_subtract,
+    .row_multiply_sum = row_multiply_sum,
     .log_branches = log_branches,
     .logistics = logistics,
     .solve = solve,

@@ -12,7 +12,7 @@
 typedef float vh __attribute__((vector_size(4 * DW)));
 typedef int32_t vc __attribute__((vector_size(4 * DW)));
 
-static void row_less(const float *z, const double *less, size_t n, float *out)
+static void row_subtract(const float *z, const double *less, size_t n, float *out)
 {
     size_t j = 0;
     for (; j + DW <= n; j += DW) {
@@ -28,7 +28,7 @@ static void row_less(const float *z, const double *less, size_t n, float *out)
     }
 }
 
-static double row_repeat(float *y, const uint32_t *counts, size_t n)
+static double row_multiply_sum(float *y, const uint32_t *counts, size_t n)
 {
     vd sums[XSMI_DRAW_PARTIALS / DW] = {{0}};
     double partial[XSMI_DRAW_PARTIALS];

@@ -573,12 +573,12 @@ static void rank_update(float *w, size_t stride, size_t classes, const float *g,
         .score_few = score_few, .score_quads = score_quads, .sift_tile = sift_tile, .reduce_tile = reduce_tile,        \
         .pack_rows = pack_rows, .rank_update = rank_update, .rank_packed = rank_packed, .row_max = row_max,            \
         .row_scaled_max = row_scaled_max, .row_sum_exp = row_sum_exp, .row_softmax = row_softmax,                      \
-        .row_less = row_less, .row_repeat = row_repeat, .log_branches = log_branches, .logistics = logistics,          \
-        .widen = widen, .gather_narrow = gather_narrow, .sparse_gather_narrow = xsmi_sparse_gather_narrow,             \
-        .narrow_column_sums = narrow_column_sums, .score_narrow = score_narrow, .screen = screen, .adagrad = adagrad,  \
-        .sparse_adagrad = sparse_adagrad, .solve = solve, .dual_pass = dual_pass,                                      \
-        .dual_logistic_pass = dual_logistic_pass, .dual_squares = dual_squares, .dual_shares = dual_shares,            \
-        .dual_keep = dual_keep, .philox = philox,                                                                      \
+        .row_subtract = row_subtract, .row_multiply_sum = row_multiply_sum, .log_branches = log_branches,              \
+        .logistics = logistics, .widen = widen, .gather_narrow = gather_narrow,                                        \
+        .sparse_gather_narrow = xsmi_sparse_gather_narrow, .narrow_column_sums = narrow_column_sums,                   \
+        .score_narrow = score_narrow, .screen = screen, .adagrad = adagrad, .sparse_adagrad = sparse_adagrad,          \
+        .solve = solve, .dual_pass = dual_pass, .dual_logistic_pass = dual_logistic_pass,                              \
+        .dual_squares = dual_squares, .dual_shares = dual_shares, .dual_keep = dual_keep, .philox = philox,            \
     }
 
 #endif

@@ -33,34 +33,27 @@ static xsm_status bind(void *state, const xsm_problem *problem, xsm_error *err)
     return XSM_OK;
 }
 
-/* The larger of two maxima; NaN if one is NaN. */
-static float largest(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-
 static void gradient(void *state, const xsm_score_block *block)
 {
     const sampled_softmax_state *s = state;
     for (uint64_t i = 0; i < block->count; i++) {
         const xsmi_sampled_example e = xsmi_sampled_at(block, i);
         const float *weights = xsmi_label_weights(block->label_weights, i);
-        /* Apart from the labels, which can be of any number, vectors of drawn classes lie in whole lines. */
         const size_t drawn = e.length - e.labels;
         float *g = e.g + e.labels;
         double target = 0;
         for (uint32_t j = 0; j < e.labels; j++) {
+            e.g[j] = e.z[j];
             target += xsmi_label_weight(weights, j) * (double)e.z[j];
         }
         if (s->log_q) {
-            s->kernels->row_less(e.z + e.labels, e.log_expected + e.labels, drawn, g);
+            s->kernels->row_subtract(e.z + e.labels, e.log_expected + e.labels, drawn, g);
         } else {
             memcpy(g, e.z + e.labels, drawn * sizeof *g);
         }
-        const float most = largest(s->kernels->row_max(e.z, e.labels), s->kernels->row_max(g, drawn));
-        s->kernels->row_softmax(e.z, e.labels, most, 1, e.g);
-        s->kernels->row_softmax(g, drawn, most, 1, g);
-        double sum = s->kernels->row_repeat(g, e.draws + e.labels, drawn);
+        const float most = s->kernels->row_max(e.g, e.length);
+        s->kernels->row_softmax(e.g, e.length, most, 1, e.g);
+        double sum = s->kernels->row_multiply_sum(g, e.draws + e.labels, drawn);
         for (uint32_t j = 0; j < e.labels; j++) {
             sum += (double)e.g[j];
         }

@@ -378,7 +378,7 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
 /* Rows of one job. */
 #define JOB_ROWS 16
 
-/* The most features of the next row whose vectors are prefetched. */
+/* The most features of a row whose vectors are prefetched. */
 #define FEATURES_AHEAD 32
 
 typedef struct hidden_job {
@@ -389,12 +389,17 @@ typedef struct hidden_job {
     size_t stride;
 } hidden_job;
 
-/* Of each vector the first `numbers`. */
-XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x, size_t numbers)
+/* Prefetches the vectors of a row's features, or only the first line of each (see xsmi_prefetch_firsts()). */
+XSMI_PREFETCHER void prefetch_vectors(const xsm_model *m, const xsmi_features *x, const bool whole)
 {
     const xsmi_layer *l = m->layer;
     for (size_t j = 0; !l->tied && l->weight && j < x->count && j < FEATURES_AHEAD; j++) {
-        xsmi_prefetch_row(l->weight + (x->index ? x->index[j] : j) * l->stride, numbers);
+        const float *vector = l->weight + (x->index ? x->index[j] : j) * l->stride;
+        if (whole) {
+            xsmi_prefetch_row(vector, m->features);
+        } else {
+            xsmi_prefetch_line(vector);
+        }
     }
 }
 
@@ -403,15 +408,15 @@ static void run_hidden(void *state, size_t index, uint32_t thread)
     const hidden_job *job = state;
     const size_t first = job->first + index * JOB_ROWS, end = first + XSMI_MIN(job->end - first, JOB_ROWS);
     (void)thread;
-    for (size_t i = first; i < end; i++) { /* first lines, as xsmi_prefetch_firsts() says */
+    for (size_t i = first; i < end; i++) {
         const xsmi_features x = xsmi_batch_features(job->batch, i);
-        prefetch_vectors(job->model, &x, 1);
+        prefetch_vectors(job->model, &x, false);
     }
     for (size_t i = first; i < end; i++) {
         xsmi_features x = xsmi_batch_features(job->batch, i);
         if (i + 1 < job->end) {
             const xsmi_features next = xsmi_batch_features(job->batch, i + 1);
-            prefetch_vectors(job->model, &next, job->model->features);
+            prefetch_vectors(job->model, &next, true);
         }
         xsmi_layer_hidden(job->model, &x, job->out + i * job->stride);
     }

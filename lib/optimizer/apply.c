@@ -129,25 +129,32 @@ static uint32_t class_of(const class_job *job, size_t group)
     return xsmi_gradient_class(job->step->g, job->entries[job->starts[group]]);
 }
 
+static void step_class(const class_job *job, size_t group, uint32_t thread)
+{
+    const xsmi_step *s = job->step;
+    const uint64_t *entries = job->entries + job->starts[group];
+    const size_t count = job->starts[group + 1] - job->starts[group];
+    if (s->optimizer->linear) {
+        xsmi_linear_class(s, class_of(job, group), entries, count);
+    } else {
+        xsmi_rule_class(s, class_of(job, group), entries, count, thread);
+    }
+}
+
 static void run_classes(void *state, size_t index, uint32_t thread)
 {
     const class_job *job = state;
-    const xsmi_step *s = job->step;
-    const size_t first = index * job->each, end = XSMI_MIN(first + job->each, job->groups);
-    for (size_t i = first; i < end; i++) {
-        const uint64_t *entries = job->entries + job->starts[i];
-        const uint32_t class = class_of(job, i);
-        const size_t count = job->starts[i + 1] - job->starts[i];
-        for (size_t j = i; (i - first) % XSMI_ROWS_TOGETHER == 0 && j < XSMI_MIN(end, i + XSMI_ROWS_TOGETHER); j++) {
-            prefetch_class(s, class_of(job, j), 1);
+    const size_t end = XSMI_MIN((index + 1) * job->each, job->groups);
+    for (size_t first = index * job->each, some; first < end; first += some) {
+        some = XSMI_MIN(end - first, XSMI_ROWS_TOGETHER);
+        for (size_t i = first; i < first + some; i++) {
+            prefetch_class(job->step, class_of(job, i), 1);
         }
-        if (i + CLASSES_AHEAD < end) {
-            prefetch_class(s, class_of(job, i + CLASSES_AHEAD), s->optimizer->model->features);
-        }
-        if (s->optimizer->linear) {
-            xsmi_linear_class(s, class, entries, count);
-        } else {
-            xsmi_rule_class(s, class, entries, count, thread);
+        for (size_t i = first; i < first + some; i++) {
+            if (i + CLASSES_AHEAD < end) {
+                prefetch_class(job->step, class_of(job, i + CLASSES_AHEAD), job->step->optimizer->model->features);
+            }
+            step_class(job, i, thread);
         }
     }
 }

@@ -30,7 +30,7 @@ static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
     }
 }
 
-/* Prefetches of a feature's vector and its accumulators the first `numbers`. */
+/* Prefetches the first `numbers` numbers of a feature's vector and of its accumulators. */
 XSMI_PREFETCHER void prefetch_feature(const xsm_optimizer *o, uint32_t feature, size_t numbers)
 {
     if (xsmi_model_has_vector(o->model, feature)) {
@@ -40,32 +40,41 @@ XSMI_PREFETCHER void prefetch_feature(const xsm_optimizer *o, uint32_t feature, 
     }
 }
 
-static void run_rule(const layer_job *job, size_t piece, float *sums)
+static void step_feature(const layer_job *job, size_t f, float *sums)
 {
     const xsmi_step *s = job->step;
     const xsm_optimizer *o = s->optimizer;
     const xsmi_feature_list *list = &o->rows;
     const size_t hidden = o->model->features;
-    xsmi_row row;
     const xsmi_example_rows rows = {o->model->kernels, s->layer->gradient, s->layer->stride, hidden};
-    for (size_t f = piece; f < list->founds; f += job->pieces) {
-        const size_t next = f + FEATURES_AHEAD * job->pieces, end = f + XSMI_ROWS_TOGETHER * job->pieces;
-        for (size_t i = f; f / job->pieces % XSMI_ROWS_TOGETHER == 0 && i < XSMI_MIN(end, list->founds);
-             i += job->pieces) {
-            prefetch_feature(o, list->found[i], 1);
+    if (!xsmi_model_has_vector(o->model, list->found[f])) {
+        return;
+    }
+    xsmi_row row;
+    float factor;
+    const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);
+    row_of(o, list->found[f], &row);
+    xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
+    if (sum == sums) {
+        memset(sums, 0, hidden * sizeof *sums);
+    }
+}
+
+static void run_rule(const layer_job *job, size_t piece, float *sums)
+{
+    const xsm_optimizer *o = job->step->optimizer;
+    const xsmi_feature_list *list = &o->rows;
+    const size_t each = job->pieces, together = XSMI_ROWS_TOGETHER * each;
+    for (size_t first = piece; first < list->founds; first += together) {
+        const size_t end = XSMI_MIN(first + together, list->founds);
+        for (size_t f = first; f < end; f += each) {
+            prefetch_feature(o, list->found[f], 1);
         }
-        if (next < list->founds) {
-            prefetch_feature(o, list->found[next], hidden);
-        }
-        if (!xsmi_model_has_vector(o->model, list->found[f])) {
-            continue;
-        }
-        float factor;
-        const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);
-        row_of(o, list->found[f], &row);
-        xsmi_rule_row(o, &row, &(xsmi_features){sum, NULL, hidden}, factor, &s->step);
-        if (sum == sums) {
-            memset(sums, 0, hidden * sizeof *sums);
+        for (size_t f = first; f < end; f += each) {
+            if (f + FEATURES_AHEAD * each < list->founds) {
+                prefetch_feature(o, list->found[f + FEATURES_AHEAD * each], o->model->features);
+            }
+            step_feature(job, f, sums);
         }
     }
 }

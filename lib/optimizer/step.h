@@ -126,10 +126,10 @@ static inline void xsmi_row_of_class(const xsm_optimizer *o, uint32_t class, xsm
     row->stride = class_major ? 1 : o->model->stride;
 }
 
-/* Prefetches the first n weights. */
 /* Rows whose first lines are prefetched together (see xsmi_prefetch_firsts()) before the steps on them. */
 enum { XSMI_ROWS_TOGETHER = 32 };
 
+/* Prefetches the first n weights. */
 XSMI_PREFETCHER void xsmi_prefetch_weights(const xsm_optimizer *o, const xsmi_row *row, size_t n)
 {
     xsmi_prefetch_row(row->weights, n);

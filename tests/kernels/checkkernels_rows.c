@@ -389,13 +389,16 @@ static void test_drawn_classes(void **state)
 {
     enum { MOST = 2000 };
     const xsmi_kernels *k = check_table(state);
-    static double less[MOST];
-    static uint32_t counts[MOST];
+    static double all_less[MOST];
+    static uint32_t all_counts[MOST];
     array z, want, got;
     array_open(&z, MOST);
     array_open(&want, MOST);
     array_open(&got, MOST);
     for (size_t n = 0; n < MOST; n = n < 70 ? n + 1 : n * 5 / 4) {
+        /* They end where the arrays do. */
+        double *less = all_less + (MOST - n);
+        uint32_t *counts = all_counts + (MOST - n);
         for (size_t j = 0; j < n; j++) {
             less[j] = 9.0 * (double)random_unit() + 1e-9 * (double)random_unit();
             counts[j] = random_below(4) ? random_below(3) : random_below(INT32_MAX);
@@ -404,25 +407,33 @@ static void test_drawn_classes(void **state)
             array_fill(&z, n, random_below(17), v);
             array_fill(&want, n, random_below(17), PLAIN);
             array_copy(&got, &want);
-            ref->row_less(z.at, less, n, want.at);
-            k->row_less(z.at, less, n, got.at);
-            expect_arrays(&got, &want, "row_less", n);
+            ref->row_subtract(z.at, less, n, want.at);
+            k->row_subtract(z.at, less, n, got.at);
+            expect_arrays(&got, &want, "row_subtract", n);
             array_copy(&got, &z);
-            k->row_less(got.at, less, n, got.at);
+            k->row_subtract(got.at, less, n, got.at);
             for (size_t j = 0; j < n; j++) {
-                expect_float(got.at[j], (float)((double)z.at[j] - less[j]), "row_less in place", n);
+                expect_float(got.at[j], (float)((double)z.at[j] - less[j]), "row_subtract in place", n);
             }
             array_copy(&want, &z);
             array_copy(&got, &z);
-            const double want_sum = ref->row_repeat(want.at, counts, n), got_sum = k->row_repeat(got.at, counts, n);
+            const double want_sum = ref->row_multiply_sum(want.at, counts, n),
+                         got_sum = k->row_multiply_sum(got.at, counts, n);
             assert_true(memcmp(&want_sum, &got_sum, sizeof want_sum) == 0 || (isnan(want_sum) && isnan(got_sum)));
-            expect_arrays(&got, &want, "row_repeat", n);
-            double sum = 0, size = 0;
+            expect_arrays(&got, &want, "row_multiply_sum", n);
+            double partial[16] = {0}, sum = 0, size = 0;
             for (size_t j = 0; j < n; j++) {
-                expect_float(got.at[j], (float)counts[j] * z.at[j], "row_repeat", n);
+                expect_float(got.at[j], (float)counts[j] * z.at[j], "row_multiply_sum", n);
+                partial[j % 16] += (double)got.at[j];
                 sum += (double)got.at[j];
                 size += fabs((double)got.at[j]);
             }
+            for (size_t half = 8; half > 0; half /= 2) { /* the promised order */
+                for (size_t p = 0; p < half; p++) {
+                    partial[p] += partial[p + half];
+                }
+            }
+            assert_true(got_sum == partial[0] || isnan(partial[0]));
             assert_true(!isfinite(size) || fabs(got_sum - sum) <= (double)n * 0x1p-52 * size);
         }
     }
@@ -683,7 +694,7 @@ const named_test row_tests[] = {
     {"column_sums, column_update", test_columns},
     {"sparse kernels with far indexes", test_sparse_far},
     {"row_max, row_scaled_max, row_sum_exp, row_softmax", test_row_reductions},
-    {"row_less, row_repeat", test_drawn_classes},
+    {"row_subtract, row_multiply_sum", test_drawn_classes},
     {"adagrad", test_adagrad},
     {"log_branches", test_log_branches},
     {"logistics", test_logistics},
