@@ -177,7 +177,7 @@ void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_ran
 
 bool test_ranks_tried(uint32_t count)
 {
-    return !test_brief() || count == 3;
+    return test_full() || count == 3;
 }
 
 /* -- ranks that fail ----------------------------------------------------------------------------------------------- */

@@ -26,7 +26,7 @@ typedef xsm_status (*test_rank_body)(test_rank *rank);
 void test_run_ranks(uint32_t count, uint32_t threads, uint64_t fail_at, test_rank_body body, void *user,
                     test_rank *ranks);
 
-/* Whether a comparison is made on so many ranks: in brief (test_brief()) on three alone. */
+/* Whether a comparison is made on so many ranks: without test_full() on three alone. */
 bool test_ranks_tried(uint32_t count);
 
 /* What fails of a rank, or stops it: number `left` of what is counted from now on (0 = none), once. */

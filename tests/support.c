@@ -363,10 +363,15 @@ bool test_brief(void)
     return getenv("XSM_TEST_BRIEF") != NULL;
 }
 
+bool test_full(void)
+{
+    return getenv("XSM_TEST_FULL") != NULL;
+}
+
 uint64_t test_next_place(uint64_t at, uint64_t step)
 {
     const uint64_t least = 1 + at / 4;
-    return at + (!test_brief() ? step : 2 * step > least ? 2 * step : least);
+    return at + (test_full() ? step : 2 * step > least ? 2 * step : least);
 }
 
 bool test_has_lbfgs(void)

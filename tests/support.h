@@ -39,11 +39,14 @@
         }                                                                                                              \
     } while (0)
 
-/* Whether $XSM_TEST_BRIEF is set, as .ci/run sets it once tests/run.sh has passed: tests that repeat themselves, on
- * many numbers of ranks and threads or with a failure at every place, do a part of that. */
+/* Whether $XSM_TEST_BRIEF is set, as .ci/run sets it once tests/run.sh has passed: tests that repeat themselves do a
+ * part of that. */
 bool test_brief(void);
-/* The place after place number `at` at which something is made to fail: `step` further, or in brief twice as far and at
- * least a quarter of the way. */
+/* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests of several ranks try all numbers of ranks
+ * and threads, and a failure at every place. */
+bool test_full(void);
+/* The place after place number `at` at which something of several ranks is made to fail: `step` further, or if not all
+ * are tried twice as far and at least a quarter of the way. */
 uint64_t test_next_place(uint64_t at, uint64_t step);
 
 /* Whether the library was built with libLBFGS. */

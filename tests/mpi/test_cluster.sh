@@ -4,7 +4,7 @@
 #
 #   test_cluster.sh openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND CLUSTER [WORDS-OF-RANKS WORDS]
 #
-# With $XSM_TEST_BRIEF fewer ways to train, and one number of ranks for each.
+# With $XSM_TEST_FULL more ways to train, and more numbers of ranks.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kind=$1 launcher=$2 ranked=$(realpath "$3") command=$(realpath "$4") cluster=$(realpath "$5")
@@ -75,7 +75,7 @@ same() {
 }
 
 trainings='1 2 3 4 5 6 9' tunings='7 8' groups='2 3 5' fits='2 3'
-[ -z "${XSM_TEST_BRIEF-}" ] || trainings='1 4 5' tunings=7 groups=3 fits=2
+[ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4 5 9' tunings=7 groups=3 fits=2
 for number in $trainings; do
     # shellcheck disable=SC2046
     set -- train $(settings "$number") --epochs 1 --evaluate-train no

@@ -738,7 +738,7 @@ static void test_stopped_at_steps(void **state)
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
     (void)state;
-    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_brief() ? 4 : 1) {
+    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
         const bool tied = i == sizeof tried / sizeof *tried;
         settings plan = tied ? tied_plan : plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
@@ -749,7 +749,7 @@ static void test_stopped_at_steps(void **state)
         unsigned char *one = run_on(&w, 1, 1, &wanted);
         const uint64_t steps = (ROWS + plan.batch - 1) / plan.batch, last = 2 * (steps + 1);
         for (w.stop_at = 1; w.stop_at <= last;
-             w.stop_at += test_brief() ? 3 : 1) { /* an epoch's beginning, then after each of its steps */
+             w.stop_at += !test_full() ? 3 : 1) { /* an epoch's beginning, then after each of its steps */
             unsigned char *many = run_on(&w, 3, 1, &size);
             assert_int_equal(size, wanted);
             assert_memory_equal(many, one, size);
@@ -816,7 +816,7 @@ static void test_cancelled(void **state)
     } tried[] = {{6, 33, 6, false},  {28, 33, 6, false}, {41, 33, 6, false},
                  {53, 33, 6, false}, {0, 33, 6, true},   {TWO_WINDOWS, 1, 3, false}};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
         const bool tied = tried[i].tied;
         settings plan = tied ? tied_plan : plans[tried[i].plan];
         plan.batch = tried[i].batch;
@@ -844,7 +844,7 @@ static void test_cancelled(void **state)
             cancelled += w.stopped[0] != UINT64_MAX;
             free(many);
         }
-        assert_true(cancelled >= (test_brief() ? tried[i].cancelled / 2 : tried[i].cancelled));
+        assert_true(cancelled >= (!test_full() ? tried[i].cancelled / 2 : tried[i].cancelled));
         free(one);
         test_problem_free(&p);
     }
@@ -857,7 +857,7 @@ static void test_lost(void **state)
     /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches, one of them with lists
      * that grow; single rows. */
     static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55, 62, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
         test_problem p = problem_of(&few);
@@ -1101,7 +1101,7 @@ static void test_memory_lost(void **state)
     /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
      * search; lists that grow; single rows. */
     static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
         test_problem p = problem_of(&few);
@@ -1130,7 +1130,7 @@ static void test_memory_lost(void **state)
             failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
         }
         assert_int_equal(ranks[0].status, XSM_OK);
-        assert_true(failures > (test_brief() ? 3 : 10));
+        assert_true(failures > (!test_full() ? 3 : 10));
         assert_true(resumed > 0 || tried[i] == TWO_WINDOWS); /* windows have all their memory before the run */
         assert_true(kept > 0 || tried[i] != 25); /* implicit steps of a whole batch change what is kept of the rows */
         free(one);
@@ -1201,7 +1201,7 @@ static void test_runner_lost(void **state)
         size_t plan;
         uint64_t batch;
     } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}, {59, 35}, {67, 70}};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_brief() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
         test_problem p = problem_of(&plan);

@@ -245,7 +245,7 @@ static void the_bytes_of_one_process(void **state)
         if (!test_ranks_tried(groups[g])) {
             continue;
         }
-        if (!test_brief()) {
+        if (test_full()) {
             as_one_process(&one, &sampling, groups[g], 1);
         }
         as_one_process(&one, &sampling, groups[g], 3);
@@ -280,7 +280,7 @@ static void estimators_are_as_in_one_process(void **state)
         work one = w;
         one_process(&one, 2);
         as_one_process(&one, &w, 2, 3);
-        if (!test_brief()) {
+        if (test_full()) {
             as_one_process(&one, &w, 3, 1);
         }
     }
@@ -317,7 +317,7 @@ static void full_gradients_are_as_in_one_process(void **state)
         one_process(&one, 2);
         assert_true(one.objective[0] > 0 && isfinite(one.objective[0]));
         as_one_process(&one, &fits[i], 2, 3);
-        if (!test_brief()) {
+        if (test_full()) {
             as_one_process(&one, &fits[i], 3, 1);
         }
     }
@@ -407,7 +407,7 @@ enum { RUNS = sizeof runs / sizeof *runs };
 static void a_lost_group_is_an_error(void **state)
 {
     (void)state;
-    for (int i = 0; i < RUNS; i += test_brief() ? 2 : 1) {
+    for (int i = 0; i < RUNS; i += !test_full() ? 2 : 1) {
         work w = runs[i];
         test_rank ranks[TEST_RANKS];
         name_files(&w, "words_group");
@@ -427,7 +427,7 @@ static void a_lost_group_is_an_error(void **state)
 static void a_rank_without_memory_ends_all(void **state)
 {
     (void)state;
-    for (int i = 0; i < RUNS; i += test_brief() ? 2 : 1) {
+    for (int i = 0; i < RUNS; i += !test_full() ? 2 : 1) {
         work w = runs[i];
         test_rank ranks[TEST_RANKS];
         name_files(&w, "words_memory");
