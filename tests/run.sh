@@ -5,8 +5,8 @@
 #
 # The last line is "N passed, N failed, N skipped"; the exit status is 0 only if nothing failed. With $XSM_TEST_FULL tests
 # of several ranks try all numbers of ranks, and a failure at every place. With $XSM_TEST_BRIEF tests do a part of what they
-# repeat, and those are left out that compute much (suite heavy) or compare instruction sets (sets) or what several ranks
-# compute (divided): .ci/run sets it after a whole run.
+# repeat, and those are left out that compute much (suite heavy), compare instruction sets (sets) or what several ranks
+# compute (divided), or build the library again (long): .ci/run sets it after a whole run.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh
@@ -26,7 +26,7 @@ say "Running the tests ..."
 # Tests have time limits for an idle machine: allow for a busy one.
 status=0
 meson test -C "$build" --no-rebuild --print-errorlogs --timeout-multiplier 5 \
-    ${XSM_TEST_BRIEF:+--no-suite heavy --no-suite sets --no-suite divided} >"$log" 2>&1 </dev/null || status=$?
+    ${XSM_TEST_BRIEF:+--no-suite heavy --no-suite sets --no-suite divided --no-suite long} >"$log" 2>&1 </dev/null || status=$?
 cat "$log"
 
 # The runner's own summary, "Ok: 12" and so on, as one line.

@@ -41,7 +41,10 @@ done
 grep -q '"column":"NCE"' "$work/some.json" || wrong "a method that was asked for is missing"
 grep -q '"column":"adversarial"' "$work/some.json" && wrong "a method runs that was not asked for"
 
-for name in $names; do
+# As tables; without XSM_TEST_FULL each fifth, as all of them run once more below.
+tables=$names
+[ -n "${XSM_TEST_FULL-}" ] || tables=$(echo "$names" | sed -n '1~5p')
+for name in $tables; do
     "$papers" "$name" --quick --threads 2 --folder "$work/$name" >"$work/table" 2>"$work/err" || {
         wrong "$name ends with an error"
         sed 's/^/    /' "$work/err"
