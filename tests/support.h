@@ -45,8 +45,8 @@ bool test_brief(void);
 /* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests of several ranks try all numbers of ranks
  * and threads, and a failure at every place. */
 bool test_full(void);
-/* The place after place number `at` at which something of several ranks is made to fail: `step` further, or if not all
- * are tried twice as far and at least a quarter of the way. */
+/* The place after place number `at` at which something of several ranks is made to fail: `step` further, or without
+ * test_full() twice as far, and at least a quarter of the way. */
 uint64_t test_next_place(uint64_t at, uint64_t step);
 
 /* Whether the library was built with libLBFGS. */

@@ -102,6 +102,7 @@ else
 fi
 for name in $names; do
     [ -e "$work/drawn/$name.csv" ] || {
+        [ -d "$work/$name" ] || "$papers" "$name" --quick --threads 2 --folder "$work/$name" >/dev/null 2>&1
         [ -e "$work/$name/$name.csv" ] && wrong "$name writes no table"
         continue
     }

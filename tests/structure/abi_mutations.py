@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Tries the gates of the ABI: abi_mutations.py [WORD...]   only what has a WORD in its description
 
-Each broken interface below is made in a copy of headers and symbol map (each fourth but with $XSM_TEST_FULL or a WORD, with
-$XSM_TEST_BRIEF each sixteenth), and must be refused by name, by `abi.py check` or by check-abi.sh; each allowed growth must
-pass both. They compare with the interface of today, not with the stored one, so that growth since then is no matter.
-Ends with 77 where there is no abigail.
+Each broken interface below is made in a copy of headers and symbol map, and must be refused by name, by `abi.py check` or by
+check-abi.sh; each allowed growth must pass both. With $XSM_TEST_FULL or a WORD all are, otherwise each fourth, with
+$XSM_TEST_BRIEF each sixteenth. They compare with the interface of today, not with the stored one, so that growth since then
+is no matter. Ends with 77 where there is no abigail.
 """
 import concurrent.futures
 import os
