@@ -3,10 +3,12 @@
 #
 #   sh tests/run.sh [MESON-OPTION...]     the options count when build-tests/ is first configured
 #
-# The last line is "N passed, N failed, N skipped"; the exit status is 0 only if nothing failed. With $XSM_TEST_FULL tests
-# of several ranks try all numbers of ranks and a failure at every place, and some others all that they can. With $XSM_TEST_BRIEF tests do a part of what they
-# repeat, and those are left out that compute much (suite heavy), compare instruction sets (sets) or what several ranks
-# compute (divided), or build the library again (long): .ci/run sets it after a whole run.
+# The last line is "N passed, N failed, N skipped"; the exit status is 0 only if nothing failed.
+#
+# With $XSM_TEST_FULL tests of several ranks try all numbers of ranks and a failure at every place, and some others all that
+# they can. With $XSM_TEST_BRIEF, which .ci/run sets after a whole run, tests do a part of what they repeat, and these suites
+# are left out: heavy (computes much), sets (compares instruction sets), divided (compares what several ranks compute) and long
+# (builds the library again).
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=examples/setup.sh

@@ -350,7 +350,7 @@ static void test_bits(void **state)
             if (!test_ranks_tried(count)) {
                 continue;
             }
-            unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
+            unsigned char *many = run_on(&w, count, count == 2 || count == 3 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
             if (memcmp(many, one, size) != 0) {
                 fail_msg("%s with %s: another model on %u ranks", plans[i].estimator, plans[i].optimizer, count);
@@ -442,7 +442,7 @@ static void test_distances(void **state)
             if (!test_ranks_tried(count)) {
                 continue;
             }
-            unsigned char *many = run_on(&w, count, count == 2 ? 2 : 1, &size);
+            unsigned char *many = run_on(&w, count, count == 2 || count == 3 ? 2 : 1, &size);
             assert_int_equal(size, wanted);
             if (memcmp(many, one, size) != 0) {
                 fail_msg("%s with distances: another model on %u ranks", distances[i].estimator, count);
@@ -738,7 +738,7 @@ static void test_stopped_at_steps(void **state)
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
     (void)state;
-    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
+    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
         const bool tied = i == sizeof tried / sizeof *tried;
         settings plan = tied ? tied_plan : plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
@@ -816,7 +816,7 @@ static void test_cancelled(void **state)
     } tried[] = {{6, 33, 6, false},  {28, 33, 6, false}, {41, 33, 6, false},
                  {53, 33, 6, false}, {0, 33, 6, true},   {TWO_WINDOWS, 1, 3, false}};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
         const bool tied = tried[i].tied;
         settings plan = tied ? tied_plan : plans[tried[i].plan];
         plan.batch = tried[i].batch;
@@ -857,7 +857,7 @@ static void test_lost(void **state)
     /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches, one of them with lists
      * that grow; single rows. */
     static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55, 62, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
         test_problem p = problem_of(&few);
@@ -1101,7 +1101,7 @@ static void test_memory_lost(void **state)
     /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
      * search; lists that grow; single rows. */
     static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
         test_problem p = problem_of(&few);
@@ -1201,7 +1201,7 @@ static void test_runner_lost(void **state)
         size_t plan;
         uint64_t batch;
     } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}, {59, 35}, {67, 70}};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += !test_full() ? 4 : 1) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
         test_problem p = problem_of(&plan);
