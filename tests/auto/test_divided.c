@@ -244,7 +244,7 @@ static void ends_on_all_ranks(void **state)
         assert_int_equal(tune_on_three(w, 0, ranks), XSM_OK);
         const uint64_t calls = w->calls[1] < 12 ? w->calls[1] : 12; /* one for each trial at least */
         assert_true(calls >= 10);
-        for (w->stop_at = 1; w->stop_at <= calls; w->stop_at += !test_full() ? 6 : 3) {
+        for (w->stop_at = 1; w->stop_at <= calls; w->stop_at += test_full() ? 3 : 6) {
             assert_int_equal(tune_on_three(w, 0, ranks), XSM_CANCELLED);
             assert_string_equal(ranks[0].err.message,
                                 "rank 1: the choice of a learning rate was stopped by the callback");
@@ -254,14 +254,14 @@ static void ends_on_all_ranks(void **state)
         for (; tune_on_three(w, at, ranks) != XSM_OK; at = test_next_place(at, 1 + at / 2), failures++) {
             assert_int_equal(ranks[0].status, XSM_ERROR_COMM);
         }
-        assert_true(failures >= (!test_full() ? 4 : 8));
+        assert_true(failures >= (test_full() ? 8 : 4));
         failures = 0;
         for (w->fail_at = 1; tune_on_three(w, 0, ranks) != XSM_OK;
              w->fail_at = test_next_place(w->fail_at, 1 + w->fail_at / 3), failures++) {
             assert_int_equal(ranks[0].status, XSM_ERROR_MEMORY);
             assert_memory_equal(ranks[0].err.message, "rank 1: ", 8);
         }
-        assert_true(failures >= (!test_full() ? 4 : 8));
+        assert_true(failures >= (test_full() ? 8 : 4));
         test_problem_free(&p);
     }
     free(w);
@@ -433,7 +433,7 @@ static void chooses_the_same(void **state)
     xsm_dataset *single = make_rows(110, SMALL, false), *several = make_rows(110, SMALL, true),
                 *many = make_things(4000, 20000);
     choosing *w = new_choosing(single);
-    w->run.epochs = !test_full() ? 1 : 0;
+    w->run.epochs = test_full() ? 0 : 1;
     xsm_choice_info info = choose_the_same(w, 3, 1); /* by steps, and all rows at once */
     assert_true(info.exact && info.hidden == 0 && !w->trees[0]);
     w->rows = several;
@@ -465,7 +465,7 @@ static void budgets_are_of_rank_0(void **state)
     (void)state;
     xsm_dataset *rows = make_rows(300, SMALL, false);
     choosing *w = new_choosing(rows);
-    for (double seconds = 1e-3; seconds < 3; seconds *= !test_full() ? 100 : 10) {
+    for (double seconds = 1e-3; seconds < 3; seconds *= test_full() ? 10 : 100) {
         w->options.seconds = seconds;
         choose_on(w, 3, 1);
         assert_true(seconds > 2e-3 || (w->info[0].gave_up & XSM_GAVE_UP_TRIALS) != 0);
@@ -502,14 +502,14 @@ static void choosing_ends_on_all_ranks(void **state)
     for (uint64_t at = 1; choose_on_three(w, at, ranks) != XSM_OK; at = test_next_place(at, 1 + at / 2), failures++) {
         assert_int_equal(ranks[0].status, XSM_ERROR_COMM);
     }
-    assert_true(failures >= (!test_full() ? 4 : 8));
+    assert_true(failures >= (test_full() ? 8 : 4));
     failures = 0;
     for (w->fail_at = 1; choose_on_three(w, 0, ranks) != XSM_OK;
          w->fail_at = test_next_place(w->fail_at, 1 + w->fail_at / 3), failures++) {
         assert_int_equal(ranks[0].status, XSM_ERROR_MEMORY);
         assert_memory_equal(ranks[0].err.message, "rank 1: ", 8);
     }
-    assert_true(failures >= (!test_full() ? 4 : 8));
+    assert_true(failures >= (test_full() ? 8 : 4));
     w->fail_at = 0;
     xsm_dataset_free(rows);
     /* Too few classes for the ranks. */

@@ -348,7 +348,7 @@ static void test_bits(void **state)
         assert_ok(ranks[0].status, ranks[0].err);
         const findings *wanted = &one.found[0];
         for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
-            for (uint32_t threads = !test_full() ? 2 : 1; test_ranks_tried(counts[c]) && threads <= 2; threads++) {
+            for (uint32_t threads = test_full() ? 1 : 2; test_ranks_tried(counts[c]) && threads <= 2; threads++) {
                 test_run_ranks(counts[c], threads, 0, use, &w, ranks);
                 for (uint32_t r = 0; r < counts[c]; r++) {
                     assert_ok(ranks[r].status, ranks[r].err);
@@ -432,7 +432,7 @@ static void test_memory_lost(void **state)
         failures += ranks[0].status == XSM_ERROR_MEMORY && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
     }
     assert_int_equal(ranks[0].status, XSM_OK);
-    assert_true(failures > (!test_full() ? 8 : 40) && updates > (!test_full() ? 0 : 3));
+    assert_true(failures > (test_full() ? 40 : 8) && updates > (test_full() ? 3 : 0));
     free_findings(&w);
 }
 

@@ -569,7 +569,7 @@ static void test_memory_lost(void **state)
         }
         failed += ranks[0].status != XSM_OK;
     }
-    assert_true(failed > (!test_full() ? 10 : 40));
+    assert_true(failed > (test_full() ? 40 : 10));
     test_assert_same_file(w.saved, w.sparse);
     xsm_dataset_free(w.rows);
     test_problem_free(&p);

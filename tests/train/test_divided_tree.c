@@ -145,7 +145,7 @@ static void try_tree(const char *tree, bool layer)
     assert_true(one.probed > 0 && one.several > 0);
     w.of = many;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        for (uint32_t threads = !test_full() ? 2 : 1; test_ranks_tried(counts[i]) && threads <= 2; threads++) {
+        for (uint32_t threads = test_full() ? 1 : 2; test_ranks_tried(counts[i]) && threads <= 2; threads++) {
             remove(w.model);
             run(&w, counts[i], threads, train);
             unsigned char *saved = test_read(w.model, &size);

@@ -407,7 +407,7 @@ enum { RUNS = sizeof runs / sizeof *runs };
 static void a_lost_group_is_an_error(void **state)
 {
     (void)state;
-    for (int i = 0; i < RUNS; i += !test_full() ? 2 : 1) {
+    for (int i = 0; i < RUNS; i += test_full() ? 1 : 2) {
         work w = runs[i];
         test_rank ranks[TEST_RANKS];
         name_files(&w, "words_group");
@@ -427,7 +427,7 @@ static void a_lost_group_is_an_error(void **state)
 static void a_rank_without_memory_ends_all(void **state)
 {
     (void)state;
-    for (int i = 0; i < RUNS; i += !test_full() ? 2 : 1) {
+    for (int i = 0; i < RUNS; i += test_full() ? 1 : 2) {
         work w = runs[i];
         test_rank ranks[TEST_RANKS];
         name_files(&w, "words_memory");
