@@ -12,7 +12,7 @@ build_packages='meson:meson ninja-build:ninja pkg-config:pkg-config dpkg-dev:dpk
     librandom123-dev:Random123/philox.h libxxhash-dev:xxhash.h libmicrohttpd-dev:libmicrohttpd.pc'
 # shellcheck disable=SC2034
 test_packages='libcmocka-dev:cmocka.pc cmake:cmake libhnswlib-dev:/usr/include/hnswlib/hnswlib.h python3:python3 python3-numpy:numpy.py
-    abigail-tools:abidw curl:curl libopenmpi-dev:ompi-c.pc openmpi-bin:mpirun.openmpi libmpich-dev:mpich.pc mpich:mpirun.mpich'
+    curl:curl libopenmpi-dev:ompi-c.pc openmpi-bin:mpirun.openmpi libmpich-dev:mpich.pc mpich:mpirun.mpich'
 
 # Another Python, earlier on PATH, would not see Debian's modules.
 python=/usr/bin/python3

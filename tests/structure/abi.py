@@ -7,10 +7,6 @@ abi.py i386 INCLUDE COMPILER...            prints pins-i386.inc: sizes and offse
 abi.py first INCLUDE FIRST COMPILER...     prints lib/base/first.h; FIRST is that of before, or - for none
 abi.py check PINS INCLUDE COMPILER...      fails unless programs that were built by these pins still run; pins-i386.inc
                                            is read from the same folder
-abi.py stub INCLUDE COMPILER...            prints C that defines every function; its types are those of the library
-abi.py trim OLD NEW                        prints abidw's description NEW without what structs have grown at their ends
-                                           since OLD, so that abidiff finds what else has changed
-abi.py unpromised PINS                     prints suppressions of abidiff for what is experimental
 abi.py symbols INCLUDE COMPILER...         prints symbols.txt
 abi.py map SYMBOLS INCLUDE [words|mpi]     prints the version script, its nodes numbered as the headers say
 abi.py starts INCLUDE COMPILER...          prints lib/base/starts.inc: how each struct with a size starts
@@ -23,7 +19,6 @@ import re
 import subprocess
 import sys
 import tempfile
-from xml.etree import ElementTree
 
 # Tier by header, the most specific first; and the version node of each tier in the map of the library, with the macro of
 # version.h that numbers it.
@@ -620,55 +615,6 @@ def check(path, include, compiler):
     return 1 if bad else 0
 
 
-def stub(include, compiler):
-    api = Interface(include, compiler)
-    print(includes(include))
-    for name, (result, arguments, header) in sorted(api.functions.items()):
-        end = "" if result == "void" else f" return ({result}){{0}};"
-        print(f"{result} {name}{arguments} {{{end} }}")
-
-
-def unpromised(pins):
-    """Suppressions of abidiff for what promises nothing: functions by their node, and structs that others point to."""
-    names = [name for name in unpromised_names(pins.read_text()) if name.startswith("xsm_")]
-    print("[suppress_function]\n  symbol_version_regexp = EXPERIMENTAL$\n"
-          f"[suppress_type]\n  name_regexp = ^({'|'.join(sorted(names))})$")
-
-
-def trim(old, new):
-    """A suppression of abidiff for members at the end of a struct hides all other changes of that struct, too. So the
-    description itself goes back to the old size: members from there on leave it. What is opaque in the old one loses
-    its inside. A reserved member that has a name now has its old one."""
-    ends, opaque, reserved = {}, set(), {}
-    for struct in ElementTree.parse(old).iter("class-decl"):
-        first = struct.find("data-member")
-        for member in struct.findall("data-member"):
-            if member.find("var-decl").get("name").startswith("reserved"):
-                reserved[struct.get("name"), member.get("layout-offset-in-bits")] = member.find("var-decl").get("name")
-        if struct.get("is-declaration-only") == "yes":
-            opaque.add(struct.get("name"))
-        elif first is not None and first.find("var-decl").get("name") == "size":
-            ends[struct.get("name")] = int(struct.get("size-in-bits"))
-    opaque -= set(ends)
-    tree = ElementTree.parse(new)
-    for struct in tree.iter("class-decl"):
-        name, size = struct.get("name"), int(struct.get("size-in-bits", 0))
-        end = -1 if name in opaque else ends.get(name, size)
-        if size > end:
-            for member in struct.findall("data-member"):
-                if int(member.get("layout-offset-in-bits")) >= end:
-                    struct.remove(member)
-            struct.set("size-in-bits", str(end))
-        for member in struct.findall("data-member"):
-            old_name = reserved.get((name, member.get("layout-offset-in-bits")))
-            if old_name:
-                member.find("var-decl").set("name", old_name)
-        if name in opaque:
-            struct.set("is-declaration-only", "yes")
-            struct.attrib.pop("size-in-bits", None)
-    tree.write(sys.stdout, encoding="unicode")
-
-
 def first(include, old, compiler):
     """The last member that each struct with a size had first; what is known stays."""
     api = Interface(include, compiler)
@@ -794,12 +740,8 @@ def main():
         return check(place, pathlib.Path(rest[0]).resolve(), rest[1:])
     elif command == "map":
         version_map(place, pathlib.Path(rest[0]), *rest[1:])
-    elif command == "trim":
-        trim(place, rest[0])
-    elif command == "unpromised":
-        unpromised(place)
     else:
-        {"stub": stub, "i386": pins_i386, "symbols": symbols, "starts": starts,
+        {"i386": pins_i386, "symbols": symbols, "starts": starts,
          "json": description}[command](place.resolve(), rest)
     return 0
 

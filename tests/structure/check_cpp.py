@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 
-import abi
 from check_releases import run
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -150,10 +149,6 @@ def check_releases(root, library, compiler):
         work = pathlib.Path(folder)
         headers = {"later": (later(root / "include", work / "later"), []), "today": (root / "include", []),
                    "plain": (root / "include", ["-fno-exceptions"])}
-        for release in sorted((HERE / "old").iterdir()):
-            # Today's release may be stored, too, whose names are those of today's headers.
-            if abi.namespace(release / "include") != abi.namespace(root / "include"):
-                headers["old_" + release.name.replace(".", "_")] = (release / "include", [])
         link = ["-L", library.parent, "-lxsoftmax", "-Wl,-rpath," + str(library.parent)]
         symbols = {}
         for name, (include, options) in headers.items():

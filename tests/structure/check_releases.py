@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Programs and libraries of different releases: check_releases.py WHAT SOURCE-ROOT LIBRARY CC [CC-ARGUMENT...] -- CXX...
 
-old      programs that are stored with the headers of their release (old/) run with today's LIBRARY
 newer    programs of a release to come, whose structs are all longer, run with today's LIBRARY as an older one: what it does
          not know is refused by status if it is used, and else does not matter
 library  programs of today run with the library of a release to come, built here from today's sources and longer structs
@@ -15,7 +14,6 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-# The programs that are stored with each release, by their places in the tree.
 PROGRAMS = ["tests/structure/consumer.c", "tests/structure/consumer.cpp", "examples/quickstart.c", "examples/host_loop.c",
             "examples/cpp_host.cpp"]
 
@@ -64,13 +62,6 @@ def main():
     today = [root / place for place in PROGRAMS]
     with tempfile.TemporaryDirectory() as folder:
         work = pathlib.Path(folder)
-        if what == "old":
-            releases = sorted((HERE / "old").iterdir())
-            for release in releases:
-                print(f"release {release.name}:")
-                build_and_run([release / pathlib.Path(place).name for place in PROGRAMS], release / "include", library,
-                              compilers, work)
-            return 0 if releases else 1
         structs = grown(root / "include", work / "include")
         print(f"{len(structs)} structs have another member")
         if what == "newer":

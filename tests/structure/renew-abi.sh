@@ -1,6 +1,6 @@
 #!/bin/sh
-# Writes down the interface of the headers as they are: what tests/structure/abi/ has of it, symbols.txt, the symbol maps of
-# the libraries, lib/base/first.h, lib/base/starts.inc, and this release's headers and programs (tests/structure/old/).
+# Writes down the interface of the headers as they are: tests/structure/abi/, symbols.txt, the symbol maps of the libraries,
+# lib/base/first.h and lib/base/starts.inc.
 #
 #   sh tests/structure/renew-abi.sh [--check]
 #
@@ -19,7 +19,7 @@ abi() {
 pins=- first=-
 if grep -q '^## \[[0-9.]*\] - [0-9]' "$root/CHANGELOG.md"; then
     pins=$here/abi/pins.inc first=$root/lib/base/first.h
-    abi check "$pins" "$root/include" gcc && sh "$here/check-abi.sh" && sh "$here/check-abi.sh" --words && sh "$here/check-abi.sh" --mpi || exit 1
+    abi check "$pins" "$root/include" gcc || exit 1
 fi
 abi pins "$root/include" "$pins" gcc >"$work/pins.inc" || { cat "$work/pins.inc"; exit 1; }
 abi i386 "$root/include" gcc >"$work/pins-i386.inc" || { cat "$work/pins-i386.inc"; exit 1; }
@@ -49,15 +49,4 @@ put symbols.txt "$here/symbols.txt"
 put xsoftmax.map "$root/lib/xsoftmax.map"
 put xsoftmax-words.map "$root/lib/words/xsoftmax-words.map"
 put xsoftmax-mpi.map "$root/lib/mpi/xsoftmax-mpi.map"
-# Programs of this release, with its headers, for check_releases.py. Those of others stay as they are.
-version=$(sed -n 's/^#define XSM_VERSION_\(MAJOR\|MINOR\) \([0-9]*\).*/\2/p' "$root/include/xsoftmax/version.h" | paste -sd.)
-mkdir -p "$work/old" && cp -R "$root/include" "$work/old/include" && rm -f "$work/old/include/meson.build" || exit 1
-for place in $(cd "$here" && python3 -Bc 'import check_releases; print(*check_releases.PROGRAMS)'); do
-    cp "$root/$place" "$work/old" || exit 1
-done
-# (A check leaves them out: comments may change. Those of a release stay, too, also before the next one has its number.)
-grep -q "^## \[$version\.[0-9]*\] - [0-9]" "$root/CHANGELOG.md" && [ -d "$here/old/$version" ] && released=yes || released=
-[ "$check$released" ] || { rm -rf "$here/old/$version" && mkdir -p "$here/old" && cp -R "$work/old" "$here/old/$version"; } || exit 1
-[ "$check" ] || { sh "$here/check-abi.sh" --write && sh "$here/check-abi.sh" --words --write &&
-    sh "$here/check-abi.sh" --mpi --write; } || status=1
 exit $status
