@@ -547,6 +547,8 @@ def broken_rules(text, now, include, compiler):
     bad += [f"{name} is {kind}, which may grow, by value" for name, kind in now.types.items() if by_value(kind)]
     bad += [f"{name}() passes {kind}, which may grow, by value" for name, (result, arguments, _) in now.functions.items()
             for kind in [result] + [kind for _, kind in parameters(arguments)] if by_value(kind)]
+    bad += [f"{name} of the core reaches {struct} of {now.places[struct]}, which is not of the core and has no member abi"
+            for name, struct in now.unnumbered()]
     return bad
 
 

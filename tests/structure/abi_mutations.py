@@ -246,6 +246,10 @@ BROKEN = [
     ("a struct that may grow, in another", "xsm_table_ops", member("xsm_table_ops", last("struct xsm_batch held"))),
     ("an array of a struct that may grow", "xsm_table_ops", member("xsm_table_ops", last("struct xsm_batch held[4]"))),
     ("a struct that may grow, as an argument", "xsm_later", add_function("void xsm_later(xsm_batch batch)")),
+    ("a struct of ext/ without a number, in a call of the core", "xsm_later", lambda tree: (
+        add_function("void xsm_later(const struct xsm_slot *slot)")(tree),
+        tree.edit(r"^typedef struct xsm_table_ops \{", lambda m: "typedef struct xsm_slot { size_t size; } xsm_slot;\n" +
+                  m.group()))),
     ("the number of the release by another formula", "XSM_VERSION",
      edit(r"XSM_VERSION_MAJOR \* 10000", "XSM_VERSION_MAJOR * 100000")),
     ("the ABI number of ext", "XSM_EXT_ABI_VERSION", edit(r"define XSM_EXT_ABI_VERSION 1", "define XSM_EXT_ABI_VERSION 2")),

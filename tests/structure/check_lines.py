@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""No line of the documents, of C or of Python is longer than 130 characters: check_lines.py SOURCE-ROOT
+"""No line of C or of Python is longer than 130 characters: check_lines.py SOURCE-ROOT
 
-Tables, code blocks and links that are longer by themselves may be, and so may numbers that a script made (tests/golden).
-And the lines of a comment, or of a list's item, in the public headers begin alike, which wrapping by hand or by clang-format may
-break.
+Numbers that a script made (tests/golden) may be. And the lines of a comment, or of a list's item, in the public headers begin
+alike, which wrapping by hand or by clang-format may break.
 """
 import pathlib
 import re
@@ -11,31 +10,12 @@ import sys
 
 LIMIT = 130
 CODE = (".c", ".h", ".cpp", ".py")
-FOLDERS = ("include", "lib", "examples", "tests", "bench", "doc")
-
-
-def text_lines(page):
-    """The numbered lines of a page that are neither of a table nor of a code block."""
-    fenced, before = False, ""
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
-        fence = line.lstrip().startswith("```")
-        indented = line.startswith("    ") and (before == "" or before.startswith("    "))
-        if not (fenced or fence or indented or line.startswith("|")):
-            yield number, line
-        fenced ^= fence
-        before = line
-
-
-def without_links(line):
-    return re.sub(r"\]\([^)\s]+\)|https?://\S+", "", line)
+FOLDERS = ("include", "lib", "examples", "tests", "bench")
 
 
 def long_lines(root):
-    files = [path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.is_file()]
-    for page in [*sorted(root.glob("*.md")), *(path for path in files if path.suffix == ".md")]:
-        yield from ((page, number) for number, line in text_lines(page) if len(without_links(line)) > LIMIT)
-    for source in files:
-        if source.suffix in CODE and source.parent != root / "tests/golden":
+    for source in (path for folder in FOLDERS for path in sorted((root / folder).rglob("*")) if path.suffix in CODE):
+        if source.parent != root / "tests/golden":
             lines = source.read_text(encoding="utf-8").splitlines()
             yield from ((source, number) for number, line in enumerate(lines, 1) if len(line) > LIMIT)
 
