@@ -202,8 +202,7 @@ extern const char *const cli_base_words[];
          0,                                                                                                            \
          0},                                                                                                           \
     {                                                                                                                  \
-        "no-verify", CLI_SWITCH, &(data).believe, NULL, "believe what caches hold, without a pass over them", NULL, 0, \
-            0, 0, 0                                                                                                    \
+        "no-verify", CLI_SWITCH, &(data).believe, NULL, "do not verify the checksum of caches", NULL, 0, 0, 0, 0       \
     }
 
 /* Of commands that use the weights of labels, or keep them. */

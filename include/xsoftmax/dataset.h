@@ -169,7 +169,8 @@ typedef struct xsm_read_options {
     const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
     const char *spool;     /**< A folder: rows are stored in temporary files there instead of memory; the files are
                                 removed with the dataset. NULL = memory. Caches are never in memory. */
-    int32_t skip_verify;   /**< Caches: 1 = do not verify the contents, so that reading needs no pass over them. */
+    int32_t skip_verify;   /**< Caches: 1 = do not verify the checksum. What the file says of its rows is
+                                checked in one pass all the same. */
     int32_t label_weights; /**< XC, LIBSVM and text: 1 = a label may be followed by its weight, finite and at least 0:
                                 `3:0.5,7 0:1` and `__label__x:0.5 words`; a line of numbers without labels then starts
                                 with a space. Labels without one have the weight 1. */

@@ -497,6 +497,42 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
     }
 }
 
+/* Labels that are checked between two looks whether to go on. */
+#define LABELS_TOGETHER ((uint64_t)1 << 16)
+
+xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err)
+{
+    const char *file = name ? name : "", *colon = name ? ": " : "";
+    const xsm_status wrong = name ? XSM_ERROR_FORMAT : XSM_ERROR_RANGE;
+    uint64_t look = 0;
+    memset(d->map.counts, 0, d->classes * sizeof *d->map.counts); /* the last row with each class, from 1 */
+    for (uint64_t i = 0; i < d->rows; i++) {
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        for (size_t j = 0; j < count; j++) {
+            if (labels[j] == XSM_CLASS_UNSEEN) {
+                continue;
+            }
+            if (labels[j] >= d->classes) {
+                return xsmi_fail(err, wrong,
+                                 "%s%srow %llu (from 0) has the label %u; labels are below the number of classes, %u",
+                                 file, colon, (unsigned long long)i, labels[j], d->classes);
+            }
+            if (d->map.counts[labels[j]] == i + 1) {
+                return xsmi_fail(err, wrong, "%s%srow %llu (from 0) has the label %u twice", file, colon,
+                                 (unsigned long long)i, labels[j]);
+            }
+            d->map.counts[labels[j]] = i + 1;
+        }
+        if (d->label_offsets[i + 1] + i >= look) {
+            look = d->label_offsets[i + 1] + i + LABELS_TOGETHER;
+            XSMI_TRY(xsmi_go_on(d->context, err));
+        }
+    }
+    xsmi_dataset_count_labels(d);
+    return XSM_OK;
+}
+
 /* -- views -------------------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xsm_error *err)

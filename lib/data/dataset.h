@@ -251,6 +251,9 @@ void xsmi_dataset_take_label_weights(xsm_dataset *d, float *weights, size_t capa
 void xsmi_dataset_count_weights(xsm_dataset *d);
 void xsmi_dataset_count_features(xsm_dataset *d);
 void xsmi_dataset_count_labels(xsm_dataset *d);
+/* The same for labels that are not known to be below the number of classes, each once in its row; it refuses others as
+ * those of the file `name` or, NULL, of the host. */
+xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err);
 bool xsmi_dataset_row_is_empty(const xsm_dataset *d, uint64_t row);
 /* Floats from row to row in the dataset's own memory: whole cache lines where that costs little. */
 size_t xsmi_dataset_stride(uint32_t features);

@@ -92,6 +92,7 @@ static xsm_status drop_classes(xsm_dataset *d, xsm_error *err)
     } else {
         uint32_t next = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
+            class_of[k] = XSM_CLASS_UNSEEN;
             if (d->map.counts[k] > 0) {
                 class_of[k] = next;
                 labels[next] = d->map.labels ? d->map.labels[k] : k;

@@ -66,7 +66,7 @@ static xsm_status check_offsets(const uint64_t *offsets, uint64_t rows, const ch
     return XSM_OK;
 }
 
-/* Sets borrowed labels of a dataset whose rows are set; d->class_counts is used to find repeated labels. */
+/* Sets borrowed labels of a dataset whose rows are set, and counts them. */
 static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error *err)
 {
     xsm_labels l = XSM_LABELS_INIT;
@@ -103,25 +103,7 @@ static xsm_status set_labels(xsm_dataset *d, const xsm_labels *given, xsm_error 
             return status;
         }
     }
-    for (uint64_t i = 0; i < d->rows; i++) {
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        for (size_t j = 0; j < count; j++) {
-            if (labels[j] == XSM_CLASS_UNSEEN) {
-                continue;
-            }
-            if (labels[j] >= d->classes) {
-                return xsmi_fail(err, XSM_ERROR_RANGE,
-                                 "row %llu (from 0) has the label %u; labels are below the number of classes, %u",
-                                 (unsigned long long)i, labels[j], d->classes);
-            }
-            if (d->map.counts[labels[j]] == i + 1) {
-                return xsmi_fail(err, XSM_ERROR_RANGE, "row %llu (from 0) has the label %u twice",
-                                 (unsigned long long)i, labels[j]);
-            }
-            d->map.counts[labels[j]] = i + 1;
-        }
-    }
+    XSMI_TRY(xsmi_dataset_check_labels(d, NULL, err));
     XSMI_TRY(l.weights ? xsmi_check_weights(l.weights, d->label_offsets[d->rows], "labels", err) : XSM_OK);
     d->label_weights = l.weights;
     return XSM_OK;
@@ -138,7 +120,7 @@ static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, const float *
         XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
     }
     xsmi_dataset_count_features(d);
-    xsmi_dataset_count_labels(d);
+    xsmi_dataset_count_weights(d);
     return XSM_OK;
 }
 

@@ -14,7 +14,8 @@
  *     vocabulary    U8 [bytes]       vocabulary_file.c
  *
  * and metadata `dataset` = "1", `features`, `classes`, `index_base`, `source_format`, `dropped_features` and the counts
- * of special rows, so that reading need not count anything.
+ * of special rows. Reading believes none of it: offsets, indexes, labels and values are checked, and rows and labels
+ * counted anew, in one pass, whether or not the checksum is.
  */
 #include "read/format.h"
 #include "base/activity.h"
@@ -264,7 +265,7 @@ static xsm_status read_numbers(cache *c, xsm_error *err)
 #define OFFSETS_TOGETHER (1 << 16)
 #define BYTES_TOGETHER ((size_t)256 << 10)
 
-/* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. This is always checked. */
+/* Offsets must go from 0 to `total` and never fall, so that rows lie within their arrays. */
 static xsm_status check_offsets(const cache *c, const uint64_t *offsets, uint64_t rows, uint64_t total,
                                 const char *what, xsm_error *err)
 {
@@ -316,7 +317,6 @@ static xsm_status read_rows(cache *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* Weights are always checked. */
 static xsm_status read_weights(cache *c, xsm_error *err)
 {
     const xsmi_tensor *t = NULL;
@@ -335,7 +335,6 @@ static xsm_status read_weights(cache *c, xsm_error *err)
             return FAIL(c, err, "%s", "a weight of a label is not finite or below 0");
         }
     }
-    xsmi_dataset_count_weights(c->d);
     return XSM_OK;
 }
 
@@ -370,8 +369,6 @@ static xsm_status read_classes(cache *c, xsm_error *err)
             }
         }
     }
-    const xsmi_tensor *counts = NULL;
-    XSMI_TRY(find(c, "class_counts", XSMI_DTYPE_I64, classes, &counts, err));
     const xsmi_tensor *lines = xsmi_container_tensor(c->file, "class_names");
     const char **names = lines ? xsmi_allocate(d->context, classes, sizeof *names) : NULL;
     if (lines && !names) {
@@ -382,53 +379,77 @@ static xsm_status read_classes(cache *c, xsm_error *err)
         status = xsmi_dataset_set_classes(d, classes, labels, names, err);
     }
     xsmi_release(d->context, names, classes, sizeof *names);
-    if (status == XSM_OK) {
-        for (uint32_t k = 0; k < classes; k++) {
-            memcpy(&d->map.counts[k], counts->data + k * sizeof(uint64_t), sizeof(uint64_t));
-        }
-    }
     return status;
 }
 
-/* One pass over the contents, in the order of the file. */
-static xsm_status check_contents(const cache *c, xsm_error *err)
+/* Whether a row's values are finite, and its features rise and are below D; *any: one is not 0. */
+static bool is_row(const xsmi_features *f, uint32_t features, bool *any)
 {
-    const xsm_dataset *d = c->d;
+    uint32_t bad = 0, some = 0;
+    for (size_t j = 0; j < f->count; j++) {
+        uint32_t bits;
+        memcpy(&bits, &f->values[j], sizeof bits);
+        bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
+        some |= bits << 1;
+    }
+    for (size_t j = 1; f->index && j < f->count; j++) {
+        bad |= f->index[j] <= f->index[j - 1];
+    }
+    *any = some != 0;
+    return !bad && (!f->index || f->count == 0 || f->index[f->count - 1] < features);
+}
+
+/* One pass over the features, in the order of the file. */
+static xsm_status check_features(const cache *c, xsm_error *err)
+{
+    xsm_dataset *d = c->d;
     size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         xsmi_features f = xsmi_dataset_features(d, i);
-        uint32_t bad = 0;
+        bool any;
         since += (f.count + 1) * sizeof *f.values;
         if (since > BYTES_TOGETHER) {
             since = 0;
             XSMI_TRY(xsmi_go_on(d->context, err));
         }
-        for (size_t j = 0; j < f.count; j++) {
-            uint32_t bits;
-            memcpy(&bits, &f.values[j], sizeof bits);
-            bad |= (bits & UINT32_C(0x7F800000)) == UINT32_C(0x7F800000);
-        }
-        for (size_t j = 0; f.index && j < f.count; j++) {
-            bad |= f.index[j] >= d->features || (j > 0 && f.index[j] <= f.index[j - 1]);
-        }
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        for (size_t j = 0; j < count; j++) {
-            bad |= labels[j] >= d->classes && labels[j] != XSM_CLASS_UNSEEN;
-        }
-        if (bad) {
+        if (!is_row(&f, d->features, &any)) {
             return FAIL(
                 c, err,
-                "row %llu (from 0) has a value that is not finite, a feature that does not rise or is not below "
-                "%u, or a label not below %u",
-                (unsigned long long)i, d->features, d->classes);
+                "row %llu (from 0) has a value that is not finite, or a feature that does not rise or is not below %u",
+                (unsigned long long)i, d->features);
         }
+        d->counted.empty += !any;
         xsmi_dataset_passed(d, i, 1);
     }
     return XSM_OK;
 }
 
-static xsm_status fill(cache *c, bool believe, xsm_error *err)
+/* What the file says of its rows must be what was counted. */
+static xsm_status check_counts(const cache *c, xsm_error *err)
+{
+    const xsm_dataset *d = c->d;
+    const xsmi_tensor *counts = NULL;
+    number n[NUMBERS];
+    list_numbers(d, n);
+    for (size_t i = UNLABELLED; i < NUMBERS; i++) {
+        if (n[i].value != c->numbers[i]) {
+            return FAIL(c, err, "the metadata '%s' is %llu, and there are %llu", n[i].key,
+                        (unsigned long long)c->numbers[i], (unsigned long long)n[i].value);
+        }
+    }
+    XSMI_TRY(find(c, "class_counts", XSMI_DTYPE_I64, d->classes, &counts, err));
+    for (uint32_t k = 0; k < d->classes; k++) {
+        uint64_t rows;
+        memcpy(&rows, counts->data + k * sizeof rows, sizeof rows);
+        if (rows != d->map.counts[k]) {
+            return FAIL(c, err, "'class_counts' has %lld rows of class %u, and there are %llu", (long long)rows, k,
+                        (unsigned long long)d->map.counts[k]);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status fill(cache *c, xsm_error *err)
 {
     xsm_dataset *d = c->d;
     XSMI_TRY(read_numbers(c, err));
@@ -439,12 +460,9 @@ static xsm_status fill(cache *c, bool believe, xsm_error *err)
     d->index_base = (int32_t)c->numbers[INDEX_BASE];
     d->format = XSM_FORMAT_CACHE;
     d->counted.dropped_features = c->numbers[DROPPED];
-    d->counted.labels = d->label_offsets[d->rows];
-    d->counted.unlabelled = c->numbers[UNLABELLED];
-    d->counted.empty = c->numbers[EMPTY];
-    d->counted.unseen_rows = c->numbers[UNSEEN_ROWS];
-    d->counted.unseen_labels = c->numbers[UNSEEN_LABELS];
-    return believe ? XSM_OK : check_contents(c, err);
+    XSMI_TRY(check_features(c, err));
+    XSMI_TRY(xsmi_dataset_check_labels(d, c->path, err));
+    return check_counts(c, err);
 }
 
 static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_dataset **out, xsm_error *err)
@@ -456,7 +474,7 @@ static xsm_status map(xsm_context *ctx, const char *path, bool believe, xsm_data
     if (status == XSM_OK) {
         /* From here on the dataset owns the mapping; the tensors do not move. */
         c.d->mapped.files[c.d->mapped.count++] = xsmi_container_detach_mapping(file);
-        status = fill(&c, believe, err);
+        status = fill(&c, err);
     }
     xsmi_container_close(file);
     if (status != XSM_OK) {

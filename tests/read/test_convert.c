@@ -476,25 +476,41 @@ static void wrong_caches(void **state)
     static const float not_finite[] = {1, 2, INFINITY};
     static const uint32_t labels[] = {0, 1, XSM_CLASS_UNSEEN};
     static const uint32_t labels_large[] = {0, 2, 1};
-    static const int64_t counts[] = {1, 1};
+    static const uint32_t labels_twice[] = {0, 1, 1};
+    static const float nothing[] = {1, 0, 0};
+    static const int64_t counts[] = {1, 1}, counts_high[] = {1, 2}, counts_low[] = {0, 1}, counts_below[] = {1, -1};
     static const struct {
         const uint64_t *offsets, *label_offsets;
         const uint32_t *index;
         const float *values;
         const uint32_t *labels;
         const char *says, *features;
+        const int64_t *counts;
+        const char *key, *claim; /* metadata that is other than below */
     } files[] = {
-        {right, right, index, values, labels, NULL, "3"},
-        {falling, right, index, values, labels, "'offsets'", "3"},
-        {right, falling, index, values, labels, "'label_offsets'", "3"},
-        {beyond, right, index, values, labels, "'offsets'", "3"},
-        {right, right, index_falls, values, labels, "row 1", "3"},
-        {right, right, index_equal, values, labels, "row 1", "3"},
-        {right, right, index_large, values, labels, "row 1", "3"},
-        {right, right, index, not_finite, labels, "row 1", "3"},
-        {right, right, index, values, labels_large, "row 1", "3"},
-        {right, right, index, values, labels, "'features' is '-1'", "-1"},
-        {right, right, index, values, labels, "2147483648 features", "2147483648"},
+        {right, right, index, values, labels, NULL, "3", counts, NULL, NULL},
+        {right, right, index, values, labels, "2 rows of class 1, and there are 1", "3", counts_high, NULL, NULL},
+        {right, right, index, values, labels, "0 rows of class 0, and there are 1", "3", counts_low, NULL, NULL},
+        {right, right, index, values, labels, "-1 rows of class 1", "3", counts_below, NULL, NULL},
+        {right, right, index, values, labels, "'labels_unseen' is 0, and there are 1", "3", counts, "labels_unseen",
+         "0"},
+        {right, right, index, values, labels, "'labels_unseen' is 2", "3", counts, "labels_unseen", "2"},
+        {right, right, index, values, labels, "'rows_unseen' is 1", "3", counts, "rows_unseen", "1"},
+        {right, right, index, values, labels, "'rows_without_label' is 1", "3", counts, "rows_without_label", "1"},
+        {right, right, index, values, labels, "'rows_without_feature' is 3", "3", counts, "rows_without_feature", "3"},
+        {right, right, index, nothing, labels, "'rows_without_feature' is 0, and there are 1", "3", counts, NULL, NULL},
+        {right, right, index, nothing, labels, NULL, "3", counts, "rows_without_feature", "1"},
+        {right, right, index, values, labels_twice, "row 1 (from 0) has the label 1 twice", "3", counts, NULL, NULL},
+        {falling, right, index, values, labels, "'offsets'", "3", counts, NULL, NULL},
+        {right, falling, index, values, labels, "'label_offsets'", "3", counts, NULL, NULL},
+        {beyond, right, index, values, labels, "'offsets'", "3", counts, NULL, NULL},
+        {right, right, index_falls, values, labels, "row 1", "3", counts, NULL, NULL},
+        {right, right, index_equal, values, labels, "row 1", "3", counts, NULL, NULL},
+        {right, right, index_large, values, labels, "row 1", "3", counts, NULL, NULL},
+        {right, right, index, not_finite, labels, "row 1", "3", counts, NULL, NULL},
+        {right, right, index, values, labels_large, "row 1", "3", counts, NULL, NULL},
+        {right, right, index, values, labels, "'features' is '-1'", "-1", counts, NULL, NULL},
+        {right, right, index, values, labels, "2147483648 features", "2147483648", counts, NULL, NULL},
     };
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         xsm_error err = XSM_ERROR_INIT;
@@ -518,20 +534,29 @@ static void wrong_caches(void **state)
                                  {"rows_without_feature", "0"},
                                  {"rows_unseen", "0"},
                                  {"labels_unseen", "1"}};
+        for (size_t k = 0; k < sizeof metadata / sizeof *metadata && files[i].key; k++) {
+            metadata[k].value = strcmp(metadata[k].key, files[i].key) == 0 ? files[i].claim : metadata[k].value;
+        }
         xsmi_container_writer *w = NULL;
         assert_ok(xsmi_container_create(ctx, path, &(xsmi_container_plan){tensors, 6, 0, metadata, 10}, &w, &err), err);
         assert_ok(xsmi_container_write(w, files[i].offsets, 24, &err), err);
         assert_ok(xsmi_container_write(w, files[i].label_offsets, 24, &err), err);
-        assert_ok(xsmi_container_write(w, counts, 16, &err), err);
+        assert_ok(xsmi_container_write(w, files[i].counts, 16, &err), err);
         assert_ok(xsmi_container_write(w, files[i].values, 12, &err), err);
         assert_ok(xsmi_container_write(w, files[i].index, 12, &err), err);
         assert_ok(xsmi_container_write(w, files[i].labels, 12, &err), err);
         assert_ok(xsmi_container_commit(w, &err), err);
-        xsm_status status = xsm_dataset_read(NULL, path, NULL, &d, &err);
-        if (files[i].says ? status != XSM_ERROR_FORMAT || !strstr(err.message, files[i].says) : status != XSM_OK) {
-            fail_msg("file %zu: %s: %s", i, xsm_status_name(status), err.message);
+        for (int believe = 0; believe < 2; believe++) {
+            xsm_read_options options = XSM_READ_OPTIONS_INIT;
+            options.format = XSM_FORMAT_CACHE;
+            options.skip_verify = believe;
+            xsm_status status = xsm_dataset_read(NULL, path, &options, &d, &err);
+            if (files[i].says ? status != XSM_ERROR_FORMAT || !strstr(err.message, files[i].says) : status != XSM_OK) {
+                fail_msg("file %zu: %s: %s", i, xsm_status_name(status), err.message);
+            }
+            xsm_dataset_free(d);
+            d = NULL;
         }
-        xsm_dataset_free(d);
         xsm_context_free(ctx);
     }
 }
