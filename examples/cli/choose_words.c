@@ -94,7 +94,7 @@ static void say_numbers(FILE *out, const cli_run *r)
     }
     if (strcmp(chosen->optimizer, "lbfgs") == 0) {
         fprintf(out, "ridge %s, at most %llu iterations", cli_real(chosen->ridge, &number),
-                (unsigned long long)chosen->iterations);
+                (unsigned long long)(r->full ? r->iterations : chosen->iterations)); /* full: lbfgs was given */
         return;
     }
     fprintf(out, "rate %s", cli_real(chosen->eta, &number));

@@ -31,6 +31,7 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_whole(&json, "examples", r->train_info.rows);
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
+    cli_json_whole(&json, "labels_unused", r->labels_unused);
     cli_json_whole(&json, "hidden", about.hidden);
     cli_json_text(&json, "score", cli_score_words[about.geometry]);
     if (r->test_rows) {
@@ -121,15 +122,9 @@ void cli_train_report(const cli_run *r)
 {
     static const char *const kept[] = {"all labels", "the first label", "the smallest label"};
     cli_buffer a, b, c, d;
-    const uint64_t labelled = r->raw_info.rows - r->raw_info.unlabelled;
     printf("%-10s %s: %s rows, %s features, %s class%s (%s of each row)\n", "data", r->data,
            cli_grouped(r->train_info.rows, &a), cli_grouped(r->train_info.features, &b),
            cli_grouped(r->train_info.classes, &c), r->train_info.classes == 1 ? "" : "es", kept[r->format.labels]);
-    if (r->first_by_default && r->raw_info.labels > labelled) {
-        printf("%-10s rows have %.3g labels; --labels all%s keeps them\n", "",
-               (double)r->raw_info.labels / (double)labelled,
-               r->choice && !r->choice_given ? "" : " with an estimator such as one-vs-all");
-    }
     if (r->unlabelled_dropped + r->dropped > 0) {
         printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
                cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));

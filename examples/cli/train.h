@@ -80,7 +80,8 @@ typedef struct cli_run {
     double pairs;                      /* their strength; 0: no pairs; < 0: not given */
     int full;                          /* all rows at once: lbfgs */
     int choose;                        /* settings that were not given are chosen from the rows */
-    int first_by_default;              /* which labels to keep was not given */
+    int first_by_default;              /* one label a row is kept, which was not asked for */
+    int estimator_by_default;          /* nor was the estimator, or an option of it */
     int transform_asked;               /* --transform was given, or features are not used */
     char *schedule_made;               /* the text of a chosen schedule */
     int32_t schedule;
@@ -111,6 +112,8 @@ typedef struct cli_run {
     uint64_t dropped;
     xsm_dataset_info raw_info, train_info, test_info;
     uint64_t unlabelled_dropped;
+    uint64_t labels_unused; /* as the estimator takes one a row */
+    int unused_told;        /* it was said how many these are */
     cli_history history;
     double entered, began, started; /* reading, choosing, training */
     int spent;                      /* the time budget ended the run */
@@ -126,6 +129,9 @@ typedef struct cli_run {
 /* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. Like all other
  * functions here, returns CLI_GO_ON or an exit code. */
 int cli_train_prepare(cli_run *run);
+/* Once the rows are read: where they have several labels and the estimator takes one, takes another estimator, or
+ * counts the labels that are not used. */
+int cli_train_several(cli_run *run);
 /* Whether models of that estimator have a correction that pairs would replace. */
 int cli_train_corrects(const char *estimator);
 /* Reads the rows: training rows first, because they decide how the test rows are read. */

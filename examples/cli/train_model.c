@@ -55,16 +55,21 @@ int cli_train_read(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     uint64_t dropped = 0;
-    /* All labels are read, to tell how many the rows have. A warm start takes its classes from the rows as read. */
     cli_data format = r->format;
-    format.labels = r->first_by_default && !r->warm_path ? XSM_LABELS_ALL : format.labels;
+    format.labels = r->first_by_default ? XSM_LABELS_ALL : format.labels; /* to tell how many the rows have */
     int code = cli_read(r->context, r->data, &format, NULL, &r->train_rows);
     code = code == CLI_GO_ON ? cli_need_labels(r->data, r->train_rows) : code;
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK ||
-        xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK ||
+    if (xsm_dataset_get_info(r->train_rows, &r->raw_info, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    code = cli_train_several(r);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK ||
         xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);

@@ -7,9 +7,25 @@
 
 enum { RESTARTS_MOST = 3 };
 
+/* Says, once, how many labels an estimator that takes one a row leaves out. */
+static void tell_unused(cli_run *r)
+{
+    cli_buffer a, b;
+    if (r->labels_unused == 0 || r->unused_told) {
+        return;
+    }
+    r->unused_told = 1;
+    cli_note_clear();
+    fprintf(cli_messages(),
+            "xsoftmax: '%s' takes one label a row: %s of %s labels are not used; --estimator one-vs-all or "
+            "sampled-softmax uses all, --labels first says that the first is meant\n",
+            r->estimator_name, cli_grouped(r->labels_unused, &a), cli_grouped(r->raw_info.labels, &b));
+}
+
 static int32_t on_progress(void *user, const xsm_progress *progress)
 {
     cli_run *r = user;
+    tell_unused(r);
     r->end = *progress;
     if (progress->epoch_ended && (progress->train || progress->test)) {
         r->train_known = progress->train != NULL;

@@ -181,6 +181,23 @@ static int make_estimator(cli_run *r)
     return CLI_GO_ON;
 }
 
+int cli_train_several(cli_run *r)
+{
+    const uint64_t labelled = r->raw_info.rows - r->raw_info.unlabelled;
+    if (!r->first_by_default || r->raw_info.labels <= labelled) {
+        return CLI_GO_ON;
+    }
+    if (r->estimator_by_default) {
+        xsm_estimator_free(r->estimator);
+        r->estimator = NULL;
+        r->estimator_name = "sampled-softmax";
+        r->format.labels = -1;
+        return make_estimator(r);
+    }
+    r->labels_unused = r->raw_info.labels - labelled;
+    return CLI_GO_ON;
+}
+
 int cli_train_corrects(const char *estimator)
 {
     const xsm_estimator_ops *ops = xsm_estimator_find(estimator);
@@ -227,7 +244,8 @@ int cli_train_prepare(cli_run *r)
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
     if (r->hidden.size && !r->estimator_name && r->score <= XSM_GEOMETRY_LINEAR) {
-        r->estimator_name = "implicit"; /* the automatic choice assumes linear models */
+        r->estimator_name = r->format.labels == XSM_LABELS_ALL ? "sampled-softmax" : "implicit"; /* none is chosen */
+        r->estimator_by_default = r->sets.count == 0;
     }
     if (r->score > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
         r->estimator_name = "softmax";
@@ -292,10 +310,7 @@ int cli_train_prepare(cli_run *r)
     }
     code = code == CLI_GO_ON ? make_optimizer(r) : code;
     code = code == CLI_GO_ON && r->estimator_name ? make_estimator(r) : code;
-    if (r->format.labels < 0) {
-        r->format.labels = XSM_LABELS_FIRST;
-        r->first_by_default = 1;
-    }
+    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
     if (code == CLI_GO_ON && r->transform_text &&
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);

@@ -63,9 +63,10 @@ make_rows() {
     }'
 }
 make_rows 300 1 >rows
-{ echo '303 20 60' && cat rows && printf ' 1:1\n20 \n30,40 9:1 10:0.5\n'; } >train.txt
+{ echo '303 20 60' && cat rows && printf ' 1:1\n20 \n30 9:1 10:0.5\n'; } >train.txt
 { echo '103 20 60' && make_rows 100 2 && printf '50 1:1\n 2:1\n10 3:1\n'; } >test.txt
 awk 'NR > 1 && NF > 3 { print $1 "," $1 % 50 + 10 (NR % 3 ? "" : "," 60), substr($0, length($1) + 2) }' test.txt >many.txt
+{ sed '$d' train.txt && echo '30,40 9:1 10:0.5'; } >several.txt
 printf '10 1:1 2:2\n55 3:1\n 4:1\n' >strange.txt
 printf '10 1:1\n20 2:x\n' >broken.txt
 printf '99\n98\n' >other.list
@@ -464,7 +465,7 @@ run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
 # A calibrated model has other probabilities, and the same best classes.
-run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --model m0
+run 0 train --data several.txt --estimator softmax --eta 1 --epochs 3 --model m0
 run 0 calibrate --model m0 --data test.txt --output c0
 says stdout 'softmax    temperature '
 says stdout 'ECE        '
@@ -483,7 +484,7 @@ mv stdout best
 run 0 predict --model c0 --data test.txt
 expect 'the same best classes' cmp -s stdout best
 # As the last step of training: the same model as by two commands.
-run 0 train --data train.txt --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
+run 0 train --data several.txt --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
 expect 'calibrated at the end' cmp -s c0 c1
 run 2 train --data train.txt --estimator softmax --eta 1 --calibrate test.txt --model test.txt
 run 0 train --data many.txt --method label-tree --calibrate many.txt --model c1
@@ -673,7 +674,7 @@ says stderr '--max-chars must be as large or larger'
 run 2 train --estimator implicit --data words.txt --word-ngrams 17
 says stderr '1 to 16'
 # Formats: there and back again is the same file, and a model trained on the cache is the same model.
-run 0 convert --data train.txt --to cache --output all.cache
+run 0 convert --data several.txt --to cache --output all.cache
 says stdout 'all.cache: 303 rows'
 run 1 convert --data all.cache --to csv --output all.csv
 says stderr 'all.cache has rows with several labels, and csv holds one a row; --labels first'
@@ -870,18 +871,32 @@ run 0 train --estimator implicit --data train.txt --test test.txt --epochs 1 --h
 expect 'the history has what was asked for' test "$(head -n 1 h3.csv | cut -d , -f 8-)" = \
     'test_error,ndcg_1,ndcg_3,ndcg_5,ndcg_10,psndcg_1,psndcg_3,psndcg_5,psndcg_10'
 same_measures h3.csv ndcg psndcg
-# Of several labels the first is kept, and the report says so; the model is that of --labels first.
+# Where the estimator takes one label the first of several is kept, which is said; the model is that of --labels first.
+some=$(awk '{ n += split($1, all, ",") - 1 } END { print n }' many.txt)
 run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --model default.model
-says stdout 'rows have 2.33 labels; --labels all with an estimator such as one-vs-all keeps them'
+says stderr "'implicit' takes one label a row: $some of $((some + $(wc -l <many.txt))) labels are not used; --estimator one-vs-all"
+run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --json
+says stdout "\"labels_unused\":$some,"
 run 0 train --estimator implicit --data many.txt --epochs 1 --eta 1 --labels first --model first.model
-expect 'nothing is said of what was given' test "$(grep -c 'labels; ' stdout)" -eq 0
+expect 'nothing is said of what was given' test ! -s stderr
 expect 'the first label by default' cmp -s default.model first.model
 printf '__label__b __label__a x y\n__label__c __label__d y z\n__label__a __label__c z x\n' >labels.txt
 run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 --eta 1 --model default.model
 run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 --eta 1 --labels first --model first.model
 expect 'the first label by default, of text' cmp -s default.model first.model
-run 0 train --data labels.txt
-says stdout 'rows have 2 labels; --labels all keeps them'
+# Where no estimator is named all labels count, whatever trains then.
+for flags in '' '--hidden 2 --eta 1' '--score euclidean --eta 1' '--optimizer lbfgs' '--method label-tree'; do
+    run 0 train --data labels.txt $flags --model default.model
+    says stdout '4 classes (all labels of each row)'
+    expect "nothing is left out, with '$flags'" test "$(grep -c 'not used' stderr)" -eq 0
+    run 0 train --data labels.txt $flags --labels all --model all.model || true
+    expect "the model of --labels all, with '$flags'" cmp default.model all.model
+    run 0 info default.model
+    expect 'the model says so' grep -q 'training.labels *all$' stdout
+done
+run 0 train --data labels.txt --hidden 2 --eta 1 --json
+says stdout '"method":"sampled-softmax"'
+says stdout '"labels_unused":0,'
 # Several labels a row: all measures, the last line being what the run ends with.
 run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt --epochs 3 --eta 1 --history h3.csv --json
 expect 'rows of several labels have all measures' test "$(head -n 1 h3.csv | awk -F, '{ print NF }')" -eq 24
@@ -897,7 +912,7 @@ ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1 --evaluate-train all
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"hidden\":0,\"score\":\"linear\",\
+expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"labels_unused\":0,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
@@ -1039,8 +1054,7 @@ expect 'a good model' grep -q '"test":{"log_loss":[0-9.e-]*,"error":0[.,]' stdou
 trees=$(sed 's/.*"why":\["label-tree, \([0-9]*\) tree.*/\1/' stdout) transform=$(sed 's/.*"why":[^]]*\],[^]]*"transform":"\([^"]*\)","ridge".*/\1/' stdout)
 link=auto
 ! grep -q '"why":\["label-tree, [0-9]* trees, link=normalised' stdout || link=normalised
-run 0 train --data alike.txt --method label-tree --set "trees=$trees" --set link=$link --transform "$transform" --labels first \
-    --model given.model
+run 0 train --data alike.txt --method label-tree --set "trees=$trees" --set link=$link --transform "$transform" --model given.model
 expect 'the model of the same settings, given' cmp tree.model given.model
 run 0 train --data train.txt --threads 3 --model default3.model
 expect 'the same choice on three threads' cmp default.model default3.model
@@ -1054,7 +1068,7 @@ factor=$(sed 's/.*"factor":\([^,]*\),.*/\1/' stdout)
 ridge=$(sed 's/.*"optimizer":"sgd","transform":"[a-z,]*","ridge":\([^,]*\),"factor".*/\1/' stdout)
 transform=$(sed 's/.*"optimizer":"sgd","transform":"\([a-z,]*\)","ridge".*/\1/' stdout)
 says stdout '"epochs":3,"steps":903,'
-run 0 train --data train.txt --estimator softmax --labels first --transform "$transform" --epochs 3 --eta "$rate" --ridge "$ridge" \
+run 0 train --data train.txt --estimator softmax --transform "$transform" --epochs 3 --eta "$rate" --ridge "$ridge" \
     --schedule "step:$factor" --model told.model
 expect 'the model of the same settings, given' cmp chosen.model told.model
 run 0 train --data train.txt --optimizer lbfgs --ridge 0.5
@@ -1064,7 +1078,7 @@ run 0 train --data train.txt --eta 0.3 --batch 4 --schedule constant
 says stderr 'rate 0.3, '
 says stderr 'batches of 4, '
 says stdout 'eta 0.3, as given'
-run 0 train --data train.txt --labels all
+run 0 train --data several.txt
 says stderr 'one-vs-all, by sgd: '
 says stderr '1 - nDCG@5'
 run 0 train --data dense.csv
