@@ -28,13 +28,8 @@ static uint32_t draw(uint64_t *state, uint32_t bound)
 /* The step that xsm_gradient_view describes, for one example with the features x. */
 static void apply_by_hand(const xsm_parameters *p, const xsm_gradient_view *g, const float *x, float eta)
 {
-    for (uint32_t k = 0; g->decay != 1 && k < p->classes; k++) { /* the L2 penalty: every class ... */
-        for (uint32_t j = 0; j < p->features; j++) {
-            p->weight[k * p->class_step + j * p->feature_step] *= (float)g->decay;
-        }
-    }
     uint64_t count = g->lengths ? g->lengths[0] : g->width;
-    for (uint64_t i = 0; i < count; i++) { /* ... and the example changes a few */
+    for (uint64_t i = 0; i < count; i++) { /* the example changes a few classes ... */
         uint32_t k = g->classes ? g->classes[i] : (uint32_t)i;
         float step = eta * g->coefficients[i];
         double shrink = g->shrinks ? g->shrinks[i] : 1;
@@ -44,6 +39,11 @@ static void apply_by_hand(const xsm_parameters *p, const xsm_gradient_view *g, c
         }
         if (p->bias) {
             p->bias[k] -= step;
+        }
+    }
+    for (uint32_t k = 0; g->decay != 1 && k < p->classes; k++) { /* ... and then the L2 penalty all of them */
+        for (uint32_t j = 0; j < p->features; j++) {
+            p->weight[k * p->class_step + j * p->feature_step] *= (float)g->decay;
         }
     }
 }

@@ -70,12 +70,13 @@ typedef struct xsm_estimator_ops xsm_estimator_ops;
 /** Contents of a gradient. Start with #XSM_GRADIENT_VIEW_INIT. Pointers are borrowed until the gradient is next filled
  *  or freed.
  *
- *  The step for an example x_i, its classes k and learning rate eta is
+ *  The step with learning rate eta takes each example x_i in turn, with its classes k:
  *
- *      w_k <- shrink_ik (decay w_k - eta g_ik x_i),   b_k <- b_k - eta g_ik,
+ *      w_k <- shrink_ik (w_k - eta g_ik x_i),   b_k <- b_k - eta g_ik.
  *
- *  and w_k <- decay w_k for classes that are not in the batch. `decay` is applied once a batch. If `row_bound` is above
- *  0, each w_k of the batch whose norm is larger after the whole batch is then scaled to this norm. */
+ *  After the last example, w_k <- decay w_k for every class, listed or not. So the penalty is applied to what the
+ *  gradient leaves (a proximal step), and a constant rate ends at the optimum of the ridge that was asked for. If
+ *  `row_bound` is above 0, each w_k of the batch whose norm is then larger is scaled to this norm. */
 typedef struct xsm_gradient_view {
     size_t size;               /**< sizeof(xsm_gradient_view). */
     uint64_t examples;         /**< n. */
@@ -84,7 +85,7 @@ typedef struct xsm_gradient_view {
     const uint32_t *classes;   /**< [n][width] the classes; NULL = entry k is class k. */
     const float *coefficients; /**< [n][width] the g_ik, already divided by n. */
     const double *shrinks;     /**< [n][width] weight decay factors of proximal steps; NULL = 1. */
-    double decay;              /**< Weight decay factor of the L2 penalty, for every weight. */
+    double decay;              /**< Weight decay factor of the L2 penalty, for every weight: 1/(1 + eta mu/N). */
     double loss;               /**< Mean over the batch of the estimator's estimate of the loss. */
     double row_bound;          /**< Maximum row norm ||w_k|| after the step; 0 = no limit. */
 } xsm_gradient_view;

@@ -62,7 +62,7 @@ void xsmi_layer_hidden(const xsm_model *m, const xsmi_features *x, float *out);
 void xsmi_layer_before(const xsm_model *m, const xsmi_features *x, const float *hidden, float *gradient);
 typedef struct xsmi_layer_change {
     double eta;
-    double alpha; /* the layer's scale after the step */
+    double alpha; /* the layer's scale before the step */
     size_t piece, pieces;
 } xsmi_layer_change;
 /* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row whose vector the model has

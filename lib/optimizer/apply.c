@@ -25,12 +25,12 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
                               : "the estimator's bound on the length of rows");
 }
 
-xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err)
+xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err)
 {
     if (m->alpha * decay < XSMI_ALPHA_LEAST) {
         XSMI_TRY(xsmi_model_fold(m, err));
     }
-    *alpha = m->alpha * decay;
+    *next_alpha = m->alpha * decay;
     return XSM_OK;
 }
 
@@ -328,6 +328,7 @@ static void apply_one(const xsmi_step *s)
         .x = &x,
         .entries = xsmi_gradient_list(g, 0),
         .alpha = s->alpha,
+        .next_alpha = s->next_alpha,
         .bound = g->row_bound,
         .step = s->step,
     };
@@ -370,13 +371,14 @@ static xsm_status take_step(xsmi_step *s, const xsm_batch *rows, xsm_error *err)
     if (m->layer) {
         XSMI_TRY(xsmi_prepare_first_layer(s, rows, err));
     }
-    XSMI_TRY(xsmi_optimizer_decay(m, s->g->decay, &s->alpha, err));
+    XSMI_TRY(xsmi_optimizer_decay(m, s->g->decay, &s->next_alpha, err));
+    s->alpha = m->alpha;
     const xsm_status status = apply_output(s, product, err);
     if (status != XSM_OK && s->undoes) {
         xsmi_undo_step(s);
     }
     XSMI_TRY(status);
-    m->alpha = s->alpha;
+    m->alpha = s->next_alpha;
     if (m->layer) {
         XSMI_TRY(xsmi_step_first_layer(s, rows, err));
     }

@@ -14,7 +14,7 @@ enum { FEATURES_AHEAD = 4 };
 typedef struct layer_job {
     const xsmi_step *step;
     const xsm_batch *rows;
-    double alpha; /* of the layer, after the step */
+    double alpha; /* of the layer, before the step */
     size_t pieces;
 } layer_job;
 
@@ -95,17 +95,18 @@ static void run_piece(void *state, size_t piece, uint32_t thread)
     }
 }
 
-/* The layer's alpha after the step. Tied vectors were decayed with the output layer already. */
-static double decay_layer(xsm_model *m, double decay)
+/* The layer's alpha before the step. That of tied vectors is the output layer's, whose step is taken already: its decay
+ * is of both steps. */
+static double alpha_of(const xsmi_step *s)
 {
-    xsmi_layer *l = m->layer;
-    if (l->tied) {
-        return m->alpha;
+    xsm_model *m = s->optimizer->model;
+    if (m->layer->tied) {
+        return s->alpha;
     }
-    if (l->alpha * decay < XSMI_ALPHA_LEAST) {
+    if (m->layer->alpha * s->layer->decay < XSMI_ALPHA_LEAST) {
         xsmi_layer_fold(m);
     }
-    return l->alpha * decay;
+    return m->layer->alpha;
 }
 
 xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
@@ -121,13 +122,13 @@ xsm_status xsmi_prepare_first_layer(const xsmi_step *s, const xsm_batch *rows, x
 xsm_status xsmi_step_first_layer(const xsmi_step *s, const xsm_batch *rows, xsm_error *err)
 {
     xsm_model *m = s->optimizer->model;
-    layer_job job = {.step = s, .rows = rows, .alpha = decay_layer(m, s->layer->decay)};
+    layer_job job = {.step = s, .rows = rows, .alpha = alpha_of(s)};
     /* Every piece of the plain step reads every feature of every row, so there are no more pieces than threads. */
     double work = xsmi_batch_row_work(rows) * (double)rows->count * m->features;
     job.pieces = work > 2 * XSMI_JOB_WORK ? xsmi_context_threads(s->optimizer->context) : 1;
     XSMI_TRY(xsmi_run_step(s, run_piece, &job, job.pieces, err));
     if (!m->layer->tied) {
-        m->layer->alpha = job.alpha;
+        m->layer->alpha = job.alpha * s->layer->decay;
     }
     return XSM_OK;
 }

@@ -1,5 +1,6 @@
 /*
- * Linear steps: weights - eta*gradient. With W = alpha * row_scale * rows, the L2 penalty (ridge) costs one
+ * Linear steps: decay * (weights - eta*gradient). With W = alpha * row_scale * rows, the gradient is added to the rows
+ * at the scales before the step, and the scales take the decay after it. So the L2 penalty (ridge) costs one
  * multiplication a step and one for each changed row of weights, and a sparse example changes the weights of its own
  * features only.
  */
@@ -135,7 +136,7 @@ void xsmi_linear_example(xsm_model *m, const xsmi_example_step *s)
         xsmi_model_settle(m, s->entries.classes[j]);
     }
     for (uint32_t j = 0; s->bound > 0 && j < s->entries.count; j++) {
-        bound_row(m, s->entries.classes[j], s->alpha, s->bound);
+        bound_row(m, s->entries.classes[j], s->next_alpha, s->bound);
     }
 }
 
@@ -162,7 +163,7 @@ void xsmi_linear_class(const xsmi_step *s, uint32_t class, const uint64_t *entri
         xsmi_model_settle(m, class);
     }
     if (g->row_bound > 0) {
-        bound_row(m, class, s->alpha, g->row_bound);
+        bound_row(m, class, s->next_alpha, g->row_bound);
     }
 }
 

@@ -68,13 +68,14 @@ static inline const xsm_model *xsmi_optimizer_model(const xsm_optimizer *o)
     return o->whole ? o->whole : o->model;
 }
 
-/* One example's step on listed classes: w_k <- shrink_k (decay w_k - eta g_k x), b_k <- b_k - eta g_k, or a rule's. The
- * weight decay factor is part of `alpha`, the model's alpha after the step. Then rows of weights longer than `bound`
- * are scaled to it; 0 = none, otherwise the model has row_scale and row_length. */
+/* One example's step on listed classes: w_k <- decay shrink_k (w_k - eta g_k x), b_k <- b_k - eta g_k, or a rule's. The
+ * weight decay factor is next_alpha/alpha. Then rows of weights longer than `bound` are scaled to it; 0 = none,
+ * otherwise the model has row_scale and row_length. */
 typedef struct xsmi_example_step {
     const xsmi_features *x;
-    xsmi_entries entries; /* each class once */
-    double alpha, bound;
+    xsmi_entries entries;     /* each class once */
+    double alpha, next_alpha; /* the model's before and after the step */
+    double bound;
     xsm_step step;
 } xsmi_example_step;
 
@@ -84,9 +85,9 @@ xsm_status xsmi_optimizer_check(const xsm_optimizer *o, bool proximal, bool deca
 /* Makes what steps of a gradient need besides the weights: scales for proximal steps and bounded rows, lengths for
  * bounded rows. Drops lengths that these steps would not update. Refuses models with an unsupported layout. */
 xsm_status xsmi_optimizer_prepare(xsm_optimizer *o, const xsm_gradient *g, xsm_error *err);
-/* Returns the alpha after a decay; first multiplies scales that have become small into the rows. The caller sets
- * m->alpha to it after the step. */
-xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *alpha, xsm_error *err);
+/* Returns the alpha after a decay; first multiplies scales that have become small into the rows, which changes
+ * m->alpha. The caller sets m->alpha to the result after the step. */
+xsm_status xsmi_optimizer_decay(xsm_model *m, double decay, double *next_alpha, xsm_error *err);
 /* As xsm_optimizer_apply(), for a batch and a rate that have been checked, by the gradient's computation say. A step on
  * XSMI_UNDO_ROWS rows or more may be cancelled if undo.c can undo it; the caller shields smaller ones. Of a divided
  * model, a step for which a rank lacks memory fails on this rank alone, whose model is then apart, and which takes part

@@ -10,7 +10,7 @@ typedef struct xsmi_step {
     const xsm_batch *batch;
     const xsm_gradient *g;
     const xsmi_layer_gradient *layer; /* of a model with a first layer */
-    double alpha;                     /* the model's after the step */
+    double alpha, next_alpha;         /* the model's before and after the step */
     size_t listed;                    /* of a dense gradient: coefficients that are not 0, unless `every` */
     bool every;                       /* all classes are stepped alike, whether a coefficient is 0 or not */
     bool undoes;                      /* it may be cancelled: classes are saved before they change */

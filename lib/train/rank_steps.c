@@ -246,7 +246,8 @@ static void change(const xsmi_rank_steps *t, const xsmi_step_list *list, uint32_
     const xsmi_example_step step = {
         .x = &x,
         .entries = {t->counts[k], t->classes + k * g->width, t->scratch, g->proximal ? t->shrinks : NULL},
-        .alpha = list->alphas[s + 1],
+        .alpha = list->alphas[s],
+        .next_alpha = list->alphas[s + 1],
         .bound = g->row_bound,
         .step = {sizeof step.step, list->etas[s], list->taken + s + 1, 1},
     };

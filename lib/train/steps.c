@@ -423,7 +423,8 @@ static uint64_t run_block(run *r, uint64_t i, uint64_t n)
         const xsmi_example_step step = {
             .x = &x,
             .entries = xsmi_gradient_list(g, k),
-            .alpha = list->alphas[s + 1],
+            .alpha = list->alphas[s],
+            .next_alpha = list->alphas[s + 1],
             .bound = g->row_bound,
             .step = {sizeof step.step, list->etas[s], list->taken + s + 1, 1},
         };

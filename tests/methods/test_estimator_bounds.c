@@ -33,11 +33,6 @@ static int dense_step(dense *d, const xsm_gradient_view *view, const test_proble
 {
     bool touched[CLASSES] = {false};
     int scaled = 0;
-    for (int k = 0; k < CLASSES; k++) {
-        for (int j = 0; j < FEATURES; j++) {
-            d->w[k][j] *= view->decay;
-        }
-    }
     for (uint64_t i = 0; i < view->examples; i++) {
         for (uint32_t j = 0; j < view->lengths[i]; j++) {
             uint32_t k = view->classes[i * view->width + j];
@@ -50,6 +45,9 @@ static int dense_step(dense *d, const xsm_gradient_view *view, const test_proble
         }
     }
     for (int k = 0; k < CLASSES; k++) {
+        for (int j = 0; j < FEATURES; j++) {
+            d->w[k][j] *= view->decay;
+        }
         double length = length_of(d->w[k]);
         if (touched[k] && view->row_bound > 0 && length > view->row_bound) {
             scaled++;

@@ -35,15 +35,10 @@ static dense dense_of(const xsm_model *m)
     return d;
 }
 
-/* w_k <- shrink (decay w_k - eta g x), b_k <- b_k - eta g, w_k <- decay w_k for the classes not named; then rows longer
- * than row_bound are scaled to it (of lists that are full). */
+/* w_k <- shrink (w_k - eta g x), b_k <- b_k - eta g for each example in turn, then w_k <- decay w_k for every class;
+ * then rows longer than row_bound are scaled to it (of lists that are full). */
 static void dense_step(dense *d, const test_problem *p, const uint64_t *rows, const xsm_gradient_view *g, double eta)
 {
-    for (uint32_t k = 0; k < d->classes; k++) {
-        for (uint32_t j = 0; j < d->features; j++) {
-            d->w[k * (d->features + 1) + j] *= g->decay;
-        }
-    }
     for (uint64_t i = 0; i < g->examples; i++) {
         for (uint64_t place = 0; place < (g->lengths ? g->lengths[i] : g->width); place++) {
             uint64_t at = i * g->width + place;
@@ -54,6 +49,11 @@ static void dense_step(dense *d, const test_problem *p, const uint64_t *rows, co
                 w[j] = shrink * (w[j] + change * (double)p->x[rows[i] * d->features + j]);
             }
             w[d->features] += d->bias ? change : 0;
+        }
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        for (uint32_t j = 0; j < d->features; j++) {
+            d->w[k * (d->features + 1) + j] *= g->decay;
         }
     }
     for (uint64_t place = 0; g->row_bound > 0 && place < g->examples * g->width; place++) {
@@ -112,7 +112,8 @@ static void check_kind(const kind *s)
         assert_ok(xsm_optimizer_apply(o, &batch, g, s->eta, &err), err);
     }
     double off = distance(&d, m, true);
-    if (!(off <= 1e-6 + 5e-8 * (double)s->n)) { /* a weight rounds n times a step */
+    /* A weight rounds n times a step, a bias always the same way where a strong ridge leaves equal scores. */
+    if (!(off <= 1e-6 + 2e-7 * (double)s->n)) {
         fail_msg("%s %s: sparse %d bias %d layout %d n %llu: %g from the formula", s->estimator, s->options, s->sparse,
                  s->bias, s->layout, (unsigned long long)s->n, off);
     }
