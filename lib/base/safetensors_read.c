@@ -3,13 +3,12 @@
  * used, sizes are checked before they are multiplied, and the tensors must fill the file without overlap or hole.
  */
 #include "base/activity.h"
-#include "base/safetensors.h"
+#include "base/safetensors_header.h"
 #include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/spool.h"
 
-#include <jansson.h>
 #include <string.h>
 
 struct xsmi_container {
@@ -19,11 +18,7 @@ struct xsmi_container {
     xsmi_mapping parts; /* memory of tensors that were read in part */
     const unsigned char *bytes;
     size_t size;
-    json_t *header; /* holds the names and texts */
-    xsmi_tensor *tensors;
-    size_t count, capacity;
-    xsmi_entry *metadata;
-    size_t metadata_count, metadata_capacity;
+    xsmi_header header;
 };
 
 /* Bytes in front of the header, and of the shortest file. */
@@ -64,46 +59,6 @@ static xsm_status check_length(const xsmi_container *c, size_t size, size_t *len
     return XSM_OK;
 }
 
-static xsm_status parse_header(xsmi_container *c, size_t length, xsm_error *err)
-{
-    json_error_t reason;
-    c->header = json_loadb((const char *)c->bytes + LENGTH_BYTES, length, JSON_REJECT_DUPLICATES, &reason);
-    if (!c->header) {
-        if (json_error_code(&reason) == json_error_out_of_memory) {
-            return xsmi_fail_memory(err, length, "a file's header");
-        }
-        return FAIL(c, err, "the header is not the JSON that is needed: %s (byte %d)", reason.text, reason.position);
-    }
-    return XSM_OK;
-}
-
-static xsm_status read_metadata(xsmi_container *c, xsm_error *err)
-{
-    json_t *object = json_object_get(c->header, "__metadata__");
-    if (!object) {
-        return XSM_OK;
-    }
-    if (!json_is_object(object)) {
-        return FAIL(c, err, "%s is not an object", "__metadata__");
-    }
-    size_t count = json_object_size(object);
-    c->metadata = xsmi_allocate(c->context, count, sizeof *c->metadata);
-    if (!c->metadata) {
-        return xsmi_fail_memory(err, count * sizeof *c->metadata, "metadata");
-    }
-    c->metadata_capacity = count;
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value)
-    {
-        if (!json_is_string(value)) {
-            return FAIL(c, err, "the metadata entry '%s' is not text", key);
-        }
-        c->metadata[c->metadata_count++] = (xsmi_entry){key, json_string_value(value)};
-    }
-    return XSM_OK;
-}
-
 /* Refuses a newer release's file before anything else is checked by this release's rules. */
 static xsm_status check_version(const xsmi_container *c, xsm_error *err)
 {
@@ -127,62 +82,31 @@ static xsm_status check_version(const xsmi_container *c, xsm_error *err)
     return XSM_OK;
 }
 
-/* A whole number >= 0. */
-static bool read_number(const json_t *value, uint64_t *out)
+static xsm_status parse_header(xsmi_container *c, size_t length, xsm_error *err)
 {
-    if (!json_is_integer(value) || json_integer_value(value) < 0) {
-        return false;
-    }
-    *out = (uint64_t)json_integer_value(value);
-    return true;
+    const char *text = (const char *)c->bytes + LENGTH_BYTES;
+    XSMI_TRY(xsmi_header_read_metadata(c->context, c->path, text, length, &c->header, err));
+    XSMI_TRY(check_version(c, err));
+    return xsmi_header_read_tensors(c->context, c->path, text, length, &c->header, err);
 }
 
-static xsm_status read_tensor(xsmi_container *c, const char *name, const json_t *entry, size_t data_start,
-                              xsm_error *err)
+/* Checks where a tensor says that it is, which becomes its place in the file. */
+static xsm_status place_tensor(const xsmi_container *c, xsmi_tensor *t, size_t data_start, xsm_error *err)
 {
-    xsmi_tensor t = {.name = name};
-    const json_t *dtype = json_object_get(entry, "dtype");
-    const json_t *shape = json_object_get(entry, "shape");
-    const json_t *offsets = json_object_get(entry, "data_offsets");
-    if (json_object_size(entry) != 3 || !json_is_string(dtype) || !json_is_array(shape) || !json_is_array(offsets)) {
-        return FAIL(c, err, "tensor '%s' needs dtype, shape and data_offsets, and nothing else", name);
-    }
-    if (!xsmi_dtype_parse(json_string_value(dtype), &t.dtype)) {
-        return FAIL(c, err, "tensor '%s' has the dtype '%s'; " XSMI_DTYPE_NAMES " are read", name,
-                    json_string_value(dtype));
-    }
-    if (json_array_size(shape) > XSMI_TENSOR_RANK) {
-        return FAIL(c, err, "tensor '%s' has %zu dimensions; at most %d are read", name, json_array_size(shape),
-                    XSMI_TENSOR_RANK);
-    }
-    t.rank = (uint32_t)json_array_size(shape);
-    for (uint32_t i = 0; i < t.rank; i++) {
-        if (!read_number(json_array_get(shape, i), &t.shape[i])) {
-            return FAIL(c, err, "dimension %u of tensor '%s' is no whole number from 0 on", i, name);
-        }
-    }
-    uint64_t begin;
-    uint64_t end;
-    if (json_array_size(offsets) != 2 || !read_number(json_array_get(offsets, 0), &begin) ||
-        !read_number(json_array_get(offsets, 1), &end)) {
-        return FAIL(c, err, "the data_offsets of tensor '%s' are not two whole numbers from 0 on", name);
-    }
-    size_t available = c->size - data_start;
+    const size_t begin = t->begin, end = t->size, available = c->size - data_start;
     if (begin > end || end > available) {
-        return FAIL(c, err, "tensor '%s' would take the bytes %llu to %llu of %zu; is the file cut short?", name,
-                    (unsigned long long)begin, (unsigned long long)end, available);
+        return FAIL(c, err, "tensor '%s' would take the bytes %zu to %zu of %zu; is the file cut short?", t->name,
+                    begin, end, available);
     }
-    if (!xsmi_tensor_bytes(&t, &t.size) || t.size != end - begin) {
-        return FAIL(c, err, "the shape of tensor '%s' does not give its %llu bytes", name,
-                    (unsigned long long)(end - begin));
+    if (!xsmi_tensor_bytes(t, &t->size) || t->size != end - begin) {
+        return FAIL(c, err, "the shape of tensor '%s' does not give its %zu bytes", t->name, end - begin);
     }
-    if ((data_start + begin) % xsmi_dtype_size(t.dtype) != 0) {
-        return FAIL(c, err, "tensor '%s' begins at byte %llu, which is no multiple of its dtype's size", name,
-                    (unsigned long long)(data_start + begin));
+    if ((data_start + begin) % xsmi_dtype_size(t->dtype) != 0) {
+        return FAIL(c, err, "tensor '%s' begins at byte %zu, which is no multiple of its dtype's size", t->name,
+                    data_start + begin);
     }
-    t.begin = data_start + (size_t)begin;
-    t.part = (xsmi_tensor_part){t.size, 0, t.size};
-    c->tensors[c->count++] = t;
+    t->begin = data_start + begin;
+    t->part = (xsmi_tensor_part){t->size, 0, t->size};
     return XSM_OK;
 }
 
@@ -193,34 +117,23 @@ static int compare_offsets(const void *a, const void *b)
     return s->begin != t->begin ? XSMI_COMPARE(s->begin, t->begin) : XSMI_COMPARE(s->size, t->size);
 }
 
-static xsm_status read_tensors(xsmi_container *c, size_t data_start, xsm_error *err)
+static xsm_status place_tensors(xsmi_container *c, size_t data_start, xsm_error *err)
 {
-    size_t capacity = json_object_size(c->header);
-    c->tensors = xsmi_allocate(c->context, capacity, sizeof *c->tensors);
-    if (!c->tensors) {
-        return xsmi_fail_memory(err, capacity * sizeof *c->tensors, "the list of tensors");
+    xsmi_header *h = &c->header;
+    for (size_t i = 0; i < h->count; i++) {
+        XSMI_TRY(place_tensor(c, &h->tensors[i], data_start, err));
     }
-    c->capacity = capacity;
-    const char *key;
-    json_t *value;
-    json_object_foreach(c->header, key, value)
-    {
-        if (strcmp(key, "__metadata__") != 0) {
-            XSMI_TRY(read_tensor(c, key, value, data_start, err));
+    if (!xsmi_heap_sort_polled(c->context, h->tensors, h->count, sizeof *h->tensors, compare_offsets)) {
+        return xsmi_fail_cancelled(c->context, err);
+    }
+    size_t at = data_start;
+    for (size_t i = 0; i < h->count; i++) {
+        if (h->tensors[i].begin != at) {
+            return FAIL(c, err, "tensor '%s' does not begin where the one before it ends", h->tensors[i].name);
         }
+        at += h->tensors[i].size;
     }
-    xsmi_heap_sort(c->tensors, c->count, sizeof *c->tensors, compare_offsets);
-    size_t next = data_start;
-    for (size_t i = 0; i < c->count; i++) {
-        if (c->tensors[i].begin != next) {
-            return FAIL(c, err, "tensor '%s' does not begin where the one before it ends", c->tensors[i].name);
-        }
-        next += c->tensors[i].size;
-    }
-    if (next != c->size) {
-        return FAIL(c, err, "%zu bytes after the last tensor", c->size - next);
-    }
-    return XSM_OK;
+    return at == c->size ? XSM_OK : FAIL(c, err, "%zu bytes after the last tensor", c->size - at);
 }
 
 /* Bytes hashed between two looks whether to go on. */
@@ -302,14 +215,12 @@ static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
 {
     size_t length = 0;
     XSMI_TRY(check_length(c, c->size, &length, err));
-    if (!c->header) {
+    if (!c->header.text) {
         XSMI_TRY(parse_header(c, length, err));
     }
-    XSMI_TRY(read_metadata(c, err));
-    XSMI_TRY(check_version(c, err));
-    XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
-    for (size_t i = 0; i < c->count; i++) {
-        c->tensors[i].data = c->bytes + c->tensors[i].begin;
+    XSMI_TRY(place_tensors(c, LENGTH_BYTES + length, err));
+    for (size_t i = 0; i < c->header.count; i++) {
+        c->header.tensors[i].data = c->bytes + c->header.tensors[i].begin;
     }
     return check_checksum(c, length, verify, err);
 }
@@ -320,14 +231,8 @@ static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
 static uint64_t data_bytes(const xsmi_container *c)
 {
     uint64_t most = 0;
-    const char *key;
-    json_t *value;
-    json_object_foreach(c->header, key, value)
-    {
-        uint64_t end;
-        if (read_number(json_array_get(json_object_get(value, "data_offsets"), 1), &end)) {
-            most = XSMI_MAX(most, end);
-        }
+    for (size_t i = 0; i < c->header.count; i++) {
+        most = XSMI_MAX(most, c->header.tensors[i].size);
     }
     return most;
 }
@@ -533,8 +438,8 @@ static bool choose_parts(xsmi_container *c, const xsmi_open_how *how, size_t fir
 {
     bool any = false;
     for (size_t i = first; i < end; i++) {
-        how->choose(how->chooser, key, &c->tensors[i], &c->tensors[i].part);
-        any |= xsmi_tensor_kept(&c->tensors[i]) < c->tensors[i].size;
+        how->choose(how->chooser, key, &c->header.tensors[i], &c->header.tensors[i].part);
+        any |= xsmi_tensor_kept(&c->header.tensors[i]) < c->header.tensors[i].size;
     }
     return any;
 }
@@ -544,14 +449,14 @@ static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error 
 {
     xsmi_container *c = r->container;
     for (size_t i = first; i < end; i++) {
-        kept *k = memory_of(r, &c->tensors[i]);
-        k->all = aligned(k->all) + xsmi_tensor_kept(&c->tensors[i]);
+        kept *k = memory_of(r, &c->header.tensors[i]);
+        k->all = aligned(k->all) + xsmi_tensor_kept(&c->header.tensors[i]);
     }
     for (size_t i = first; i < end; i++) {
-        const xsmi_tensor_part part = c->tensors[i].part;
-        kept *k = memory_of(r, &c->tensors[i]);
+        const xsmi_tensor_part part = c->header.tensors[i].part;
+        kept *k = memory_of(r, &c->header.tensors[i]);
         k->used = aligned(k->used);
-        for (size_t line = 0; line < c->tensors[i].size; line += part.line) {
+        for (size_t line = 0; line < c->header.tensors[i].size; line += part.line) {
             XSMI_TRY(pass(r, NULL, part.from, err));
             XSMI_TRY(pass(r, k, part.to - part.from, err));
             XSMI_TRY(pass(r, NULL, part.line - part.to, err));
@@ -564,29 +469,29 @@ static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error 
 static void choose_by_key(part_reader *r)
 {
     xsmi_container *c = r->container;
-    xsmi_tensor key = c->tensors[r->chosen - 1];
+    xsmi_tensor key = c->header.tensors[r->chosen - 1];
     const kept *k = &r->memories[WHOLE];
     const bool whole = xsmi_tensor_kept(&key) == key.size && key.size > 0;
     key.data = whole ? k->memory.data + (k->used - key.size) : NULL;
-    (void)choose_parts(c, r->how, r->chosen, c->count, whole ? &key : NULL);
+    (void)choose_parts(c, r->how, r->chosen, c->header.count, whole ? &key : NULL);
 }
 
 static xsm_status read_data(part_reader *r, xsm_error *err)
 {
     xsmi_container *c = r->container;
     XSMI_TRY(read_some(r, 0, r->chosen, err));
-    if (r->chosen < c->count) {
+    if (r->chosen < c->header.count) {
         choose_by_key(r);
-        XSMI_TRY(read_some(r, r->chosen, c->count, err));
+        XSMI_TRY(read_some(r, r->chosen, c->header.count, err));
     }
     for (size_t i = 0; i < MEMORIES; i++) {
         XSMI_TRY(keep_room(r, &r->memories[i], 0, err)); /* also where nothing is in it */
         r->memories[i].used = 0;
     }
-    for (size_t i = 0; i < c->count; i++) {
-        kept *k = memory_of(r, &c->tensors[i]);
-        c->tensors[i].data = k->memory.data + aligned(k->used);
-        k->used = aligned(k->used) + xsmi_tensor_kept(&c->tensors[i]);
+    for (size_t i = 0; i < c->header.count; i++) {
+        kept *k = memory_of(r, &c->header.tensors[i]);
+        c->header.tensors[i].data = k->memory.data + aligned(k->used);
+        k->used = aligned(k->used) + xsmi_tensor_kept(&c->header.tensors[i]);
     }
     return r->sum->digits ? end_checksum(c, r->sum, err) : XSM_OK;
 }
@@ -595,10 +500,10 @@ static xsm_status read_data(part_reader *r, xsm_error *err)
 static size_t count_to_key(const xsmi_container *c, const char *key)
 {
     size_t count = 0;
-    while (count < c->count && !(key && strcmp(c->tensors[count].name, key) == 0)) {
+    while (count < c->header.count && !(key && strcmp(c->header.tensors[count].name, key) == 0)) {
         count++;
     }
-    return XSMI_MIN(count + 1, c->count);
+    return XSMI_MIN(count + 1, c->header.count);
 }
 
 /* *whole: nothing was read, as everything is wanted, and can be used in place. */
@@ -611,11 +516,9 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
         return FAIL_AS(c, err, XSM_ERROR_MEMORY, "out of memory: %llu bytes are needed", (unsigned long long)all);
     }
     c->size = (size_t)all;
-    XSMI_TRY(read_metadata(c, err));
-    XSMI_TRY(check_version(c, err));
-    XSMI_TRY(read_tensors(c, LENGTH_BYTES + length, err));
+    XSMI_TRY(place_tensors(c, LENGTH_BYTES + length, err));
     const size_t chosen = count_to_key(c, how->key);
-    *whole = !choose_parts(c, how, 0, chosen, NULL) && chosen == c->count && o->size != UNKNOWN;
+    *whole = !choose_parts(c, how, 0, chosen, NULL) && chosen == c->header.count && o->size != UNKNOWN;
     if (*whole) {
         return XSM_OK;
     }
@@ -689,9 +592,7 @@ void xsmi_container_close(xsmi_container *c)
 {
     if (c) {
         xsm_context *ctx = c->context;
-        json_decref(c->header);
-        xsmi_release(ctx, c->tensors, c->capacity, sizeof *c->tensors);
-        xsmi_release(ctx, c->metadata, c->metadata_capacity, sizeof *c->metadata);
+        xsmi_header_clear(ctx, &c->header);
         xsmi_unmap_file(&c->mapping);
         xsmi_unmap_file(&c->parts);
         xsmi_release(ctx, c, 1, sizeof *c);
@@ -701,9 +602,9 @@ void xsmi_container_close(xsmi_container *c)
 
 const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *name)
 {
-    for (size_t i = 0; i < c->count; i++) {
-        if (strcmp(c->tensors[i].name, name) == 0) {
-            return &c->tensors[i];
+    for (size_t i = 0; i < c->header.count; i++) {
+        if (strcmp(c->header.tensors[i].name, name) == 0) {
+            return &c->header.tensors[i];
         }
     }
     return NULL;
@@ -711,19 +612,19 @@ const xsmi_tensor *xsmi_container_tensor(const xsmi_container *c, const char *na
 
 const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t index)
 {
-    return index < c->count ? &c->tensors[index] : NULL;
+    return index < c->header.count ? &c->header.tensors[index] : NULL;
 }
 
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index)
 {
-    return index < c->metadata_count ? &c->metadata[index] : NULL;
+    return index < c->header.metadata_count ? &c->header.metadata[index] : NULL;
 }
 
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key)
 {
-    for (size_t i = 0; i < c->metadata_count; i++) {
-        if (strcmp(c->metadata[i].key, key) == 0) {
-            return c->metadata[i].value;
+    for (size_t i = 0; i < c->header.metadata_count; i++) {
+        if (strcmp(c->header.metadata[i].key, key) == 0) {
+            return c->header.metadata[i].value;
         }
     }
     return NULL;

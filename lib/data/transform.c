@@ -6,7 +6,7 @@
  */
 #include "data/part.h"
 #include "data/products.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"

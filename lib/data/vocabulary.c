@@ -2,7 +2,7 @@
 #include "data/vocabulary.h"
 #include "base/counted.h"
 #include "base/entry.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

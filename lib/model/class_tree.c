@@ -64,7 +64,7 @@ static bool link_nodes(xsmi_class_tree *t)
     for (uint32_t v = t->nodes - 1; v > 0; v = t->parent[v]) {
         t->depth++; /* of the last node, and no node is lower */
     }
-    return next == t->nodes && leaves == t->classes;
+    return next == t->nodes && leaves == t->classes && t->depth <= XSMI_TREE_DEPTH;
 }
 
 /* Numbers the inner nodes in preorder: a subtree's numbers begin after those of the subtrees before it. */

@@ -20,6 +20,9 @@
 #define XSMI_TREE_LEAF UINT32_C(0x80000000)
 /* Most children of a node. */
 #define XSMI_TREE_CHILDREN 65535
+/* Most steps from the root to a leaf. No tree that is made here has so many: Huffman's have 31 + log(2^64) / log(golden
+ * ratio) < 124, and what follows a path, or searches, may take time quadratic in them. */
+#define XSMI_TREE_DEPTH 256
 /* Its tensor in files. */
 #define XSMI_TREE_TENSOR "nodes"
 
@@ -44,7 +47,7 @@ typedef struct xsmi_class_tree {
 } xsmi_class_tree;
 
 /* A tree from the number of children of each node, level by level, or XSMI_TREE_LEAF + the class of a leaf. Sets *out
- * to NULL if that is no tree in which each class is one leaf. O(nodes) */
+ * to NULL if that is no tree in which each class is one leaf, at most XSMI_TREE_DEPTH steps below the root. O(nodes) */
 xsm_status xsmi_class_tree_new(xsm_context *ctx, const uint32_t *nodes, size_t count, uint32_t classes,
                                xsmi_tree_order order, xsmi_class_tree **out, xsm_error *err);
 xsmi_class_tree *xsmi_class_tree_retain(xsmi_class_tree *t);

@@ -27,6 +27,6 @@ xsm_status xsmi_hierarchy_read(xsm_context *ctx, const xsmi_container *file, con
                 : xsmi_fail(err, XSM_ERROR_FORMAT,
                             "%s: tensor '" XSMI_TREE_TENSOR
                             "' must hold a binary tree over the %u classes: 2 for each node with children, level by "
-                            "level, 2^31 + the class for each leaf",
-                            name, classes);
+                            "level, 2^31 + the class for each leaf, at most %d steps below the root",
+                            name, classes, XSMI_TREE_DEPTH);
 }

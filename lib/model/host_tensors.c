@@ -3,7 +3,8 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
-#include "data/text.h"
+#include "base/heap_sort.h"
+#include "base/utf8.h"
 #include "model/model.h"
 
 #include <string.h>
@@ -138,6 +139,19 @@ static xsm_status put(xsm_context *ctx, xsmi_host_tensors *h, xsmi_host_tensor *
     return XSM_OK;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp((*(xsmi_host_tensor *const *)a)->name, (*(xsmi_host_tensor *const *)b)->name);
+}
+
+/* Sorts the list once, as put() for each takes time quadratic in their number. */
+static xsm_status sort_list(const xsm_context *ctx, xsmi_host_tensors *h, xsm_error *err)
+{
+    return xsmi_heap_sort_polled(ctx, h->list, h->count, sizeof *h->list, compare_names)
+               ? XSM_OK
+               : xsmi_fail_cancelled(ctx, err);
+}
+
 xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_host_tensors *h,
                                   xsm_error *err)
 {
@@ -152,12 +166,11 @@ xsm_status xsmi_host_tensors_read(xsm_context *ctx, const xsmi_container *file, 
                              "' without control characters",
                              name, tensor->name, XSM_TENSOR_NAME_MAX);
         }
-        xsmi_host_tensor *t = NULL;
-        XSMI_TRY(make(ctx, tensor->name + PREFIX_LENGTH, tensor, false, &t, err));
-        t->mapped = true;
-        XSMI_TRY(put(ctx, h, t, err));
+        XSMI_TRY(XSMI_GROW(ctx, h->list, h->capacity, h->count + 1, "the host's tensors", err));
+        XSMI_TRY(make(ctx, tensor->name + PREFIX_LENGTH, tensor, false, &h->list[h->count], err));
+        h->list[h->count++]->mapped = true;
     }
-    return XSM_OK;
+    return sort_list(ctx, h, err);
 }
 
 xsm_status xsmi_host_tensors_copy(xsm_context *ctx, const xsmi_host_tensors *from, xsmi_host_tensors *to,

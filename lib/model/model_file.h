@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/safetensors.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "data/vocabulary.h"
 #include "model/model.h"
 

@@ -50,11 +50,11 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
     static const char *const known[] = {"weight",         "bias",      "labels",          "label_names",
                                         "class_counts",   "idf",       "products",        XSMI_VOCABULARY_TENSOR,
                                         XSMI_TREE_TENSOR, "embedding", XSMI_WEIGHT_SCALE, XSMI_EMBEDDING_SCALE};
+    const bool checkpoint = xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) != NULL;
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
         /* "state.*" is for checkpoints only */
-        bool found = strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0 &&
-                     xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT);
+        bool found = checkpoint && strncmp(t->name, XSMI_STATE_PREFIX, sizeof XSMI_STATE_PREFIX - 1) == 0;
         found |=
             xsmi_correction_has_tensor(t->name) || xsmi_sparse_has_tensor(t->name) || xsmi_host_has_tensor(t->name);
         for (size_t k = 0; k < sizeof known / sizeof *known; k++) {

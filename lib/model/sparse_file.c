@@ -444,8 +444,8 @@ static xsm_status read_tree(const source *s, int tree, uint32_t *classes, xsmi_l
     if (!out->tree) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: tensor 'tree%d.nodes' must hold a tree in which each class is one leaf, the same in "
-                         "every tree",
-                         s->list.name, tree);
+                         "every tree, at most %d steps below the root",
+                         s->list.name, tree, XSMI_TREE_DEPTH);
     }
     XSMI_TRY(read_weights(s, tree, out->tree->nodes - 1, &out->weights, err));
     return xsmi_label_tree_fits(out) ? XSM_OK : bad_weights(s, tree, err);

@@ -22,7 +22,7 @@
 #include "base/option.h"
 #include "base/safetensors.h"
 #include "base/spool.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "data/vocabulary.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
  * a line. */
 #include "base/entry.h"
 #include "data/dictionary.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "math/propensity.h"
 #include "read/number.h"
 #include "read/reader.h"

@@ -8,7 +8,7 @@
 #include "read/dense.h"
 #include "read/format.h"
 #include "read/number.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Detects a file's format by its first bytes, or by the first line that allows it. The rule is documented at
  * XSM_FORMAT_AUTO. */
 #include "read/format.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <fcntl.h>
 #include <stdio.h>

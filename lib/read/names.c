@@ -3,7 +3,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "read/source.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  * NumPy's .npy files (numpy.org/doc/stable/reference/generated/numpy.lib.format.html), versions 1 to 3: a matrix of
  * floats, one of whose columns may be labels and one weights, and a vector of integers as labels.
  */
-#include "data/text.h"
+#include "base/utf8.h"
 #include "base/grow.h"
 #include "base/order.h"
 #include "read/format.h"

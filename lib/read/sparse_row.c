@@ -10,7 +10,7 @@
 #include "base/order.h"
 #include "read/number.h"
 #include "data/sort.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

@@ -11,7 +11,7 @@
 #include "read/number.h"
 #include "read/text.h"
 #include "data/sort.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "data/vocabulary.h"
 
 #include <string.h>

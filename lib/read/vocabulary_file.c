@@ -6,7 +6,7 @@
  * in which the prefix is last, as it may contain anything but blanks.
  */
 #include "data/vocabulary.h"
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>

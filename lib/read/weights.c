@@ -1,6 +1,6 @@
 /* Weights of rows from a file with one number a line: line i + 1 is the weight of row i. */
 #include "read/format.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "read/number.h"
 #include "read/source.h"
 

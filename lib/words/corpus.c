@@ -6,7 +6,7 @@
 #include "base/entry.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "words/release.h"
 
 #include <string.h>

@@ -9,7 +9,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "read/number.h"
-#include "data/text.h"
+#include "base/utf8.h"
 #include "model/divided.h"
 #include "words/release.h"
 

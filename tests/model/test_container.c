@@ -1,10 +1,13 @@
 /* Tests of the container: reading well-formed files, refusing others, and writing. */
 #include "support.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
+#include "base/activity.h"
 #include "base/safetensors.h"
 
 /* A file with this header text and `extra` bytes of data (0, 1, 2, ...), in memory aligned to 64; *size is its length.
@@ -103,7 +106,7 @@ static void refuses_malformed_files(void **state)
         {" {}", 0, XSM_ERROR_FORMAT, "begin with"},
         {"{", 1, XSM_ERROR_FORMAT, "JSON"},
         {"{}x", 0, XSM_ERROR_FORMAT, "JSON"},
-        {"{\"a\":1e999}", 0, XSM_ERROR_FORMAT, "JSON"},
+        {"{\"a\":1e999}", 0, XSM_ERROR_FORMAT, "dtype, shape"},
         {"{}", 1, XSM_ERROR_FORMAT, "1 bytes after"},
         {"{\"a\":1}", 0, XSM_ERROR_FORMAT, "dtype, shape"},
         {"{\"__metadata__\":[]}", 0, XSM_ERROR_FORMAT, "not an object"},
@@ -111,6 +114,34 @@ static void refuses_malformed_files(void **state)
         {META("\"a\":\"1\",\"a\":\"1\""), 0, XSM_ERROR_FORMAT, "duplicate"},
         {META("\"a\":\"\\u0000\""), 0, XSM_ERROR_FORMAT, "JSON"},
         {META("\"a\":\"\xff\""), 0, XSM_ERROR_FORMAT, "JSON"},
+        {META("\"a\":\"\xc3\\u00a9\""), 0, XSM_ERROR_FORMAT, "not UTF-8"},
+        {META("\"a\":\"\\ud800\""), 0, XSM_ERROR_FORMAT, "no meaning"},
+        {META("\"a\":\"\\ud800\\u0041\""), 0, XSM_ERROR_FORMAT, "no meaning"},
+        {META("\"a\":\"\\udc00\""), 0, XSM_ERROR_FORMAT, "no meaning"},
+        {META("\"a\":\"\\u12g4\""), 0, XSM_ERROR_FORMAT, "no meaning"},
+        {META("\"a\":\"\\x41\""), 0, XSM_ERROR_FORMAT, "no meaning"},
+        {META("\"a\":\"\n\""), 0, XSM_ERROR_FORMAT, "control character"},
+        {META("\"a\":\"x"), 0, XSM_ERROR_FORMAT, "does not end"},
+        {META("\"a\":\"\\"), 0, XSM_ERROR_FORMAT, "JSON"},
+        {META("\"a\":\"x\","), 0, XSM_ERROR_FORMAT, "a text is expected"},
+        {META("\"a\" \"x\""), 0, XSM_ERROR_FORMAT, "':' is expected"},
+        {META("\"a\":\"x\" \"b\":\"y\""), 0, XSM_ERROR_FORMAT, "',' or '}'"},
+        {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, XSM_ERROR_FORMAT, "duplicate"},
+        {"{\"a\":}", 0, XSM_ERROR_FORMAT, "a value is expected"},
+        {"{\"a\":[}", 0, XSM_ERROR_FORMAT, "within a value"},
+        {"{\"a\":\"", 1, XSM_ERROR_FORMAT, "within a value"},
+        {"{\"a\":{}}", 0, XSM_ERROR_FORMAT, "dtype, shape"},
+        {"{\"a\":[[[[1]]]]}", 0, XSM_ERROR_FORMAT, "dtype, shape"},
+        {TENSOR("\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT,
+         "dtype, shape"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1,],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "a value"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1 1],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dimension 0"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[01],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dimension 0"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[[[1]]],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT, "dimension 0"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[18446744073709551617],\"data_offsets\":[0,1]"), 1, XSM_ERROR_FORMAT,
+         "dimension 0"},
+        {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,9223372036854775808]"), 1, XSM_ERROR_FORMAT,
+         "data_offsets"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
          "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
          2, XSM_ERROR_FORMAT, "duplicate"},
@@ -149,6 +180,9 @@ static void refuses_malformed_files(void **state)
         {META("\"format_version\":\"1\""), 0, XSM_ERROR_FORMAT, "not 'checksum'"},
         {META("\"checksum\":\"0123456789abcdef\""), 0, XSM_ERROR_FORMAT, "not 'format_version'"},
         {META("\"format_version\":\"2\",\"checksum\":\"?\""), 0, XSM_ERROR_FILE_VERSION, "is 2"},
+        {"{\"a\":{\"dtype\":\"new\",\"more\":{\"]\":[true]}},\"__metadata__\":{\"format_version\":\"2\",\"checksum\":"
+         "\"\"}}",
+         0, XSM_ERROR_FILE_VERSION, "is 2"}, /* whatever else there is */
         {META("\"format_version\":\"99999999999999999999\",\"checksum\":\"?\""), 0, XSM_ERROR_FILE_VERSION, "999"},
         {META("\"format_version\":\"0\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "format_version"},
         {META("\"format_version\":\"\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "format_version"},
@@ -169,6 +203,110 @@ static void refuses_malformed_files(void **state)
         }
         assert_null(c);
         free(bytes);
+    }
+}
+
+/* A header of `count` times `piece`, with the number of each where it has a %zu. */
+static char *repeat(const char *begin, const char *piece, size_t count, const char *end)
+{
+    const size_t room = strlen(begin) + count * (strlen(piece) + 20) + strlen(end) + 1;
+    char *text = malloc(room);
+    assert_non_null(text);
+    size_t used = (size_t)snprintf(text, room, "%s", begin);
+    for (size_t i = 0; i < count; i++) {
+        const char *number = strstr(piece, "%zu");
+        const size_t before = number ? (size_t)(number - piece) : strlen(piece);
+        used += (size_t)snprintf(text + used, room - used, "%.*s", (int)before, piece);
+        used += number ? (size_t)snprintf(text + used, room - used, "%zu%s", i, number + 3) : 0;
+    }
+    snprintf(text + used, room - used, "%s", end);
+    return text;
+}
+
+static void *parse_deep(void *unused)
+{
+    (void)unused;
+    static const char *const pieces[] = {"[", "{\"a\":", "[{\"a\":"};
+    for (size_t i = 0; i < 3; i++) {
+        for (int within = 0; within < 3; within++) {
+            static const char *const begins[] = {
+                "{\"a\":", "{\"__metadata__\":{\"a\":", "{\"a\":{\"dtype\":\"U8\",\"shape\":"};
+            xsm_error err = XSM_ERROR_INIT;
+            xsmi_container *c = NULL;
+            unsigned char *bytes;
+            char *header = repeat(begins[within], pieces[i], 100000, "");
+            assert_fails(parse(header, 0, &c, &bytes, &err), XSM_ERROR_FORMAT, err);
+            free(bytes);
+            free(header);
+        }
+    }
+    return NULL;
+}
+
+/* However deep values lie in each other, reading takes no stack for it. */
+static void deep_headers(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    pthread_attr_t small;
+    assert_int_equal(pthread_attr_init(&small), 0);
+    assert_int_equal(pthread_attr_setstacksize(&small, 128 << 10), 0);
+    assert_int_equal(pthread_create(&thread, &small, parse_deep, NULL), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&small);
+}
+
+static size_t most_memory(void)
+{
+    struct rusage usage;
+    assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+    return (size_t)usage.ru_maxrss << 10;
+}
+
+static const struct {
+    const char *begin, *piece, *end;
+    xsm_status status;
+} long_headers[] = {
+    {"{\"a\":[0", ",0", "]}", XSM_ERROR_FORMAT},
+    {"{\"__metadata__\":{\"a\":\"\"", ",\"%zu\":\"\"", "}}", XSM_OK},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+     ",\"%zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}", "}", XSM_OK},
+    {"{\"a\":{\"dtype\":\"U8\",\"shape\":[0", ",0", "],\"data_offsets\":[0,0]}}", XSM_ERROR_FORMAT},
+};
+
+static xsm_status open_long(void *header, xsm_context *ctx, xsm_error *err)
+{
+    size_t size;
+    xsmi_container *c = NULL;
+    unsigned char *bytes = make(header, 0, &size);
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "loading", "bytes", 0);
+    const xsm_status status = xsmi_end(&activity, open_bytes(ctx, bytes, size, "long", &c, err), err);
+    xsmi_container_close(c);
+    free(bytes);
+    return status;
+}
+
+/* Memory in proportion to the header's bytes, of the context; and the hook is asked. */
+static void long_headers_take_little(void **state)
+{
+    (void)state;
+    enum { BYTES = 4 << 20 };
+    for (size_t i = 0; i < sizeof long_headers / sizeof *long_headers; i++) {
+        const size_t count = BYTES / (strlen(long_headers[i].piece) + 5);
+        char *header = repeat(long_headers[i].begin, long_headers[i].piece, count, long_headers[i].end);
+        xsm_error err = XSM_ERROR_INIT;
+        test_memory *memory;
+        xsm_context *ctx = test_memory_context(&memory, 1);
+        const size_t before = most_memory();
+        assert_int_equal(open_long(header, ctx, &err), long_headers[i].status);
+        assert_true(most_memory() - before < 25 * (size_t)BYTES);
+        assert_int_equal(test_memory_blocks(memory), 0);
+        test_memory_end(memory, ctx);
+        if (long_headers[i].status == XSM_OK) {
+            test_every_poll(open_long, header, 1, 5, "loading");
+        }
+        free(header);
     }
 }
 
@@ -593,6 +731,8 @@ int main(void)
         cmocka_unit_test(reads_parts),
         cmocka_unit_test(reads_by_a_key),
         cmocka_unit_test(refuses_malformed_files),
+        cmocka_unit_test(deep_headers),
+        cmocka_unit_test(long_headers_take_little),
         cmocka_unit_test(refuses_lengths_beyond_the_file),
         cmocka_unit_test(finds_the_checksum),
         cmocka_unit_test(dtypes_have_names),

@@ -880,6 +880,18 @@ static void other_shapes_are_no_trees(void **state)
         assert_true((t != NULL) == cases[i].good);
         xsmi_class_tree_release(t);
     }
+    /* A chain: each inner node has a leaf and the rest. */
+    for (uint32_t depth = XSMI_TREE_DEPTH; depth <= XSMI_TREE_DEPTH + 1; depth++) {
+        uint32_t chain[2 * XSMI_TREE_DEPTH + 3] = {2};
+        xsmi_class_tree *t = NULL;
+        for (uint32_t k = 0; k < depth; k++) {
+            chain[2 * k + 1] = leaf | k;
+            chain[2 * k + 2] = k + 1 < depth ? 2 : leaf | depth;
+        }
+        assert_ok(xsmi_class_tree_new(ctx, chain, 2 * depth + 1, depth + 1, XSMI_TREE_BY_LEVEL, &t, &err), err);
+        assert_true((t != NULL) == (depth == XSMI_TREE_DEPTH));
+        xsmi_class_tree_release(t);
+    }
     xsm_context_free(ctx);
 }
 

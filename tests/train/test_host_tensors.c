@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
     const char *dtype;
@@ -511,6 +512,51 @@ static void test_bad_files(void **state)
     }
 }
 
+/* Seconds to load a model with so many tensors, in falling order. */
+static double load_many(size_t count)
+{
+    const size_t each = 90, room = 200 + count * each;
+    unsigned char *bytes = aligned_alloc(64, (room + 63) / 64 * 64);
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_storage s = XSM_STORAGE_INIT;
+    xsm_model *m = NULL;
+    assert_non_null(bytes);
+    char *text = (char *)bytes + 8;
+    uint64_t length =
+        (uint64_t)snprintf(text, 200, "{\"weight\":{\"dtype\":\"F32\",\"shape\":[1,1],\"data_offsets\":[0,4]}");
+    for (size_t i = count; i-- > 0;) {
+        length += (uint64_t)snprintf(text + length, each,
+                                     ",\"host.%08zu\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}", i);
+    }
+    text[length++] = '}';
+    while (length % 8 != 0) {
+        text[length++] = ' ';
+    }
+    memcpy(bytes, &length, 8);
+    memset(text + length, 0, 4);
+    s.bytes = bytes;
+    s.byte_count = length + 12;
+    const clock_t start = clock();
+    assert_ok(xsm_model_load_from(NULL, &s, NULL, &m, &err), err);
+    const double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    assert_string_equal(xsm_model_tensor_name(m, 1), "00000001");
+    assert_non_null(xsm_model_tensor_name(m, count - 1));
+    assert_null(xsm_model_tensor_name(m, count));
+    xsm_model_free(m);
+    free(bytes);
+    return seconds;
+}
+
+/* Time in proportion to their number, whatever their order. */
+static void test_many(void **state)
+{
+    (void)state;
+    const double half = load_many(40000), all = load_many(80000);
+    if (all > 3 * half + 0.3) {
+        fail_msg("40,000 tensors took %.2f s, 80,000 %.2f s", half, all);
+    }
+}
+
 /* A checkpoint has the tensors of its time; a trainer that resumes gets them in place of its model's. */
 static void test_checkpoints(void **state)
 {
@@ -589,9 +635,11 @@ static void test_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),     cmocka_unit_test(test_views_stay),     cmocka_unit_test(test_release),
-        cmocka_unit_test(test_views_set), cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_files),          cmocka_unit_test(test_views_stay),
+        cmocka_unit_test(test_release),        cmocka_unit_test(test_views_set),
+        cmocka_unit_test(test_set_and_remove), cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_bad_files),      cmocka_unit_test(test_many),
+        cmocka_unit_test(test_checkpoints),    cmocka_unit_test(test_without_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /*
  * Checking and quoting untrusted bytes for messages and names.
  */
-#ifndef XSMI_TEXT_H
-#define XSMI_TEXT_H
+#ifndef XSMI_UTF8_H
+#define XSMI_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>

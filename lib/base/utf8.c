@@ -1,5 +1,5 @@
 /* UTF-8 checking and quoting. */
-#include "data/text.h"
+#include "base/utf8.h"
 
 #include <stdint.h>
 #include <stdio.h>

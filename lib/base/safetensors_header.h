@@ -1,0 +1,29 @@
+/*
+ * The header of a safetensors file (safetensors.h): JSON of one shape, read in place. Memory is the context's, in
+ * proportion to the header's bytes; nothing recurses, however deep values lie in each other.
+ */
+#ifndef XSMI_SAFETENSORS_HEADER_H
+#define XSMI_SAFETENSORS_HEADER_H
+
+#include "base/safetensors.h"
+
+typedef struct xsmi_header {
+    xsmi_entry *metadata;
+    size_t metadata_count, metadata_capacity;
+    /* In the header's order, as it has them: `begin` and `size` are the two data_offsets, at most SIZE_MAX. */
+    xsmi_tensor *tensors;
+    size_t count, capacity;
+    char *text; /* names, keys and values */
+    size_t text_used, text_size;
+} xsmi_header;
+
+/* Reads the entries of __metadata__ and skips what else there is, whatever its form; `name` begins messages. First of
+ * the two, so that a file of a newer version is refused as such. The caller clears `h`, zero before, in each case. */
+xsm_status xsmi_header_read_metadata(xsm_context *ctx, const char *name, const char *json, size_t length,
+                                     xsmi_header *h, xsm_error *err);
+/* Reads the tensors, and refuses everything that is not of the form. */
+xsm_status xsmi_header_read_tensors(xsm_context *ctx, const char *name, const char *json, size_t length, xsmi_header *h,
+                                    xsm_error *err);
+void xsmi_header_clear(xsm_context *ctx, xsmi_header *h);
+
+#endif
