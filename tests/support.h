@@ -39,12 +39,15 @@
         }                                                                                                              \
     } while (0)
 
-/* Whether $XSM_TEST_BRIEF is set, as .ci/run sets it once tests/run.sh has passed: tests that repeat themselves do a
- * part of that. */
-bool test_brief(void);
-/* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests of several ranks try all numbers of ranks
- * and threads, and a failure at every place. */
+/* Whether $XSM_TEST_FULL is set, as `.ci/run --full` does: only then do tests repeat themselves with all numbers of
+ * ranks and threads, and with a failure at every place. */
 bool test_full(void);
+/* A test for a list of cmocka's that is skipped, and says so, without test_full(). */
+#define test_of_full(test)                                                                                             \
+    {                                                                                                                  \
+#test, test_full() ? (test) : test_left_out, NULL, NULL, NULL                                                  \
+    }
+void test_left_out(void **state);
 /* The place after place number `at` at which something of several ranks is made to fail: `step` further, or without
  * test_full() twice as far, and at least a quarter of the way. */
 uint64_t test_next_place(uint64_t at, uint64_t step);
@@ -72,9 +75,9 @@ void test_memory_end(test_memory *m, xsm_context *ctx);
 
 /* Something that allocates from ctx. Releases what it has made when it succeeds. */
 typedef xsm_status (*test_body)(void *state, xsm_context *ctx, xsm_error *err);
-/* Runs body with the 1st, the 2nd, ... allocation refused until none is left to refuse, in brief with fewer and fewer
- * of them. Each run must fail with XSM_ERROR_MEMORY, or do without what it was refused, and leave nothing behind.
- * Returns the number of the first that was not refused. */
+/* Runs body with the 1st, the 2nd, ... allocation refused until none is left to refuse, without test_full() with
+ * fewer and fewer of them. Each run must fail with XSM_ERROR_MEMORY, or do without what it was refused, and leave
+ * nothing behind. Returns the number of the first that was not refused. */
 size_t test_every_allocation(test_body body, void *state);
 
 /* -- cancelling ---------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,12 @@
 /*
  * bits FOLDER | --write FOLDER | --print | --stack | --suites
  *
- * Makes every run on one thread and on two, and some of them with each of the other instruction sets, which must give
+ * Makes runs on one thread and on two, and some of them with each of the other instruction sets, which must give
  * the same bits. Compares their hashes with FOLDER/hashes.txt, where that was written with the same C library (whose
  * logarithms and exponentials are in them) and for the same architecture, or writes that list. Each run has 128 KiB of
  * stack, and may use the 64 KiB that doc/guide/contracts.md promises; so may the suites for tables of a host and other
  * long calls, which --suites makes, and the threads of a host's runner, which makes some runs and all suites once more.
- * With $XSM_TEST_BRIEF every run is made on one thread, and a quarter of the others.
+ * Every run is made on one thread, and a quarter of the others; with $XSM_TEST_FULL all.
  * --stack does both, and prints what each group needs.
  */
 #include "bits.h"
@@ -542,7 +542,7 @@ static void make_runs(void)
         memcpy(machines[i].rows, rows, sizeof rows);
         machines[i].folder = folder;
     }
-    const size_t rarely = getenv("XSM_TEST_BRIEF") ? 4 : 1;
+    const size_t rarely = getenv("XSM_TEST_FULL") ? 1 : 4;
     bits_machine_open(&machines[0], "1 thread", 1, 0, 1);
     bits_machine_open(&machines[1], "2 threads", 2, 0, rarely);
     bits_machine_open(&machines[2], "2 threads without AVX-512", 2, XSM_CPU_DISABLE_AVX512, 3 * rarely);

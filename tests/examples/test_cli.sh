@@ -885,6 +885,7 @@ run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 
 run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 --eta 1 --labels first --model first.model
 expect 'the first label by default, of text' cmp -s default.model first.model
 # Where no estimator is named all labels count, whatever trains then.
+# shellcheck disable=SC2086
 for flags in '' '--hidden 2 --eta 1' '--score euclidean --eta 1' '--optimizer lbfgs' '--method label-tree'; do
     run 0 train --data labels.txt $flags --model default.model
     says stdout '4 classes (all labels of each row)'

@@ -140,8 +140,8 @@ static void test_bits(void **state)
             unsigned char *first = NULL;
             size_t size = 0;
             xsm_dataset *data = look_alikes(3, ROWS, k == 0 ? 1 : 3, LABELS + 5, sparse);
-            for (uint32_t threads = 1; threads <= 3; threads++) {
-                for (int runner = TEST_BUILT_IN; runner <= TEST_PTHREADS; runner++) {
+            for (uint32_t threads = 1; threads <= 3; threads += test_full() ? 1 : 2) {
+                for (int runner = TEST_BUILT_IN; runner <= (test_full() ? TEST_PTHREADS : TEST_BUILT_IN); runner++) {
                     xsm_context *ctx = test_context(threads, runner, threads == 2 ? XSM_CPU_DISABLE_AVX512 : 0);
                     expect_bits(ctx, data, &o, &first, &size);
                     xsm_context_free(ctx);

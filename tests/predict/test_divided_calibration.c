@@ -398,7 +398,7 @@ int main(void)
         cmocka_unit_test(test_linear),
         cmocka_unit_test(test_others),
         cmocka_unit_test(test_sent),
-        cmocka_unit_test(test_failures),
+        test_of_full(test_failures),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

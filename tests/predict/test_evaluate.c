@@ -326,8 +326,9 @@ static void rankings_are_worth_what_numpy_says(void **state)
     free(x);
 }
 
-/* Each array is filled by itself as with all others, none as without any; a long one begins as a short one, also where
- * the sums of jobs are joined in rounds. */
+enum { LONG = 4000 };
+
+/* Each array is filled by itself as with all others, none as without any; a long one begins as a short one. */
 static void arrays_are_filled_where_they_are_wanted(void **state)
 {
     (void)state;
@@ -351,17 +352,27 @@ static void arrays_are_filled_where_they_are_wanted(void **state)
         assert_memory_equal(&one, &all, offsetof(xsm_metrics, top));
         assert_true(which == 4 || memcmp(values, all_values[which], sizeof values) == 0);
     }
-    enum { LONG = 4000 }; /* 12 jobs' sums are less than a round's 64 MiB; with XSM_TOP_MAX they are more */
-    static double few[LONG], many[XSM_TOP_MAX];
+    static double few[LONG];
     xsm_metrics longer = XSM_METRICS_INIT;
     longer.top = LONG;
     longer.psndcg = few;
     assert_ok(xsm_evaluate(NULL, m, p.data, NULL, &longer, &err), err);
     assert_memory_equal(few, all_values[3], sizeof all_values[3]);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
+/* Sums of LONG numbers for each of 12 jobs are less than a round's 64 MiB; of XSM_TOP_MAX they are more. */
+static void sums_of_several_rounds_are_the_same(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static double few[LONG], many[XSM_TOP_MAX];
+    xsm_metrics longer = XSM_METRICS_INIT;
+    longer.top = LONG;
     xsm_context *ctx = test_context(1, 0, 0);
     test_problem more = test_problem_new(6400, 5, 3, false, 40);
     xsm_model *small = test_model(NULL, &more, false, XSM_LAYOUT_CLASS_MAJOR, 1, 6);
-    longer.psndcg = NULL;
     longer.precision = few;
     assert_ok(xsm_evaluate(ctx, small, more.data, NULL, &longer, &err), err);
     longer.top = XSM_TOP_MAX;
@@ -372,8 +383,6 @@ static void arrays_are_filled_where_they_are_wanted(void **state)
     xsm_model_free(small);
     test_problem_free(&more);
     xsm_context_free(ctx);
-    xsm_model_free(m);
-    test_problem_free(&p);
 }
 
 static void all_labels_unseen(void **state)
@@ -843,6 +852,7 @@ int main(void)
         cmocka_unit_test(rankings_are_worth_what_numpy_says),
         cmocka_unit_test(ties_go_to_the_smaller_class),
         cmocka_unit_test(arrays_are_filled_where_they_are_wanted),
+        test_of_full(sums_of_several_rounds_are_the_same),
         cmocka_unit_test(all_labels_unseen),
         cmocka_unit_test(weights_that_are_no_numbers),
         cmocka_unit_test(prediction_agrees),

@@ -119,6 +119,7 @@ def main():
                 continue
             compiler = shlex.split(os.environ.get(variable, default))
             warnings = [standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror"] + ["-pthread"] * (variable == "CXX")
+            unit = work / f"{pathlib.Path(source).name}.o"
             # MPIs are shared libraries in most systems.
             for kind in kinds if module != "xsoftmax-mpi" else [kind for kind in kinds if kind == "shared"]:
                 flags = run(query + [module, "--cflags", "--libs"] + (["--static"] if kind != "shared" else []),
@@ -135,7 +136,10 @@ def main():
                         print(f"{source}, {kind}: left out, {compiler[0]} has no static C library")
                         continue
                 program = work / f"{pathlib.Path(source).name}-{kind.replace(' ', '-')}"
-                run(compiler + warnings + ["-o", str(program), str(root / "tests/structure" / source)] + flags + ["-lm"])
+                if not unit.exists():
+                    run(compiler + warnings + ["-Wno-unused-command-line-argument", "-c", "-o", str(unit),
+                                               str(root / "tests/structure" / source)] + flags)
+                run(compiler + warnings + ["-o", str(program), str(unit)] + flags + ["-lm"])
                 clean = {name: value for name, value in os.environ.items() if name != "LD_LIBRARY_PATH"}
                 if kind == "shared":
                     clean["LD_LIBRARY_PATH"] = str(library)

@@ -738,7 +738,7 @@ static void test_stopped_at_steps(void **state)
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
     (void)state;
-    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
+    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         const bool tied = i == sizeof tried / sizeof *tried;
         settings plan = tied ? tied_plan : plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
@@ -816,7 +816,7 @@ static void test_cancelled(void **state)
     } tried[] = {{6, 33, 6, false},  {28, 33, 6, false}, {41, 33, 6, false},
                  {53, 33, 6, false}, {0, 33, 6, true},   {TWO_WINDOWS, 1, 3, false}};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         const bool tied = tried[i].tied;
         settings plan = tied ? tied_plan : plans[tried[i].plan];
         plan.batch = tried[i].batch;
@@ -857,7 +857,7 @@ static void test_lost(void **state)
     /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches, one of them with lists
      * that grow; single rows. */
     static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55, 62, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
         test_problem p = problem_of(&few);
@@ -1101,7 +1101,7 @@ static void test_memory_lost(void **state)
     /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
      * search; lists that grow; single rows. */
     static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52, 66, TWO_WINDOWS};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
         test_problem p = problem_of(&few);
@@ -1201,7 +1201,7 @@ static void test_runner_lost(void **state)
         size_t plan;
         uint64_t batch;
     } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}, {59, 35}, {67, 70}};
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : test_brief() ? 4 : 2) {
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
         test_problem p = problem_of(&plan);
@@ -1404,7 +1404,7 @@ int main(void)
         cmocka_unit_test(test_sent_window),        cmocka_unit_test(test_stopped),
         cmocka_unit_test(test_stopped_at_steps),   cmocka_unit_test(test_stopped_at_windows),
         cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
-        cmocka_unit_test(test_memory_lost),        cmocka_unit_test(test_memory_lost_in_loop),
+        cmocka_unit_test(test_memory_lost),        test_of_full(test_memory_lost_in_loop),
         cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
         cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_hidden_lost),
         cmocka_unit_test(test_unlike_rows),
