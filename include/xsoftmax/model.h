@@ -34,10 +34,10 @@
  * `weight` and `embedding` of BF16, or of I8 with a factor for each row in `weight_scale` [K] and `embedding_scale`
  * [F]. Tensors of the host (ext/tensors.h) have names that begin with `host.`. The metadata contains the format
  * version, the estimator and its options, the transform for new rows, and a
- * checksum: the XXH3-64 of the whole file with zeros in place of the 16 digits of the checksum. Saving replaces the
- * file atomically; loading maps it instead of reading it. A safetensors file of another program with a float32 `weight`
- * and an optional `bias`, such as that of a PyTorch `Linear` layer, can be loaded too; as it has no version and
- * checksum, only its structure is checked.
+ * checksum of all tensors and entries, which stays right when another program saves them again unchanged, whatever
+ * their order. Saving replaces the file atomically; loading maps it instead of reading it. A safetensors file of
+ * another program with a float32 `weight` and an optional `bias`, such as that of a PyTorch `Linear` layer, can be
+ * loaded too; as it has no version and checksum, only its structure is checked.
  *
  * **Threads.** Several threads may call functions that take a const model at the same time. While a model is trained,
  * nothing else may use it.

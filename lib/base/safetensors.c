@@ -1,5 +1,6 @@
-/* Shared by reading and writing the container: dtypes, sizes, the position of the checksum. */
+/* Shared by reading and writing the container: dtypes, sizes, what the checksum has of each part. */
 #include "base/safetensors.h"
+#include "base/hash.h"
 
 #include <string.h>
 
@@ -66,66 +67,17 @@ bool xsmi_floats_finite(const float *values, size_t count)
     return bad == 0;
 }
 
-/* The position of the closing quote of a JSON string whose opening quote is before `i`. */
-static size_t string_end(const char *text, size_t length, size_t i)
+uint64_t xsmi_entry_hash(const char *key, const char *value)
 {
-    while (i < length && text[i] != '"') {
-        i += text[i] == '\\' ? 2 : 1;
-    }
-    return i;
+    const bool covered = strcmp(key, XSMI_KEY_CHECKSUM) != 0 && strcmp(key, XSMI_KEY_FORMAT) != 0;
+    return covered ? xsmi_hash(value, strlen(value), xsmi_hash(key, strlen(key), 0)) : 0;
 }
 
-static size_t skip_blanks(const char *text, size_t length, size_t i)
+uint64_t xsmi_tensor_seed(const xsmi_tensor *t)
 {
-    while (i < length && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r')) {
-        i++;
-    }
-    return i;
-}
-
-static bool is_digit(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
-}
-
-/* A JSON parser would give the value but not its position. Besides metadata, the second level has only the three
- * entries of each tensor, so that the key of that name is the right one. */
-bool xsmi_checksum_offset(const char *header, size_t length, size_t *offset)
-{
-    static const char key[] = XSMI_KEY_CHECKSUM;
-    size_t depth = 0;
-    for (size_t i = 0; i < length; i++) {
-        if (header[i] == '{' || header[i] == '[') {
-            depth++;
-        } else if (header[i] == '}' || header[i] == ']') {
-            depth--;
-        } else if (header[i] == '"') {
-            size_t start = i + 1;
-            i = string_end(header, length, start);
-            if (depth != 2 || i >= length || i - start != sizeof key - 1 ||
-                memcmp(header + start, key, sizeof key - 1) != 0) {
-                continue;
-            }
-            size_t value = skip_blanks(header, length, i + 1);
-            if (value >= length || header[value] != ':') {
-                continue; /* a value, not a key */
-            }
-            value = skip_blanks(header, length, value + 1);
-            size_t digits = 0;
-            if (value < length && header[value] == '"') {
-                value++;
-                while (value + digits < length && is_digit(header[value + digits])) {
-                    digits++;
-                }
-            }
-            if (digits != XSMI_CHECKSUM_DIGITS || value + digits >= length || header[value + digits] != '"') {
-                return false;
-            }
-            *offset = value;
-            return true;
-        }
-    }
-    return false;
+    const char *dtype = xsmi_dtype_name(t->dtype);
+    const uint64_t name = xsmi_hash(t->name, strlen(t->name), 0);
+    return xsmi_hash(t->shape, t->rank * sizeof *t->shape, xsmi_hash(dtype, strlen(dtype), name));
 }
 
 void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS])

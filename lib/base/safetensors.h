@@ -9,8 +9,14 @@
  *     the rest    the tensors' data, one after the other, without holes (the format forbids them)
  *
  * The library adds three metadata entries: `format_version` ("1"); `library`, the release that wrote the file;
- * `checksum`, the 16 hexadecimal digits of the XXH3-64 of the whole file in which those digits are zeros. A file with
- * neither version nor checksum was written by another program. It is accepted, but its contents cannot be verified.
+ * `checksum`, 16 hexadecimal digits. A file with neither version nor checksum was written by another program. It is
+ * accepted, but its contents cannot be verified.
+ *
+ * The checksum stays right when another program saves the same contents with another header and tensors in another
+ * order. It is the sum modulo 2^64, over all tensors and all metadata entries but `checksum` and `format` (which
+ * libraries of Python add), of chained XXH3-64, where the hash of one text is the seed of the next and the first seed
+ * is 0: of a tensor those of its name, its dtype's name, its shape (each dimension in 8 bytes) and its data; of an
+ * entry those of key and value.
  */
 #ifndef XSMI_SAFETENSORS_H
 #define XSMI_SAFETENSORS_H
@@ -69,10 +75,11 @@ typedef struct xsmi_entry {
     const char *key, *value;
 } xsmi_entry;
 
-/* Metadata that only the container writes. */
+/* Metadata that only the container writes; XSMI_KEY_FORMAT is what others add. */
 #define XSMI_KEY_VERSION "format_version"
 #define XSMI_KEY_LIBRARY "library"
 #define XSMI_KEY_CHECKSUM "checksum"
+#define XSMI_KEY_FORMAT "format"
 
 /* Metadata that marks a model's file as a checkpoint, with the version of the checkpoint's additions. */
 #define XSMI_KEY_CHECKPOINT "checkpoint"
@@ -164,8 +171,9 @@ bool xsmi_tensor_bytes(const xsmi_tensor *t, size_t *bytes);
 bool xsmi_tensor_is(const xsmi_tensor *t, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns);
 /* Whether no number is infinite or NaN. */
 bool xsmi_floats_finite(const float *values, size_t count);
-/* Where the digits of the checksum begin in a header that is well-formed JSON; false if there are none. */
-bool xsmi_checksum_offset(const char *header, size_t length, size_t *offset);
+/* What the checksum has of a metadata entry, and the seed of the hash of a tensor's data, which it has of a tensor. */
+uint64_t xsmi_entry_hash(const char *key, const char *value);
+uint64_t xsmi_tensor_seed(const xsmi_tensor *t);
 void xsmi_checksum_print(uint64_t hash, char digits[XSMI_CHECKSUM_DIGITS]);
 
 #endif

@@ -19,6 +19,7 @@ struct xsmi_container {
     const unsigned char *bytes;
     size_t size;
     xsmi_header header;
+    bool unaligned; /* a tensor begins at no multiple of its dtype's size */
 };
 
 /* Bytes in front of the header, and of the shortest file. */
@@ -91,7 +92,7 @@ static xsm_status parse_header(xsmi_container *c, size_t length, xsm_error *err)
 }
 
 /* Checks where a tensor says that it is, which becomes its place in the file. */
-static xsm_status place_tensor(const xsmi_container *c, xsmi_tensor *t, size_t data_start, xsm_error *err)
+static xsm_status place_tensor(xsmi_container *c, xsmi_tensor *t, size_t data_start, xsm_error *err)
 {
     const size_t begin = t->begin, end = t->size, available = c->size - data_start;
     if (begin > end || end > available) {
@@ -101,10 +102,7 @@ static xsm_status place_tensor(const xsmi_container *c, xsmi_tensor *t, size_t d
     if (!xsmi_tensor_bytes(t, &t->size) || t->size != end - begin) {
         return FAIL(c, err, "the shape of tensor '%s' does not give its %zu bytes", t->name, end - begin);
     }
-    if ((data_start + begin) % xsmi_dtype_size(t->dtype) != 0) {
-        return FAIL(c, err, "tensor '%s' begins at byte %zu, which is no multiple of its dtype's size", t->name,
-                    data_start + begin);
-    }
+    c->unaligned |= (data_start + begin) % xsmi_dtype_size(t->dtype) != 0;
     t->begin = data_start + begin;
     t->part = (xsmi_tensor_part){t->size, 0, t->size};
     return XSM_OK;
@@ -136,76 +134,118 @@ static xsm_status place_tensors(xsmi_container *c, size_t data_start, xsm_error 
     return at == c->size ? XSM_OK : FAIL(c, err, "%zu bytes after the last tensor", c->size - at);
 }
 
+static size_t aligned(size_t bytes)
+{
+    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
+}
+
+/* Copies all tensors to where they are aligned, in memory in place of a mapping. */
+static xsm_status align_tensors(xsmi_container *c, xsm_error *err)
+{
+    xsmi_mapping memory;
+    size_t all = 0;
+    for (size_t i = 0; i < c->header.count; i++) {
+        all = aligned(all) + c->header.tensors[i].size;
+    }
+    unsigned char *to = xsmi_map_memory(c->context, all, &memory);
+    if (!to) {
+        return xsmi_fail_memory(err, all, "a file's contents");
+    }
+    size_t at = 0;
+    xsm_status status = XSM_OK;
+    for (size_t i = 0; i < c->header.count && status == XSM_OK; i++) {
+        at = aligned(at);
+        status = xsmi_copy_bytes(c->context, to + at, c->header.tensors[i].data, c->header.tensors[i].size, err);
+        c->header.tensors[i].data = to + at;
+        at += c->header.tensors[i].size;
+    }
+    xsmi_unmap_file(&c->mapping);
+    c->mapping = memory;
+    c->bytes = NULL;
+    return status;
+}
+
 /* Bytes hashed between two looks whether to go on. */
 #define PIECE ((size_t)1 << 20)
 
-/* A checksum being computed; `digits` are those of the file, NULL: it has none, or they are believed. */
+/* A checksum being computed. */
 typedef struct checksum {
-    XXH3_state_t state;
-    const unsigned char *digits;
+    XXH3_state_t state; /* of a tensor's data */
+    uint64_t sum;
+    const char *digits; /* that the file has; NULL: none, or they are believed */
+    size_t since;       /* bytes since pages were released */
 } checksum;
 
-/* Hashes the header. */
-static xsm_status begin_checksum(const xsmi_container *c, size_t header_length, bool verify, checksum *sum,
-                                 xsm_error *err)
+static xsm_status begin_checksum(const xsmi_container *c, bool verify, checksum *sum, xsm_error *err)
 {
-    static const char zeros[] = "0000000000000000";
-    sum->digits = NULL;
-    if (!xsmi_container_metadata(c, XSMI_KEY_CHECKSUM)) {
-        return XSM_OK;
-    }
-    size_t offset;
-    if (!xsmi_checksum_offset((const char *)c->bytes + LENGTH_BYTES, header_length, &offset)) {
+    const char *digits = xsmi_container_metadata(c, XSMI_KEY_CHECKSUM);
+    if (digits && (strspn(digits, "0123456789abcdef") != XSMI_CHECKSUM_DIGITS || digits[XSMI_CHECKSUM_DIGITS])) {
         return FAIL(c, err, "the checksum is not %d hexadecimal digits in small letters", XSMI_CHECKSUM_DIGITS);
     }
-    if (!verify) {
-        return XSM_OK;
+    sum->digits = verify ? digits : NULL;
+    sum->sum = sum->since = 0;
+    for (size_t i = 0; i < c->header.metadata_count; i++) {
+        sum->sum += xsmi_entry_hash(c->header.metadata[i].key, c->header.metadata[i].value);
     }
-    offset += LENGTH_BYTES;
-    const size_t after = offset + XSMI_CHECKSUM_DIGITS;
-    XXH3_64bits_reset(&sum->state);
-    XXH3_64bits_update(&sum->state, c->bytes, offset);
-    XXH3_64bits_update(&sum->state, zeros, XSMI_CHECKSUM_DIGITS);
-    XXH3_64bits_update(&sum->state, c->bytes + after, LENGTH_BYTES + header_length - after);
-    sum->digits = c->bytes + offset;
     return XSM_OK;
+}
+
+static void begin_tensor(checksum *sum, const xsmi_tensor *t)
+{
+    XXH3_64bits_reset_withSeed(&sum->state, xsmi_tensor_seed(t));
+}
+
+static void end_tensor(checksum *sum)
+{
+    sum->sum += XXH3_64bits_digest(&sum->state);
 }
 
 static xsm_status end_checksum(const xsmi_container *c, const checksum *sum, xsm_error *err)
 {
     char digits[XSMI_CHECKSUM_DIGITS];
-    xsmi_checksum_print(XXH3_64bits_digest(&sum->state), digits);
+    xsmi_checksum_print(sum->sum, digits);
     if (memcmp(digits, sum->digits, sizeof digits) != 0) {
         return FAIL_AS(c, err, XSM_ERROR_CHECKSUM,
                        "the contents have the checksum %.16s, not the %.16s that was written: the file is damaged",
-                       digits, (const char *)sum->digits);
+                       digits, sum->digits);
     }
     return XSM_OK;
 }
 
-static xsm_status check_checksum(const xsmi_container *c, size_t header_length, bool verify, xsm_error *err)
+static xsm_status check_tensor(const xsmi_container *c, const xsmi_tensor *t, checksum *sum, xsmi_activity *activity,
+                               xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    begin_tensor(sum, t);
+    for (size_t at = 0; at < t->size && status == XSM_OK;) {
+        const size_t size = XSMI_MIN(t->size - at, PIECE);
+        XXH3_64bits_update(&sum->state, t->data + at, size);
+        at += size;
+        /* Pages of files that may be larger than memory are released behind the pass. */
+        sum->since += size;
+        if (sum->since >= XSMI_FORGET_BYTES) {
+            xsmi_mapping_forget(&c->mapping);
+            sum->since = 0;
+        }
+        xsmi_reach(activity, t->begin + at);
+        status = xsmi_go_on(c->context, err);
+    }
+    end_tensor(sum);
+    return status;
+}
+
+static xsm_status check_checksum(const xsmi_container *c, bool verify, xsm_error *err)
 {
     checksum sum;
-    XSMI_TRY(begin_checksum(c, header_length, verify, &sum, err));
+    XSMI_TRY(begin_checksum(c, verify, &sum, err));
     if (!sum.digits) {
         return XSM_OK;
     }
-    /* Pages of files that may be larger than memory are released behind the pass. */
     xsm_status status = XSM_OK;
-    size_t since = 0;
     xsmi_activity activity;
     xsmi_begin(&activity, c->context, "checking a file", "bytes", c->size);
-    for (size_t at = LENGTH_BYTES + header_length; at < c->size && status == XSM_OK;) {
-        size_t size = XSMI_MIN(c->size - at, PIECE);
-        XXH3_64bits_update(&sum.state, c->bytes + at, size);
-        at += size;
-        since += size;
-        if (at < c->size && since >= XSMI_FORGET_BYTES) {
-            xsmi_mapping_forget(&c->mapping);
-            since = 0;
-        }
-        xsmi_reach(&activity, at);
-        status = xsmi_go_on(c->context, err);
+    for (size_t i = 0; i < c->header.count && status == XSM_OK; i++) {
+        status = check_tensor(c, &c->header.tensors[i], &sum, &activity, err);
     }
     XSMI_TRY(xsmi_end(&activity, status, err));
     return end_checksum(c, &sum, err);
@@ -222,7 +262,8 @@ static xsm_status read_all(xsmi_container *c, bool verify, xsm_error *err)
     for (size_t i = 0; i < c->header.count; i++) {
         c->header.tensors[i].data = c->bytes + c->header.tensors[i].begin;
     }
-    return check_checksum(c, length, verify, err);
+    XSMI_TRY(check_checksum(c, verify, err));
+    return c->unaligned ? align_tensors(c, err) : XSM_OK;
 }
 
 /* -- where the bytes are ------------------------------------------------------------------------------------------- */
@@ -374,11 +415,6 @@ typedef struct part_reader {
     size_t chosen; /* tensors whose parts are chosen before any is read: all, or those up to the key */
 } part_reader;
 
-static size_t aligned(size_t bytes)
-{
-    return (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT;
-}
-
 /* Makes room for the next `size` bytes. Memory for all is taken at once where it is known that they will come. */
 static xsm_status keep_room(const part_reader *r, kept *k, size_t size, xsm_error *err)
 {
@@ -456,11 +492,13 @@ static xsm_status read_some(part_reader *r, size_t first, size_t end, xsm_error 
         const xsmi_tensor_part part = c->header.tensors[i].part;
         kept *k = memory_of(r, &c->header.tensors[i]);
         k->used = aligned(k->used);
+        begin_tensor(r->sum, &c->header.tensors[i]);
         for (size_t line = 0; line < c->header.tensors[i].size; line += part.line) {
             XSMI_TRY(pass(r, NULL, part.from, err));
             XSMI_TRY(pass(r, k, part.to - part.from, err));
             XSMI_TRY(pass(r, NULL, part.line - part.to, err));
         }
+        end_tensor(r->sum);
     }
     return XSM_OK;
 }
@@ -522,7 +560,7 @@ static xsm_status read_after_header(xsmi_container *c, origin *o, size_t length,
     if (*whole) {
         return XSM_OK;
     }
-    XSMI_TRY(begin_checksum(c, length, !how->believe, &sum, err));
+    XSMI_TRY(begin_checksum(c, !how->believe, &sum, err));
     xsmi_activity activity;
     part_reader r = {.container = c, .from = o, .sum = &sum, .activity = &activity, .how = how, .chosen = chosen};
     r.scratch = xsmi_allocate(c->context, PIECE, 1);

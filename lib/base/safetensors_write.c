@@ -11,15 +11,25 @@
 #include <jansson.h>
 #include <string.h>
 
+/* How the checksum goes over a tensor's data. */
+typedef struct hashed {
+    uint64_t seed;
+    size_t size;
+} hashed;
+
 struct xsmi_container_writer {
-    XXH3_state_t hash; /* first, as it needs an alignment of 64 */
+    XXH3_state_t hash; /* of the current tensor's data; first, as it needs an alignment of 64 */
     xsm_context *context;
     const char *name;
     xsmi_sink sink;
-    char *header; /* with its length before it */
+    char *header; /* with its length before it, and a zero behind it */
     size_t header_size;
-    size_t checksum_at;
+    char *digits; /* of the checksum, in the header */
     size_t expected, written;
+    uint64_t entries, sum; /* what the checksum has of the metadata; of all that is complete */
+    hashed *tensors;       /* [count] */
+    size_t count, current; /* tensors that are complete */
+    size_t left;           /* bytes until the current one is */
     bool rehearsal; /* nothing is written in this pass */
 };
 
@@ -58,14 +68,20 @@ static bool put_tensor(json_t *header, const xsmi_tensor *t, size_t begin, size_
     return good;
 }
 
-static bool put_metadata(json_t *header, const xsmi_entry *metadata, size_t count)
+static bool put_entry(xsmi_container_writer *w, json_t *object, const char *key, const char *value)
+{
+    w->entries += xsmi_entry_hash(key, value);
+    return put_text(object, key, value);
+}
+
+static bool put_metadata(xsmi_container_writer *w, json_t *header, const xsmi_entry *metadata, size_t count)
 {
     json_t *object = json_object();
-    bool good = object && put_text(object, XSMI_KEY_VERSION, "1") &&
-                put_text(object, XSMI_KEY_LIBRARY, xsm_version_string()) &&
-                put_text(object, XSMI_KEY_CHECKSUM, "0000000000000000");
+    bool good = object && put_entry(w, object, XSMI_KEY_VERSION, "1") &&
+                put_entry(w, object, XSMI_KEY_LIBRARY, xsm_version_string()) &&
+                put_entry(w, object, XSMI_KEY_CHECKSUM, "0000000000000000");
     for (size_t i = 0; good && i < count; i++) {
-        good = put_text(object, metadata[i].key, metadata[i].value);
+        good = put_entry(w, object, metadata[i].key, metadata[i].value);
     }
     good = good && json_object_set_nocheck(header, "__metadata__", object) == 0;
     json_decref(object);
@@ -73,11 +89,16 @@ static bool put_metadata(json_t *header, const xsmi_entry *metadata, size_t coun
 }
 
 /* The tensors' offsets, one after the other. *before = bytes in front of the aligned tensor. */
-static xsm_status put_tensors(json_t *header, const xsmi_container_plan *plan, size_t *total, size_t *before,
+static xsm_status put_tensors(xsmi_container_writer *w, json_t *header, const xsmi_container_plan *plan, size_t *before,
                               xsm_error *err)
 {
     size_t offset = 0;
     *before = 0;
+    w->tensors = xsmi_allocate(w->context, plan->count, sizeof *w->tensors);
+    if (!w->tensors) {
+        return xsmi_fail_memory(err, plan->count * sizeof *w->tensors, "a file's header");
+    }
+    w->count = plan->count;
     for (size_t i = 0; i < plan->count; i++) {
         const xsmi_tensor *t = &plan->tensors[i];
         size_t bytes, end;
@@ -93,25 +114,52 @@ static xsm_status put_tensors(json_t *header, const xsmi_container_plan *plan, s
         if (!put_tensor(header, t, offset, end)) {
             return fail_json(err);
         }
+        w->tensors[i] = (hashed){xsmi_tensor_seed(t), bytes};
         offset = end;
     }
-    *total = offset;
+    w->expected = offset;
     return XSM_OK;
+}
+
+/* Begins the hash of the next tensor that has data; tensors before it are complete. */
+static void begin_tensor(xsmi_container_writer *w)
+{
+    while (w->left == 0 && w->current < w->count) {
+        w->left = w->tensors[w->current].size;
+        XXH3_64bits_reset_withSeed(&w->hash, w->tensors[w->current].seed);
+        if (w->left == 0) {
+            w->sum += XXH3_64bits_digest(&w->hash);
+            w->current++;
+        }
+    }
+}
+
+static void begin_checksum(xsmi_container_writer *w)
+{
+    w->sum = w->entries;
+    w->current = w->left = w->written = 0;
+    begin_tensor(w);
 }
 
 /* Bytes hashed and written at once. */
 #define PIECE ((size_t)1 << 20)
 
+/* In pieces, which are still in the cache when they are written; a call may be cancelled between them. */
 static xsm_status write_hashed(xsmi_container_writer *w, const void *data, size_t size, xsm_error *err)
 {
-    /* In pieces, which are still in the cache when they are written; a call may be cancelled between them. */
-    for (size_t at = 0; at < size;) {
-        const size_t piece = XSMI_MIN(size - at, PIECE);
+    for (size_t at = 0; at < size && w->current < w->count;) {
+        const size_t piece = XSMI_MIN(XSMI_MIN(size - at, PIECE), w->left);
         XXH3_64bits_update(&w->hash, (const char *)data + at, piece);
         XSMI_TRY(w->rehearsal ? xsmi_go_on(w->context, err)
                               : w->sink.ops->write(w->sink.state, (const char *)data + at, piece, err));
         xsmi_advance(w->context, piece);
         at += piece;
+        w->left -= piece;
+        if (w->left == 0) {
+            w->sum += XXH3_64bits_digest(&w->hash);
+            w->current++;
+            begin_tensor(w);
+        }
     }
     return XSM_OK;
 }
@@ -135,30 +183,31 @@ static xsm_status make_header(xsmi_container_writer *w, const json_t *header, si
         return xsmi_fail(err, XSM_ERROR_LIMIT, "a header of %zu bytes; at most %zu are read again", length,
                          XSMI_HEADER_MAX);
     }
-    char *text = xsmi_allocate(w->context, prefix + length, 1);
+    char *text = xsmi_allocate(w->context, prefix + length + 1, 1);
     if (!text) {
-        return xsmi_fail_memory(err, prefix + length, "a file's header");
+        return xsmi_fail_memory(err, prefix + length + 1, "a file's header");
     }
     w->header = text;
     w->header_size = prefix + length;
     memset(text, ' ', prefix + length);
+    text[prefix + length] = '\0';
     for (size_t i = 0; i < prefix; i++) {
         text[i] = (char)(unsigned char)((uint64_t)length >> (8 * i));
     }
     if (json_dumpb(header, text + prefix, used, flags) != used) {
         return fail_json(err);
     }
-    if (!xsmi_checksum_offset(text + prefix, length, &w->checksum_at)) {
-        return xsmi_fail(err, XSM_ERROR_INTERNAL, "a header without its checksum");
-    }
-    w->checksum_at += prefix;
+    /* No other text of the header has quotes that are not escaped. */
+    static const char key[] = "\"" XSMI_KEY_CHECKSUM "\":\"";
+    w->digits = strstr(text + prefix, key) + sizeof key - 1;
     return XSM_OK;
 }
 
 static void release(xsmi_container_writer *w)
 {
     xsm_context *ctx = w->context;
-    xsmi_release(ctx, w->header, w->header_size, 1);
+    xsmi_release(ctx, w->header, w->header_size + 1, 1);
+    xsmi_release(ctx, w->tensors, w->count, sizeof *w->tensors);
     xsmi_release(ctx, w, 1, sizeof *w);
     xsm_context_free(ctx);
 }
@@ -168,14 +217,15 @@ static xsm_status begin(xsmi_container_writer *w, const xsmi_place *place, const
 {
     size_t before = 0;
     json_t *header = json_object();
-    xsm_status status = header && put_metadata(header, plan->metadata, plan->metadata_count) ? XSM_OK : fail_json(err);
-    status = status == XSM_OK ? put_tensors(header, plan, &w->expected, &before, err) : status;
+    const bool good = header && put_metadata(w, header, plan->metadata, plan->metadata_count);
+    xsm_status status = good ? put_tensors(w, header, plan, &before, err) : fail_json(err);
     status = status == XSM_OK ? make_header(w, header, before, err) : status;
     json_decref(header);
     XSMI_TRY(status);
     XSMI_TRY(xsmi_sink_open(w->context, place, w->header_size + w->expected, &w->sink, err));
     w->rehearsal = w->sink.forward;
-    return write_hashed(w, w->header, w->header_size, err);
+    begin_checksum(w);
+    return w->rehearsal ? XSM_OK : w->sink.ops->write(w->sink.state, w->header, w->header_size, err);
 }
 
 xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, const xsmi_container_plan *plan,
@@ -192,7 +242,6 @@ xsm_status xsmi_container_create_at(xsm_context *ctx, const xsmi_place *place, c
     memset(w, 0, sizeof *w);
     w->context = xsmi_context_retain(ctx);
     w->name = place->name;
-    XXH3_64bits_reset(&w->hash);
     const xsm_status status = begin(w, place, plan, err);
     if (status != XSM_OK) {
         xsmi_container_abandon(w);
@@ -229,16 +278,9 @@ static xsm_status check_written(const xsmi_container_writer *w, xsm_error *err)
 static xsm_status end_rehearsal(xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(check_written(w, err));
-    /* The hash is that of a header of zeros, so the digits are written after it was taken. */
-    char *digits = w->header + w->checksum_at, zeros[XSMI_CHECKSUM_DIGITS];
-    memcpy(zeros, digits, sizeof zeros);
-    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
-    XXH3_64bits_reset(&w->hash);
-    XXH3_64bits_update(&w->hash, w->header, w->checksum_at);
-    XXH3_64bits_update(&w->hash, zeros, sizeof zeros);
-    XXH3_64bits_update(&w->hash, digits + sizeof zeros, w->header_size - w->checksum_at - sizeof zeros);
+    xsmi_checksum_print(w->sum, w->digits);
+    begin_checksum(w);
     w->rehearsal = false;
-    w->written = 0;
     return w->sink.ops->write(w->sink.state, w->header, w->header_size, err);
 }
 
@@ -246,11 +288,12 @@ static xsm_status finish(xsmi_container_writer *w, xsm_error *err)
 {
     XSMI_TRY(check_written(w, err));
     char digits[XSMI_CHECKSUM_DIGITS];
-    xsmi_checksum_print(XXH3_64bits_digest(&w->hash), digits);
+    xsmi_checksum_print(w->sum, digits);
     if (!w->sink.forward) {
-        return w->sink.ops->rewrite(w->sink.state, w->checksum_at, digits, sizeof digits, err);
+        const uint64_t at = (uint64_t)(w->digits - w->header);
+        return w->sink.ops->rewrite(w->sink.state, at, digits, sizeof digits, err);
     }
-    return memcmp(digits, w->header + w->checksum_at, sizeof digits) == 0
+    return memcmp(digits, w->digits, sizeof digits) == 0
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_STATE, "%s: what is saved has changed meanwhile", w->name);
 }

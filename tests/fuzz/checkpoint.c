@@ -247,15 +247,31 @@ static void free_contents(contents *c)
     }
 }
 
-/* The bytes of a file with these contents and a checksum that is right; the caller's to free. */
-static uint8_t *write_contents(const contents *c, size_t *size)
+static uint64_t checksum_of(const contents *c)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < c->entry_count; i++) {
+        sum += xsmi_entry_hash(c->keys[i], c->values[i]);
+    }
+    for (size_t i = 0; i < c->tensor_count; i++) {
+        xsmi_tensor named = c->tensors[i];
+        named.name = c->names[i];
+        sum += xsmi_hash(c->data[i], named.size, xsmi_tensor_seed(&named));
+    }
+    return sum;
+}
+
+/* The bytes of a file with these contents and a checksum that is right or not; the caller's to free. */
+static uint8_t *write_contents(const contents *c, bool right, size_t *size)
 {
     json_t *header = json_object(), *metadata = json_object();
+    char digits[XSMI_CHECKSUM_DIGITS + 1] = "";
     uint64_t at = 0;
     fuzz_require(header && metadata, "memory");
+    xsmi_checksum_print(checksum_of(c) + !right, digits);
     for (size_t i = 0; i < c->entry_count; i++) {
         bool sum = strcmp(c->keys[i], XSMI_KEY_CHECKSUM) == 0;
-        json_object_set_new(metadata, c->keys[i], json_string(sum ? "0000000000000000" : c->values[i]));
+        json_object_set_new(metadata, c->keys[i], json_string(sum ? digits : c->values[i]));
     }
     json_object_set_new(header, "__metadata__", metadata);
     for (size_t i = 0; i < c->tensor_count; i++) {
@@ -285,18 +301,6 @@ static uint8_t *write_contents(const contents *c, size_t *size)
     free(text);
     json_decref(header);
     return bytes;
-}
-
-static void sign(uint8_t *bytes, size_t size)
-{
-    size_t place;
-    uint64_t length;
-    memcpy(&length, bytes, 8);
-    if (xsmi_checksum_offset((const char *)bytes + 8, length, &place)) {
-        char digits[XSMI_CHECKSUM_DIGITS];
-        xsmi_checksum_print(XXH3_64bits(bytes, size), digits);
-        memcpy(bytes + 8 + place, digits, sizeof digits);
-    }
 }
 
 /* -- changes ------------------------------------------------------------------------------------------------------ */
@@ -538,10 +542,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 2; i + CHANGE <= size; i += CHANGE) {
         change(&c, data + i);
     }
-    uint8_t *file = write_contents(&c, &bytes);
-    if (data[1] % 4 != 1) {
-        sign(file, bytes);
-    }
+    uint8_t *file = write_contents(&c, data[1] % 4 != 1, &bytes);
     if (data[1] % 4 == 2) {
         bytes -= (size_t)(data[1] / 4) * 8 % (bytes + 1); /* cut short */
     } else if (data[1] % 4 == 3) {

@@ -4,6 +4,7 @@
     model_file.py write FOLDER      makes the golden files of this folder
     model_file.py compare FOLDER    fails unless they are what it would make
     model_file.py read FILE         checks a file and prints its contents, a line a tensor
+    model_file.py rewrite FILE TO WAY   saves it again, unchanged (WAY: same) or damaged
 
 read() is all that another program needs to get at a model's weights.
 """
@@ -29,7 +30,7 @@ def read(path):
     return metadata, tensors
 
 
-# -- XXH3-64 of more than 240 bytes with seed 0 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) ---------------------------
+# -- XXH3-64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md) ------------------------------------------------------------
 
 SECRET = bytes.fromhex(
     "b8fe6c3923a44bbe7c01812cf721ad1cded46de9839097db7240a4a4b7b3671fcb79e64eccc0e578825ad07dccff7221"
@@ -42,18 +43,73 @@ P64_1, P64_2, P64_3 = 0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9
 P64_4, P64_5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
-def word(data, at):
-    return int.from_bytes(data[at:at + 8], "little")
+def word(data, at, size=8):
+    return int.from_bytes(data[at:at + size], "little")
 
 
-def xxh3(data):
-    assert len(data) > 240
+def fold(a, b):
+    product = (a & M) * (b & M)
+    return (product & M) ^ product >> 64
+
+
+def avalanche(h):
+    h = (h & M ^ (h & M) >> 37) * 0x165667919E3779F9 & M
+    return h ^ h >> 32
+
+
+def avalanche_short(h):
+    h = (h & M ^ (h & M) >> 33) * P64_2 & M
+    h = (h ^ h >> 29) * P64_3 & M
+    return h ^ h >> 32
+
+
+def swap(number, size):
+    return int.from_bytes(number.to_bytes(size, "little"), "big")
+
+
+def up_to_16(data, seed):
+    n = len(data)
+    if n > 8:
+        low = word(data, 0) ^ ((word(SECRET, 24) ^ word(SECRET, 32)) + seed) & M
+        high = word(data, n - 8) ^ ((word(SECRET, 40) ^ word(SECRET, 48)) - seed) & M
+        return avalanche(n + swap(low, 8) + high + fold(low, high))
+    if n > 3:
+        seed ^= swap(seed & 0xFFFFFFFF, 4) << 32
+        h = word(data, n - 4, 4) + (word(data, 0, 4) << 32) ^ ((word(SECRET, 8) ^ word(SECRET, 16)) - seed) & M
+        h ^= (h << 49 | h >> 15) & M ^ (h << 24 | h >> 40) & M
+        h = h * 0x9FB21C651E98DF25 & M
+        h = (h ^ (h >> 35) + n) * 0x9FB21C651E98DF25 & M
+        return h ^ h >> 28
+    if n > 0:
+        h = data[0] << 16 | data[n >> 1] << 24 | data[n - 1] | n << 8
+        return avalanche_short(h ^ (word(SECRET, 0, 4) ^ word(SECRET, 4, 4)) + seed)
+    return avalanche_short(seed ^ word(SECRET, 56) ^ word(SECRET, 64))
+
+
+def up_to_240(data, seed):
+    n = len(data)
+
+    def mix(at, secret):
+        return fold(word(data, at) ^ (word(SECRET, secret) + seed) & M,
+                    word(data, at + 8) ^ (word(SECRET, secret + 8) - seed) & M)
+
+    if n <= 128:
+        pairs = (n - 1) // 32 + 1
+        return avalanche(n * P64_1 + sum(mix(16 * i, 32 * i) + mix(n - 16 * (i + 1), 32 * i + 16) for i in range(pairs)))
+    h = avalanche(n * P64_1 + sum(mix(16 * i, 16 * i) for i in range(8)))
+    return avalanche(h + sum(mix(16 * i, 16 * (i - 8) + 3) for i in range(8, n // 16)) + mix(n - 16, 119))
+
+
+def xxh3(data, seed=0):
+    if len(data) <= 240:
+        return (up_to_16 if len(data) <= 16 else up_to_240)(data, seed)
+    secret_of = b"".join((word(SECRET, i) + (-seed if i % 16 else seed) & M).to_bytes(8, "little") for i in range(0, 192, 8))
     acc = [P32_3, P64_1, P64_2, P64_3, P64_4, P32_2, P64_5, P32_1]
 
     def stripe(at, secret):
         for i in range(8):
             value = word(data, at + 8 * i)
-            key = value ^ word(SECRET, secret + 8 * i)
+            key = value ^ word(secret_of, secret + 8 * i)
             acc[i ^ 1] = (acc[i ^ 1] + value) & M
             acc[i] = (acc[i] + (key & 0xFFFFFFFF) * (key >> 32)) & M
 
@@ -62,24 +118,79 @@ def xxh3(data):
         for n in range(16):
             stripe(1024 * block + 64 * n, 8 * n)
         for i in range(8):
-            acc[i] = ((acc[i] ^ acc[i] >> 47 ^ word(SECRET, 128 + 8 * i)) * P32_1) & M
+            acc[i] = ((acc[i] ^ acc[i] >> 47 ^ word(secret_of, 128 + 8 * i)) * P32_1) & M
     for n in range((len(data) - 1 - 1024 * blocks) // 64):
         stripe(1024 * blocks + 64 * n, 8 * n)
     stripe(len(data) - 64, 121)
-    result = len(data) * P64_1 & M
-    for i in range(4):
-        product = (acc[2 * i] ^ word(SECRET, 11 + 16 * i)) * (acc[2 * i + 1] ^ word(SECRET, 19 + 16 * i))
-        result = (result + ((product & M) ^ product >> 64)) & M
-    result ^= result >> 37
-    result = result * 0x165667919E3779F9 & M
-    return result ^ result >> 32
+    return avalanche(len(data) * P64_1 + sum(
+        fold(acc[2 * i] ^ word(secret_of, 11 + 16 * i), acc[2 * i + 1] ^ word(secret_of, 19 + 16 * i)) for i in range(4)))
 
 
-def checksum_ok(path, metadata):
+def checksum(metadata, tensors):
+    """lib/base/safetensors.h; tensors are {name: (dtype, shape, bytes)}"""
+    total = 0
+    for key, value in metadata.items():
+        if key not in ("checksum", "format"):
+            total += xxh3(value.encode(), xxh3(key.encode()))
+    for name, (dtype, shape, raw) in tensors.items():
+        shape_bytes = b"".join(n.to_bytes(8, "little") for n in shape)
+        total += xxh3(raw, xxh3(shape_bytes, xxh3(dtype.encode(), xxh3(name.encode()))))
+    return f"{total & M:016x}"
+
+
+def raw_contents(path):
+    """metadata, and {name: (dtype, shape, bytes)} in the order of the file"""
     raw = open(path, "rb").read()
-    digits = metadata["checksum"].encode()
-    assert raw.count(digits) == 1
-    return xxh3(raw.replace(digits, b"0" * 16)) == int(digits, 16)
+    length = int.from_bytes(raw[:8], "little")
+    header = json.loads(raw[8:8 + length])
+    metadata = header.pop("__metadata__", {})
+    data = raw[8 + length:]
+    return metadata, {name: (entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])])
+                      for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"])}
+
+
+def checksum_ok(path):
+    metadata, tensors = raw_contents(path)
+    return checksum(metadata, tensors) == metadata["checksum"]
+
+
+def rewrite(source, to, way):
+    """saves a file as another program would, or with one change that is damage"""
+    metadata, tensors = raw_contents(source)
+    names, entries = list(tensors), {}
+    longest = max(names, key=lambda name: len(tensors[name][2]))
+    if way == "same":
+        names.sort(key=lambda name: (len(tensors[name][2]) % 8 == 0, name), reverse=True)
+        names = [name for name in names if tensors[name][0] == "U8"] + [n for n in names if tensors[n][0] != "U8"]
+        metadata = dict(sorted(metadata.items(), reverse=True), format="pt")
+    elif way == "flip":
+        dtype, shape, raw = tensors[longest]
+        tensors[longest] = dtype, shape, raw[:-1] + bytes([raw[-1] ^ 1])
+    elif way == "value":
+        metadata["library"] += "."
+    elif way == "entry":
+        metadata["another"] = ""
+    elif way == "rename":
+        tensors["other"] = tensors.pop(longest)
+        names[names.index(longest)] = "other"
+    elif way == "shape":
+        dtype, shape, raw = tensors[longest]
+        tensors[longest] = dtype, [1] + shape, raw
+    elif way == "swap":
+        a, b = [(n, m) for n in names for m in names if n < m and tensors[n][:2] == tensors[m][:2]
+                and tensors[n][2] != tensors[m][2]][0]
+        tensors[a], tensors[b] = tensors[b], tensors[a]
+    else:
+        sys.exit(f"rewrite {way}?")
+    place = 0
+    for name in names:
+        dtype, shape, raw = tensors[name]
+        entries[name] = {"shape": shape, "data_offsets": [place, place + len(raw)], "dtype": dtype}
+        place += len(raw)
+    header = dict(sorted(entries.items(), reverse=True), __metadata__=metadata)
+    text = json.dumps(header, indent=1).encode() + b"   "
+    with open(to, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text + b"".join(tensors[name][2] for name in names))
 
 
 # -- golden files --------------------------------------------------------------------------------------------------------
@@ -95,15 +206,14 @@ def contents(tensors, metadata, checked):
         place += len(raw)
         data += raw
     if checked:
-        metadata = dict(metadata, format_version="1", checksum="0" * 16, library="numpy")
+        metadata = dict(metadata, format_version="1", library="numpy")
+        raws = {name: (names[t.dtype.type], list(t.shape), t.tobytes()) for name, t in tensors.items()}
+        metadata["checksum"] = checksum(metadata, raws)
     if metadata:
         header["__metadata__"] = metadata
     text = json.dumps(header, ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
-    whole = len(text).to_bytes(8, "little") + text + data
-    if checked:
-        whole = whole.replace(b"0" * 16, b"%016x" % xxh3(whole))
-    return whole
+    return len(text).to_bytes(8, "little") + text + data
 
 
 def golden():
@@ -135,9 +245,11 @@ if __name__ == "__main__":
             with open(os.path.join(sys.argv[2], name), "rb") as file:
                 if file.read() != whole:
                     sys.exit(f"{name} differs from what this script writes")
+    elif sys.argv[1] == "rewrite":
+        rewrite(*sys.argv[2:])
     else:
         metadata, tensors = read(sys.argv[2])
-        print("checksum", "good" if checksum_ok(sys.argv[2], metadata) else "bad")
+        print("checksum", "good" if checksum_ok(sys.argv[2]) else "bad")
         for key in sorted(metadata):
             if key not in ("checksum", "library"):
                 print(key, metadata[key])

@@ -88,6 +88,29 @@ static void reads_tensors(void **state)
     xsmi_container_close(NULL);
 }
 
+/* A tensor that begins at no multiple of its dtype's size, as other programs may write it, is copied. */
+static void aligns_tensors(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsmi_container *c = NULL;
+    unsigned char *bytes;
+    assert_ok(parse("{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                    "\"b\":{\"dtype\":\"F64\",\"shape\":[0],\"data_offsets\":[3,3]},"
+                    "\"c\":{\"dtype\":\"U32\",\"shape\":[2],\"data_offsets\":[3,11]}}",
+                    11, &c, &bytes, &err),
+              err);
+    const xsmi_tensor *t = xsmi_container_tensor(c, "c");
+    assert_int_equal((uintptr_t)t->data % XSMI_ALIGNMENT, 0);
+    free(bytes);
+    assert_memory_equal(t->data, ((const unsigned char[]){3, 4, 5, 6, 7, 8, 9, 10}), 8);
+    assert_memory_equal(xsmi_container_tensor(c, "a")->data, ((const unsigned char[]){0, 1, 2}), 3);
+    xsmi_mapping mapping = xsmi_container_detach_mapping(c);
+    assert_ptr_equal(mapping.owner != NULL, true);
+    xsmi_container_close(c);
+    xsmi_unmap_file(&mapping);
+}
+
 #define TENSOR(entries) "{\"a\":{" entries "}}"
 #define META(entries) "{\"__metadata__\":{" entries "}}"
 
@@ -169,7 +192,6 @@ static void refuses_malformed_files(void **state)
         {TENSOR("\"dtype\":\"U8\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]"), 0, XSM_ERROR_FORMAT,
          "shape"},
         {TENSOR("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]") "x", 4, XSM_ERROR_FORMAT, "JSON"},
-        {TENSOR("\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]") " ", 4, XSM_ERROR_FORMAT, "multiple"},
         {TENSOR("\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]"), 2, XSM_ERROR_FORMAT, "does not begin"},
         {"{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
          "\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[1,3]}}",
@@ -190,7 +212,7 @@ static void refuses_malformed_files(void **state)
         {META("\"format_version\":\"1\",\"checksum\":\"?\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
         {META("\"format_version\":\"1\",\"checksum\":\"0123456789ABCDEF\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
         {META("\"format_version\":\"1\",\"checksum\":\"0123456789abcdef0\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
-        {META("\"format_version\":\"1\",\"\\u0063hecksum\":\"0123456789abcdef\""), 0, XSM_ERROR_FORMAT, "hexadecimal"},
+        {META("\"format_version\":\"1\",\"\\u0063hecksum\":\"0123456789abcdef\""), 0, XSM_ERROR_CHECKSUM, "damaged"},
         {META("\"format_version\":\"1\",\"checksum\":\"0123456789abcdef\""), 0, XSM_ERROR_CHECKSUM, "damaged"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -345,38 +367,6 @@ static void refuses_lengths_beyond_the_file(void **state)
     free(bytes);
     free(long_header);
     xsm_context_free(ctx);
-}
-
-/* The checksum is found where it is, not where something looks like it. */
-static void finds_the_checksum(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *header;
-        size_t offset; /* 0 = none */
-    } cases[] = {
-        {"{\"__metadata__\":{\"checksum\":\"0123456789abcdef\"}}", 29},
-        {"{\"__metadata__\": {\"checksum\" : \t\"0123456789abcdef\"}}", 33},
-        {"{\"__metadata__\":{\"a\":\"\\\"checksum\\\":\\\"0123456789abcdef\\\"\"}}", 0},
-        {"{\"__metadata__\":{\"a\":\"checksum\",\"b\":\"0123456789abcdef\"}}", 0},
-        {"{\"checksum\":\"0123456789abcdef\"}", 0},
-        {"{\"checksum\":{\"checksum2\":\"0123456789abcdef\"}}", 0},
-        {"{\"__metadata__\":{\"checksum\":\"0123456789abcde\"}}", 0},
-        {"{\"__metadata__\":{\"checksum\":\"0123456789abcdef", 0},
-        {"{\"__metadata__\":{\"checksum\":", 0},
-        {"{\"__metadata__\":{\"checksum\"", 0},
-        {"{\"__metadata__\":{\"checksum\\", 0},
-        {"", 0},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        size_t offset = 0;
-        bool found = xsmi_checksum_offset(cases[i].header, strlen(cases[i].header), &offset);
-        assert_int_equal(found, cases[i].offset != 0);
-        assert_int_equal(offset, cases[i].offset);
-    }
-    char digits[XSMI_CHECKSUM_DIGITS];
-    xsmi_checksum_print(UINT64_C(0x00f0123456789abc), digits);
-    assert_memory_equal(digits, "00f0123456789abc", 16);
 }
 
 static void dtypes_have_names(void **state)
@@ -728,13 +718,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_tensors),
+        cmocka_unit_test(aligns_tensors),
         cmocka_unit_test(reads_parts),
         cmocka_unit_test(reads_by_a_key),
         cmocka_unit_test(refuses_malformed_files),
         cmocka_unit_test(deep_headers),
         cmocka_unit_test(long_headers_take_little),
         cmocka_unit_test(refuses_lengths_beyond_the_file),
-        cmocka_unit_test(finds_the_checksum),
         cmocka_unit_test(dtypes_have_names),
         cmocka_unit_test(writes_what_it_reads),
         cmocka_unit_test(refuses_bad_plans),
