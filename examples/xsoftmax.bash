@@ -13,6 +13,8 @@ _xsoftmax() {
         words='float32 bfloat16 int8'
     elif [ "$before" = --evaluate-train ]; then
         words='no all sample'
+    elif [ "$before" = --new-words ]; then
+        words='yes no'
     elif [ "$before" = --exclude ]; then
         words='known nothing'
     else

@@ -138,11 +138,13 @@ typedef struct cli_data {
     const char *weights;          /* file of the rows' weights */
     const char *test_weights;     /* train: the same of the test rows */
     int label_weights;            /* labels have weights in text */
+    int new_features, new_labels; /* those that the model lacks are kept (xsm_read_options) */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
-        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0  \
+        XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, \
+            0, 0                                                                                                       \
     }
 
 extern const char *const cli_format_words[];

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <xsoftmax/ext/vocabulary.h>
+
 /* In the order of XSM_FORMAT_*, XSM_LABELS_* and XSM_INDEX_BASE_*. */
 const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
@@ -157,6 +159,38 @@ void cli_name_flags(xsm_error *err)
     }
 }
 
+/* How text is read: as a vocabulary's was, with which flags must agree, but for the least count of new words. */
+static int read_text_flags(const cli_data *data, const xsm_vocabulary *vocabulary, xsm_text_options *text)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (vocabulary && xsm_vocabulary_get_options(vocabulary, text, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    const struct {
+        const char *flag;
+        uint64_t given;
+        uint32_t *value;
+    } numbers[] = {{"word-ngrams", data->word_ngrams, &text->word_ngrams},
+                   {"min-chars", data->min_chars, &text->min_chars},
+                   {"max-chars", data->max_chars, &text->max_chars},
+                   {"buckets", data->buckets, &text->buckets}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (vocabulary && numbers[i].given > 0 && numbers[i].given != *numbers[i].value) {
+            return cli_misuse("--%s %llu: the model's text was read with %u, and rows for it are read like it",
+                              numbers[i].flag, (unsigned long long)numbers[i].given, *numbers[i].value);
+        }
+        *numbers[i].value = vocabulary ? *numbers[i].value : (uint32_t)numbers[i].given;
+    }
+    if (vocabulary && data->label_prefix && strcmp(data->label_prefix, text->label_prefix) != 0) {
+        return cli_misuse("--label-prefix %s: the labels of the model's text begin with %s, and rows for it are read "
+                          "like it",
+                          data->label_prefix, text->label_prefix);
+    }
+    text->label_prefix = vocabulary ? text->label_prefix : data->label_prefix;
+    text->min_count = data->min_count > 0 ? (uint32_t)data->min_count : text->min_count;
+    return CLI_GO_ON;
+}
+
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out)
 {
@@ -173,17 +207,16 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.skip_verify = data->believe;
     options.weights_path = data->weights;
     options.label_weights = data->label_weights;
+    options.new_features = data->new_features;
+    options.new_labels = data->new_labels;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
-    text.label_prefix = data->label_prefix;
-    text.min_count = (uint32_t)data->min_count;
-    text.word_ngrams = (uint32_t)data->word_ngrams;
-    text.min_chars = (uint32_t)data->min_chars;
-    text.max_chars = (uint32_t)data->max_chars;
-    text.buckets = (uint32_t)data->buckets;
+    if (read_text_flags(data, classes ? classes->vocabulary : NULL, &text) != CLI_GO_ON) {
+        return CLI_USAGE;
+    }
     if (text.min_chars > text.max_chars) {
         return cli_misuse("--min-chars %u: --max-chars must be as large or larger", text.min_chars);
     }
-    if (text.buckets > 0 && text.word_ngrams <= 1 && text.max_chars == 0) {
+    if (data->buckets > 0 && text.word_ngrams <= 1 && text.max_chars == 0) {
         return cli_misuse("--buckets are of n-grams, and there are none without --word-ngrams or --max-chars");
     }
     char *asked = cli_format("--format is %s", cli_format_words[data->format]);
@@ -192,7 +225,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     if (code != CLI_GO_ON) {
         return code;
     }
-    options.text = classes && classes->vocabulary ? NULL : &text;
+    options.text = classes && classes->vocabulary && !data->new_features ? NULL : &text;
     xsm_status status;
     if (strcmp(path, "-") == 0 && cli_group) {
         return cli_misuse("standard input is given to one rank alone; each of several reads a file");

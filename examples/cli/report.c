@@ -53,6 +53,8 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_real(&json, "choice_seconds", (r->choice ? r->chosen.seconds : 0) + (r->tuning ? r->tuned.seconds : 0));
     if (r->warm_path) {
         cli_json_whole(&json, "new_classes", r->new_classes);
+        cli_json_whole(&json, "new_features", r->new_features);
+        cli_json_whole(&json, "features_left_out", r->raw_info.dropped_features);
     }
     cli_json_real(&json, "train_seconds", r->end.seconds);
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
@@ -143,7 +145,15 @@ void cli_train_report(const cli_run *r)
     printf("%-10s %s\n", "model", shape);
     free(shape);
     if (r->warm_path) {
-        printf("%-10s from %s, with %s new classes\n", "start", r->warm_path, cli_grouped(r->new_classes, &a));
+        printf("%-10s from %s, with %s new classes", "start", r->warm_path, cli_grouped(r->new_classes, &a));
+        if (r->new_features > 0) {
+            printf(" and %s new features", cli_grouped(r->new_features, &a));
+        }
+        if (r->raw_info.dropped_features > 0) {
+            printf("; left out %s times: %s that it lacks", cli_grouped(r->raw_info.dropped_features, &a),
+                   r->raw_info.format == XSM_FORMAT_TEXT ? "words" : "features");
+        }
+        putchar('\n');
     }
     if (r->method >= 0) {
         cli_label_tree_report(r);

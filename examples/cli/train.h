@@ -91,8 +91,9 @@ typedef struct cli_run {
     double checkpoint_saved; /* when, by cli_clock() */
     int checkpoint_failed;   /* the last checkpoint */
     int history_failed;
-    int eta_recalled;     /* the learning rate comes from the checkpoint */
-    uint32_t new_classes; /* from the warm start */
+    int eta_recalled;                   /* the learning rate comes from the checkpoint */
+    int new_words;                      /* of a warm start: 0 or 1, below 0 where not given */
+    uint32_t new_classes, new_features; /* from the warm start */
 
     xsm_context *context;
     xsm_estimator *estimator;
@@ -216,6 +217,8 @@ void cli_checkpoint_finish(cli_run *run);
 
 /* --warm-start (warm.c). Checks the flags and loads the model. */
 int cli_warm_prepare(cli_run *run);
+/* Reads the training rows against the model: its features, and new ones unless --new-words says no. */
+int cli_warm_read(cli_run *run, cli_data *format);
 /* Combines training rows and model: classes and features of both, with the rows transformed by the model's
  * transform. */
 int cli_warm_fit(cli_run *run);

@@ -57,7 +57,7 @@ int cli_train_read(cli_run *r)
     uint64_t dropped = 0;
     cli_data format = r->format;
     format.labels = r->first_by_default ? XSM_LABELS_ALL : format.labels; /* to tell how many the rows have */
-    int code = cli_read(r->context, r->data, &format, NULL, &r->train_rows);
+    int code = r->warm_path ? cli_warm_read(r, &format) : cli_read(r->context, r->data, &format, NULL, &r->train_rows);
     code = code == CLI_GO_ON ? cli_need_labels(r->data, r->train_rows) : code;
     if (code != CLI_GO_ON) {
         return code;

@@ -234,6 +234,9 @@ int cli_train_prepare(cli_run *r)
     if (r->warm_path && models) {
         return cli_misuse("--%s: --warm-start keeps that of the model that it starts from", models);
     }
+    if (!r->warm_path && r->new_words >= 0) {
+        return cli_misuse("--new-words is of --warm-start MODEL, whose words others are new to");
+    }
     r->bias = r->bias >= 0 ? r->bias : 1;
     if (r->bias == CLI_BIAS_ONLY && r->transform_text) {
         return cli_misuse("--bias only uses no feature, so --transform has nothing to do");

@@ -31,17 +31,28 @@ int cli_warm_prepare(cli_run *r)
     return code;
 }
 
-/* Features beyond those that the model's transform was fitted for are left out, as in prediction. */
-static xsm_status cut(cli_run *r, uint32_t features, xsm_error *err)
+/* Whether a model with this transform can get more features (xsm_model_grow()). */
+static int may_grow(const xsm_model_info *about)
 {
-    char *text = cli_format("truncate=%u", features);
-    xsm_transform *transform = NULL;
-    xsm_status status = xsm_transform_new(r->context, text, &transform, err);
-    status = status == XSM_OK ? xsm_transform_fit(transform, r->train_rows, err) : status;
-    status = status == XSM_OK ? xsm_transform_apply(transform, r->train_rows, err) : status;
-    xsm_transform_free(transform);
-    free(text);
-    return status;
+    return about->features > 0 && !strstr(about->transform, "truncate") && !strstr(about->transform, "products");
+}
+
+int cli_warm_read(cli_run *r, cli_data *format)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const xsm_model_info about = cli_model_info(r->model);
+    if (r->new_words > 0 && !may_grow(&about)) {
+        return cli_fail(
+            "%s: its transform '%s' is of the features that it has, so that it learns no others; --new-words "
+            "no leaves these out",
+            r->warm_path, about.transform);
+    }
+    format->new_features = r->new_words != 0 && may_grow(&about);
+    format->new_labels = 1;
+    return xsm_model_get_class_map(r->model, &map, &err) == XSM_OK
+               ? cli_read(r->context, r->data, format, &map, &r->train_rows)
+               : cli_library_failed(&err);
 }
 
 /* If features are classes, rows and model both get the union: `map` is the rows'. */
@@ -60,27 +71,13 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     return status == XSM_OK ? xsm_dataset_get_class_map(r->train_rows, map, err) : status;
 }
 
-/* Whether a model with this transform can get more features: each step is log or unit (xsm_model_grow()). */
-static int may_grow(const char *steps)
-{
-    size_t length = strcspn(steps, ",");
-    while ((length == 3 && strncmp(steps, "log", 3) == 0) || (length == 4 && strncmp(steps, "unit", 4) == 0)) {
-        steps += length + (steps[length] == ',');
-        length = strcspn(steps, ",");
-    }
-    return *steps == '\0';
-}
-
 int cli_warm_fit(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     const xsm_model_info about = cli_model_info(r->model);
-    uint32_t input = about.input_features, features = r->raw_info.features;
-    int grows = may_grow(about.transform);
     int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
-    if ((features > input && !(grows && about.features > 0) && cut(r, input, &err) != XSM_OK) ||
-        xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
+    if (xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
         xsm_model_get_class_map(r->model, &map, &err) != XSM_OK ||
         xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
@@ -105,9 +102,9 @@ int cli_warm_fit(cli_run *r)
     if (corrects || pairs) {
         xsm_model_clear_correction(r->model); /* training makes a new one */
     }
-    uint32_t wanted = about.features;
-    wanted = grows && wanted > 0 && map.features > wanted ? map.features : wanted;
-    if (xsm_model_grow(r->model, wanted, &map, &err) != XSM_OK ||
+    const uint32_t wanted = map.features > about.input_features ? map.features : about.input_features;
+    r->new_features = wanted - about.input_features;
+    if (xsm_model_grow(r->model, about.features + r->new_features, &map, &err) != XSM_OK ||
         xsm_model_transform(r->model, r->train_rows, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->warm_path, err.message);
     }

@@ -94,10 +94,10 @@ enum {
 /** How text is converted to features. Start with #XSM_TEXT_OPTIONS_INIT; 0 and NULL mean the defaults.
  *
  *  Features 0 to V-1 are the words that occur often enough, the most frequent first. With n-grams, features V to V +
- *  `buckets` - 1 are the buckets. N-grams of words use all words of the line, rare words included. N-grams of
- *  characters use each word with angle brackets added, `<word>`, so that prefixes and suffixes differ from inner parts
- *  (Bojanowski et al. 2017, Enriching word vectors with subword information; Joulin et al. 2017, Bag of tricks for
- *  efficient text classification). */
+ *  `buckets` - 1 are the buckets; words that are added later (xsm_read_options::new_features) follow these. N-grams of
+ *  words use all words of the line, rare words included. N-grams of characters use each word with angle brackets added,
+ *  `<word>`, so that prefixes and suffixes differ from inner parts (Bojanowski et al. 2017, Enriching word vectors with
+ *  subword information; Joulin et al. 2017, Bag of tricks for efficient text classification). */
 typedef struct xsm_text_options {
     size_t size;              /**< sizeof(xsm_text_options). */
     const char *label_prefix; /**< Prefix of labels, without blanks; NULL = `__label__`. */
@@ -163,7 +163,7 @@ typedef struct xsm_read_options {
                                        negative from the end; NULL = no label column. */
     const xsm_class_map *classes; /**< Classes and features of the training data, or NULL. If `features` is 0, D is that
                                        of the map, and larger feature indexes are dropped and counted. If the map has a
-                                       vocabulary, text is read with it, and unknown words are left out. */
+                                       vocabulary, text is read with it, and unknown words are left out and counted. */
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */
     const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
@@ -179,12 +179,16 @@ typedef struct xsm_read_options {
     const char *weights_column; /**< CSV and TSV: name of the column of the rows' weights, which are finite and at least
                                      0. NPY: its number, as for `label_column`. The file must have it. NULL = none; not
                                      with `weights_path`. */
+    int32_t new_features;       /**< 1 = features that `classes` lacks, words of text too, are not dropped but follow
+                                     those that it has, so that a model can learn them (xsm_model_grow()). Words count
+                                     from `text`'s `min_count` on. */
+    int32_t new_labels;         /**< 1 = labels that `classes` lacks are classes, too, as in xsm_dataset_extend(). */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL                           \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0                     \
     }
 
 /** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */
@@ -310,7 +314,7 @@ typedef struct xsm_dataset_info {
     uint64_t unseen_rows;      /**< Rows that have labels, none of which is in the class map. */
     uint64_t unseen_labels;    /**< Labels that are not in the class map. */
     uint64_t dropped_features; /**< Feature values that were dropped while reading, because their index is not below
-                                    D. */
+                                    D, and words that the class map's vocabulary lacks. */
     uint32_t features;         /**< D. */
     uint32_t classes;          /**< K. */
     int32_t sparse;            /**< 1 = sparse, 0 = dense. */
@@ -455,12 +459,14 @@ XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, 
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
  *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
  *  classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all classes are
- *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger.
+ *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger. Of two
+ *  vocabularies one must be the other, or that with later words: rows of text are read against the map.
  *  @param dataset the dataset; its labels are renumbered
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels
- *          that do not increase; #XSM_ERROR_LIMIT. The dataset is unchanged on failure. */
+ *          that do not increase; #XSM_ERROR_ARGUMENT for vocabularies that differ; #XSM_ERROR_LIMIT. The dataset is
+ *          unchanged on failure. */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
  *  @return #XSM_OK, or what any function may return (@ref error). The dataset is unchanged on failure. O(N +

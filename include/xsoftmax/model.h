@@ -307,23 +307,25 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
 /** Adds classes, features, or both to a model. Existing classes keep their weights, even if their numbers change. The
  *  weights of new classes and features are zero, so scores of existing classes stay bit-identical. New features of an
  *  embedding model get the vectors that they would have in a new model with the same seed and scale: growing twice
- *  equals growing once. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
+ *  equals growing once. New words of text have features behind all that there are (xsm_read_options::new_features). A
+ *  `tfidf` transform keeps its weights, and a new feature gets the largest of them, that of a feature in the fewest
+ *  rows. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
  *  numbers, and new vectors start with random values and a bias of zero. Estimators, optimizers, trainers, predictors
  *  and indexes of the model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums
  *  of squares of `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
  *  @param features the new D, not less than the old; new features follow the existing ones
  *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
- *                  xsm_dataset_extend(), which also defines which classes are the same. The model gets the labels and
- *                  names of the map, and adds the map's counts to its own. NULL = no new classes
+ *                  xsm_dataset_extend(), which also defines which classes are the same. The model gets the labels,
+ *                  names and vocabulary of the map, and adds the map's counts to its own. NULL = no new classes
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for new features if features are words of a vocabulary or a transform was
- *          fitted for the existing features, and for a model with a correction (xsm_model_clear_correction());
- *          #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
- *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
- *          #XSM_ERROR_RANGE for fewer features, labels that do not increase or counts of more than INT64_MAX rows in
- *          all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or O((K + D) H) for an embedding model;
- *          old and new model are in memory during the call. */
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for new features if the model reads text and they are no words of the map's
+ *          vocabulary, or if its transform has `truncate` or `products`, and for a model with a correction
+ *          (xsm_model_clear_correction()); #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message
+ *          names it), has another vocabulary, or changes the number of a class with tied vectors; #XSM_ERROR_SHAPE for
+ *          tied vectors with F not equal to K; #XSM_ERROR_RANGE for fewer features, labels that do not increase or
+ *          counts of more than INT64_MAX rows in all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or
+ *          O((K + D) H) for an embedding model; old and new model are in memory during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().

@@ -194,8 +194,11 @@ xsm_status xsmi_transform_restore(xsm_context *ctx, const xsmi_transform_parts *
 /* Whether two fitted transforms make the same rows; NULL makes none. */
 bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b);
 uint32_t xsmi_transform_features(const xsm_transform *t);
-/* Whether each step treats all features alike, so that rows may get more of them. */
+/* Whether no step depends on which features there are, so that rows may get more of them. */
 bool xsmi_transform_may_grow(const xsm_transform *t);
+/* A copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that there
+ * is, that of a feature in the fewest rows. */
+xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */
 uint32_t xsmi_transform_output_features(const xsm_transform *t);

@@ -7,6 +7,7 @@
 #include "data/part.h"
 #include "base/entry.h"
 #include "data/sort.h"
+#include "data/vocabulary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -184,6 +185,18 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
     }
 }
 
+/* *both: the vocabulary that has the words of both, NULL where neither has one. */
+static xsm_status join_vocabularies(const xsm_vocabulary *own, const xsm_vocabulary *other, const xsm_vocabulary **both,
+                                    xsm_error *err)
+{
+    *both = !own || (other && xsmi_vocabulary_extends(other, own)) ? other : own;
+    return !own || !other || *both == other || xsmi_vocabulary_extends(own, other)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                           "the rows were read with other words or n-grams than those of the class map; read them "
+                           "against it (xsm_read_options.classes, and new_features for new words)");
+}
+
 xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -198,6 +211,8 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
         return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
                          map.features);
     }
+    const xsm_vocabulary *vocabulary;
+    XSMI_TRY(join_vocabularies(own.vocabulary, map.vocabulary, &vocabulary, err));
     together t = {.context = d->context};
     xsm_status status = prepare(&t, &own, &map, err);
     if (status == XSM_OK) {
@@ -218,6 +233,11 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     if (status == XSM_OK && map.features > d->features) {
         d->features = map.features;
         xsmi_dataset_edited(d);
+    }
+    if (status == XSM_OK && vocabulary != d->map.vocabulary) {
+        xsm_vocabulary *before = d->map.vocabulary;
+        d->map.vocabulary = xsmi_vocabulary_retain(vocabulary);
+        xsmi_vocabulary_release(before);
     }
     return status;
 }

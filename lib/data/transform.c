@@ -10,6 +10,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "math/logarithm.h"
 
 #include <float.h>
@@ -364,10 +365,30 @@ uint32_t xsmi_transform_features(const xsm_transform *t)
 bool xsmi_transform_may_grow(const xsm_transform *t)
 {
     size_t i = 0;
-    while (i < t->count && (t->steps[i].kind == LOG || t->steps[i].kind == UNIT)) {
+    while (i < t->count && t->steps[i].kind != TRUNCATE && t->steps[i].kind != PRODUCTS) {
         i++;
     }
     return i == t->count;
+}
+
+xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err)
+{
+    xsmi_transform_parts parts = xsmi_transform_get_parts(t);
+    float *idf = t->idf_count > 0 ? xsmi_allocate(t->context, features, sizeof *idf) : NULL;
+    if (t->idf_count > 0 && !idf) {
+        return xsmi_fail_memory(err, features * sizeof *idf, "the weights of a transform");
+    }
+    float largest = 0;
+    for (uint32_t j = 0; idf && j < features; j++) {
+        idf[j] = j < t->idf_count ? t->idf[j] : largest;
+        largest = XSMI_MAX(largest, idf[j]);
+    }
+    parts.features = features;
+    parts.idf = idf;
+    parts.idf_count = idf ? features : 0;
+    const xsm_status status = xsmi_transform_restore(t->context, &parts, out, err);
+    xsmi_release(t->context, idf, features, sizeof *idf);
+    return status;
 }
 
 uint32_t xsmi_transform_output_features(const xsm_transform *t)

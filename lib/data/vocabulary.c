@@ -1,7 +1,9 @@
 /* Vocabularies: options of text and words, with a reference count. */
 #include "data/vocabulary.h"
+#include "base/activity.h"
 #include "base/counted.h"
 #include "base/entry.h"
+#include "base/order.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -14,6 +16,7 @@ struct xsm_vocabulary {
     xsm_text_options options; /* the prefix is the vocabulary's own copy */
     char *prefix;
     xsmi_dictionary words;
+    uint32_t first; /* words before the buckets; more than there are: all */
 };
 
 /* -- options ------------------------------------------------------------------------------------------------------ */
@@ -67,6 +70,9 @@ bool xsmi_text_options_equal(const xsm_text_options *a, const xsm_text_options *
            a->buckets == b->buckets;
 }
 
+/* Words copied between two looks whether to go on. */
+#define WORDS_TOGETHER 4096
+
 /* -- the vocabulary ----------------------------------------------------------------------------------------------- */
 
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err)
@@ -83,6 +89,7 @@ xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options
     v->options = *options;
     v->prefix = prefix;
     v->options.label_prefix = prefix;
+    v->first = UINT32_MAX;
     xsmi_dictionary_start(&v->words, ctx, true);
     *out = v;
     return XSM_OK;
@@ -95,6 +102,39 @@ xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t lengt
     XSMI_TRY(xsmi_dictionary_word(&v->words, word, length, &id, err));
     *known = v->words.count == before;
     return XSM_OK;
+}
+
+xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err)
+{
+    xsm_vocabulary *v;
+    XSMI_TRY(xsmi_vocabulary_new(from->context, &from->options, &v, err));
+    xsm_status status = XSM_OK;
+    for (uint32_t i = 0; i < from->words.count && status == XSM_OK; i++) {
+        size_t length;
+        bool known;
+        const char *word = xsmi_dictionary_text(&from->words, i, &length);
+        status = i % WORDS_TOGETHER == 0 ? xsmi_go_on(v->context, err) : XSM_OK;
+        status = status == XSM_OK ? xsmi_vocabulary_add(v, word, length, &known, err) : status;
+    }
+    if (status != XSM_OK) {
+        xsmi_vocabulary_release(v);
+        return status;
+    }
+    v->first = xsmi_vocabulary_first_words(from);
+    *out = v;
+    return XSM_OK;
+}
+
+bool xsmi_vocabulary_extends(const xsm_vocabulary *v, const xsm_vocabulary *old)
+{
+    const xsmi_dictionary *a = &v->words, *b = &old->words;
+    xsm_text_options options = v->options;
+    options.min_count = old->options.min_count; /* it chose the words, which are compared */
+    return v == old ||
+           (xsmi_text_options_equal(&options, &old->options) && a->count >= b->count &&
+            (xsmi_text_buckets(&options) == 0 || xsmi_vocabulary_first_words(v) == xsmi_vocabulary_first_words(old)) &&
+            (b->count == 0 || (a->starts[b->count] == b->starts[b->count] &&
+                               memcmp(a->text, b->text, (size_t)b->starts[b->count]) == 0)));
 }
 
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
@@ -134,6 +174,21 @@ uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v)
     return (uint64_t)v->words.count + xsmi_text_buckets(&v->options);
 }
 
+uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v)
+{
+    return XSMI_MIN(v->first, v->words.count);
+}
+
+void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first)
+{
+    v->first = first;
+}
+
+uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word)
+{
+    return word < v->first ? word : word + xsmi_text_buckets(&v->options);
+}
+
 uint32_t xsm_vocabulary_words(const xsm_vocabulary *v)
 {
     return v ? v->words.count : 0;
@@ -143,6 +198,11 @@ const char *xsm_vocabulary_word(const xsm_vocabulary *v, uint32_t index)
 {
     size_t length;
     return v && index < v->words.count ? xsmi_dictionary_text(&v->words, index, &length) : NULL;
+}
+
+uint32_t xsm_vocabulary_feature(const xsm_vocabulary *v, uint32_t index)
+{
+    return v && index < v->words.count ? xsmi_vocabulary_feature(v, index) : UINT32_MAX;
 }
 
 xsm_status xsm_vocabulary_get_options(const xsm_vocabulary *v, xsm_text_options *options, xsm_error *err)

@@ -1,6 +1,7 @@
 /*
  * A vocabulary turns text into features: the words of the training text in the order of their features, and the rules
- * for words and n-grams. It never changes once it is made, so that datasets and models share it.
+ * for words and n-grams. It never changes once it is made, so that datasets and models share it. One that grew has
+ * later words, whose features follow the buckets, so that all features keep their numbers.
  */
 #ifndef XSMI_VOCABULARY_H
 #define XSMI_VOCABULARY_H
@@ -29,6 +30,10 @@ static inline uint32_t xsmi_text_buckets(const xsm_text_options *o)
 xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options, xsm_vocabulary **out, xsm_error *err);
 /* Adds the next word. *known: it was present already, and nothing is added. */
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
+/* A vocabulary with the words of `from`, for the reader to add later words to. */
+xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
+/* Whether rows read with `v` mean the same to what knows `old`: the same features, and perhaps later words. */
+bool xsmi_vocabulary_extends(const xsm_vocabulary *v, const xsm_vocabulary *old);
 /* Adds a reference; NULL is allowed. */
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
 /* Drops a reference; NULL is allowed. */
@@ -37,6 +42,12 @@ const xsmi_dictionary *xsmi_vocabulary_dictionary(const xsm_vocabulary *v);
 const xsm_text_options *xsmi_vocabulary_options(const xsm_vocabulary *v);
 /* D of rows read with it. */
 uint64_t xsmi_vocabulary_features(const xsm_vocabulary *v);
+/* The number of words before the buckets, which is also the first bucket's feature. */
+uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v);
+/* The words from number `first` on are later ones. */
+void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first);
+/* The feature of a word that the dictionary has. */
+uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word);
 
 /* -- on disk (vocabulary_file.c) -----------------------------------------------------------------------------------
  * The tensor `vocabulary`, U8, a word a line in the order of features, and the metadata `vocabulary`, how text becomes

@@ -6,6 +6,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/vocabulary.h"
 #include "model/model_file.h"
 
 #include <stddef.h>
@@ -19,13 +20,31 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
         return xsmi_fail(err, XSM_ERROR_RANGE, "a model of %u features cannot become one of %u; accepted are %u to %u",
                          before, features, before, before ? XSM_FEATURES_MAX : 0);
     }
-    if (features > before && m->map.vocabulary) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "the model reads text: its features are its vocabulary");
-    }
     if (features > before && m->transform && !xsmi_transform_may_grow(m->transform)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's transform '%.80s' was fitted for %u features, so that there can be no more",
                          xsmi_transform_description(m->transform), xsmi_transform_features(m->transform));
+    }
+    return XSM_OK;
+}
+
+/* A model that reads text gets features by new words. */
+static xsm_status check_vocabulary(const xsm_model *m, uint32_t features, const xsm_class_map *map, xsm_error *err)
+{
+    const xsm_vocabulary *own = m->map.vocabulary;
+    if (own && map->vocabulary && !xsmi_vocabulary_extends(map->vocabulary, own)) {
+        return xsmi_fail(
+            err, XSM_ERROR_ARGUMENT,
+            "the map's words and n-grams are not the model's and perhaps later ones; rows of text are read "
+            "against the model's map (xsm_read_options.classes, and new_features for new words)");
+    }
+    if (own &&
+        features > XSMI_MAX(xsmi_model_input(m), xsmi_vocabulary_features(map->vocabulary ? map->vocabulary : own))) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model reads text, and %u features are more than the words and n-grams of the map's "
+                         "vocabulary; rows are read against the model's map (xsm_read_options.classes and "
+                         "new_features)",
+                         features);
     }
     return XSM_OK;
 }
@@ -146,9 +165,10 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     XSMI_TRY(xsm_model_set_class_map(wider, &classes, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
-        xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
-        parts.features = features > xsmi_model_input(m) ? features : parts.features;
-        XSMI_TRY(xsmi_transform_restore(m->context, &parts, &wider->transform, err));
+        const bool same = features == xsmi_model_input(m); /* as transformed */
+        const xsmi_transform_parts parts = xsmi_transform_get_parts(m->transform);
+        XSMI_TRY(same ? xsmi_transform_restore(m->context, &parts, &wider->transform, err)
+                      : xsmi_transform_grown(m->transform, features, &wider->transform, err));
     }
     if (m->row_scale) {
         XSMI_TRY(xsmi_model_need_row_scale(wider, err));
@@ -232,6 +252,7 @@ xsm_status xsm_model_grow(xsm_model *m, uint32_t features, const xsm_class_map *
     } else {
         XSMI_TRY(xsm_model_get_class_map(m, &map, err));
     }
+    XSMI_TRY(check_vocabulary(m, features, &map, err));
     const uint32_t classes = m->classes;
     xsm_context *ctx = xsmi_context_retain(m->context);
     uint32_t *match = xsmi_allocate(ctx, classes, sizeof *match);

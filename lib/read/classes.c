@@ -167,7 +167,7 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     xsm_status status = XSM_OK;
     if (!class_of || !labels || !spare) {
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
-    } else if (r->has_map) {
+    } else if (r->has_map && !r->options.new_labels) {
         match(r, class_of);
         status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
     } else if (r->format->labels != XSMI_LABELS_NAMES && numbers_of(&r->dictionary, labels)) {

@@ -5,6 +5,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
+#include "base/order.h"
 #include "data/vocabulary.h"
 
 #include <stdio.h>
@@ -133,8 +134,15 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_features, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_labels, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
     XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
+    if (!r->options.classes && (r->options.new_features || r->options.new_labels)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_read_options.%s is set, and no class map that a feature or label could be new to",
+                         r->options.new_features ? "new_features" : "new_labels");
+    }
     if (r->options.classes) {
         XSMI_TRY(check_map(r, err));
         if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
@@ -201,7 +209,7 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
         return xsmi_fail_cancelled(r->context, err);
     }
     d->rows = r->rows;
-    d->features = r->features;
+    d->features = r->sparse && r->options.new_features ? XSMI_MAX(r->features, r->map.features) : r->features;
     d->sparse = r->sparse;
     d->format = r->format->id;
     d->index_base = r->index_base;
@@ -342,7 +350,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     } else if (wanted > 0 && wanted < d->features) {
         XSMI_TRY(cut_features(d, wanted, err));
     }
-    if (r->has_map) {
+    if (r->has_map && !r->options.new_labels) {
         XSMI_TRY(xsmi_match_classes(r, d, err));
     }
     return xsm_dataset_keep_labels(d, r->options.labels, err);
@@ -411,7 +419,8 @@ static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_o
     xsm_dataset *d = NULL;
     XSMI_TRY(check_options(r, options, err));
     XSMI_TRY(read_rows_of(r, from, &d, err));
-    const xsm_status status = r->options.weights_path ? xsmi_read_weights(d, r->options.weights_path, err) : XSM_OK;
+    xsm_status status = r->options.weights_path ? xsmi_read_weights(d, r->options.weights_path, err) : XSM_OK;
+    status = status == XSM_OK && r->options.new_labels ? xsm_dataset_extend(d, &r->map, err) : status;
     if (status != XSM_OK) {
         xsm_dataset_free(d);
         return status;

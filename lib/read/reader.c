@@ -118,6 +118,7 @@ const char *xsmi_reader_label_column(const xsmi_reader *r)
 
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops)
 {
-    *drops = r->options.features == 0 && r->has_map;
-    return r->options.features ? r->options.features : r->has_map ? r->map.features : 0;
+    const bool map = r->has_map && !r->options.new_features;
+    *drops = r->options.features == 0 && map;
+    return r->options.features ? r->options.features : map ? r->map.features : 0;
 }

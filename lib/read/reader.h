@@ -106,7 +106,8 @@ static inline void xsmi_reader_add_weighted(xsmi_reader *r, uint32_t id, float w
 }
 /* Name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
-/* The D requested by the caller, from `features` or the class map; 0 = none. *drops: larger features are dropped. */
+/* The D requested by the caller, from `features` or the class map unless its features grow; 0 = none. *drops: larger
+ * features are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
 /* Turns a dataset whose classes are its own into one with the class map's. */

@@ -3,7 +3,8 @@
  *
  * A line becomes codes: words by the number of their first appearance, n-grams by their bucket. Without a vocabulary
  * all words are numbered in one pass over the text. At its end the frequent words become the vocabulary, and the rows
- * are rewritten in place. With one (of the class map) the codes are features at once.
+ * are rewritten in place. With one (of the class map) the codes are features at once, but for new words that are to
+ * become features: they are numbered like words without a vocabulary, above all features.
  */
 #include "base/grow.h"
 #include "base/order.h"
@@ -18,7 +19,7 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* The first code of buckets, above the codes of words; features end below it. */
+/* The first code of buckets, above the codes of words, or of new words, above features; features end below it. */
 #define BUCKET UINT32_C(0x80000000)
 #define NONE UINT32_MAX
 
@@ -100,12 +101,17 @@ static xsm_status add_word(xsmi_text *t, const char *word, size_t length, xsm_er
     uint32_t id;
     if (t->vocabulary) {
         id = xsmi_dictionary_find_hashed_word(xsmi_vocabulary_dictionary(t->vocabulary), hash, word, length);
-    } else {
+        id = id == NONE || id < t->bucket_code ? id : id + t->buckets; /* a later word's feature */
+    }
+    if (!t->vocabulary || (id == NONE && t->grows)) {
         XSMI_TRY(xsmi_dictionary_hashed_word(&t->words, hash, word, length, &id, err));
         t->words.entries[id].mark++;
+        id += t->grows ? BUCKET : 0;
     }
     if (id != NONE) {
         XSMI_TRY(add_code(t, id, err));
+    } else {
+        t->r->dropped++;
     }
     if (t->options.word_ngrams > 1) {
         XSMI_TRY(add_word_ngrams(t, hash, err));
@@ -233,6 +239,24 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
     return order < 0 || (order == 0 && a_length < b_length);
 }
 
+/* The most frequent words behind those of the class map's vocabulary, in a vocabulary of the reader's. */
+static xsm_status add_words(xsmi_text *t, uint32_t *feature_of, const uint32_t *order, uint32_t count, xsm_error *err)
+{
+    xsm_vocabulary *v;
+    XSMI_TRY(t->vocabulary ? xsmi_vocabulary_new_grown(t->vocabulary, &v, err)
+                           : xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
+    t->r->vocabulary = v; /* released by the reader */
+    const uint32_t before = xsm_vocabulary_words(v);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t length;
+        bool known;
+        const char *word = xsmi_dictionary_text(&t->words, order[i], &length);
+        XSMI_TRY(xsmi_vocabulary_add(v, word, length, &known, err));
+        feature_of[order[i]] = xsmi_vocabulary_feature(v, before + i);
+    }
+    return XSM_OK;
+}
+
 /* Gives the frequent words their features, feature_of[number] or NONE, and the reader the vocabulary. `order` and
  * `spare` are scratch for all words. */
 static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *order, uint32_t *spare, xsm_error *err)
@@ -244,9 +268,14 @@ static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *
             order[count++] = i;
         }
     }
-    if ((uint64_t)count + t->buckets > XSM_FEATURES_MAX) {
+    const uint64_t before = t->vocabulary ? xsmi_vocabulary_features(t->vocabulary) : t->buckets;
+    if (before + count > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %u words and %u buckets; at most %u features are supported",
-                         t->r->source.name, count, t->buckets, (unsigned)XSM_FEATURES_MAX);
+                         t->r->source.name, xsm_vocabulary_words(t->vocabulary) + count, t->buckets,
+                         (unsigned)XSM_FEATURES_MAX);
+    }
+    if (count == 0 && t->vocabulary) {
+        return XSM_OK;
     }
     if (count == 0 && t->buckets == 0 && t->r->rows > 0) {
         return xsmi_fail(err, XSM_ERROR_DATA, "%s: no word occurs %u times (xsm_text_options.min_count) or more",
@@ -254,17 +283,16 @@ static xsm_status make_vocabulary(xsmi_text *t, uint32_t *feature_of, uint32_t *
     }
     xsmi_sort_by(t->r->context, comes_before, &t->words, order, spare, count);
     XSMI_TRY(xsmi_go_on(t->r->context, err));
-    xsm_vocabulary *v;
-    XSMI_TRY(xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
-    t->r->vocabulary = v; /* released by the reader */
-    for (uint32_t i = 0; i < count; i++) {
-        size_t length;
-        bool known;
-        const char *word = xsmi_dictionary_text(&t->words, order[i], &length);
-        XSMI_TRY(xsmi_vocabulary_add(v, word, length, &known, err));
-        feature_of[order[i]] = i;
+    return add_words(t, feature_of, order, count, err);
+}
+
+/* The feature of a code that is not of a known vocabulary's alone, or NONE. */
+static uint32_t feature_of_code(const xsmi_text *t, const uint32_t *feature_of, uint32_t words, uint32_t code)
+{
+    if (t->grows) {
+        return code < BUCKET ? code : feature_of[code - BUCKET];
     }
-    return XSM_OK;
+    return code < BUCKET ? feature_of[code] : words + (code - BUCKET);
 }
 
 /* Rows between two looks whether to go on. */
@@ -284,8 +312,7 @@ static void write_features(xsmi_text *t, const uint32_t *feature_of, uint64_t ke
             return; /* the rows are not used any more */
         }
         for (size_t j = start; j < end; j++) {
-            uint32_t code = r->entries.index[j];
-            uint32_t feature = code < BUCKET ? feature_of[code] : words + (code - BUCKET);
+            const uint32_t feature = feature_of_code(t, feature_of, words, r->entries.index[j]);
             if (feature == NONE) {
                 continue;
             }
@@ -340,7 +367,10 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the vocabulary of %u words", count);
     }
     status = status == XSM_OK ? make_vocabulary(t, feature_of, order, spare, err) : status;
-    status = status == XSM_OK ? set_features(t, xsmi_vocabulary_features(t->r->vocabulary), &kept, err) : status;
+    if (status == XSM_OK) {
+        const xsm_vocabulary *v = t->r->vocabulary ? t->r->vocabulary : t->vocabulary;
+        status = set_features(t, xsmi_vocabulary_features(v), &kept, err);
+    }
     if (status == XSM_OK) {
         write_features(t, feature_of, kept);
     }
@@ -350,6 +380,31 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
     return status;
 }
 
+/* The class map's vocabulary. Options that are given must be what it was made with, but for the least count of new
+ * words. */
+static xsm_status take_vocabulary(xsmi_text *t, const xsm_vocabulary *v, xsm_error *err)
+{
+    const xsmi_reader *r = t->r;
+    const xsm_text_options *made = xsmi_vocabulary_options(v);
+    t->grows = r->options.new_features != 0;
+    t->options = *made;
+    if (r->options.text) {
+        t->options.min_count = t->grows ? r->text.min_count : made->min_count;
+        xsm_text_options given = r->text;
+        given.min_count = t->grows ? made->min_count : given.min_count;
+        if (!xsmi_text_options_equal(&given, made)) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                             "xsm_read_options.text is not what the class map's vocabulary was made with; NULL takes "
+                             "it from there");
+        }
+    }
+    t->vocabulary = v;
+    t->buckets = xsmi_text_buckets(&t->options);
+    t->bucket_code = xsmi_vocabulary_first_words(v);
+    t->kept = UINT64_MAX;
+    return t->grows ? XSM_OK : set_features(t, xsmi_vocabulary_features(v), &t->kept, err);
+}
+
 /* The settings for reading text: the class map's vocabulary, with which the options must agree, or the options. */
 static xsm_status choose_vocabulary(xsmi_text *t, xsm_error *err)
 {
@@ -357,16 +412,7 @@ static xsm_status choose_vocabulary(xsmi_text *t, xsm_error *err)
     const xsm_vocabulary *v = r->has_map ? r->map.vocabulary : NULL;
     t->options = r->text;
     if (v) {
-        if (r->options.text && !xsmi_text_options_equal(&t->options, xsmi_vocabulary_options(v))) {
-            return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                             "xsm_read_options.text is not what the class map's vocabulary was made with; NULL takes "
-                             "it from there");
-        }
-        t->vocabulary = v;
-        t->options = *xsmi_vocabulary_options(v);
-        t->buckets = xsmi_text_buckets(&t->options);
-        t->bucket_code = xsm_vocabulary_words(v);
-        return set_features(t, xsmi_vocabulary_features(v), &t->kept, err);
+        return take_vocabulary(t, v, err);
     }
     if (r->has_map && r->map.features > 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -409,7 +455,7 @@ static xsm_status read_lines(xsmi_text *t, xsm_error *err)
         }
         XSMI_TRY(xsmi_text_read_row(t, line, length, err));
     }
-    return t->vocabulary || t->r->rows == 0 ? XSM_OK : end_text(t, err);
+    return (t->vocabulary && !t->grows) || t->r->rows == 0 ? XSM_OK : end_text(t, err);
 }
 
 static xsm_status read_text(xsmi_reader *r, xsm_error *err)

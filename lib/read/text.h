@@ -12,7 +12,8 @@ typedef struct xsmi_text {
     xsm_text_options options;
     size_t prefix_length;
     const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
-    xsmi_dictionary words;            /* of the whole text, with their counts, when there is none */
+    bool grows;                       /* words that the class map's vocabulary lacks become features */
+    xsmi_dictionary words;            /* of the whole text, with their counts: those that `vocabulary` lacks */
     uint32_t buckets, bucket_code;    /* code of the first */
     uint64_t kept;                    /* codes from here on are dropped and counted */
 

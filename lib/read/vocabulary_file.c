@@ -3,7 +3,8 @@
  *
  *     words=V min_count=1 word_ngrams=2 min_chars=3 max_chars=6 buckets=262144 label_prefix=__label__
  *
- * in which the prefix is last, as it may contain anything but blanks.
+ * in which the prefix is last, as it may contain anything but blanks. Of a vocabulary with buckets that has grown,
+ * `first=N ` follows the number of words: how many of them have features before the buckets.
  */
 #include "data/vocabulary.h"
 #include "base/utf8.h"
@@ -24,12 +25,15 @@ void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor)
 char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v)
 {
     const xsm_text_options *o = xsmi_vocabulary_options(v);
-    char numbers[160];
-    int length =
-        snprintf(numbers, sizeof numbers,
-                 "words=%" PRIu32 " min_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
-                 " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
-                 xsm_vocabulary_words(v), o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets);
+    const uint32_t words = xsm_vocabulary_words(v), before = xsmi_vocabulary_first_words(v);
+    char numbers[192], first[24] = "";
+    if (before < words && xsmi_text_buckets(o) > 0) {
+        snprintf(first, sizeof first, "first=%" PRIu32 " ", before);
+    }
+    int length = snprintf(numbers, sizeof numbers,
+                          "words=%" PRIu32 " %smin_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
+                          " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
+                          words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets);
     size_t prefix = strlen(o->label_prefix);
     char *text = xsmi_allocate(ctx, (size_t)length + prefix + 1, 1);
     if (!text) {
@@ -83,20 +87,26 @@ static bool read_number(const char **text, const char *key, uint32_t *number)
     return true;
 }
 
-static xsm_status read_options(const char *text, const char *name, uint32_t *words, xsm_text_options *options,
-                               xsm_error *err)
+static xsm_status read_options(const char *text, const char *name, uint32_t *words, uint32_t *first,
+                               xsm_text_options *options, xsm_error *err)
 {
     static const char prefix[] = "label_prefix=";
     xsm_text_options given = XSM_TEXT_OPTIONS_INIT;
     const char *p = text;
-    if (!read_number(&p, "words", words) || !read_number(&p, "min_count", &given.min_count) ||
+    *first = UINT32_MAX;
+    bool good = read_number(&p, "words", words);
+    if (good && strncmp(p, "first=", 6) == 0) {
+        good = read_number(&p, "first", first) && *first <= *words;
+    }
+    if (!good || !read_number(&p, "min_count", &given.min_count) ||
         !read_number(&p, "word_ngrams", &given.word_ngrams) || !read_number(&p, "min_chars", &given.min_chars) ||
         !read_number(&p, "max_chars", &given.max_chars) || !read_number(&p, "buckets", &given.buckets) ||
         strncmp(p, prefix, sizeof prefix - 1) != 0) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: the metadata 'vocabulary' is '%.120s'; words=V min_count=N word_ngrams=N min_chars=N "
-                         "max_chars=N buckets=N label_prefix=TEXT is accepted",
-                         name, text);
+        return xsmi_fail(
+            err, XSM_ERROR_FORMAT,
+            "%s: the metadata 'vocabulary' is '%.120s'; words=V [first=N] min_count=N word_ngrams=N min_chars=N "
+            "max_chars=N buckets=N label_prefix=TEXT is accepted",
+            name, text);
     }
     given.label_prefix = p + sizeof prefix - 1;
     xsm_error inner = XSM_ERROR_INIT;
@@ -152,9 +162,9 @@ xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, co
                          "%s: a tensor 'vocabulary', U8 of 1 dimension, and metadata of that name need each other",
                          name);
     }
-    uint32_t words = 0;
+    uint32_t words = 0, first;
     xsm_text_options options;
-    XSMI_TRY(read_options(text, name, &words, &options, err));
+    XSMI_TRY(read_options(text, name, &words, &first, &options, err));
     xsm_vocabulary *v;
     XSMI_TRY(xsmi_vocabulary_new(ctx, &options, &v, err));
     xsm_status status = read_words(lines, name, words, v, err);
@@ -162,6 +172,7 @@ xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, co
         xsmi_vocabulary_release(v);
         return status;
     }
+    xsmi_vocabulary_set_first_words(v, first);
     *out = v;
     return XSM_OK;
 }

@@ -1510,8 +1510,18 @@ run 0 train --data old.svm --format libsvm --eta 1 --transform tfidf,unit --esti
 run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator negative-sampling --set negatives=1 \
     --set sampler=frequency --model fitted.model
 run 0 info fitted.model
-says stdout 'features               3'
+says stdout 'features               6'
 says stdout 'classes                4'
+says stdout 'tfidf,unit'
+run 0 train --data new.svm --format libsvm --warm-start old.model --eta 1 --estimator softmax --new-words no --model fitted.model
+says stdout 'left out 3 times: features that it lacks'
+run 0 train --data old.svm --format libsvm --eta 1 --transform truncate=2 --estimator softmax --model fitted.model
+run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
+says stdout 'left out 3 times'
+run 1 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --new-words yes
+says stderr '--new-words no leaves these out'
+run 2 train --data new.svm --format libsvm --eta 1 --estimator softmax --new-words no
+says stderr '--new-words is of --warm-start'
 run 0 train --data old.svm --format libsvm --eta 1 --transform log,unit --estimator softmax --model fitted.model
 run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
 run 0 info fitted.model
@@ -1533,6 +1543,33 @@ says stdout 'start      from old.model, with 3 new classes'
 run 0 info new.model
 says stdout 'embedding, 7 features to 3 by sum, tied, 7 classes'
 rm -f old.model new.model fitted.model old.svm new.svm old.txt new.txt
+
+# Text is read with the model's words, n-grams and label prefix, and new words become features, again and again.
+printf '#a apple apple pear\n#b beet beet leek\n#a apple pear\n#b beet leek\n' >old.words
+printf '#b beet leek zucchini kale apple\n' >new.words
+printf '#c fig fig kale\n' >last.words
+printf '#a apple\n#b beet\n' >test.words
+for more in '' '--word-ngrams 2 --buckets 50' '--hidden 4 --optimizer adagrad'; do
+    run 0 train --data old.words --format text --label-prefix '#' --estimator softmax --eta 0.5 --epochs 50 $more --model old.model
+    run 0 train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --epochs 5 --test test.words --model new.model
+    says stdout 'with 0 new classes and 2 new features'
+    says stdout 'error 0.00 %'
+    run 0 train --data last.words --warm-start new.model --estimator softmax --eta 0.1 --epochs 5 --test test.words \
+        --model new.model
+    says stdout 'with 1 new classes and 1 new features'
+    says stdout 'error 0.00 %'
+    run 0 info new.model
+    says stdout 'words                  7'
+    run 0 train --data new.words --warm-start old.model --estimator softmax --eta 0.1 --new-words no --test test.words --json
+    says stdout '"new_features":0,"features_left_out":2'
+    run 0 train --data last.words --warm-start old.model --min-count 2 --estimator softmax --eta 0.1
+    says stdout 'with 1 new classes and 1 new features'
+done
+run 2 train --data new.words --warm-start old.model --word-ngrams 2 --estimator softmax --eta 0.1
+says stderr "--word-ngrams 2: the model's text was read with 1"
+run 2 train --data new.words --warm-start old.model --label-prefix '##' --estimator softmax --eta 0.1
+says stderr "the labels of the model's text begin with #"
+rm -f old.model new.model old.words new.words last.words test.words
 
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model

@@ -23,8 +23,12 @@ extern "C" {
 /** Number of words of a vocabulary, V. */
 XSM_API uint32_t xsm_vocabulary_words(const xsm_vocabulary *vocabulary);
 
-/** The word of feature `index`; NULL if `index` is not below V. Borrowed from the vocabulary. */
+/** Word number `index`; NULL if `index` is not below V. Borrowed from the vocabulary. */
 XSM_API const char *xsm_vocabulary_word(const xsm_vocabulary *vocabulary, uint32_t index);
+
+/** The feature of word number `index`: `index` itself, but for words that were added to a vocabulary with n-grams,
+ *  whose features follow the buckets; UINT32_MAX if `index` is not below V. */
+XSM_API uint32_t xsm_vocabulary_feature(const xsm_vocabulary *vocabulary, uint32_t index);
 
 /** Fills `options` (start it with #XSM_TEXT_OPTIONS_INIT) with the options that the vocabulary was made with, defaults
  *  filled in; the prefix is borrowed.
