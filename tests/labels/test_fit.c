@@ -136,7 +136,7 @@ static void test_bits(void **state)
         o.trees = k == 1 ? 2 : 1;
         o.keep = k == 3 ? 10 : 0;
         o.negatives = k == 4 ? 3 : 0;
-        for (int sparse = 0; sparse < 2; sparse++) {
+        for (int sparse = test_full() ? 0 : k % 2; sparse < 2; sparse += test_full() ? 1 : 2) {
             unsigned char *first = NULL;
             size_t size = 0;
             xsm_dataset *data = look_alikes(3, ROWS, k == 0 ? 1 : 3, LABELS + 5, sparse);
