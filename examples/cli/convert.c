@@ -11,7 +11,7 @@ static const int32_t to_formats[] = {XSM_FORMAT_XC,  XSM_FORMAT_LIBSVM, XSM_FORM
                                      XSM_FORMAT_TSV, XSM_FORMAT_NPY,    XSM_FORMAT_CACHE};
 
 typedef struct conversion {
-    const char *data, *output, *rest, *label_names, *labels_to, *names_to, *weights_to, *to_label_column,
+    const char *data, *like, *output, *rest, *label_names, *labels_to, *names_to, *weights_to, *to_label_column,
         *to_weights_column;
     cli_data format;
     int to, to_base, drop, shuffle;
@@ -20,7 +20,61 @@ typedef struct conversion {
 
     xsm_context *context;
     xsm_dataset *rows, *part, *others;
+    /* --like: what it is, with its classes and features */
+    xsm_model *like_model;
+    xsm_dataset *like_rows;
+    xsm_class_map map;
 } conversion;
+
+/* Loads the model or cache of --like. */
+static int load_like(conversion *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!c->like) {
+        return CLI_GO_ON;
+    }
+    if (cli_looks_like_model(c->like)) {
+        int code = cli_load(c->context, c->like, &c->like_model);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+        c->format.labels = cli_labels_kept(c->like_model, c->format.labels);
+    } else {
+        xsm_read_options options = XSM_READ_OPTIONS_INIT;
+        options.format = XSM_FORMAT_CACHE;
+        if (xsm_dataset_read(c->context, c->like, &options, &c->like_rows, &err) != XSM_OK) {
+            return cli_fail("--like takes a model or a cache: %s", err.message);
+        }
+    }
+    if ((c->like_model ? xsm_model_get_class_map(c->like_model, &c->map, &err)
+                       : xsm_dataset_get_class_map(c->like_rows, &c->map, &err)) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (to_formats[c->to] == XSM_FORMAT_LIBSVM && c->to_base == XSM_INDEX_BASE_AUTO) {
+        c->to_base = c->map.index_base;
+    }
+    return CLI_GO_ON;
+}
+
+/* Says what of the rows --like lacks. */
+static int note_new(const conversion *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    cli_buffer a;
+    if (xsm_dataset_get_info(c->rows, &info, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (info.classes > c->map.classes) {
+        fprintf(stderr, "xsoftmax: classes that %s lacks: %s\n", c->like,
+                cli_grouped(info.classes - c->map.classes, &a));
+    }
+    if (info.dropped_features > 0) {
+        fprintf(stderr, "xsoftmax: left out %s times: %s that %s lacks\n", cli_grouped(info.dropped_features, &a),
+                c->map.vocabulary ? "words" : "features", c->like);
+    }
+    return CLI_GO_ON;
+}
 
 static int read_rows(conversion *c)
 {
@@ -30,9 +84,14 @@ static int read_rows(conversion *c)
     if (to_formats[c->to] == XSM_FORMAT_CACHE && !format.spool && format.format != XSM_FORMAT_CACHE) {
         format.spool = folder = cli_folder_of(c->output);
     }
-    int code = cli_read(c->context, c->data, &format, NULL, &c->rows);
+    format.new_labels = c->like != NULL;
+    int code = cli_read(c->context, c->data, &format, c->like ? &c->map : NULL, &c->rows);
     free(folder);
     code = code == CLI_GO_ON ? cli_data_used(&c->format, (const xsm_dataset *const[]){c->rows}, 1) : code;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    code = c->like ? note_new(c) : CLI_GO_ON;
     if (code != CLI_GO_ON) {
         return code;
     }
@@ -113,6 +172,10 @@ static int check(conversion *c)
             }
         }
     }
+    if (c->like && (c->label_names || c->format.min_count > 0)) {
+        return cli_misuse("--%s: the %s are those of --like", c->label_names ? "label-names" : "min-count",
+                          c->label_names ? "names of labels" : "words");
+    }
     const int32_t to = to_formats[c->to];
     if (c->to_base != XSM_INDEX_BASE_AUTO && to != XSM_FORMAT_LIBSVM) {
         return cli_misuse("--to-index-base is of --to libsvm, not %s", to_words[c->to]);
@@ -146,10 +209,12 @@ static int check(conversion *c)
 
 int cli_convert(const cli_command *command, int argc, char **argv)
 {
-    conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = UINT64_MAX};
+    conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = UINT64_MAX, .map = XSM_CLASS_MAP_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
         {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
+        {"like", CLI_TEXT, &c.like, "FILE", "read the rows for this model, or like those of this cache", NULL, 0, 0, 0,
+         0},
         CLI_DATA_FLAGS(c.format),
         CLI_WEIGHTS_FLAG(c.format),
         CLI_LABEL_WEIGHTS_FLAG(c.format),
@@ -184,6 +249,7 @@ int cli_convert(const cli_command *command, int argc, char **argv)
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);
     code = code == CLI_GO_ON ? check(&c) : code;
     code = code == CLI_GO_ON ? cli_context(0, &c.context) : code;
+    code = code == CLI_GO_ON ? load_like(&c) : code;
     code = code == CLI_GO_ON ? read_rows(&c) : code;
     code = code == CLI_GO_ON ? write_rows(&c, c.rest ? c.part : c.rows, c.output) : code;
     struct stat one, other;
@@ -195,6 +261,8 @@ int cli_convert(const cli_command *command, int argc, char **argv)
     xsm_dataset_free(c.others);
     xsm_dataset_free(c.part);
     xsm_dataset_free(c.rows);
+    xsm_dataset_free(c.like_rows);
+    xsm_model_free(c.like_model);
     xsm_context_free(c.context);
     return code == CLI_GO_ON ? CLI_DONE : code;
 }

@@ -1569,7 +1569,36 @@ run 2 train --data new.words --warm-start old.model --word-ngrams 2 --estimator 
 says stderr "--word-ngrams 2: the model's text was read with 1"
 run 2 train --data new.words --warm-start old.model --label-prefix '##' --estimator softmax --eta 0.1
 says stderr "the labels of the model's text begin with #"
-rm -f old.model new.model old.words new.words last.words test.words
+
+# What --like writes has the features and classes of a model or cache, so that evaluation says the same of it.
+run 0 train --data old.words --format text --label-prefix '#' --estimator softmax --eta 0.5 --epochs 50 --word-ngrams 2 --buckets 9 \
+    --model old.model
+printf '#c apple fig\n#b beet leek\n' >more.words
+run 0 evaluate --model old.model --data more.words
+sed '1,2d;$d' stdout >wanted
+for to in cache csv libsvm xc npy; do
+    case $to in
+    xc | libsvm) names='--names-to names' ;;
+    npy) names='--names-to names --labels-to labels' ;;
+    *) names='' ;;
+    esac
+    rm -f names
+    run 0 convert --data more.words --like old.model --to $to --output more.$to $names
+    says stderr 'left out 1 times: words that old.model lacks'
+    says stderr 'classes that old.model lacks: 1'
+    says stdout "more.$to: 2 rows, 13 features, 3 classes"
+    [ -z "$names" ] || expect "$to: the model's classes first" test "$(tr '\n' ' ' <names)" = 'a b c '
+done
+run 0 evaluate --model old.model --data more.cache
+sed '1,2d;$d' stdout >found
+expect 'a cache like the model' cmp -s wanted found
+run 0 convert --data new.words --like more.cache --to cache --output new.cache
+says stdout '1 rows, 13 features, 3 classes'
+run 1 convert --data new.words --like more.csv --to cache --output new.cache
+says stderr '--like takes a model or a cache'
+run 2 convert --data new.words --like old.model --min-count 2 --to cache --output new.cache
+says stderr '--min-count: the words are those of --like'
+rm -f old.model new.model old.words new.words last.words test.words more.* new.cache names labels wanted found
 
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model
