@@ -96,12 +96,15 @@ static int set_value(const cli_flag *flag, const char *value)
         *(int *)flag->value = 1;
         return CLI_GO_ON;
     case CLI_TEXT:
+    case CLI_INPUT:
+    case CLI_OUTPUT:
         if (!*value) {
             return cli_misuse("--%s: the value is empty", flag->name);
         }
         *(const char **)flag->value = value;
         return CLI_GO_ON;
-    case CLI_LIST: {
+    case CLI_LIST:
+    case CLI_INPUTS: {
         cli_list *list = flag->value;
         const char **longer = realloc((void *)list->items, (list->count + 1) * sizeof *longer);
         if (!longer) {
@@ -184,7 +187,7 @@ static int parse_flag(const cli_command *command, const cli_flag *flags, size_t 
         if (flag->kind == CLI_HEADING || strlen(flag->name) != length || strncmp(flag->name, name, length) != 0) {
             continue;
         }
-        if (given[i] && flag->kind != CLI_LIST) {
+        if (given[i] && flag->kind != CLI_LIST && flag->kind != CLI_INPUTS) {
             return cli_misuse("--%s is given twice", flag->name);
         }
         given[i] = 1;
@@ -235,5 +238,5 @@ int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_cou
         }
     }
     free(given);
-    return code;
+    return code == CLI_GO_ON ? cli_output_check(command, flags, flag_count, operands, operand_count) : code;
 }

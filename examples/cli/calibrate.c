@@ -8,7 +8,7 @@ typedef struct calibration {
     cli_data format;
     int method; /* as in method_words, which has the order of XSM_CALIBRATION_*; 0 = by the rows */
     uint64_t rows, threads;
-    int json;
+    int json, in_place;
 
     xsm_context *context;
     xsm_model *model;
@@ -96,8 +96,7 @@ static int calibrate(calibration *c)
     xsm_error err = XSM_ERROR_INIT;
     xsm_calibrate_options options = XSM_CALIBRATE_OPTIONS_INIT;
     xsm_metrics before = XSM_METRICS_INIT, after = XSM_METRICS_INIT;
-    const char *const inputs[CLI_INPUTS] = {c->model_path, c->data, c->format.labels_from, c->format.weights};
-    int code = cli_output_plan(CLI_OUTPUT_MODEL, "output", c->output, inputs);
+    int code = cli_output_plan(CLI_OUTPUT_MODEL, c->output);
     code = code == CLI_GO_ON ? cli_context(c->threads, &c->context) : code;
     code = code == CLI_GO_ON ? cli_load_for_data(c->context, c->model_path, c->data, &c->model) : code;
     code = code == CLI_GO_ON ? cli_read_for_model(c->context, c->data, &c->format, c->model, &c->set) : code;
@@ -133,9 +132,10 @@ int cli_calibrate(const cli_command *command, int argc, char **argv)
     calibration c = {.format = CLI_DATA_INIT, .result = XSM_CALIBRATE_RESULT_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
-        {"model", CLI_TEXT, &c.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
-        {"data", CLI_TEXT, &c.data, "FILE", "rows with labels that it was not trained on", NULL, 0, 0, 0, 1},
-        {"output", CLI_TEXT, &c.output, "FILE", "the calibrated model to write", NULL, 0, 0, 0, 1},
+        {"model", CLI_INPUT, &c.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
+        {"data", CLI_INPUT, &c.data, "FILE", "rows with labels that it was not trained on", NULL, 0, 0, 0, 1},
+        {"output", CLI_OUTPUT, &c.output, "FILE", "the calibrated model to write", NULL, 0, 0, 0, 1},
+        CLI_IN_PLACE_FLAG(c.in_place),
         CLI_DATA_FLAGS(c.format),
         CLI_WEIGHTS_FLAG(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH",

@@ -7,7 +7,7 @@
 
 #include <xsoftmax/ext/estimator.h>
 
-int cli_checkpoint_prepare(cli_run *r, const char *const *inputs)
+int cli_checkpoint_prepare(cli_run *r)
 {
     const char *said = r->checkpoint_path ? "checkpoint" : r->resume_path ? "resume" : NULL;
     if (r->full && said) {
@@ -17,8 +17,7 @@ int cli_checkpoint_prepare(cli_run *r, const char *const *inputs)
         return cli_misuse("--checkpoint-every needs --checkpoint FILE, which is what is written");
     }
     r->checkpoint_every = r->checkpoint_every >= 0 ? r->checkpoint_every : CLI_CHECKPOINT_SECONDS;
-    return r->checkpoint_path ? cli_output_plan(CLI_OUTPUT_CHECKPOINT, "checkpoint", r->checkpoint_path, inputs)
-                              : CLI_GO_ON;
+    return r->checkpoint_path ? cli_output_plan(CLI_OUTPUT_CHECKPOINT, r->checkpoint_path) : CLI_GO_ON;
 }
 
 int cli_checkpoint_recall(cli_run *r)

@@ -84,7 +84,10 @@ typedef enum {
     CLI_HEADING, /* no flag: a line of the help text */
     CLI_SWITCH,  /* int, set to 1 */
     CLI_TEXT,    /* const char * */
+    CLI_INPUT,   /* const char *, the path of a file that is read */
+    CLI_OUTPUT,  /* const char *, the path of a file that is written; none of it may be one that is read */
     CLI_LIST,    /* cli_list; may be given several times */
+    CLI_INPUTS,  /* the same of paths of files that are read */
     CLI_WHOLE,   /* uint64_t */
     CLI_REAL,    /* double; NAN for the word choices[0], if there is one */
     CLI_CHOICE   /* int, the index in `choices` */
@@ -109,7 +112,8 @@ typedef struct cli_flag {
 
 typedef struct cli_command {
     const char *name;
-    const char *operands; /* the name of operands in the usage line; NULL = no operands are accepted */
+    const char *operands; /* the names of operands in the usage line, OUT that of a file that is written; NULL = no
+                             operands are accepted */
     const char *summary;  /* one line */
     const char *details;  /* paragraphs for the help text, or NULL */
     int (*run)(const struct cli_command *command, int argc, char **argv);
@@ -120,6 +124,12 @@ typedef struct cli_command {
 int cli_parse(const cli_command *command, const cli_flag *flags, size_t flag_count, const char **operands,
               size_t operand_room, int argc, char **argv);
 void cli_list_free(cli_list *list);
+
+/* Lets the model that is written take the place of the one that is read. */
+#define CLI_IN_PLACE_FLAG(value)                                                                                       \
+    {                                                                                                                  \
+        "in-place", CLI_SWITCH, &(value), NULL, "the model that is read may be replaced", NULL, 0, 0, 0, 0             \
+    }
 
 /* --- data.c: reading data and models ------------------------------------------------------------------------------ */
 
@@ -194,7 +204,7 @@ extern const char *const cli_base_words[];
          0,                                                                                                            \
          0},                                                                                                           \
         {"labels-from",                                                                                                \
-         CLI_TEXT,                                                                                                     \
+         CLI_INPUT,                                                                                                    \
          &(data).labels_from,                                                                                          \
          "FILE",                                                                                                       \
          "npy: file with the label of each row",                                                                       \
@@ -217,7 +227,8 @@ extern const char *const cli_base_words[];
 /* Of commands that count each row as often as its weight says. */
 #define CLI_WEIGHTS_FLAG(data)                                                                                         \
     {                                                                                                                  \
-        "weights", CLI_TEXT, &(data).weights, "FILE", "weight of each row, a number a line (1 each)", NULL, 0, 0, 0, 0 \
+        "weights", CLI_INPUT, &(data).weights, "FILE", "weight of each row, a number a line (1 each)", NULL, 0, 0, 0,  \
+            0                                                                                                          \
     }
 
 /* Flags of commands that make a vocabulary from the text they read; the other commands use the model's vocabulary. */
@@ -336,8 +347,8 @@ typedef struct cli_index {
 #define CLI_INDEX_FLAGS(x, help)                                                                                       \
     CLI_INDEX_OPTIONS(x, help),                                                                                        \
     {                                                                                                                  \
-        "index-file", CLI_TEXT, &(x).path, "FILE", "the same by an index that 'xsoftmax index' has saved", NULL, 0, 0, \
-            0, 0                                                                                                       \
+        "index-file", CLI_INPUT, &(x).path, "FILE", "the same by an index that 'xsoftmax index' has saved", NULL, 0,   \
+            0, 0, 0                                                                                                    \
     }
 
 /* The flags of an index that is built. */
@@ -375,7 +386,7 @@ typedef struct cli_shortlist {
 } cli_shortlist;
 
 #define CLI_SHORTLIST_FLAGS(x, help)                                                                                   \
-    {"shortlist", CLI_TEXT, &(x).path, "FILE", (help), NULL, 0, 0, 0, 0},                                              \
+    {"shortlist", CLI_INPUT, &(x).path, "FILE", (help), NULL, 0, 0, 0, 0},                                             \
     {                                                                                                                  \
         "candidates", CLI_WHOLE, &(x).candidates, "N", "--shortlist: classes that are scored, at most (100)", NULL, 1, \
             XSM_CLASSES_MAX, 0, 0                                                                                      \
@@ -398,8 +409,8 @@ typedef struct cli_filter {
 extern const char *const cli_exclude_words[];
 
 #define CLI_FILTER_FLAGS(x)                                                                                            \
-    {"allow", CLI_TEXT, &(x).allow, "FILE", "predict only the labels in this file, one a line", NULL, 0, 0, 0, 0},     \
-        {"deny", CLI_TEXT, &(x).deny, "FILE", "do not predict the labels in this file", NULL, 0, 0, 0, 0},             \
+    {"allow", CLI_INPUT, &(x).allow, "FILE", "predict only the labels in this file, one a line", NULL, 0, 0, 0, 0},    \
+        {"deny", CLI_INPUT, &(x).deny, "FILE", "do not predict the labels in this file", NULL, 0, 0, 0, 0},            \
         {"exclude",         CLI_CHOICE, &(x).known, "WHAT", "known: do not predict a row's own labels (nothing)",      \
          cli_exclude_words, 0,          0,          0,      0},                                                        \
     {                                                                                                                  \
@@ -498,13 +509,12 @@ extern cli_output cli_outputs[CLI_OUTPUTS];
 /* The folder that contains a path; the caller frees it. */
 char *cli_folder_of(const char *path);
 
-/* Whether two paths are of one regular file, or of one file that is not there yet. */
-int cli_same_file(const char *a, const char *b);
-/* Files that a command reads, [CLI_INPUTS], NULL where there is none. */
-enum { CLI_INPUTS = 10 };
-/* Checks early whether an output can be written, and records it. Makes no file. The inputs must not be replaced, nor
- * the outputs that were planned before. */
-int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs);
+/* Refuses outputs among the arguments that would replace a file that is read, or that are one file. cli_parse() calls
+ * it; values of flags are set. */
+int cli_output_check(const cli_command *command, const cli_flag *flags, size_t flag_count, const char *const *operands,
+                     size_t operand_count);
+/* Checks early whether an output can be written, and records it. Makes no file. */
+int cli_output_plan(int which, const char *path);
 /* Makes the temporary file, empty. Returns the name to write to, or NULL after an error message. */
 const char *cli_output_begin(int which);
 /* The same for a file that all ranks have a part in. The caller frees the name. */

@@ -7,8 +7,8 @@
 static const cli_command commands[] = {
     {"train", NULL, "Trains a model on a data file, and says how good it is.",
      "Without --estimator, how to train is chosen from the rows by short runs; what is given\n"
-     "stays. Rows without a label or a feature are dropped and counted. With --test, rows of\n"
-     "classes that training never saw count as errors. Ctrl-C ends training early and keeps\n"
+     "stays. Rows without a label are dropped and counted. With --test, rows of classes that\n"
+     "training never saw count as errors. Ctrl-C ends training early and keeps\n"
      "the model so far.",
      cli_train},
     {"evaluate", NULL, "Says how good a saved model is on rows with labels.", NULL, cli_evaluate},

@@ -158,20 +158,6 @@ static int check(conversion *c)
     if ((c->split > 0) != (c->rest != NULL)) {
         return cli_misuse("--split SHARE and --rest FILE go together: the rows of neither are lost");
     }
-    const struct {
-        const char *flag, *path;
-    } written[] = {{"output", c->output},
-                   {"rest", c->rest},
-                   {"labels-to", c->labels_to},
-                   {"names-to", c->names_to},
-                   {"weights-to", c->weights_to}};
-    for (size_t i = 1; i < sizeof written / sizeof *written; i++) {
-        for (size_t j = 0; j < i; j++) {
-            if (written[i].path && written[j].path && cli_same_file(written[i].path, written[j].path)) {
-                return cli_misuse("--%s: %s is the file of --%s", written[i].flag, written[i].path, written[j].flag);
-            }
-        }
-    }
     if (c->like && (c->label_names || c->format.min_count > 0)) {
         return cli_misuse("--%s: the %s are those of --like", c->label_names ? "label-names" : "min-count",
                           c->label_names ? "names of labels" : "words");
@@ -212,8 +198,8 @@ int cli_convert(const cli_command *command, int argc, char **argv)
     conversion c = {.format = CLI_DATA_INIT, .to = -1, .seed = UINT64_MAX, .map = XSM_CLASS_MAP_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "What is read", NULL, 0, 0, 0, 0},
-        {"data", CLI_TEXT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
-        {"like", CLI_TEXT, &c.like, "FILE", "read the rows for this model, or like those of this cache", NULL, 0, 0, 0,
+        {"data", CLI_INPUT, &c.data, "FILE", "rows to convert; - is standard input", NULL, 0, 0, 0, 1},
+        {"like", CLI_INPUT, &c.like, "FILE", "read the rows for this model, or like those of this cache", NULL, 0, 0, 0,
          0},
         CLI_DATA_FLAGS(c.format),
         CLI_WEIGHTS_FLAG(c.format),
@@ -221,27 +207,27 @@ int cli_convert(const cli_command *command, int argc, char **argv)
         CLI_TEXT_FLAGS(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH", "labels kept of a row: all, first or smallest (all)",
          cli_label_words, 0, 0, 0, 0},
-        {"label-names", CLI_TEXT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
+        {"label-names", CLI_INPUT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
          0, 0, 0, 0},
         {"drop", CLI_SWITCH, &c.drop, NULL, "leave out rows without a label or without a feature", NULL, 0, 0, 0, 0},
         {"shuffle", CLI_SWITCH, &c.shuffle, NULL, "put the rows into a random order", NULL, 0, 0, 0, 0},
         {"split", CLI_REAL, &c.split, "SHARE", "only so many of the rows, drawn at random, go to --output: 0.9", NULL,
          0, 1, 1, 0},
-        {"rest", CLI_TEXT, &c.rest, "FILE", "--split: where the others go", NULL, 0, 0, 0, 0},
+        {"rest", CLI_OUTPUT, &c.rest, "FILE", "--split: where the others go", NULL, 0, 0, 0, 0},
         {"seed", CLI_WHOLE, &c.seed, "S", "of --shuffle and --split (1)", NULL, 0, 9007199254740992.0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "What is written", NULL, 0, 0, 0, 0},
         {"to", CLI_CHOICE, &c.to, "FORMAT", "xc, libsvm, csv, tsv, npy or cache", to_words, 0, 0, 0, 1},
-        {"output", CLI_TEXT, &c.output, "FILE", "the file to write", NULL, 0, 0, 0, 1},
+        {"output", CLI_OUTPUT, &c.output, "FILE", "the file to write", NULL, 0, 0, 0, 1},
         {"to-index-base", CLI_CHOICE, &c.to_base, "BASE", "libsvm: first feature index, 0 or 1 (1)", cli_base_words, 0,
          0, 0, 0},
         {"to-label-column", CLI_TEXT, &c.to_label_column, "NAME", "csv and tsv: name of the label column (label)", NULL,
          0, 0, 0, 0},
         {"to-weights-column", CLI_TEXT, &c.to_weights_column, "NAME",
          "csv and tsv: name of a column for the weights of the rows", NULL, 0, 0, 0, 0},
-        {"labels-to", CLI_TEXT, &c.labels_to, "FILE", "npy: file for the labels", NULL, 0, 0, 0, 0},
-        {"names-to", CLI_TEXT, &c.names_to, "FILE", "xc, libsvm and npy: file for the names of classes", NULL, 0, 0, 0,
-         0},
-        {"weights-to", CLI_TEXT, &c.weights_to, "FILE", "all but cache: file for the weights of the rows", NULL, 0, 0,
+        {"labels-to", CLI_OUTPUT, &c.labels_to, "FILE", "npy: file for the labels", NULL, 0, 0, 0, 0},
+        {"names-to", CLI_OUTPUT, &c.names_to, "FILE", "xc, libsvm and npy: file for the names of classes", NULL, 0, 0,
+         0, 0},
+        {"weights-to", CLI_OUTPUT, &c.weights_to, "FILE", "all but cache: file for the weights of the rows", NULL, 0, 0,
          0, 0},
         {"spool", CLI_TEXT, &c.format.spool, "FOLDER",
          "keep rows in temporary files there, not in memory (for caches: the output's folder)", NULL, 0, 0, 0, 0},

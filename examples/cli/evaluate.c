@@ -285,8 +285,8 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         .format = CLI_DATA_INIT, .propensity_a = XSM_DEFAULT, .propensity_b = XSM_DEFAULT, .ranks = XSM_RANKS_INIT};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
-        {"model", CLI_TEXT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
-        {"data", CLI_TEXT, &e.data, "FILE", "rows with labels; - is standard input", NULL, 0, 0, 0, 1},
+        {"model", CLI_INPUT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
+        {"data", CLI_INPUT, &e.data, "FILE", "rows with labels; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(e.format),
         CLI_WEIGHTS_FLAG(e.format),
         {"labels", CLI_CHOICE, &e.format.labels, "WHICH",
@@ -306,7 +306,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          NULL, 0, 0, 0, 0},
         {"ranks", CLI_SWITCH, &e.ranked, NULL,
          "also rank every label among the classes that are not right for its row: MRR, hits", NULL, 0, 0, 0, 0},
-        {"known", CLI_LIST, &e.known_paths, "FILE",
+        {"known", CLI_INPUTS, &e.known_paths, "FILE",
          "--ranks: rows whose labels are right, too, for rows with the same features; several times", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &e.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
         {"json", CLI_SWITCH, &e.json, NULL, "print one JSON object instead of the report", NULL, 0, 0, 0, 0},

@@ -34,7 +34,8 @@ static int same_name(const char *a, const char *b)
     return same;
 }
 
-int cli_same_file(const char *a, const char *b)
+/* Whether two paths are of one regular file, or of one file that is not there yet. */
+static int same_file(const char *a, const char *b)
 {
     struct stat one, other;
     const int exist[] = {stat(a, &one) == 0, stat(b, &other) == 0};
@@ -44,16 +45,141 @@ int cli_same_file(const char *a, const char *b)
     return !exist[0] && !exist[1] && same_name(a, b);
 }
 
-static int plan(int which, const char *flag, const char *path, const char *const *inputs)
+/* A file that the arguments name. */
+typedef struct named {
+    const char *name, *path; /* of the flag or operand */
+    int flag, written;
+} named;
+
+/* Outputs that may replace an input: what is written goes on from what was read, or the flag was given. */
+static const struct {
+    const char *output, *input, *flag;
+} replaceable[] = {{"checkpoint", "resume", NULL},
+                   {"model", "warm-start", NULL},
+                   {"OUT", "MODEL", "in-place"},
+                   {"output", "model", "in-place"}};
+
+/* The flag of that name, NULL: there is none. */
+static const cli_flag *find_flag(const cli_flag *flags, size_t count, const char *name)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (flags[i].name && strcmp(flags[i].name, name) == 0) {
+            return &flags[i];
+        }
+    }
+    return NULL;
+}
+
+/* CLI_GO_ON, or the code after a message. */
+static int refuse_same(const named *output, const named *input, const cli_flag *flags, size_t count)
+{
+    const char *dashes = output->flag ? "--" : "";
+    if (input->written) {
+        return cli_misuse("%s%s: %s is the file of %s%s", dashes, output->name, output->path, input->flag ? "--" : "",
+                          input->name);
+    }
+    const cli_flag *flag = NULL;
+    for (size_t i = 0; i < sizeof replaceable / sizeof *replaceable; i++) {
+        if (strcmp(output->name, replaceable[i].output) == 0 && strcmp(input->name, replaceable[i].input) == 0) {
+            flag = replaceable[i].flag ? find_flag(flags, count, replaceable[i].flag) : NULL;
+            if (!replaceable[i].flag || (flag && *(const int *)flag->value)) {
+                return CLI_GO_ON;
+            }
+        }
+    }
+    return cli_misuse("%s%s: %s would replace a file that is read%s", dashes, output->name, output->path,
+                      flag ? "; --in-place allows that" : "");
+}
+
+/* Whether an output is a file that is read, or that an output before it writes. */
+static int clashes(const named *output, const named *other)
+{
+    struct stat st;
+    if (other->written) {
+        return other < output && same_file(output->path, other->path);
+    }
+    return same_file(output->path, strcmp(other->path, "-") == 0 ? "/dev/stdin" : other->path) &&
+           stat(output->path, &st) == 0;
+}
+
+static int check_names(const named *files, size_t count, const cli_flag *flags, size_t flag_count)
+{
+    int code = CLI_GO_ON;
+    for (size_t i = 0; i < count; i++) {
+        for (size_t j = 0; files[i].written && j < count && code == CLI_GO_ON; j++) {
+            code = clashes(&files[i], &files[j]) ? refuse_same(&files[i], &files[j], flags, flag_count) : code;
+        }
+    }
+    return code;
+}
+
+/* Collects the files of a flag; returns how many. */
+static size_t name_flag(const cli_flag *flag, named *out)
+{
+    if (flag->kind == CLI_INPUTS) {
+        const cli_list *list = flag->value;
+        for (size_t i = 0; out && i < list->count; i++) {
+            out[i] = (named){flag->name, list->items[i], 1, 0};
+        }
+        return list->count;
+    }
+    const char *path = flag->kind == CLI_INPUT || flag->kind == CLI_OUTPUT ? *(const char *const *)flag->value : NULL;
+    if (out && path) {
+        *out = (named){flag->name, path, 1, flag->kind == CLI_OUTPUT};
+    }
+    return path != NULL;
+}
+
+/* Whether a flag has the path of a file and does not say whether that is read or written. */
+static int hides_file(const cli_flag *flag)
+{
+    static const char *const files[] = {"FILE", "MODEL", "OUT", "CSV"};
+    int file = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        file |= flag->argument && strcmp(flag->argument, files[i]) == 0;
+    }
+    return file && (flag->kind == CLI_TEXT || flag->kind == CLI_LIST);
+}
+
+int cli_output_check(const cli_command *command, const cli_flag *flags, size_t flag_count, const char *const *operands,
+                     size_t operand_count)
+{
+    static const char *const operand_names[] = {"OUT", "MODEL", "FILE"};
+    size_t count = 0, all = operand_count;
+    for (size_t i = 0; i < flag_count; i++) {
+        if (hides_file(&flags[i])) {
+            return cli_fail("--%s: a mistake of this program: nothing says whether the file is read or written",
+                            flags[i].name);
+        }
+        all += name_flag(&flags[i], NULL);
+    }
+    named *files = calloc(all + 1, sizeof *files);
+    if (!files) {
+        return cli_fail("out of memory");
+    }
+    for (size_t i = 0; i < flag_count; i++) {
+        count += name_flag(&flags[i], files + count);
+    }
+    const char *rest = command->operands;
+    for (size_t i = 0; i < operand_count; i++) {
+        for (size_t j = 0; j < sizeof operand_names / sizeof *operand_names; j++) {
+            if (strncmp(rest, operand_names[j], strlen(operand_names[j])) == 0) {
+                files[count++] = (named){operand_names[j], operands[i], 0, j == 0};
+            }
+        }
+        rest += strcspn(rest, " ");
+        rest += strspn(rest, " ");
+    }
+    const int code = cli_agree(cli_leads() ? check_names(files, count, flags, flag_count) : CLI_GO_ON);
+    free(files);
+    return code;
+}
+
+static int plan(int which, const char *path)
 {
     struct stat st;
     int code = CLI_GO_ON;
     int exists = stat(path, &st) == 0;
-    for (size_t i = 0; i < CLI_INPUTS; i++) {
-        if (inputs[i] && strcmp(inputs[i], "-") != 0 && cli_same_file(path, inputs[i])) {
-            return cli_misuse("--%s: %s would replace a file that is read", flag, path);
-        }
-    }
     /* Resolves links, so that their target is replaced, not the link. */
     char *real = exists ? realpath(path, NULL) : NULL;
     if (!real) {
@@ -74,17 +200,12 @@ static int plan(int which, const char *flag, const char *path, const char *const
     }
     cli_outputs[which].path = real;
     cli_outputs[which].in_place = exists && !S_ISREG(st.st_mode);
-    for (int i = 0; i < CLI_OUTPUTS; i++) {
-        if (i != which && cli_outputs[i].path && cli_same_file(cli_outputs[i].path, real)) {
-            return cli_misuse("--%s: %s is the file of another output", flag, path);
-        }
-    }
     return CLI_GO_ON;
 }
 
-int cli_output_plan(int which, const char *flag, const char *path, const char *const *inputs)
+int cli_output_plan(int which, const char *path)
 {
-    const int code = cli_agree(cli_leads() ? plan(which, flag, path, inputs) : CLI_GO_ON);
+    const int code = cli_agree(cli_leads() ? plan(which, path) : CLI_GO_ON);
     cli_outputs[which].in_place = cli_agree_any(cli_outputs[which].in_place);
     return code;
 }

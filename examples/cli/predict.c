@@ -374,8 +374,8 @@ int cli_predict(const cli_command *command, int argc, char **argv)
     prediction p = {.format = CLI_DATA_INIT, .top = 5, .filter = {.threshold = NAN}};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
-        {"model", CLI_TEXT, &p.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
-        {"data", CLI_TEXT, &p.data, "FILE", "rows, with or without labels; - is standard input", NULL, 0, 0, 0, 1},
+        {"model", CLI_INPUT, &p.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
+        {"data", CLI_INPUT, &p.data, "FILE", "rows, with or without labels; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(p.format),
         {"top", CLI_WHOLE, &p.top, "K", "classes a row, or as many as there are (5)", NULL, 1, 65536, 0, 0},
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,

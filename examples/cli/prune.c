@@ -17,7 +17,7 @@ typedef struct pruned {
     double below;
     uint64_t keep, threads;
     int type; /* of type_words; of prune -1 */
-    int json;
+    int json, in_place;
 
     xsm_context *context;
     xsm_model *before, *after;
@@ -170,10 +170,9 @@ static int end(pruned *p, int code)
 
 /* The options that both commands end with. */
 #define TEST_FLAGS(p)                                                                                                  \
-    {                                                                                                                  \
-        "test", CLI_TEXT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input",               \
-        NULL,   0,        0,       0,      0},                                                                         \
-        CLI_DATA_FLAGS(p.format),                                                                                      \
+    {"test", CLI_INPUT, &p.test, "FILE", "rows with labels, to say what is lost; - is standard input",                 \
+     NULL,   0,         0,       0,      0},                                                                           \
+        CLI_IN_PLACE_FLAG(p.in_place), CLI_DATA_FLAGS(p.format),                                                       \
         {"labels",                                                                                                     \
          CLI_CHOICE,                                                                                                   \
          &p.format.labels,                                                                                             \

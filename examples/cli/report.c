@@ -29,6 +29,7 @@ char *cli_train_json(const cli_run *r, const char *stopped)
         cli_json_text(&json, "estimator", r->estimator_name);
     }
     cli_json_whole(&json, "examples", r->train_info.rows);
+    cli_json_whole(&json, "empty_rows", r->train_info.empty);
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
     cli_json_whole(&json, "labels_unused", r->labels_unused);
@@ -130,6 +131,10 @@ void cli_train_report(const cli_run *r)
     if (r->unlabelled_dropped + r->dropped > 0) {
         printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
                cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));
+    }
+    if (r->train_info.empty > 0 && r->train_info.features > 0) {
+        printf("%-10s %s rows without a feature, from which %s\n", "", cli_grouped(r->train_info.empty, &a),
+               r->bias == CLI_BIAS_NO ? "nothing is learnt without a bias" : "the bias alone learns");
     }
     if (r->test_rows) {
         printf("%-10s %s: %s rows", "test data", r->test, cli_grouped(r->test_info.rows, &a));

@@ -7,7 +7,7 @@
 #define XSM_EXPERIMENTAL /* choice and tuning */
 #include "cli.h"
 
-enum { CLI_BIAS_ONLY = 2 };                    /* value of `bias`: no features */
+enum { CLI_BIAS_NO = 0, CLI_BIAS_ONLY = 2 };   /* values of `bias`: none; no features */
 enum { CLI_CHOICE_LINES = 3 };                 /* that explain the automatic choice */
 extern const char *const cli_order_words[];    /* XSM_ORDER_* */
 extern const char *const cli_score_words[];    /* XSM_GEOMETRY_* */
@@ -110,7 +110,8 @@ typedef struct cli_run {
     xsm_tuning *tuning;           /* NULL: the learning rate was given, or is part of the choice */
     xsm_tuning_info tuned;
 
-    uint64_t dropped;
+    int drop_empty;
+    uint64_t dropped; /* rows without a feature */
     xsm_dataset_info raw_info, train_info, test_info;
     uint64_t unlabelled_dropped;
     uint64_t labels_unused; /* as the estimator takes one a row */
@@ -192,8 +193,8 @@ void cli_tune_json(cli_json *json, const cli_run *run);
 
 /* --checkpoint and --resume (checkpoint.c). Seconds between checkpoints by default (--checkpoint-every): */
 #define CLI_CHECKPOINT_SECONDS 300
-/* Checks the flags; `inputs` as for cli_output_plan(). */
-int cli_checkpoint_prepare(cli_run *run, const char *const *inputs);
+/* Checks the flags. */
+int cli_checkpoint_prepare(cli_run *run);
 /* Takes from the checkpoint what the resumed run chose itself: the learning rate. */
 int cli_checkpoint_recall(cli_run *run);
 /* The same for all choices of a run without a given estimator: they are applied as if they had been given. */

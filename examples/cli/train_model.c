@@ -49,12 +49,19 @@ static xsm_status weigh_classes(cli_run *r, xsm_error *err)
     return xsm_dataset_weigh_classes(r->train_rows, &weights, err);
 }
 
+static xsm_status drop_empty(cli_run *r, xsm_error *err)
+{
+    uint64_t dropped = 0;
+    const xsm_status status = r->drop_empty ? xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, err) : XSM_OK;
+    r->dropped += dropped;
+    return status;
+}
+
 /* Training rows first: they decide how the test rows are read. */
 int cli_train_read(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
-    uint64_t dropped = 0;
     cli_data format = r->format;
     format.labels = r->first_by_default ? XSM_LABELS_ALL : format.labels; /* to tell how many the rows have */
     int code = r->warm_path ? cli_warm_read(r, &format) : cli_read(r->context, r->data, &format, NULL, &r->train_rows);
@@ -71,27 +78,24 @@ int cli_train_read(cli_run *r)
     }
     if (xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK ||
         xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
-        (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &r->dropped, &err) != XSM_OK)) {
+        drop_empty(r, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->data, err.message);
     }
-    /* A transform that truncates can make rows empty, so rows are also dropped after it; only then is the set of
-     * classes known. */
+    /* A transform that truncates can make rows empty, too; only after it is the set of classes known. */
     if (r->warm_path) {
         code = cli_warm_fit(r);
         if (code != CLI_GO_ON) {
             return code;
         }
-        if (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK) {
+        if (drop_empty(r, &err) != XSM_OK) {
             return cli_fail("%s: %s", r->data, err.message);
         }
     }
     if (r->transform &&
         (xsm_transform_fit(r->transform, r->train_rows, &err) != XSM_OK ||
-         xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK ||
-         (r->bias != CLI_BIAS_ONLY && xsm_dataset_drop(r->train_rows, XSM_DROP_EMPTY, &dropped, &err) != XSM_OK))) {
+         xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK || drop_empty(r, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
-    r->dropped += dropped;
     if ((!r->warm_path && xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK) ||
         (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK)) {
         return cli_library_failed(&err);
@@ -102,6 +106,10 @@ int cli_train_read(cli_run *r)
     if (xsm_dataset_get_info(r->train_rows, &r->train_info, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
+    }
+    if (r->train_info.empty == r->train_info.rows && r->bias != CLI_BIAS_ONLY) {
+        return cli_fail("%s: no row has a feature%s; --bias only trains without features", r->data,
+                        r->transform || r->warm_path ? " after the transform" : "");
     }
     xsm_dataset_info aside = XSM_DATASET_INFO_INIT;
     code =

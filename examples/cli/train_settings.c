@@ -318,23 +318,15 @@ int cli_train_prepare(cli_run *r)
         xsm_transform_new(r->context, r->transform_text, &r->transform, &err) != XSM_OK) {
         code = misused("--transform", &err);
     }
-    /* A checkpoint may take the place of the one that is resumed, a model that of the one that training starts from. */
-    const char *const rows[CLI_INPUTS] = {
-        r->data,      r->test,           r->label_names,        r->format.labels_from, r->format.test_labels_from,
-        r->calibrate, r->format.weights, r->format.test_weights};
-    const char *const all[CLI_INPUTS] = {rows[0], rows[1], rows[2], rows[3],      rows[4],
-                                         rows[5], rows[6], rows[7], r->warm_path, r->resume_path};
-    const char *const resumed[CLI_INPUTS] = {rows[0], rows[1], rows[2], rows[3],       rows[4],
-                                             rows[5], rows[6], rows[7], r->resume_path};
-    code = code == CLI_GO_ON ? cli_checkpoint_prepare(r, rows) : code;
+    code = code == CLI_GO_ON ? cli_checkpoint_prepare(r) : code;
     /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && r->method < 0 && !r->choose ? cli_checkpoint_recall(r) : code;
     code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
-        code = cli_output_plan(CLI_OUTPUT_MODEL, "model", r->model_path, resumed);
+        code = cli_output_plan(CLI_OUTPUT_MODEL, r->model_path);
     }
     if (code == CLI_GO_ON && r->history_path) {
-        code = cli_output_plan(CLI_OUTPUT_HISTORY, "history", r->history_path, all);
+        code = cli_output_plan(CLI_OUTPUT_HISTORY, r->history_path);
     }
     return code;
 }

@@ -30,7 +30,7 @@ struct xsmi_container_writer {
     hashed *tensors;       /* [count] */
     size_t count, current; /* tensors that are complete */
     size_t left;           /* bytes until the current one is */
-    bool rehearsal; /* nothing is written in this pass */
+    bool rehearsal;        /* nothing is written in this pass */
 };
 
 static xsm_status fail_json(xsm_error *err)

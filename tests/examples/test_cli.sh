@@ -214,7 +214,7 @@ done <<END
 2|its nodes score features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
 2|scores some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
 2|--transform: |$good --transform unti
-1|without a non-zero feature|$good --transform truncate=0
+1|no row has a feature|$good --transform truncate=0
 2|--transform: |$good --transform truncate=x
 2|products=N, N from 1 to 2147483647|$good --transform unit,products=0
 2|tfidf behind products|$good --transform products=2,tfidf
@@ -243,7 +243,7 @@ done <<END
 2|cannot both be standard input|train --estimator implicit --data - --test -
 2|--model: train.txt would replace a file that is read|train --estimator implicit --data train.txt --model train.txt
 2|--history: test.txt would replace|train --estimator implicit --data train.txt --test test.txt --history test.txt
-2|--history: ./out.csv is the file of another output|train --estimator implicit --data train.txt --model out.csv --history ./out.csv
+2|--history: ./out.csv is the file of --model|train --estimator implicit --data train.txt --model out.csv --history ./out.csv
 1|missing.txt: |train --estimator implicit --data missing.txt --model out.model
 1|missing.txt: |$good --test missing.txt
 1|broken.txt, line 2, column 6: |train --estimator implicit --data broken.txt --model out.model --history out.csv
@@ -437,8 +437,9 @@ says stdout 'sampler.power=1'
 rm -f out.model out.csv
 run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --label-names names.txt \
     --model m1 --history h1.csv --threads 1
-says stdout '301 rows, 20 features, 5 classes'
-says stdout 'dropped: 1 rows without a label, 1 without a feature'
+says stdout '302 rows, 20 features, 5 classes'
+says stdout 'dropped: 1 rows without a label, 0 without a feature'
+says stdout '1 rows without a feature, from which the bias alone learns'
 says stdout '1 without a label (left out)'
 expect 'nothing on standard error' test ! -s stderr
 expect 'the history has a line an epoch' test "$(wc -l <h1.csv)" -eq 21
@@ -465,7 +466,7 @@ run 0 evaluate --model m0 --data test.txt
 rm -f m0
 
 # A calibrated model has other probabilities, and the same best classes.
-run 0 train --data several.txt --estimator softmax --eta 1 --epochs 3 --model m0
+run 0 train --data several.txt --drop-empty --estimator softmax --eta 1 --epochs 3 --model m0
 run 0 calibrate --model m0 --data test.txt --output c0
 says stdout 'softmax    temperature '
 says stdout 'ECE        '
@@ -484,7 +485,7 @@ mv stdout best
 run 0 predict --model c0 --data test.txt
 expect 'the same best classes' cmp -s stdout best
 # As the last step of training: the same model as by two commands.
-run 0 train --data several.txt --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
+run 0 train --data several.txt --drop-empty --estimator softmax --eta 1 --epochs 3 --calibrate test.txt --model c1
 expect 'calibrated at the end' cmp -s c0 c1
 run 2 train --data train.txt --estimator softmax --eta 1 --calibrate test.txt --model test.txt
 run 0 train --data many.txt --method label-tree --calibrate many.txt --model c1
@@ -514,7 +515,7 @@ rm -f c2 c3
 run 2 train --data train.txt --estimator softmax --measure ndcg
 says stderr '--measure'
 run 2 calibrate --model m0 --data test.txt --output m0
-says stderr 'would replace a file that is read'
+says stderr '--output: m0 would replace a file that is read; --in-place allows that'
 run 2 calibrate --model m0 --data test.txt
 says stderr 'calibrate needs --output FILE'
 run 1 calibrate --model m0 --data unlabelled.txt --output c2
@@ -761,7 +762,7 @@ says stderr 'the rows have weights, and this format has no place for them; set -
 run 1 train --data rows.xc --format xc --weights twos.not --eta 1
 run 1 train --data rows.xc --format xc --test rows.xc --test-weights /dev/null --eta 1
 says stderr '/dev/null has only 0 lines'
-run 0 train --data train.txt --epochs 3 --eta 1 --model a.model
+run 0 train --data train.txt --drop-empty --epochs 3 --eta 1 --model a.model
 run 0 train --data train.cache --epochs 3 --eta 1 --model b.model
 run 0 evaluate --model a.model --data train.cache --no-verify --json
 cp stdout first
@@ -795,12 +796,12 @@ run 0 train --data part.xc --test rest.xc --epochs 1 --eta 1
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --split 0.5'
 refuse 2 'go together' 'convert --data train.txt --to xc --output x --rest y'
 rm -rf x here && ln -s . here
-refuse 2 '--rest: x is the file of --output' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
-refuse 2 '--rest: here/x is the file of --output' 'convert --data train.txt --to xc --output ./x --split 0.5 --rest here/x'
+refuse 2 '--output: x is the file of --rest' 'convert --data train.txt --to xc --output x --split 0.5 --rest x'
+refuse 2 '--output: ./x is the file of --rest' 'convert --data train.txt --to xc --output ./x --split 0.5 --rest here/x'
 refuse 2 '--labels-to: ./x is the file of --output' 'convert --data train.txt --to npy --output x --labels-to ./x'
 refuse 2 '--names-to: ./x is the file of --output' 'convert --data words.cache --to xc --output x --names-to ./x'
 run 2 convert --data train.txt --labels first --drop --to xc --output part.xc --split 0.5 --rest ./part.xc
-says stderr 'is the file of --output'
+says stderr 'is the file of --rest'
 rm -f y.xc && ln -sf y.xc link.xc
 run 1 convert --data train.txt --labels first --drop --to xc --output y.xc --split 0.5 --rest link.xc
 says stderr 'by another name'
@@ -907,16 +908,43 @@ run 0 train --estimator one-vs-all --labels all --data many.txt --test many.txt 
 says stdout 'PSnDCG@1 0'
 expect 'unknown figures are empty' test "$(tail -n 1 h2.csv | cut -d , -f 7-)" = ',,,,,'
 
+# Rows without a feature stay, and so do classes that have no others; every class is predicted, by a number.
+awk 'BEGIN { for (i = 0; i < 96; i++) print i % 8 (i % 8 == 7 || i % 24 == 3 ? "" : " " i % 8 + 1 ":1 9:0.5") }' >some-empty.svm
+awk 'BEGIN { print "label,a,b"; for (i = 0; i < 40; i++) print i % 4 "," (i % 4 == 3 ? "0,0" : i % 4 + 1 "," i % 3) }' >some-empty.csv
+for options in '--estimator softmax --eta 0.5' '--estimator implicit --eta 0.5 --bias no' '--method label-tree' \
+    '--estimator softmax --optimizer lbfgs' '--estimator softmax --hidden 3 --eta 0.1' \
+    '--estimator softmax --transform tfidf,unit,truncate=3 --eta 0.5' '--estimator softmax --score euclidean --eta 0.1'; do
+    for data in svm csv; do
+        # shellcheck disable=SC2086
+        run 0 train --data some-empty.$data $options --model empty.model
+        run 0 predict --data some-empty.$data --model empty.model --top 8
+        expect "all classes of $data: $options" test "$(awk -F '\t' '{ print NF }' stdout | sort -u)" = \
+            "$([ $data = svm ] && echo 8 || echo 4)"
+        expect "numbers of $data: $options" test "$(grep -c -i 'nan\|inf' stdout)" -eq 0
+    done
+done
+run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --model empty.model
+says stdout '96 rows, 9 features, 8 classes'
+says stdout '16 rows without a feature, from which the bias alone learns'
+run 0 predict --data some-empty.svm --model empty.model --top 1
+expect 'what rows without a feature are' test "$(sed -n 8p stdout | cut -d: -f1)" = 7
+run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --bias no --json
+says stdout '"examples":96,"empty_rows":16,'
+run 0 train --data some-empty.svm --estimator softmax --eta 0.5 --drop-empty
+says stdout '80 rows, 9 features, 7 classes'
+says stdout 'dropped: 0 rows without a label, 16 without a feature'
+rm -f empty.model some-empty.svm some-empty.csv
+
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
 ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1 --evaluate-train all
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":301,\"features\":20,\"classes\":5,\"labels_unused\":0,\"hidden\":0,\"score\":\"linear\",\
+expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
-\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":301},\
+\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
@@ -998,7 +1026,7 @@ run 0 train --estimator implicit --data train.txt --json --epochs 20 --model aut
 trial="{\"eta\":$number,\"round\":[123],\"rows\":[0-9]*,\"epochs\":[0-9]*,\"objective\":$number,\
 \"outcome\":\"[a-z]*\"}"
 expect 'the JSON of a rate chosen' \
-    grep -q "\"steps\":6020,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"choice\":null,\"choice_seconds\":[0-9]*[.e][0-9.e-]*,\"train" stdout
+    grep -q "\"steps\":6040,\"eta\":$number,\"eta_tried\":\[$trial\(,$trial\)*\],\"tune_seconds\":$number,\"restarts\":0,\"choice\":null,\"choice_seconds\":[0-9]*[.e][0-9.e-]*,\"train" stdout
 says stderr 'learning rate '
 expect 'a line for each rate' test "$(wc -l <stderr)" -ge 9
 rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
@@ -1068,7 +1096,7 @@ rate=$(sed 's/.*"eta":\([^,]*\),"eta_tried".*/\1/' stdout)
 factor=$(sed 's/.*"factor":\([^,]*\),.*/\1/' stdout)
 ridge=$(sed 's/.*"optimizer":"sgd","transform":"[a-z,]*","ridge":\([^,]*\),"factor".*/\1/' stdout)
 transform=$(sed 's/.*"optimizer":"sgd","transform":"\([a-z,]*\)","ridge".*/\1/' stdout)
-says stdout '"epochs":3,"steps":903,'
+says stdout '"epochs":3,"steps":906,'
 run 0 train --data train.txt --estimator softmax --transform "$transform" --epochs 3 --eta "$rate" --ridge "$ridge" \
     --schedule "step:$factor" --model told.model
 expect 'the model of the same settings, given' cmp chosen.model told.model
@@ -1430,7 +1458,7 @@ for pair in '--model x --history ./x' '--model ./x --checkpoint x' '--history he
     "--model $PWD/x --history here/../${PWD##*/}/x"; do
     # shellcheck disable=SC2086
     run 2 train --estimator implicit --data train.txt --epochs 1 --eta 1 $pair
-    says stderr 'is the file of another output'
+    says stderr 'is the file of --'
     expect 'nothing is written' test ! -e x
 done
 run 2 train --estimator implicit --data train.txt --resume run.checkpoint --history ./run.checkpoint
@@ -1442,6 +1470,44 @@ expect 'the checkpoint is kept' cmp run.checkpoint kept.checkpoint
 run 2 train --estimator implicit --data train.txt --warm-start whole.model --eta 1 --history here/whole.model
 says stderr 'would replace a file that is read'
 run 1 train --estimator implicit --data train.txt --checkpoint missing-folder/x --model m
+# No command replaces what it reads: by any path, link or hard link, or where the shell opened it.
+cp whole.model kept.model
+ln -sf kept.model soft.model
+ln -f kept.model hard.model
+cp kept.model kept.copy
+cp train.txt kept.txt
+cp names.txt kept.names
+for out in kept.model ./kept.model here/kept.model soft.model hard.model "$PWD/kept.model"; do
+    for command in index 'prune --keep 1' 'convert-model --type int8'; do
+        # shellcheck disable=SC2086
+        run 2 $command kept.model "$out"
+        says stderr "OUT: $out would replace a file that is read"
+    done
+    run 2 calibrate --model kept.model --data test.txt --output "$out"
+    says stderr "--output: $out would replace a file that is read"
+done
+run 2 index soft.model kept.model
+run 2 prune --keep 1 --test kept.txt kept.model kept.txt
+run 2 convert --data kept.txt --to cache --output kept.txt
+run 2 convert --data kept.txt --split 0.5 --to xc --output x --rest here/kept.txt
+run 2 convert --data kept.txt --to npy --output x --labels-to ./kept.txt
+run 2 convert --data kept.txt --to xc --output x --names-to kept.txt
+run 2 convert --data kept.txt --to xc --output x --weights-to kept.txt
+run 2 convert --data kept.txt --label-names kept.names --to xc --output x --names-to kept.names
+run 2 train --data train.txt --class-weights kept.names --estimator implicit --model kept.names
+run 2 train --data train.txt --test kept.txt --estimator implicit --history kept.txt
+checks=$((checks + 1))
+"$xsoftmax" convert --data - --to xc --output kept.txt <kept.txt >stdout 2>stderr && wrong 'replaces its standard input'
+says stderr '--output: kept.txt would replace a file that is read'
+cmp -s kept.model kept.copy && cmp -s kept.txt train.txt && cmp -s kept.names names.txt || wrong 'an input changed'
+expect 'nothing is written' test ! -e x
+# A word is no file that is read, a model is replaced where a flag says so.
+run 0 train --data train.txt --class-weights balanced --estimator implicit --epochs 1 --eta 1 --model balanced
+run 0 convert-model --in-place --type bfloat16 soft.model kept.model
+expect 'half of it' test "$(wc -c <kept.model)" -lt "$(wc -c <kept.copy)"
+run 0 calibrate --model kept.model --data test.txt --output kept.model --in-place
+run 2 prune --keep 1 --in-place --test train.txt kept.model train.txt
+rm -f kept.* soft.model hard.model balanced
 # What cannot be written beside the model does not cost the model.
 for option in 'the last checkpoint is|--checkpoint /dev/full' 'the history is|--history /dev/full' \
     'the last checkpoint and the history are|--history /dev/full --checkpoint /dev/full'; do
