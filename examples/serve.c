@@ -584,6 +584,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_signal}, NULL);
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_signal}, NULL);
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
+    json_set_alloc_funcs(serve_allocate, free);
     json_object_seed(0);
     pthread_mutex_init(&s.lock, NULL);
     int listening = -1;

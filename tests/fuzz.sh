@@ -1,7 +1,8 @@
 #!/bin/sh
 # Runs the fuzz targets of tests/fuzz/, so many seconds each. On a fresh Debian it first installs what is missing.
 #
-#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset text model restore index checkpoint arguments
+#   sh tests/fuzz.sh SECONDS [TARGET...]      all targets: dataset text model models cache saved restore index checkpoint
+#                                             requests arguments
 #   sh tests/fuzz.sh --build [TARGET...]      builds them, and runs none
 #
 # Each starts from its committed corpus and from what earlier runs have added to build-fuzz/corpus/TARGET. The exit
@@ -17,7 +18,7 @@ case ${1-} in
 esac
 seconds=$1
 shift
-[ $# -gt 0 ] || set -- dataset text model restore index checkpoint arguments
+[ $# -gt 0 ] || set -- dataset text model models cache saved restore index checkpoint requests arguments
 for target in "$@"; do
     [ -d "$root/tests/fuzz/corpus/$target" ] ||
         fail "there is no target '$target'; there are $(cd "$root/tests/fuzz/corpus" && echo *)"
@@ -82,7 +83,7 @@ settings() {
     # Weighing inputs by how rare what they reach is costs more than a run of these with so much to compare.
     printf '%s ' -rss_limit_mb=2048 -malloc_limit_mb=256 -timeout=20 -print_final_stats=1 -use_value_profile=1 -entropic=0
     case $1 in
-    checkpoint | restore) printf '%s' -max_len=200 ;;
+    checkpoint | restore | models | cache | saved) printf '%s' -max_len=200 ;;
     *) printf '%s' -max_len=4096 ;;
     esac
 }

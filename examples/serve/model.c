@@ -113,6 +113,24 @@ xsm_status serve_out_of_memory(xsm_error *err)
     return err->status = XSM_ERROR_MEMORY;
 }
 
+const char *serve_file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* A message about the model's file, with which it begins, without the file's folder. */
+static const char *without_folder(const char *message, const char *path)
+{
+    const char *name = serve_file_name(path);
+    const size_t folder = (size_t)(name - path);
+    if (strncmp(message, path, folder) == 0) {
+        return message + folder;
+    }
+    const char *at = strncmp(message, path, 8) == 0 ? strstr(message, name) : NULL; /* a path shortened in its middle */
+    return at ? at : message;
+}
+
 static xsm_status prepare_worker(serve_model *m, serve_worker *w, xsm_context *context, const serve_options *options,
                                  xsm_error *err)
 {
@@ -206,7 +224,7 @@ static xsm_status replace(serve_models *models, xsm_error *err)
         r->reason[0] = '\0';
     } else {
         r->refused++;
-        snprintf(r->reason, sizeof r->reason, "%s", err->message);
+        snprintf(r->reason, sizeof r->reason, "%s", without_folder(err->message, models->options->path));
     }
     const uint64_t generation = r->generation;
     pthread_mutex_unlock(&models->lock);

@@ -89,6 +89,16 @@ void serve_rows_free(struct serve_rows *r)
     }
 }
 
+/* Whether this thread was refused memory for JSON: Jansson calls some texts wrong for which memory was lacking. */
+static _Thread_local int lacking;
+
+void *serve_allocate(size_t size)
+{
+    void *memory = malloc(size);
+    lacking |= !memory;
+    return memory;
+}
+
 /* JSON is UTF-8, and what a message quotes of a request need not be. */
 static json_t *text_of(const char *bytes)
 {
@@ -452,12 +462,12 @@ serve_answer serve_predict(serve_worker *worker, const serve_options *options, c
 {
     request r = {.worker = worker, .options = options};
     json_error_t wrong;
+    lacking = 0;
     json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &wrong);
     if (!root) {
-        return json_error_code(&wrong) == json_error_out_of_memory
-                   ? serve_refuse(503, "out of memory")
-                   : serve_refuse(400, "the body is no JSON: line %d, column %d: %s", wrong.line, wrong.column,
-                                  wrong.text);
+        return lacking ? serve_refuse(503, "out of memory")
+                       : serve_refuse(400, "the body is no JSON: line %d, column %d: %s", wrong.line, wrong.column,
+                                      wrong.text);
     }
     const serve_answer made = read_members(&r, root) && read_rows(&r) && predict(&r) ? answer(&r) : r.refused;
     json_decref(root);
@@ -487,7 +497,7 @@ serve_answer serve_describe(const serve_worker *w, const serve_options *options)
 {
     const xsm_model_info *info = w->info;
     json_t *body = with(json_object(), "generation", number(w->generation));
-    body = with(body, "file", text_of(options->path));
+    body = with(body, "file", text_of(serve_file_name(options->path)));
     body = with(body, "classes", number(info->classes));
     body = with(body, "features", number(info->input_features));
     body = with(body, "hidden", number(info->hidden));

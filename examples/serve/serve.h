@@ -71,6 +71,8 @@ void serve_models_replaced(serve_models *models, serve_replaced *out);
 extern _Thread_local uint64_t serve_deadline;
 /* Says so, and returns the status. */
 xsm_status serve_out_of_memory(xsm_error *err);
+/* The last part of a path: who asks need not know the folders of this machine. */
+const char *serve_file_name(const char *path);
 /* Nanoseconds since some start. */
 uint64_t serve_clock(void);
 
@@ -84,6 +86,8 @@ typedef struct serve_answer {
 
 /* An answer whose body says what is wrong. */
 __attribute__((format(printf, 2, 3))) serve_answer serve_refuse(unsigned status, const char *format, ...);
+/* malloc() for json_set_alloc_funcs(), which must be called first of all. */
+void *serve_allocate(size_t size);
 /* Answers a request for predictions. */
 serve_answer serve_predict(serve_worker *worker, const serve_options *options, const char *body, size_t length);
 /* Facts about the worker's model. */

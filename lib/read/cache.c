@@ -215,6 +215,7 @@ typedef struct cache {
     const xsmi_container *file;
     xsm_dataset *d;
     uint64_t numbers[NUMBERS];
+    const xsmi_tensor *counts; /* of classes, as the file has them */
 } cache;
 
 #define FAIL(c, err, ...) FAIL_TEXT(c, err, __VA_ARGS__)
@@ -360,6 +361,8 @@ static xsm_status read_classes(cache *c, xsm_error *err)
     uint32_t classes = (uint32_t)c->numbers[CLASSES];
     const int64_t *labels = NULL;
     const xsmi_tensor *t = NULL;
+    XSMI_TRY(
+        find(c, "class_counts", XSMI_DTYPE_I64, classes, &c->counts, err)); /* before there is memory for so many */
     if (xsmi_container_tensor(c->file, "class_labels")) {
         XSMI_TRY(find(c, "class_labels", XSMI_DTYPE_I64, classes, &t, err));
         labels = (const int64_t *)(const void *)t->data;
@@ -428,7 +431,6 @@ static xsm_status check_features(const cache *c, xsm_error *err)
 static xsm_status check_counts(const cache *c, xsm_error *err)
 {
     const xsm_dataset *d = c->d;
-    const xsmi_tensor *counts = NULL;
     number n[NUMBERS];
     list_numbers(d, n);
     for (size_t i = UNLABELLED; i < NUMBERS; i++) {
@@ -437,10 +439,9 @@ static xsm_status check_counts(const cache *c, xsm_error *err)
                         (unsigned long long)c->numbers[i], (unsigned long long)n[i].value);
         }
     }
-    XSMI_TRY(find(c, "class_counts", XSMI_DTYPE_I64, d->classes, &counts, err));
     for (uint32_t k = 0; k < d->classes; k++) {
         uint64_t rows;
-        memcpy(&rows, counts->data + k * sizeof rows, sizeof rows);
+        memcpy(&rows, c->counts->data + k * sizeof rows, sizeof rows);
         if (rows != d->map.counts[k]) {
             return FAIL(c, err, "'class_counts' has %lld rows of class %u, and there are %llu", (long long)rows, k,
                         (unsigned long long)d->map.counts[k]);

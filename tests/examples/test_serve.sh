@@ -250,7 +250,9 @@ stop TERM
 
 # --- replacement ----------------------------------------------------------------------------------------------------------
 cp a.model now.model
-start now.model --top 2
+start "$work/now.model" --top 2
+ask 200 "$url/model"
+says answer '"file":"now.model"'
 serving() {
     curl -s -m 60 "$url/health" | grep -q "\"generation\":$1,"
 }
@@ -293,11 +295,13 @@ bad() {
     mv next now.model
     ask 409 -X POST "$url/reload"
     says answer "$1"
+    expect "an answer shows a folder" sh -c '! grep -qF "$1" answer' sh "$work"
     predict 200 '{"row": "sun moon"}'
     says answer '"generation":8,'
     ask 200 "$url/health"
     says answer '"generation":8'
     says answer "$1"
+    expect "an answer shows a folder" sh -c '! grep -qF "$1" answer' sh "$work"
     says log 'model 8 goes on serving'
 }
 size=$(wc -c <a.model)
