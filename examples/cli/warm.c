@@ -7,6 +7,23 @@
 
 #include <xsoftmax/ext/estimator.h>
 
+/* Only dense float32 weights are trained. */
+static int check_weights(const char *path, const xsm_model_info *about)
+{
+    if (about->trees > 0) {
+        return cli_fail("%s: a label tree does not go on training; --method label-tree trains one on all rows", path);
+    }
+    if (about->layout == XSM_LAYOUT_SPARSE_ROWS) {
+        return cli_fail("%s: its weights are sparse, and dense ones are trained; start from the model that was pruned",
+                        path);
+    }
+    return about->dtype == XSM_DTYPE_FLOAT32
+               ? CLI_GO_ON
+               : cli_fail("%s: its weights are %s, and float32 is trained; start from the model that was converted, or "
+                          "from what 'xsoftmax convert-model %s OUT --type float32' makes of it",
+                          path, about->dtype == XSM_DTYPE_BFLOAT16 ? "bfloat16" : "int8", path);
+}
+
 int cli_warm_prepare(cli_run *r)
 {
     if (!r->warm_path) {
@@ -23,12 +40,16 @@ int cli_warm_prepare(cli_run *r)
         return cli_misuse("--warm-start needs --estimator NAME and goes without --time-budget: what to train with can "
                           "be tried out only from a model of zeros");
     }
-    int code = cli_load(r->context, r->warm_path, &r->model);
-    if (code == CLI_GO_ON) {
-        const xsm_model_info about = cli_model_info(r->model);
-        r->bias = about.bias ? about.features ? 1 : CLI_BIAS_ONLY : 0;
+    if (r->new_words == 0 && r->format.min_count > 0) {
+        return cli_misuse("--min-count is of new words, which --new-words no leaves out");
     }
-    return code;
+    int code = cli_load(r->context, r->warm_path, &r->model);
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    const xsm_model_info about = cli_model_info(r->model);
+    r->bias = about.bias ? about.features ? 1 : CLI_BIAS_ONLY : 0;
+    return check_weights(r->warm_path, &about);
 }
 
 /* Whether a model with this transform can get more features (xsm_model_grow()). */

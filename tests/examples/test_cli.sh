@@ -560,7 +560,7 @@ run 0 evaluate --model s1 --data test.txt
 run 1 prune s1 s2 --keep 1
 says stderr 'pruning needs dense weights'
 run 1 train --data train.txt --warm-start s1 --estimator softmax --epochs 1 --eta 0.1 --model s2
-says stderr 'sparse'
+says stderr 's1: its weights are sparse, and dense ones are trained; start from the model that was pruned'
 
 # Weights in fewer bits predict and are evaluated, and are not trained.
 for type in bfloat16 int8; do
@@ -574,7 +574,8 @@ for type in bfloat16 int8; do
     run 0 predict --model q0 --data test.txt --top 1 --index exact
     run 0 evaluate --model q0 --data test.txt
     run 1 train --data train.txt --warm-start q0 --estimator softmax --epochs 1 --eta 0.1 --model q1
-    says stderr "$type"
+    says stderr "q0: its weights are $type, and float32 is trained"
+    says stderr "'xsoftmax convert-model q0 OUT --type float32'"
 done
 run 0 convert-model d0 q0 --type int8 --json
 expect 'a quarter of the weights' test "$(sed 's/.*"weight_bytes":\([0-9]*\).*/\1/' stdout)" -lt \
@@ -1633,6 +1634,8 @@ for more in '' '--word-ngrams 2 --buckets 50' '--hidden 4 --optimizer adagrad'; 
 done
 run 2 train --data new.words --warm-start old.model --word-ngrams 2 --estimator softmax --eta 0.1
 says stderr "--word-ngrams 2: the model's text was read with 1"
+run 2 train --data new.words --warm-start old.model --min-count 2 --new-words no --estimator softmax --eta 0.1
+says stderr '--min-count is of new words'
 run 2 train --data new.words --warm-start old.model --label-prefix '##' --estimator softmax --eta 0.1
 says stderr "the labels of the model's text begin with #"
 
