@@ -66,14 +66,16 @@ enum {
      *  has no labels. An empty line is a row without labels and features; at the end of a file with a header line it is
      *  not a row. */
     XSM_FORMAT_XC = 1,
-    /** LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment, blank lines are skipped. Labels may be negative and may
-     *  be written as `+1` or `1.0`. */
+    /** LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment, blank lines are skipped; with a class map they are
+     *  rows without labels and features, so that each has a prediction. Labels may be negative and may be written as
+     *  `+1` or `1.0`. */
     XSM_FORMAT_LIBSVM = 2,
     /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column contains the label;
-     *  an empty field means no label. If every label is an integer, labels are numbers; otherwise they are words: the
-     *  classes are the words in bytewise order, stored as names, and a class map with names is matched by name. With a
-     *  class map, the label column may be missing: the file then has as many columns as features, and no row has a
-     *  label. */
+     *  an empty field means no label. If every label is an integer without leading zeros or a plus, labels are
+     *  numbers; otherwise they are words: the classes are the words in bytewise order, stored as names, and a class map
+     *  with names is matched by name. Empty lines are skipped; with a class map they are rows of zeros without a label.
+     * With a class map, the label column may be missing: the file then has as many columns as features, and no row has
+     * a label. */
     XSM_FORMAT_CSV = 3,
     XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
     /** UTF-8 words separated by blanks, one row a line, as in fastText. A word that starts with the label prefix is a

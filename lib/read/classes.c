@@ -6,14 +6,19 @@
 
 #include <string.h>
 
-/* A word that is an integer, spaces around it allowed as around any number. The word is terminated. */
+/* A word that is an integer as it is printed, spaces around it allowed as around any number: 01, +1 and 1.0 are names,
+ * which would be one class and printed as 1. The word is terminated. */
 static bool word_number(const char *word, size_t length, int64_t *number)
 {
     const char *end = word + length;
     while (*word == ' ') {
         word++;
     }
-    if (xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK) {
+    const char *digits = word + (*word == '-');
+    const char *stop = digits + strspn(digits, "0123456789");
+    const bool zero = *digits == '0';
+    if (stop == digits || (zero && (stop > digits + 1 || digits > word)) ||
+        xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK || word != stop) {
         return false;
     }
     while (*word == ' ') {
@@ -117,7 +122,7 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
     for (uint32_t i = 0; i < count; i++) {
         int64_t label = (int64_t)(keys[i] ^ SIGN);
         if (classes == 0 || labels[classes - 1] != label) {
-            labels[classes++] = label; /* words such as 1 and 01 are one label */
+            labels[classes++] = label; /* words such as "1" and " 1" are one label */
         }
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -158,6 +163,12 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
     return status;
 }
 
+/* Whether words are names though all are numbers. */
+static bool wants_names(const xsmi_reader *r)
+{
+    return r->format->labels == XSMI_LABELS_NAMES || (r->dictionary.words && r->has_map && r->map.names);
+}
+
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
 {
     uint32_t count = r->dictionary.count;
@@ -170,7 +181,7 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     } else if (r->has_map && !r->options.new_labels) {
         match(r, class_of);
         status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
-    } else if (r->format->labels != XSMI_LABELS_NAMES && numbers_of(&r->dictionary, labels)) {
+    } else if (!wants_names(r) && numbers_of(&r->dictionary, labels)) {
         status = classes_of_numbers(r, d, labels, spare, class_of, err);
     } else {
         status = classes_of_words(r, d, spare, class_of, err);

@@ -385,6 +385,10 @@ static xsm_status read_label(const record *c, const field *f, xsm_error *err)
                                 "byte 0x%02X in a label; UTF-8 text without NUL is accepted",
                                 (unsigned char)word[valid]);
     }
+    if (memchr(word, '\n', f->length) || memchr(word, '\r', f->length)) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                "a line end in a label; names of classes are of one line");
+    }
     uint32_t id;
     XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, f->length, &id, err));
     xsmi_reader_add_label(r, id);
@@ -431,6 +435,19 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
     return XSM_OK;
 }
 
+/* An empty line of rows that are read against a class map is a row of zeros without a label: each has an answer. */
+static xsm_status read_nothing(xsmi_reader *r, xsm_error *err)
+{
+    XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
+    memset(r->entries.values + r->entries.count, 0, r->stride * sizeof *r->entries.values);
+    r->entries.count += r->stride;
+    if (r->options.weights_column) {
+        r->weights[r->rows] = 0;
+    }
+    xsmi_reader_end_row(r);
+    return XSM_OK;
+}
+
 static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
 {
     record c = {.r = r, .separator = xsmi_dense_separator(r->format->id)};
@@ -444,12 +461,14 @@ static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
         if (!text) {
             break;
         }
-        if (length == 0) {
+        if (length == 0 && !(have_header && r->has_map)) {
             continue; /* as every reader of CSV does */
         }
         uint64_t line = c.line;
         start_record(&c, text, length);
-        if (have_header) {
+        if (length == 0) {
+            XSMI_TRY(read_nothing(r, err));
+        } else if (have_header) {
             XSMI_TRY(read_record(&c, &k, err));
         } else {
             XSMI_TRY(read_header(&c, &k, err));

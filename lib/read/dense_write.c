@@ -72,6 +72,8 @@ xsm_status xsmi_write_dense(xsmi_output *o, xsm_error *err)
             XSMI_TRY(write_field(o, d->map.names[labels[0]], separator, err));
         } else if (count > 0) {
             XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[0]), err));
+        } else if (d->features == 0 && !o->options->weights_column) {
+            XSMI_TRY(xsmi_output_bytes(o, "\"\"", 2, err)); /* an empty line would be no row */
         }
         XSMI_TRY(xsmi_output_char(o, '\n', err));
         xsmi_output_passed(o, i);

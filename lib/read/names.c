@@ -33,6 +33,12 @@ static xsm_status check_line(const xsmi_lines *l, const char *text, size_t lengt
                             "%s, line %llu, column %zu: byte 0x%02X; UTF-8 text without NUL is accepted",
                             l->source->name, line, valid + 1, (unsigned char)text[valid]);
     }
+    const char *end = memchr(text, '\r', length);
+    if (end) {
+        return xsmi_fail_at(err, XSM_ERROR_FORMAT, l->line, (uint64_t)(end - text) + 1,
+                            "%s, line %llu, column %llu: a carriage return in a name; names of classes are of one line",
+                            l->source->name, line, (unsigned long long)(end - text) + 1);
+    }
     return XSM_OK;
 }
 

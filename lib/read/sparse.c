@@ -3,7 +3,7 @@
  *
  * XC: features from 0, labels not negative, a first line of three integers declares rows, features and labels, an
  * empty line is a row without labels and features. LIBSVM: features from 0 or 1, any integer label, # starts a comment,
- * lines without anything else are skipped.
+ * lines without anything else are skipped; read against a class map, blank lines are rows, so that each has an answer.
  */
 #include "read/sparse.h"
 #include "read/format.h"
@@ -239,7 +239,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
         while (blank < length && xsmi_is_space(text[blank])) {
             blank++;
         }
-        if (blank < length && text[blank] != '#') {
+        if (blank < length ? text[blank] != '#' : r->has_map) {
             XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
         }
     }
@@ -313,14 +313,13 @@ static xsm_status write_row(xsmi_output *o, uint64_t row, uint32_t base, xsm_err
         }
         XSMI_TRY(xsmi_output_integer(o, xsmi_output_label(o, labels[j]), err));
     }
-    bool first = count == 0;
     xsmi_features f = xsmi_dataset_features(o->d, row);
+    if (count == 0 && xsmi_dataset_row_is_empty(o->d, row)) {
+        XSMI_TRY(xsmi_output_char(o, ' ', err)); /* behind an empty list of labels */
+    }
     for (size_t j = 0; j < f.count; j++) {
         if (f.values[j] != 0) {
-            if (!first) {
-                XSMI_TRY(xsmi_output_char(o, ' ', err));
-            }
-            first = false;
+            XSMI_TRY(xsmi_output_char(o, ' ', err));
             XSMI_TRY(xsmi_output_integer(o, (int64_t)(f.index ? f.index[j] : j) + base, err));
             XSMI_TRY(xsmi_output_char(o, ':', err));
             XSMI_TRY(xsmi_output_float(o, f.values[j], err));

@@ -102,7 +102,7 @@ static xsm_dataset *hard_rows(int32_t negative)
 }
 
 static const char multi[] = "4 9 20\n3,1,19 0:1 8:-2.5\n\n 2:1e-7\n7\n";
-static const char quoted[] = "a,label,b\n1,\"x, \"\"y\"\"\",0\n0,,2\n-3,\"b\nc\",.5\n0,d,0\n";
+static const char quoted[] = "a,label,b\n1,\"x, \"\"y\"\"\",0\n0,,2\n-3,\"b\tc\",.5\n0,d,0\n";
 static const char words[] = "__label__z the cat __label__a\nthe dog\n\n__label__z a dog the dog\n";
 
 static xsm_dataset *sample(int which)
@@ -213,6 +213,7 @@ static void names_aside(void **state)
     xsm_error err = XSM_ERROR_INIT;
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     xsm_dataset *d = sample(3);
+    d->map.names[1][0] = '\n';
     write.format = XSM_FORMAT_XC;
     write.names_path = names;
     assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_UNSUPPORTED, err);

@@ -71,6 +71,8 @@ static const char *const map_names[] = {"ant", "bee", "cat"};
 static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names, 0, 0, NULL, 0, NULL};
 static const char *const equal_names[] = {"ant", "ant", "cat"};
 static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names, 0, 0, NULL, 0, NULL};
+static const char *const spelled_names[] = {"01", "1"};
+static const xsm_class_map spelled = {sizeof(xsm_class_map), 2, 2, NULL, spelled_names, 0, 0, NULL, 0, NULL};
 
 static const good cases[] = {
     /* XC text with its header */
@@ -124,11 +126,25 @@ static const good cases[] = {
     /* CSV and TSV */
     {"a,label,b\n1,3,2\n-.5,1,4e1\n", "2 2[1,3]: 1 1 2; 0 -0.5 40", NONE},
     {"a\tlabel\tb\r\n1\t3\t2\r\n-.5\t1\t4e1", "2 2[1,3]: 1 1 2; 0 -0.5 40", NONE},
-    {"label,a\n01,2\n1,3\n+1,4\n1.0,5", "1 1[1]: 0 2; 0 3; 0 4; 0 5", NONE},
+    {"label,a\n 10,2\n9,3\n10 ,4\n-7,5", "1 3[-7,9,10]: 2 2; 1 3; 2 4; 0 5", NONE},
+    /* one label that is not spelled as integers are makes all of them names, each as it is spelled */
+    {"label,a\n01,2\n1,3\n01,4\n", "1 2[01,1]: 0 2; 1 3; 0 4", NONE},
+    {"label,a\n+1,2\n1,3\n1.0,4\n-0,5\n0,6\n1e0,7\n", "1 6[+1,-0,0,1,1.0,1e0]: 0 2; 3 3; 4 4; 1 5; 2 6; 5 7", NONE},
+    {"label,a\n9223372036854775808,2\n1,3\n", "1 2[1,9223372036854775808]: 1 2; 0 3", NONE},
+    {"label\ta\n00\t2\n0\t3\n", "1 2[0,00]: 1 2; 0 3", NONE},
+    {"+1,-0 1:1\n1.0 1:2\n", "1 2[0,1]: 1,0 0:1; 1 0:2", OPTIONS(.format = XSM_FORMAT_LIBSVM)},
+    {"label,a,b,c\n07,2,0,0\n7,1,0,0\n", "3 3[-1,2,7]: ? 2 0 0; 2 1 0 0", OPTIONS(.classes = &numbered)},
+    {"label,a,b\n01,2,0\n1,1,0\n", "2 2[01,1]: 0 2 0; 1 1 0", OPTIONS(.classes = &spelled)},
+    {"label,a,b\n1,1,0\n", "2 2[01,1]: 1 1 0", OPTIONS(.classes = &spelled)},
+    /* with a class map an empty line is a row, which has an answer */
+    {"a,label,b\n\n1,bee,2\n\n", "2 3[ant,bee,cat]:  0 0; 1 1 2;  0 0", OPTIONS(.classes = &named)},
+    {"a,b\n\n1,2\n", "2 3[ant,bee,cat]:  0 0;  1 2", OPTIONS(.classes = &named)},
+    {"7 1:1\n\n  \n# none\n2 3:2\n\n", "3 3[-1,2,7]: 2 0:1; ; ; 1 2:2; ", OPTIONS(.classes = &numbered)},
+    {"7 1:1\n\n  \n# none\n2 3:2\n\n", "3 2[2,7]: 1 0:1; 0 2:2", NONE},
     {"a,label\n1,dog\n2,cat\n3,\n4,dog\n5,7\n", "1 3[7,cat,dog]: 2 1; 1 2;  3; 2 4; 0 5", NONE},
     {"a,label\n1,b\n2,B\n3,ba\n4,\xC3\xA9\n5,aa\n", "1 5[B,aa,b,ba,\xC3\xA9]: 2 1; 0 2; 3 3; 4 4; 1 5", NONE},
-    {"\"a\",\"label\"\n\"1.5\",\"x, \"\"y\"\"\"\n2,\"\"\n\" 3 \",\"p\nq\r\nr\"\n",
-     "1 2[p\nq\r\nr,x, \"y\"]: 1 1.5;  2; 0 3", NONE},
+    {"\"a\",\"label\"\n\"1.5\",\"x, \"\"y\"\"\"\n2,\"\"\n\" 3 \",\"p\tq,r\"\n", "1 2[p\tq,r,x, \"y\"]: 1 1.5;  2; 0 3",
+     NONE},
     {"\n\na,label\n\n 1 , 3\n\n2,3\n\n", "1 1[3]: 0 1; 0 2", OPTIONS(.format = XSM_FORMAT_CSV)},
     {"a,label\n1,\n2,\n", "1 0[]:  1;  2", NONE},
     {"a,kind,b\n1,3,2\n", "2 1[3]: 0 1 2", OPTIONS(.label_column = "kind")},
@@ -264,10 +280,10 @@ static void long_lines(void **state)
         }
         xsm_dataset_free(d);
     }
-    /* A quoted label over many lines. */
+    /* A long quoted label. */
     used = (size_t)sprintf(text, "label,a\n\"");
     for (int i = 0; i < 200000; i++) {
-        text[used++] = i % 10 == 9 ? '\n' : 'x';
+        text[used++] = i % 10 == 9 ? ',' : 'x';
     }
     used += (size_t)sprintf(text + used, "\",7\n");
     xsm_error err = XSM_ERROR_INIT;
