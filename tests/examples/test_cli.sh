@@ -936,6 +936,27 @@ says stdout '80 rows, 9 features, 7 classes'
 says stdout 'dropped: 0 rows without a label, 16 without a feature'
 rm -f empty.model some-empty.svm some-empty.csv
 
+# Labels keep their spelling, and are found by it.
+printf 'label,x\n01,0.5\n1,1.5\n01,0.4\n1,1.6\n01234,-3\n' >spelled.csv
+run 0 train --data spelled.csv --estimator softmax --eta 1 --epochs 50 --model spelled.model
+says stdout '5 rows, 1 features, 3 classes'
+run 0 predict --data spelled.csv --model spelled.model --top 1
+expect 'names' test "$(cut -d: -f1 stdout | tr '\n' ' ')" = '01 1 01 1 01234 '
+printf 'label,x\n1,1.5\n' >one.csv
+run 0 evaluate --data one.csv --model spelled.model --json
+says stdout '"error":0,'
+printf 'label,x\na,1\n"b\nc",2\n' >lines.csv
+run 1 train --data lines.csv
+says stderr 'lines.csv, line 3, column 1: a line end in a label'
+# An answer for each line to predict.
+printf '10 1:1\n\n20 5:1\n  \n\n' >blank.svm
+run 0 predict --data blank.svm --model model
+expect 'five lines, five answers' test "$(wc -l <stdout)" -eq 5
+printf 'x\n0.5\n\n1.5\n' >blank.csv
+run 0 predict --data blank.csv --format csv --model spelled.model --top 1
+expect 'three rows, three answers' test "$(cut -d: -f1 stdout | tr '\n' ' ' | cut -d' ' -f1,3)" = '01 1'
+rm -f spelled.* one.csv lines.csv blank.*
+
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
 ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
