@@ -73,9 +73,9 @@ enum {
     /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column contains the label;
      *  an empty field means no label. If every label is an integer without leading zeros or a plus, labels are
      *  numbers; otherwise they are words: the classes are the words in bytewise order, stored as names, and a class map
-     *  with names is matched by name. Empty lines are skipped; with a class map they are rows of zeros without a label.
-     * With a class map, the label column may be missing: the file then has as many columns as features, and no row has
-     * a label. */
+     *  with names is matched by name. Empty lines are skipped. With a class map, they are rows of zeros without a
+     *  label, and the label column may be missing: the file then has as many columns as features, and no row has a
+     *  label. */
     XSM_FORMAT_CSV = 3,
     XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
     /** UTF-8 words separated by blanks, one row a line, as in fastText. A word that starts with the label prefix is a

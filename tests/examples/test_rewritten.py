@@ -7,7 +7,11 @@ import subprocess
 import sys
 import tempfile
 
-script, xsoftmax = map(os.path.abspath, sys.argv[1:])
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.dirname(os.path.abspath(sys.argv[1])))
+import model_file
+
+xsoftmax = os.path.abspath(sys.argv[2])
 
 
 def call(*arguments):
@@ -40,7 +44,7 @@ with tempfile.TemporaryDirectory() as work:
     }
     for name, use in uses.items():
         def rewrite(way):
-            subprocess.run([sys.executable, script, "rewrite", name, "other", way], check=True)
+            model_file.rewrite(name, "other", way)
 
         wanted = use(name)
         rewrite("same")

@@ -104,7 +104,8 @@ with tempfile.TemporaryDirectory() as work:
     convert("--data", "named.csv", "--to", "xc", "--output", "out.xc", "--names-to", "names")
     names = open("names").read().split("\n")[:-1]
     same("names", names, sorted(NAMES, key=str.encode))
-    same("rows beside names", [names[labels[0]] for labels, _ in sparse("out.xc", f"{len(wanted)} 2 {len(NAMES)}") if labels], NAMES)
+    rows = sparse("out.xc", f"{len(wanted)} 2 {len(NAMES)}")
+    same("rows beside names", [names[labels[0]] for labels, _ in rows if labels], NAMES)
     convert("--data", "out.xc", "--label-names", "names", "--to", "csv", "--output", "again")
     same("names again", [row[2] for row in table("again", ",")[1:]], NAMES + [""])
     # Models have the names, too: whole ones are predicted.

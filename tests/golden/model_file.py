@@ -4,7 +4,6 @@
     model_file.py write FOLDER      makes the golden files of this folder
     model_file.py compare FOLDER    fails unless they are what it would make
     model_file.py read FILE         checks a file and prints its contents, a line a tensor
-    model_file.py rewrite FILE TO WAY   saves it again, unchanged (WAY: same) or damaged
 
 read() is all that another program needs to get at a model's weights.
 """
@@ -245,8 +244,6 @@ if __name__ == "__main__":
             with open(os.path.join(sys.argv[2], name), "rb") as file:
                 if file.read() != whole:
                     sys.exit(f"{name} differs from what this script writes")
-    elif sys.argv[1] == "rewrite":
-        rewrite(*sys.argv[2:])
     else:
         metadata, tensors = read(sys.argv[2])
         print("checksum", "good" if checksum_ok(sys.argv[2]) else "bad")
