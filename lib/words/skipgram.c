@@ -399,8 +399,11 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     xsm_status status = xsmi_skipgram_batch_run(t->batch, &t->text, t->position, t->eta, &ran, err);
     if (status == XSM_ERROR_DIVERGED) {
         return xsmi_fail(err, XSM_ERROR_DIVERGED,
-                         "training diverged in epoch %llu: scores are no longer finite; try a smaller learning rate "
-                         "than %g, or smaller batches than %u",
+                         t->options.batch > 1
+                             ? "training diverged in epoch %llu: scores are no longer finite; try a smaller learning "
+                               "rate than %g, or smaller batches than %u"
+                             : "training diverged in epoch %llu: scores are no longer finite; try a smaller learning "
+                               "rate than %g",
                          (unsigned long long)t->epoch + 1, t->options.eta, t->options.batch);
     }
     XSMI_TRY(status);
@@ -415,6 +418,13 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     if (*last && ran.known != known) {
         return xsmi_fail(err, XSM_ERROR_STATE, "%s has changed: it held %llu known words, and now %llu",
                          t->corpus->path, (unsigned long long)known, (unsigned long long)ran.known);
+    }
+    if (*last && t->pairs == 0) {
+        return xsmi_fail(
+            err, XSM_ERROR_DATA,
+            "%s: no line has two words that subsampling keeps, so that there is nothing to learn; a line is "
+            "a sentence, and a subsampling threshold of 1 keeps all words",
+            t->corpus->path);
     }
     return XSM_OK;
 }

@@ -38,7 +38,7 @@ struct xsmi_skipgram_batch {
         uint32_t pair_width; /* slots a pair */
     } settings;
     size_t dimension, stride;
-    xsmi_alias alias;
+    xsmi_alias alias, rest; /* of all words; without the first one, where more than half of all draws are of it */
     xsmi_drawn drawn[2];
     uint32_t at, parts; /* which of the two is being run */
     struct {
@@ -63,17 +63,30 @@ struct xsmi_skipgram_batch {
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
+/* Fills the weights of the words from `first` on, those before have none. Returns their sum. */
+static double weigh(const xsm_corpus *corpus, double power, uint32_t first, double *weights)
+{
+    double sum = 0;
+    for (uint32_t k = 0; k < corpus->info.words; k++) {
+        weights[k] = k < first ? 0 : pow((double)corpus->counts[k] / (double)corpus->counts[first], power);
+        sum += weights[k];
+    }
+    return sum;
+}
+
 static xsm_status make_alias(xsmi_skipgram_batch *b, const xsm_corpus *corpus, double power, xsm_error *err)
 {
-    const uint32_t words = corpus->info.words;
+    const uint32_t words = corpus->info.words; /* two at least, by falling count */
     double *weights = xsmi_allocate(b->context, words, sizeof *weights);
     if (!weights) {
         return xsmi_fail_memory(err, words * sizeof *weights, "the words' frequencies");
     }
-    for (uint32_t k = 0; k < words; k++) {
-        weights[k] = pow((double)corpus->counts[k] / (double)corpus->counts[0], power);
-    }
+    const double sum = weigh(corpus, power, 0, weights);
     xsm_status status = xsmi_alias_new(b->context, weights, words, &b->alias, err);
+    if (status == XSM_OK && weights[0] > sum / 2) {
+        (void)weigh(corpus, power, 1, weights);
+        status = xsmi_alias_new(b->context, weights, words, &b->rest, err);
+    }
     xsmi_release(b->context, weights, words, sizeof *weights);
     return status;
 }
@@ -201,6 +214,9 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
     if (b->alias.columns) {
         xsmi_alias_clear(ctx, &b->alias);
     }
+    if (b->rest.columns) {
+        xsmi_alias_clear(ctx, &b->rest);
+    }
     xsmi_skipgram_ranks_free(b->ranks);
     xsmi_release(ctx, b, 1, sizeof *b);
     xsm_context_free(ctx);
@@ -267,11 +283,12 @@ static uint32_t draw(const xsmi_skipgram_batch *b, const xsmi_drawn *d, uint32_t
     uint32_t n = 0;
     for (uint32_t i = d->starts[s]; i < d->starts[s + 1]; i++) {
         const uint32_t context = d->contexts[i];
+        const xsmi_alias *from = context == 0 && b->rest.columns ? &b->rest : &b->alias;
         rows[n++] = context;
         for (uint32_t j = 0; j < b->settings.negatives; j++) {
             uint32_t other;
-            do {
-                other = xsmi_alias_draw(&b->alias, &stream);
+            do { /* at least every other draw is of another word */
+                other = xsmi_alias_draw(from, &stream);
             } while (other == context);
             rows[n++] = other;
         }

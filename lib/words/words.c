@@ -12,24 +12,6 @@ static const unsigned char kinds[256] = {
     ['\0'] = 1, [' '] = 1, ['\t'] = 1, ['\v'] = 1, ['\f'] = 1, ['\r'] = 1, ['\n'] = 2,
 };
 
-xsm_status xsmi_words_open(xsmi_words *w, xsm_context *ctx, const char *path, xsm_error *err)
-{
-    memset(w, 0, sizeof *w);
-    w->source.fd = -1;
-    w->line = 1;
-    return xsmi_source_open_file(&w->source, ctx, path, err);
-}
-
-void xsmi_words_close(xsmi_words *w)
-{
-    if (w->buffer) {
-        xsmi_release(w->source.context, w->buffer, w->capacity, 1);
-    }
-    xsmi_source_close(&w->source);
-    memset(w, 0, sizeof *w);
-    w->source.fd = -1;
-}
-
 /* Reads more behind w->end; the bytes from `keep` on move to the front. */
 static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
 {
@@ -47,6 +29,39 @@ static xsm_status fill(xsmi_words *w, size_t keep, xsm_error *err)
     w->end += got;
     w->ended = got == 0;
     return XSM_OK;
+}
+
+/* Skips a byte order mark, which is no part of the first word. */
+static xsm_status skip_mark(xsmi_words *w, xsm_error *err)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    const size_t length = sizeof mark - 1;
+    while (w->end < length && !w->ended && memcmp(w->buffer ? w->buffer : mark, mark, w->end) == 0) {
+        XSMI_TRY(fill(w, 0, err));
+    }
+    if (w->end >= length && memcmp(w->buffer, mark, length) == 0) {
+        w->next = w->line_start = length;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_words_open(xsmi_words *w, xsm_context *ctx, const char *path, xsm_error *err)
+{
+    memset(w, 0, sizeof *w);
+    w->source.fd = -1;
+    w->line = 1;
+    XSMI_TRY(xsmi_source_open_file(&w->source, ctx, path, err));
+    return skip_mark(w, err);
+}
+
+void xsmi_words_close(xsmi_words *w)
+{
+    if (w->buffer) {
+        xsmi_release(w->source.context, w->buffer, w->capacity, 1);
+    }
+    xsmi_source_close(&w->source);
+    memset(w, 0, sizeof *w);
+    w->source.fd = -1;
 }
 
 static uint64_t column_of(const xsmi_words *w, size_t offset)

@@ -68,6 +68,15 @@ static void words_are_ranked(void **state)
     assert_int_equal(xsm_corpus_find(c, "x"), 2);
     xsm_corpus_free(c);
     xsm_corpus_free(NULL);
+    /* A byte order mark is no part of the first word; elsewhere it is a word's. */
+    c = open_text(TEXT("\xEF\xBB\xBF"
+                       "word word \xEF\xBB\xBF"
+                       "word"),
+                  1);
+    assert_int_equal(info_of(c).words, 2);
+    assert_int_equal(xsm_corpus_find(c, "word"), 0);
+    assert_int_equal(xsm_corpus_find(c, "\xEF\xBB\xBFword"), 1);
+    xsm_corpus_free(c);
 }
 
 /* A text of many reads, of words of all lengths, counted here by the numbers that the words are made from. */

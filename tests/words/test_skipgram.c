@@ -507,6 +507,46 @@ static void negatives_follow_the_power(void **state)
     negatives_follow(0); /* all words alike */
 }
 
+/* A word of nearly all draws: what is drawn against it is another word nevertheless, and at once. */
+static void one_word_may_dominate(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static char text[4 * 10000 + 8];
+    size_t used = 0;
+    for (int i = 0; i < 9999; i++) {
+        used += (size_t)sprintf(text + used, "a a%c", i % 4 == 3 ? '\n' : ' ');
+    }
+    used += (size_t)sprintf(text + used, "a b c");
+    xsm_corpus *c = test_corpus(NULL, test_file("dominated", text, used), 1);
+    static const double powers[] = {2, 10}; /* one draw of 2 10^8 is of another word, then none */
+    for (int i = 0; i < 2; i++) {
+        xsm_model *in = test_vectors(NULL, c, 1, 0, 0), *out = test_vectors(NULL, c, 1, 0, 0);
+        xsm_parameters p = XSM_PARAMETERS_INIT;
+        assert_ok(xsm_model_parameters(in, &p, &err), err);
+        for (uint32_t k = 0; k < p.classes; k++) {
+            p.weight[k * p.class_step] = 1;
+        }
+        xsm_skipgram_options o = test_word_run(1);
+        o.window = o.negatives = 1;
+        o.batch = 65536;
+        o.eta = 2;
+        o.power = powers[i];
+        o.subsample = 1;
+        xsm_skipgram *t = NULL;
+        assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
+        assert_ok(xsm_skipgram_run(t, &err), err);
+        /* Each pair adds 1 to its context, and takes 1 off what was drawn against it. */
+        const double pairs = test_weight(out, 0, 0), others = test_weight(out, 1, 0) + test_weight(out, 2, 0);
+        assert_true(pairs > 10000 && others < -10000);
+        assert_true(fabs(test_weight(out, 1, 0) - test_weight(out, 2, 0)) < 6 * sqrt(pairs)); /* they are alike */
+        xsm_skipgram_free(t);
+        xsm_model_free(in);
+        xsm_model_free(out);
+    }
+    xsm_corpus_free(c);
+}
+
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
 static void bad_arguments(void **state)
@@ -659,7 +699,7 @@ static void runs_that_fail(void **state)
     assert_int_equal(remove(path), 0);
     assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_IO, err);
     xsm_skipgram_free(t);
-    /* A text without a pair trains nothing, and says so by its loss. */
+    /* A text without a pair trains nothing, and says so. */
     xsm_corpus_free(c);
     xsm_model_free(in);
     xsm_model_free(out);
@@ -667,11 +707,8 @@ static void runs_that_fail(void **state)
     in = test_vectors(NULL, c, 2, 1, 1);
     out = test_vectors(NULL, c, 2, 0, 0);
     assert_ok(xsm_skipgram_new(NULL, c, in, out, NULL, &o, &t, &err), err);
-    assert_ok(xsm_skipgram_run(t, &err), err);
-    xsm_progress p = XSM_PROGRESS_INIT;
-    assert_ok(xsm_skipgram_get_progress(t, &p, &err), err);
-    assert_int_equal(p.examples, 0);
-    assert_true(isnan(p.loss));
+    assert_fails(xsm_skipgram_run(t, &err), XSM_ERROR_DATA, err);
+    assert_non_null(strstr(err.message, "no line has two words"));
     xsm_skipgram_free(t);
     xsm_model_free(in);
     xsm_model_free(out);
@@ -721,12 +758,19 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(text_is_drawn_from),     cmocka_unit_test(batches_take_all_pairs),
-        cmocka_unit_test(a_step_is_the_gradient), cmocka_unit_test(negatives_follow_the_power),
-        cmocka_unit_test(neighbours_are_found),   cmocka_unit_test(frequent_words_hang_high),
-        cmocka_unit_test(the_same_bits),          cmocka_unit_test(stops_and_goes_on),
-        cmocka_unit_test(frequent_words),         cmocka_unit_test(bad_arguments),
-        cmocka_unit_test(runs_that_fail),         cmocka_unit_test(every_allocation),
+        cmocka_unit_test(text_is_drawn_from),
+        cmocka_unit_test(batches_take_all_pairs),
+        cmocka_unit_test(a_step_is_the_gradient),
+        cmocka_unit_test(negatives_follow_the_power),
+        cmocka_unit_test(one_word_may_dominate),
+        cmocka_unit_test(neighbours_are_found),
+        cmocka_unit_test(frequent_words_hang_high),
+        cmocka_unit_test(the_same_bits),
+        cmocka_unit_test(stops_and_goes_on),
+        cmocka_unit_test(frequent_words),
+        cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(runs_that_fail),
+        cmocka_unit_test(every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
