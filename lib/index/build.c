@@ -100,6 +100,12 @@ static xsm_index_source source_of(const xsm_index *x)
     return source;
 }
 
+void xsmi_index_read_row(const xsm_index *x, uint32_t row, float *out)
+{
+    const xsm_index_source source = source_of(x);
+    source.read(&source, &row, 0, 1, out, x->own_width);
+}
+
 /* Rows that are checked at once. */
 #define CHECK_ROWS 64
 

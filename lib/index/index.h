@@ -38,6 +38,8 @@ struct xsm_index {
 
 XSMI_COUNTED(index)
 
+/* Reads a row of an index that is not divided, own_width numbers. */
+void xsmi_index_read_row(const xsm_index *index, uint32_t row, float *out);
 /* Keeps a reference to a correction, or NULL, as long as the index is built over its model. */
 void xsmi_index_hold(xsm_index *index, xsmi_correction *correction);
 /* Sets the model that its rows are of, NULL = none, and keeps a reference to it. */

@@ -9,6 +9,7 @@
 #include "base/comm.h"
 #include "data/batch.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -156,6 +157,43 @@ static xsm_status query_ranks(const xsm_index *x, const xsm_index_search *s, uin
     return xsmi_agree_once(x->model->context, status, err);
 }
 
+static xsm_status check_queries(const xsm_index *x, const xsm_index_search *s, xsm_error *err)
+{
+    const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
+    for (uint64_t i = 0; i < s->count; i++) {
+        const float *query = s->queries + i * s->stride;
+        if (kernels->dot(query, query, x->width) < INFINITY) {
+            continue;
+        }
+        for (uint32_t j = 0; j < x->width; j++) {
+            if (!isfinite(query[j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE,
+                                 "query %llu, number %u (both from 0) is %g; finite numbers are accepted",
+                                 (unsigned long long)i, j, (double)query[j]);
+            }
+        }
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "query %llu (from 0) is so long that its scores would not be finite; a length below %.2g is "
+                         "accepted",
+                         (unsigned long long)i, sqrt((double)FLT_MAX));
+    }
+    return XSM_OK;
+}
+
+/* Rows so long that a score has left the finite numbers. */
+static xsm_status check_scores(const xsm_index_search *s, xsm_error *err)
+{
+    for (uint64_t i = 0; i < s->count; i++) {
+        for (uint32_t j = 0; j < s->lengths[i]; j++) {
+            if (!isfinite(s->scores[i * s->top + j])) {
+                return xsmi_fail(err, XSM_ERROR_RANGE, "query %llu (from 0) has scores that are not finite",
+                                 (unsigned long long)i);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -179,10 +217,13 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
     if (s.stride < x->width) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "queries %zu floats apart for rows of %u numbers", s.stride, x->width);
     }
-    if (s.count < 1 || s.top < 1 || s.top > x->count || (s.has_threshold && !(fabsf(s.threshold) < INFINITY))) {
+    if (s.count < 1 || s.top < 1 || s.top > x->count) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "%llu queries for %u rows each, above %g; accepted is 1 or more, 1 to %u, and finite",
-                         (unsigned long long)s.count, s.top, s.has_threshold ? (double)s.threshold : 0.0, x->count);
+                         "%llu queries for %u rows each; accepted are 1 query and more, for 1 to %u rows each",
+                         (unsigned long long)s.count, s.top, x->count);
+    }
+    if (s.has_threshold && !(fabsf(s.threshold) < INFINITY)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a threshold of %g; accepted is a finite one", (double)s.threshold);
     }
     const size_t n = (size_t)s.count, all = n * s.top;
     const xsmi_region regions[] = {xsmi_output("classes", s.classes, all, sizeof *s.classes),
@@ -190,10 +231,12 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                                    xsmi_output("lengths", s.lengths, n, sizeof *s.lengths),
                                    xsmi_input_rows("queries", s.queries, n, x->width, s.stride, sizeof *s.queries)};
     XSMI_TRY(xsmi_check_overlap("xsm_index_search", regions, sizeof regions / sizeof *regions, err));
+    XSMI_TRY(check_queries(x, &s, err));
     if (xsmi_index_is_divided(x)) {
         xsmi_activity search_of_all;
         xsmi_begin(&search_of_all, x->context, "searching", "queries", s.count);
         XSMI_TRY(xsmi_end(&search_of_all, query_ranks(x, &s, &s.probed, err), err));
+        XSMI_TRY(check_scores(&s, err));
         given->probed = s.probed;
         return XSM_OK;
     }
@@ -220,6 +263,7 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
             status = xsmi_fail_copy(err, &job.errors[i]);
         }
     }
+    status = status == XSM_OK ? check_scores(&s, err) : status;
     if (status == XSM_OK) {
         for (uint64_t i = 0; i < s.count; i++) {
             s.probed = (i ? s.probed : 0) + job.probed[i];

@@ -8,14 +8,29 @@
 
 #include <math.h>
 
-static double share_found(const xsm_index_search *have, const xsm_index_search *want)
+/* By how much sums in different orders may differ; of rows of other processes, whose lengths are not known, by their
+ * score alone. */
+static double rounding(const xsm_index *x, const float *query, uint32_t row, float score, float *scratch)
+{
+    double size = 0;
+    if (!xsmi_index_is_divided(x)) {
+        const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
+        xsmi_index_read_row(x, row, scratch);
+        size = sqrt(((double)kernels->dot(query, query, x->width) + 1) *
+                    (double)kernels->dot(scratch, scratch, x->own_width));
+    }
+    return 1e-5 * fabs((double)score) + 1e-6 * size;
+}
+
+static double share_found(const xsm_index *x, const xsm_index_search *have, const xsm_index_search *want,
+                          float *scratch)
 {
     const uint32_t top = want->top;
     double found = 0;
     for (size_t i = 0; i < (size_t)want->count; i++) {
-        float last = want->scores[i * top + top - 1];
-        /* Both compute scores as sums in different orders. */
-        double least = (double)last - 1e-5 * fabs((double)last);
+        const size_t at = i * top + top - 1;
+        const float last = want->scores[at], *query = want->queries + i * want->stride;
+        const double least = (double)last - rounding(x, query, want->classes[at], last, scratch);
         uint32_t hits = 0;
         for (uint32_t j = 0; j < have->lengths[i]; j++) {
             hits += (double)have->scores[i * top + j] >= least;
@@ -54,10 +69,11 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     want.scores = xsmi_allocate(x->context, entries, sizeof *want.scores);
     have.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *have.lengths);
     want.lengths = xsmi_allocate(x->context, (size_t)count, sizeof *want.lengths);
+    float *row = xsmi_allocate(x->context, x->own_width, sizeof *row);
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "measuring recall", "queries", count);
-    if (status == XSM_OK &&
-        (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths || !want.lengths)) {
+    if (status == XSM_OK && (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths ||
+                             !want.lengths || !row)) {
         status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
     }
     if (xsmi_index_is_divided(x)) { /* what follows are calls of all ranks */
@@ -74,7 +90,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     }
     status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
-        *recall = share_found(&have, &want);
+        *recall = share_found(x, &have, &want, row);
     }
     xsmi_release(x->context, have.classes, entries, sizeof *have.classes);
     xsmi_release(x->context, want.classes, entries, sizeof *want.classes);
@@ -82,6 +98,7 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     xsmi_release(x->context, want.scores, entries, sizeof *want.scores);
     xsmi_release(x->context, have.lengths, (size_t)count, sizeof *have.lengths);
     xsmi_release(x->context, want.lengths, (size_t)count, sizeof *want.lengths);
+    xsmi_release(x->context, row, x->own_width, sizeof *row);
     xsm_index_free(truth);
     return status;
 }

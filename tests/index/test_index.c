@@ -600,6 +600,84 @@ static float *clustered(uint32_t rows, uint32_t width, uint32_t directions, uint
     return x;
 }
 
+/* Queries that no search could rank. */
+static void queries_are_finite(void **state)
+{
+    (void)state;
+    enum { K = 300, D = 4, TOP = 3 };
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t seed = 5;
+    float *x = clustered(K, D, 8, &seed), scores[2 * TOP];
+    uint32_t classes[2 * TOP], lengths[2];
+    static const struct {
+        float number;
+        const char *why;
+    } bad[] = {
+        {NAN, "number 2"}, {INFINITY, "number 2"}, {-INFINITY, "number 2"}, {3e38f, "so long"}, {-3e19f, "so long"}};
+    for (size_t i = 0; xsm_index_at(i); i++) {
+        xsm_index *index = make(xsm_index_at(i)->name, "");
+        xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
+        assert_ok(xsm_index_build(index, &rows, &err), err);
+        for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+            const float queries[2 * D] = {1, 2, 3, 4, 1, 2, bad[b].number, 4};
+            xsm_index_search s = {.size = sizeof s,
+                                  .queries = queries,
+                                  .stride = D,
+                                  .count = 2,
+                                  .top = TOP,
+                                  .classes = classes,
+                                  .scores = scores,
+                                  .lengths = lengths};
+            double recall = -1;
+            assert_fails(xsm_index_query(index, &s, &err), XSM_ERROR_RANGE, err);
+            assert_non_null(strstr(err.message, "query 1"));
+            assert_non_null(strstr(err.message, bad[b].why));
+            assert_fails(xsm_index_recall(index, &s, &recall, &err), XSM_ERROR_RANGE, err);
+            assert_true(recall == -1);
+        }
+        xsm_index_free(index);
+    }
+    free(x);
+}
+
+/* Where all rows have the same score any of them are right. */
+static void ties_are_found(void **state)
+{
+    (void)state;
+    enum { K = 600, D = 7 };
+    xsm_error err = XSM_ERROR_INIT;
+    uint64_t seed = 5;
+    float x[K * D], q[20 * D];
+    for (int kind = 0; kind < 4; kind++) {
+        for (int i = 0; i < K * D; i++) { /* equal rows, zeros, and rows that are orthogonal to the queries */
+            x[i] = kind == 0 ? 0.1f * (float)(i % D + 1) : kind == 1 ? 0 : (float)(test_uniform(&seed) - 0.5);
+        }
+        for (int i = 0; i < 20 * D; i++) {
+            q[i] = kind == 3 ? 0 : (float)(test_uniform(&seed) - 0.5);
+        }
+        for (int i = 0; kind == 2 && i < K; i++) {
+            x[i * D + 1] = x[i * D];
+        }
+        for (int i = 0; kind == 2 && i < 20; i++) {
+            for (int j = 0; j < D; j++) {
+                q[i * D + j] = j == 0 ? (float)(i + 1) / 3 : j == 1 ? -(float)(i + 1) / 3 : 0;
+            }
+        }
+        for (size_t i = 0; xsm_index_at(i); i++) {
+            xsm_index *index = make(xsm_index_at(i)->name, "");
+            xsm_index_rows rows = {sizeof rows, x, D, K, D, NULL, 0, 0};
+            double recall = -1;
+            assert_ok(xsm_index_build(index, &rows, &err), err);
+            const xsm_index_search s = {.size = sizeof s, .queries = q, .stride = D, .count = 20, .top = 10};
+            assert_ok(xsm_index_recall(index, &s, &recall, &err), err);
+            if (recall != 1) {
+                fail_msg("%s, kind %d: %g", xsm_index_at(i)->name, kind, recall);
+            }
+            xsm_index_free(index);
+        }
+    }
+}
+
 static void drift_is_bounded(void **state)
 {
     (void)state;
@@ -784,6 +862,8 @@ int main(void)
         cmocka_unit_test(bad_calls_are_refused),
         cmocka_unit_test(models_are_searched),
         cmocka_unit_test(drift_is_bounded),
+        cmocka_unit_test(queries_are_finite),
+        cmocka_unit_test(ties_are_found),
         cmocka_unit_test(equal_rows_are_spread),
         cmocka_unit_test(every_allocation_may_fail),
         cmocka_unit_test(recall_of_recommended_items),
