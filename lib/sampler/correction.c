@@ -140,6 +140,19 @@ static xsm_status correct_by_tree(const xsm_sampler *s, xsmi_correction **out, x
     return status;
 }
 
+xsm_status xsmi_sampler_need_every(const xsm_sampler *s, xsm_error *err)
+{
+    for (uint32_t k = 0; s->code_length == 0 && k < s->classes; k++) {
+        if (!((float)s->ops.log_probability(s->state, NULL, k) > -INFINITY)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
+                             "is needed",
+                             s->ops.name, k);
+        }
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, xsm_error *err)
 {
     *out = NULL;
@@ -161,18 +174,11 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
         return xsmi_fail_memory(err, s->classes * sizeof *log_q, "a correction of scores");
     }
     bool constant = true;
-    xsm_status status = XSM_OK;
-    for (uint32_t k = 0; k < s->classes && status == XSM_OK; k++) {
+    for (uint32_t k = 0; k < s->classes; k++) {
         log_q[k] = (float)s->ops.log_probability(s->state, NULL, k);
         constant &= log_q[k] == log_q[0];
-        if (!(log_q[k] > -INFINITY)) {
-            status =
-                xsmi_fail(err, XSM_ERROR_RANGE,
-                          "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
-                          "is needed",
-                          s->ops.name, k);
-        }
     }
+    xsm_status status = xsmi_sampler_need_every(s, err);
     if (status == XSM_OK && !constant) {
         status = xsmi_correction_of_classes(s->context, log_q, s->classes, out, err);
     }

@@ -429,6 +429,10 @@ static void what_cannot_be_corrected_is_refused(void **state)
     assert_ok(xsm_estimator_set(e, "sampler.smoothing", "1", &err), err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     xsm_estimator_free(e);
+    e = test_estimator(NULL, "nce", "sampler=frequency sampler.smoothing=0"); /* it learns nothing about such a class */
+    assert_fails(xsm_estimator_bind(e, m, p.data, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "never draws class"));
+    xsm_estimator_free(e);
     /* a model cannot have the log q of a table that cannot be copied */
     xsm_sampler_ops ops = *xsm_sampler_find("tree");
     ops.flags = 0;

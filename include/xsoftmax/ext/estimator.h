@@ -106,7 +106,8 @@ typedef struct xsm_draw_plan {
     uint32_t count;              /**< Draws for each example, m. */
     int32_t exclude_labels;      /**< 1: labels are excluded from the draws. If the sampler supports it, other classes
                                       are drawn without replacement; if not, drawn labels are left out. */
-    int32_t label_probabilities; /**< 1: `log_expected` is also needed for the labels; not with `exclude_labels`. */
+    int32_t label_probabilities; /**< 1: `log_expected` is also needed for the labels, so that binding refuses a sampler
+                                      that never draws some class; not with `exclude_labels`. */
     int32_t reserved;            /**< Zero. */
 } xsm_draw_plan;
 
