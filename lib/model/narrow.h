@@ -10,6 +10,7 @@
 #include "base/safetensors.h"
 #include "model/model.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,15 +35,17 @@ static inline bool xsmi_finite_in(int32_t dtype, float number)
     return isfinite(number) && (dtype != XSM_DTYPE_BFLOAT16 || (xsmi_to_bfloat16(number) & 0x7f80) != 0x7f80);
 }
 /* The factor of a row of int8 by its largest absolute weight, and a weight in multiples of it: the range is symmetric.
- */
+ * A subnormal factor, which has few digits, is rounded up, so that 127 times it is no less than the weight. */
 #define XSMI_MOST_INT8 127
 static inline float xsmi_int8_factor(float most)
 {
-    return most / XSMI_MOST_INT8;
+    const float factor = most / XSMI_MOST_INT8;
+    const bool small = factor < FLT_MIN && (double)factor * XSMI_MOST_INT8 < (double)most;
+    return small ? nextafterf(factor, INFINITY) : factor;
 }
 static inline int8_t xsmi_to_int8(float number, float factor)
 {
-    /* A factor that is subnormal, or rounded to zero, may be too small for the largest weight. */
+    /* A factor that was rounded down may be a little too small for the largest weight; it is 0 for a row of zeros. */
     const double whole = factor > 0 ? rint((double)number / (double)factor) : 0;
     return (int8_t)XSMI_CLAMP(whole, -XSMI_MOST_INT8, XSMI_MOST_INT8);
 }

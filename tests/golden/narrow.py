@@ -3,7 +3,8 @@
 narrow_golden.h; with that file as argument it is compared.
 
 bfloat16 has 8 bits of precision and float32's exponents: the nearest, of two the one whose last bit is 0. int8: the
-factor is the float32 nearest to max |w| / 127, and a number is the whole number nearest to w / factor, of two the even.
+factor is the float32 nearest to max |w| / 127 (of subnormals, the least with 127 factor >= max |w|), and a number is the
+whole number nearest to w / factor, of two the even.
 """
 import math
 import struct
@@ -54,8 +55,8 @@ rows = [[float32(Fraction((37 * i * (j + 3)) % 255 - 127, 2 ** (i % 7) * 127)) f
 rows.append([127.0] + [float(k) - 60.5 for k in range(WIDTH - 1)])
 rows.append([-254.0] + [2 * k - 41.0 for k in range(WIDTH - 1)])
 rows.append([0.0] * WIDTH)
-rows.append([-0.0, math.ldexp(1, -149)] + [0.0] * (WIDTH - 2))  # the factor is zero
-rows.append([math.ldexp(k, -149) for k in range(80, 80 + WIDTH)])  # and subnormal: 1 for a largest of 103
+rows.append([-0.0, math.ldexp(1, -149)] + [0.0] * (WIDTH - 2))  # the factor is the least subnormal
+rows.append([math.ldexp(k, -149) for k in range(80, 80 + WIDTH)])  # 1 for a largest of 103
 rows.append([math.ldexp(k - 12, -149 + 4) * 13 for k in range(WIDTH)])
 rows.append([as_float(0x7F7FFFFF), -as_float(0x7F7FFFFF)] + [1e30 * k for k in range(WIDTH - 2)])
 rows[-1] = [float32(Fraction(x)) for x in rows[-1]]
@@ -69,7 +70,10 @@ def lines():
     yield f"}};\n#define ROW_WIDTH {WIDTH}"
     yield "static const struct {\n    float weights[ROW_WIDTH], factor;\n    int8_t numbers[ROW_WIDTH];\n} int8_golden[] = {"
     for row in rows:
-        factor = float32(max(abs(Fraction(w)) for w in row) / 127)
+        most = max(abs(Fraction(w)) for w in row)
+        factor = float32(most / 127)
+        if factor < math.ldexp(1, -126) and 127 * Fraction(factor) < most:
+            factor += math.ldexp(1, -149)
         numbers = [max(-127, min(127, round(Fraction(w) / Fraction(factor)))) if factor else 0 for w in row]
         yield "    {{" + ", ".join(w.hex() + "f" for w in row) + "}, " + factor.hex() + "f,"
         yield "     {" + ", ".join(str(n) for n in numbers) + "}},"

@@ -136,7 +136,8 @@ XSM_API xsm_status xsm_model_set_layout(xsm_model *model, int32_t layout, xsm_er
  *
  *  - #XSM_DTYPE_BFLOAT16: the nearest bfloat16, ties to even: a relative error of 2^-8 at most.
  *  - #XSM_DTYPE_INT8: the nearest whole number of -127 to 127, ties to even, times a float for each row (class or
- *    feature), its largest absolute weight divided by 127: an error of 1/254 of that weight at most.
+ *    feature), its largest absolute weight divided by 127: an error of 1/254 of that weight at most, or of 7.1e-46,
+ *    half the smallest float, if that is more.
  *  - #XSM_DTYPE_FLOAT32: the weights as they are, class-major. From fewer bits they do not come back: it is exact, or
  *    of int8 rounded to float.
  *
