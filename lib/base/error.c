@@ -204,6 +204,9 @@ xsm_status xsmi_fail_at(xsm_error *err, xsm_status status, uint64_t line, uint64
 
 xsm_status xsmi_fail_memory(xsm_error *err, uint64_t bytes, const char *what)
 {
+    if (bytes == 0 || bytes >= SIZE_MAX / 2) { /* a product that overflowed */
+        return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: more bytes than can be addressed for %s", what);
+    }
     return xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory: %llu bytes for %s", (unsigned long long)bytes, what);
 }
 

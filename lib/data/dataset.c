@@ -231,8 +231,16 @@ typedef struct owned {
     size_t copy_capacity;
 } owned;
 
-/* Bytes copied between two looks whether to go on. */
-#define COPY_BYTES ((size_t)4 << 20)
+xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err)
+{
+    enum { NUMBERS = 1 << 20 };
+    *since += numbers;
+    if (*since < NUMBERS) {
+        return XSM_OK;
+    }
+    *since = 0;
+    return xsmi_go_on(d->context, err);
+}
 
 /* Fills the copy; dense rows have that stride in it. */
 static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride, xsm_error *err)
@@ -243,11 +251,7 @@ static xsm_status copy_array(const xsm_dataset *d, const owned *a, size_t stride
         size_t since = 0;
         for (uint64_t i = 0; i < d->rows; i++) {
             copy_dense((float *)a->copy + i * stride, stride, d->values + i * d->stride, d->features);
-            since += stride * sizeof(float);
-            if (since > COPY_BYTES) {
-                since = 0;
-                XSMI_TRY(xsmi_go_on(d->context, err));
-            }
+            XSMI_TRY(xsmi_dataset_worked(d, &since, stride, err));
         }
         return XSM_OK;
     }
@@ -351,6 +355,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
     d->stride = stride;
     uint64_t v_next = 0;
     uint64_t l_next = 0;
+    size_t since = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t r = rows[i];
         if (from->sparse) {
@@ -370,6 +375,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
         }
         p[i] = l_next;
         l_next += labels;
+        XSMI_TRY(xsmi_dataset_worked(d, &since, (from->sparse ? (size_t)(v_next - o[i]) : stride) + labels, err));
         if (w) {
             w[i] = from->weights[r];
         }

@@ -159,6 +159,8 @@ size_t xsmi_dataset_mapped_bytes(const xsm_dataset *d);
 /* Called by a pass over all rows, in any order, after the rows first..first+count. Now and then it releases mapped
  * pages that the pass no longer needs, so that data may be larger than memory. */
 void xsmi_dataset_passed(const xsm_dataset *d, uint64_t first, uint64_t count);
+/* After work on so many more numbers: looks now and then whether to go on. *since starts at 0. */
+xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbers, xsm_error *err);
 
 struct xsmi_stream;
 /* An order [N] of the rows for an epoch; see order.c. */

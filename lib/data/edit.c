@@ -5,6 +5,7 @@
 #include "data/part.h"
 #include "data/vocabulary.h"
 
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/random.h"
@@ -229,6 +230,13 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 
 /* -- order and choice --------------------------------------------------------------------------------------------- */
 
+static xsm_status gather(xsm_dataset *to, const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_error *err)
+{
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "copying rows", "rows", 0);
+    return xsmi_end(&activity, xsmi_dataset_gather(to, d, rows, count, err), err);
+}
+
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -247,7 +255,7 @@ xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
     xsm_dataset *fresh = NULL;
     xsm_status status = xsmi_dataset_start(ctx, &fresh, err);
     if (status == XSM_OK) {
-        status = xsmi_dataset_gather(fresh, d, order, d->rows, err);
+        status = gather(fresh, d, order, d->rows, err);
     }
     if (status == XSM_OK) {
         xsmi_dataset_move_rows(d, fresh);
@@ -262,7 +270,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
 {
     xsm_dataset *fresh;
     XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
-    xsm_status status = xsmi_dataset_gather(fresh, d, rows, count, err);
+    xsm_status status = gather(fresh, d, rows, count, err);
     if (status == XSM_OK) {
         status = xsmi_dataset_set_classes(fresh, d->classes, d->map.labels, (const char *const *)d->map.names, err);
     }

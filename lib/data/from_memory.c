@@ -4,6 +4,7 @@
  */
 #include "data/dataset.h"
 
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -158,10 +159,12 @@ static xsm_status narrow_dense(xsm_dataset *d, const double *from, size_t stride
     XSMI_TRY(status);
     d->values = to;
     d->stride = own;
+    size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         for (size_t j = 0; j < own; j++) {
             to[i * own + j] = j < d->features ? (float)from[i * stride + j] : 0;
         }
+        XSMI_TRY(xsmi_dataset_worked(d, &since, own, err));
     }
     return XSM_OK;
 }
@@ -176,6 +179,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
         d->values = d->features == 0 ? nothing : given->values;
         d->stride = stride;
     }
+    size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
         const float *row = d->values + i * d->stride;
         for (uint32_t j = 0; j < d->features; j++) {
@@ -183,6 +187,7 @@ static xsm_status fill_dense(xsm_dataset *d, const xsm_dense_rows *given, xsm_er
                 return fail_not_finite(i, j, err);
             }
         }
+        XSMI_TRY(xsmi_dataset_worked(d, &since, d->features, err));
     }
     return finish(d, given->labels, given->weights, given->ownership, err);
 }
@@ -214,7 +219,9 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
     XSMI_TRY(xsmi_dataset_start(ctx, &d, err));
     d->rows = r.rows;
     d->features = r.features;
-    return hand_out(fill_dense(d, &r, err), d, r.release, r.release_user, out);
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, d->context, "taking rows", "rows");
+    return hand_out(xsmi_end(&activity, fill_dense(d, &r, err), err), d, r.release, r.release_user, out);
 }
 
 /* -- sparse rows --------------------------------------------------------------------------------------------------- */
@@ -222,7 +229,9 @@ xsm_status xsm_dataset_from_dense(xsm_context *ctx, const xsm_dense_rows *rows, 
 static xsm_status check_csr(const xsm_dataset *d, xsm_error *err)
 {
     const uint32_t *index = d->index;
+    size_t since = 0;
     for (uint64_t i = 0; i < d->rows; i++) {
+        XSMI_TRY(xsmi_dataset_worked(d, &since, (size_t)(d->offsets[i + 1] - d->offsets[i]), err));
         for (uint64_t j = d->offsets[i]; j < d->offsets[i + 1]; j++) {
             if (index[j] >= d->features) {
                 return xsmi_fail(err, XSM_ERROR_RANGE,
@@ -339,5 +348,7 @@ xsm_status xsm_dataset_from_csr(xsm_context *ctx, const xsm_csr_rows *rows, xsm_
     d->rows = r.rows;
     d->features = r.features;
     d->sparse = true;
-    return hand_out(fill_csr(d, &r, function, err), d, r.release, r.release_user, out);
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, d->context, "taking rows", "rows");
+    return hand_out(xsmi_end(&activity, fill_csr(d, &r, function, err), err), d, r.release, r.release_user, out);
 }

@@ -6,6 +6,7 @@
  * the row.
  */
 #include "model/divided.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
 
@@ -108,7 +109,9 @@ xsm_status xsm_model_set_geometry(xsm_model *m, int32_t geometry, xsm_error *err
         return xsmi_fail(err, XSM_ERROR_RANGE, "geometry %d is no XSM_GEOMETRY_* value", geometry);
     }
     if (geometry == XSM_GEOMETRY_EUCLIDEAN) {
-        XSMI_TRY(make_euclidean(m, err));
+        xsmi_activity activity;
+        xsmi_begin(&activity, m->context, "changing the geometry", "weights", 0);
+        XSMI_TRY(xsmi_end(&activity, make_euclidean(m, err), err));
     }
     if (xsmi_model_is_divided(m)) {
         m->part.own->shape += m->score != geometry;

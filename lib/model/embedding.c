@@ -1,5 +1,6 @@
 /* Embedding models as hosts see them; the first layer itself is in layer.c. */
 #include "model/layer.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "data/part.h"
 #include "model/divided.h"
@@ -71,7 +72,9 @@ xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint
     linear.bias = o.bias;
     xsm_model *m;
     XSMI_TRY(xsm_model_new_linear(context, hidden, classes, &linear, &m, err));
-    xsm_status status = add_layer(m, features, &o, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "making a model", "weights", 0);
+    const xsm_status status = xsmi_end(&activity, add_layer(m, features, &o, err), err);
     if (status != XSM_OK) {
         xsm_model_free(m);
         return status;
@@ -100,7 +103,12 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
         xsmi_output_rows("out", out, batch.count, m->features, stride, sizeof *out)};
     xsmi_batch_regions(&batch, regions + 1);
     XSMI_TRY(xsmi_check_overlap("xsm_model_hidden_vectors", regions, 1 + XSMI_BATCH_REGIONS, err));
-    XSMI_TRY(xsmi_model_fetch(m, &batch, 0, (size_t)batch.count, err));
-    const xsm_status status = xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
-    return m->layer->fetched ? xsmi_agree(m->context, status, err) : status;
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, m->context, "computing hidden vectors", "rows");
+    xsm_status status = xsmi_model_fetch(m, &batch, 0, (size_t)batch.count, err);
+    if (status == XSM_OK) {
+        status = xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
+        status = m->layer->fetched ? xsmi_agree(m->context, status, err) : status;
+    }
+    return xsmi_end(&activity, status, err);
 }

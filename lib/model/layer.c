@@ -174,7 +174,11 @@ static xsm_status own_narrow(xsm_model *m, xsm_error *err)
     if (!numbers) {
         return xsmi_fail_memory(err, bytes, "the features' vectors");
     }
-    memcpy(numbers, l->narrow.data, bytes);
+    const xsm_status status = xsmi_copy_bytes(m->context, numbers, l->narrow.data, bytes, err);
+    if (status != XSM_OK) {
+        xsmi_release(m->context, numbers, bytes, 1);
+        return status;
+    }
     l->narrow.data = numbers;
     l->narrow_bytes = bytes;
     return XSM_OK;
@@ -224,9 +228,13 @@ void xsmi_layer_fold(xsm_model *m)
 {
     xsmi_layer *l = m->layer;
     if (l && l->alpha != 1) {
+        xsmi_activity shield;
+        xsmi_shield(&shield, m->context); /* not half scaled */
         for (size_t j = 0; j < l->features; j++) {
             m->kernels->scale(l->weight + j * l->stride, m->features, (float)l->alpha);
+            (void)(j % VECTORS_TOGETHER == VECTORS_TOGETHER - 1 && xsmi_poll(m->context));
         }
+        xsmi_unshield(&shield);
         l->alpha = 1;
     }
 }

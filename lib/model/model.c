@@ -96,6 +96,8 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
     if (!matrix_size(m, o->layout, &stride, &count)) {
         status = fail_too_large(m, err);
     } else {
+        xsmi_activity activity;
+        xsmi_begin(&activity, m->context, "making a model", "weights", 0);
         m->stride = stride;
         m->weight = xsmi_allocate_zero(m->context, count, sizeof *m->weight);
         if (m->weight) {
@@ -104,6 +106,7 @@ xsm_status xsmi_model_new_local(xsm_context *context, uint32_t features, uint32_
         } else {
             status = xsmi_fail_memory(err, count * sizeof *m->weight, "the weights");
         }
+        status = xsmi_end(&activity, status, err);
     }
     if (status == XSM_OK && o->bias) {
         m->bias = xsmi_allocate_zero(m->context, classes, sizeof *m->bias);
@@ -523,9 +526,13 @@ xsm_status xsmi_model_fold(xsm_model *m, xsm_error *err)
     }
     XSMI_TRY(xsmi_model_own(m, err));
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR) {
+        xsmi_activity shield;
+        xsmi_shield(&shield, m->context); /* not half scaled */
         for (size_t j = 0; j < m->features; j++) {
             m->kernels->scale(m->weight + j * m->stride, m->classes, (float)m->alpha);
+            (void)xsmi_poll(m->context);
         }
+        xsmi_unshield(&shield);
         m->alpha = 1.0;
         return XSM_OK;
     }

@@ -2,6 +2,7 @@
 #include "model/model.h"
 #include "model/divided.h"
 #include "model/narrow.h"
+#include "base/activity.h"
 #include "base/entry.h"
 
 #include <xsoftmax/ext/weights.h>
@@ -10,6 +11,18 @@
 static uint64_t stored_bytes(int32_t dtype, size_t rows, size_t stride, size_t length)
 {
     return rows == 0 || length == 0 ? 0 : ((uint64_t)(rows - 1) * stride + length) * xsmi_number_bytes(dtype);
+}
+
+/* Gives the model weights of its own, without scales, that the caller may change; only the bias where weights are
+ * fixed. */
+static xsm_status prepare(xsm_model *m, xsm_error *err)
+{
+    if (m->layout == XSM_LAYOUT_SPARSE_ROWS || m->narrow.data) {
+        return xsmi_model_own_bias(m, err);
+    }
+    XSMI_TRY(xsmi_model_own(m, err));
+    xsmi_model_drop_row_lengths(m);
+    return xsmi_model_fold(m, err);
 }
 
 xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_error *err)
@@ -22,12 +35,9 @@ xsm_status xsm_model_parameters(xsm_model *m, xsm_parameters *parameters, xsm_er
     /* A struct that cannot be filled is refused before anything is folded; its contents do not matter. */
     XSMI_TRY(xsmi_options_read(&p, sizeof p, XSMI_FIRST(xsm_parameters), parameters, "xsm_parameters", err));
     XSMI_TRY(xsmi_model_need_whole(m, "xsm_model_parameters()", err));
-    const bool fixed = m->layout == XSM_LAYOUT_SPARSE_ROWS || m->narrow.data;
-    XSMI_TRY(fixed ? xsmi_model_own_bias(m, err) : xsmi_model_own(m, err));
-    if (!fixed) {
-        xsmi_model_drop_row_lengths(m); /* the caller may change the weights */
-        XSMI_TRY(xsmi_model_fold(m, err));
-    }
+    xsmi_activity activity;
+    xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
+    XSMI_TRY(xsmi_end(&activity, prepare(m, err), err));
     const bool class_major = m->layout == XSM_LAYOUT_CLASS_MAJOR;
     p.weight = m->weight;
     p.bias = m->bias;
@@ -59,8 +69,13 @@ xsm_status xsm_model_embedding_parameters(xsm_model *m, xsm_embedding_parameters
         xsm_parameters w = XSM_PARAMETERS_INIT;
         XSMI_TRY(xsm_model_parameters(m, &w, err));
     } else if (!l->narrow.data) {
-        XSMI_TRY(xsmi_layer_own(m, err));
-        xsmi_layer_fold(m);
+        xsmi_activity activity;
+        xsmi_begin_short(&activity, m->context, "preparing weights", "weights");
+        const xsm_status status = xsmi_layer_own(m, err);
+        if (status == XSM_OK) {
+            xsmi_layer_fold(m);
+        }
+        XSMI_TRY(xsmi_end(&activity, status, err));
     }
     p.vectors = l->tied ? m->weight : l->weight;
     p.feature_step = l->tied ? m->stride : l->stride;

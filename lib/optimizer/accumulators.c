@@ -1,15 +1,24 @@
 /* The numbers that an optimizer stores for each weight. */
+#include "base/activity.h"
 #include "optimizer/step.h"
 
 #include <string.h>
 
 #include <xsoftmax/ext/weights.h>
 
-static void fill(float *to, size_t count, float value)
+/* Numbers that are filled between two looks whether to go on. */
+#define FILL_NUMBERS ((size_t)1 << 20)
+
+static xsm_status fill(const xsm_optimizer *o, float *to, size_t count, float value, xsm_error *err)
 {
-    for (size_t i = 0; i < count; i++) {
-        to[i] = value;
+    for (size_t first = 0, end; first < count; first = end) {
+        end = count - first < FILL_NUMBERS ? count : first + FILL_NUMBERS;
+        for (size_t i = first; i < end; i++) {
+            to[i] = value;
+        }
+        XSMI_TRY(end < count ? xsmi_go_on(o->context, err) : XSM_OK);
     }
+    return XSM_OK;
 }
 
 static xsm_status new_layer(const xsm_optimizer *o, xsmi_accumulator *accumulator, float initial, xsm_error *err)
@@ -30,8 +39,7 @@ static xsm_status new_layer(const xsm_optimizer *o, xsmi_accumulator *accumulato
                                 "an optimizer's numbers for the features' vectors");
     }
     accumulator->layer_count = count;
-    fill(accumulator->layer, count, initial);
-    return XSM_OK;
+    return fill(o, accumulator->layer, count, initial, err);
 }
 
 /* "PREFIX-NAME" */
@@ -61,10 +69,8 @@ static xsm_status new_accumulator(const xsm_optimizer *o, uint32_t number, xsmi_
         return xsmi_fail_memory(err, strlen(name), "the names of an optimizer's numbers");
     }
     XSMI_TRY(xsmi_model_new_local(o->context, m->features, m->classes, &shape, &accumulator->output, err));
-    fill(accumulator->output->weight, accumulator->output->weight_count, initial);
-    if (accumulator->output->bias) {
-        fill(accumulator->output->bias, m->classes, initial);
-    }
+    XSMI_TRY(fill(o, accumulator->output->weight, accumulator->output->weight_count, initial, err));
+    XSMI_TRY(accumulator->output->bias ? fill(o, accumulator->output->bias, m->classes, initial, err) : XSM_OK);
     return m->layer ? new_layer(o, accumulator, initial, err) : XSM_OK;
 }
 

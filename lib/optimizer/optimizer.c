@@ -1,6 +1,7 @@
 /*
  * The life of optimizers: tables, options, binding. apply.c takes the steps.
  */
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/option.h"
 #include "model/divided.h"
@@ -214,15 +215,19 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     if (!o || !model) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_optimizer_bind: %s is NULL", o ? "the model" : "the optimizer");
     }
-    if (!xsmi_model_is_divided(model)) {
-        return bind(o, model, NULL, err);
+    const bool divided = xsmi_model_is_divided(model);
+    XSMI_TRY(divided ? xsmi_model_need_together(model, "an optimizer", err) : XSM_OK);
+    xsmi_activity activity;
+    xsmi_begin(&activity, o->context, "preparing an optimizer", "weights", 0);
+    xsm_status status = XSM_OK;
+    if (divided) {
+        xsmi_agree_begin(model->context);
+        status = xsmi_agree_once(model->context, bind(o, model->part.own, model, err), err);
+    } else {
+        status = bind(o, model, NULL, err);
     }
-    XSMI_TRY(xsmi_model_need_together(model, "an optimizer", err));
-    xsmi_agree_begin(model->context);
-    xsm_status status = bind(o, model->part.own, model, err);
-    status = xsmi_agree_once(model->context, status, err);
-    if (status != XSM_OK) {
+    if (divided && status != XSM_OK) {
         unbind(o);
     }
-    return status;
+    return xsmi_end(&activity, status, err);
 }

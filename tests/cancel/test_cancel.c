@@ -283,7 +283,6 @@ static xsm_status read_file(void *state, xsm_context *ctx, xsm_error *err)
 static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
 {
     const things *t = state;
-    xsm_error none = XSM_ERROR_INIT;
     xsm_labels labels = XSM_LABELS_INIT;
     xsm_dataset *d = NULL;
     labels.labels = t->dense.labels;
@@ -293,12 +292,16 @@ static xsm_status write_file(void *state, xsm_context *ctx, xsm_error *err)
     rows.rows = ROWS;
     rows.features = rows.stride = FEATURES;
     rows.labels = &labels;
-    assert_ok(xsm_dataset_from_dense(ctx, &rows, &d, &none), none);
+    xsm_status status = xsm_dataset_from_dense(ctx, &rows, &d, err);
+    if (status != XSM_OK) {
+        assert_null(d);
+        return status;
+    }
     xsm_write_options options = XSM_WRITE_OPTIONS_INIT;
     options.format = t->format;
     options.labels_path = t->format == XSM_FORMAT_NPY ? t->labels : NULL;
     unlink(t->path);
-    xsm_status status = xsm_dataset_write(d, t->path, &options, err);
+    status = xsm_dataset_write(d, t->path, &options, err);
     assert_int_equal(files_like(t->path), status == XSM_OK);
     xsm_dataset_free(d);
     return status;
@@ -1245,6 +1248,89 @@ static void trainer_steps(void **state)
     }
 }
 
+/* -- objects that take long to make -------------------------------------------------------------------------------- */
+
+enum { MANY = 4096 }; /* MANY by CLASSES numbers are several times what is done between two polls */
+
+static xsm_status large_model(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    xsm_model *m = NULL, *mapped = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_status status = xsm_model_new_linear(ctx, MANY, CLASSES, NULL, &m, err);
+    assert_true((m != NULL) == (status == XSM_OK));
+    if (status == XSM_OK) {
+        assert_ok(xsm_optimizer_new(ctx, "adagrad", &o, &none), none);
+        status = xsm_optimizer_bind(o, m, err);
+    }
+    xsm_optimizer_free(o);
+    xsm_model_free(m);
+    if (status == XSM_OK) {
+        xsm_parameters p = XSM_PARAMETERS_INIT;
+        xsm_load_options options = XSM_LOAD_OPTIONS_INIT;
+        options.skip_verify = 1;
+        status = xsm_model_load(ctx, t->path, &options, &mapped, err);
+        status = status == XSM_OK ? xsm_model_parameters(mapped, &p, err) : status;
+        assert_true((p.weight != NULL) == (status == XSM_OK));
+    }
+    xsm_model_free(mapped);
+    return status;
+}
+
+static xsm_status large_embedding(void *state, xsm_context *ctx, xsm_error *err)
+{
+    xsm_model *m = NULL;
+    const xsm_status status = xsm_model_new_embedding(ctx, 3 * CLASSES, MANY, CLASSES, NULL, &m, err);
+    (void)state;
+    assert_true((m != NULL) == (status == XSM_OK));
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status large_rows(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const things *t = state;
+    static float values[CLASSES * MANY];
+    static uint64_t chosen[CLASSES];
+    static uint32_t index[CLASSES * MANY];
+    static uint64_t offsets[CLASSES + 1];
+    for (size_t i = 0; i < CLASSES * (size_t)MANY; i++) {
+        index[i] = (uint32_t)(i % MANY);
+        offsets[i / MANY] = i / MANY * MANY;
+    }
+    offsets[CLASSES] = CLASSES * (uint64_t)MANY;
+    const xsm_dense_rows dense = {.size = sizeof dense, .values = values, .rows = CLASSES, .features = MANY};
+    const xsm_csr_rows sparse = {
+        .size = sizeof sparse, .values = values, .index = index, .offsets = offsets, .rows = CLASSES, .features = MANY};
+    xsm_dataset *d = NULL, *some = NULL;
+    xsm_status status =
+        t->use_sparse ? xsm_dataset_from_csr(ctx, &sparse, &d, err) : xsm_dataset_from_dense(ctx, &dense, &d, err);
+    status = status == XSM_OK ? xsm_dataset_select(d, chosen, CLASSES, &some, err) : status;
+    assert_true((some != NULL) == (status == XSM_OK));
+    xsm_dataset_free(some);
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void large_objects(void **state)
+{
+    things *t = *state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    t->path = test_path("large");
+    assert_ok(xsm_model_new_linear(NULL, MANY, CLASSES, NULL, &m, &err), err);
+    assert_ok(xsm_model_save(m, t->path, &err), err);
+    xsm_model_free(m);
+    test_every_poll(large_model, t, 1, 3, "making a model, preparing an optimizer, preparing weights");
+    test_every_poll(large_embedding, t, 1, 3, "making a model");
+    for (int sparse = 0; sparse < 2; sparse++) {
+        t->use_sparse = sparse;
+        test_every_poll(large_rows, t, 1, 2, "taking rows, copying rows");
+    }
+    remove(t->path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1255,6 +1341,7 @@ int main(void)
         cmocka_unit_test(word_files),      cmocka_unit_test(gradients),   cmocka_unit_test(scorings),
         cmocka_unit_test(draws),           cmocka_unit_test(large_steps), cmocka_unit_test(steps),
         cmocka_unit_test(stored),          cmocka_unit_test(joints),      cmocka_unit_test(trainer_steps),
+        cmocka_unit_test(large_objects),
     };
     return cmocka_run_group_tests(tests, start, end);
 }
