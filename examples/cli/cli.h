@@ -149,17 +149,20 @@ typedef struct cli_data {
     const char *test_weights;     /* train: the same of the test rows */
     int label_weights;            /* labels have weights in text */
     int new_features, new_labels; /* those that the model lacks are kept (xsm_read_options) */
+    int duplicates, bad_bytes;    /* XSM_DUPLICATES_*, XSM_BAD_BYTES_* */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
         XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, \
-            0, 0                                                                                                       \
+            0, 0, 0, 0                                                                                                 \
     }
 
 extern const char *const cli_format_words[];
 extern const char *const cli_label_words[];
 extern const char *const cli_base_words[];
+extern const char *const cli_duplicate_words[];
+extern const char *const cli_bad_byte_words[];
 
 /* Flags of every command that reads data. */
 #define CLI_DATA_FLAGS(data)                                                                                           \
@@ -207,8 +210,28 @@ extern const char *const cli_base_words[];
          CLI_INPUT,                                                                                                    \
          &(data).labels_from,                                                                                          \
          "FILE",                                                                                                       \
-         "npy: file with the label of each row",                                                                       \
+         "xc and npy: file with the labels of each row",                                                               \
          NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"duplicates",                                                                                                 \
+         CLI_CHOICE,                                                                                                   \
+         &(data).duplicates,                                                                                           \
+         "WHAT",                                                                                                       \
+         "xc and libsvm: a feature named twice in a row: fail, or sum (fail)",                                         \
+         cli_duplicate_words,                                                                                          \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"bad-bytes",                                                                                                  \
+         CLI_CHOICE,                                                                                                   \
+         &(data).bad_bytes,                                                                                            \
+         "WHAT",                                                                                                       \
+         "text, csv and tsv: bytes that are no UTF-8: fail, or replace them by U+FFFD (fail)",                         \
+         cli_bad_byte_words,                                                                                           \
          0,                                                                                                            \
          0,                                                                                                            \
          0,                                                                                                            \

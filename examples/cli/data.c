@@ -9,10 +9,12 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* In the order of XSM_FORMAT_*, XSM_LABELS_* and XSM_INDEX_BASE_*. */
+/* In the order of XSM_FORMAT_*, XSM_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_* and XSM_BAD_BYTES_*. */
 const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
 const char *const cli_base_words[] = {"auto", "0", "1", NULL};
+const char *const cli_duplicate_words[] = {"fail", "sum", NULL};
+const char *const cli_bad_byte_words[] = {"fail", "replace", NULL};
 
 const char *cli_format_name(int32_t format)
 {
@@ -51,6 +53,9 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
                     info.format == XSM_FORMAT_NPY
                         ? "; those of a NumPy matrix are in a file of their own (--labels-from FILE, and of the rows "
                           "to test --test-labels-from FILE) or in a column of it (--label-column NUMBER)"
+                    : info.format == XSM_FORMAT_XC
+                        ? "; where the rows of XC text have none, they are in a file of their own (--labels-from FILE, "
+                          "and of the rows to test --test-labels-from FILE)"
                     : info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV
                         ? "; the column of labels is --label-column NAME (label)"
                         : "");
@@ -73,8 +78,10 @@ static int check_formats(const cli_data *data, unsigned formats, const char *fou
         {"label-column", data->label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
         {"weights-column", data->weights_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
         {"label-weights", data->label_weights, IS(XC) | IS(LIBSVM) | IS(TEXT), "xc, libsvm and text"},
-        {"labels-from", data->labels_from != NULL, IS(NPY), "npy"},
-        {"test-labels-from", data->test_labels_from != NULL, IS(NPY), "npy"},
+        {"labels-from", data->labels_from != NULL, IS(XC) | IS(NPY), "xc and npy"},
+        {"test-labels-from", data->test_labels_from != NULL, IS(XC) | IS(NPY), "xc and npy"},
+        {"duplicates", data->duplicates != XSM_DUPLICATES_FAIL, IS(XC) | IS(LIBSVM), "xc and libsvm"},
+        {"bad-bytes", data->bad_bytes != XSM_BAD_BYTES_FAIL, IS(CSV) | IS(TSV) | IS(TEXT), "csv, tsv and text"},
         {"no-verify", data->believe, IS(CACHE), "cache"},
         {"spool", data->spool != NULL, memory, "every format but cache, which is mapped"},
         {"label-prefix", data->label_prefix != NULL, text, "text"},
@@ -141,6 +148,8 @@ void cli_name_flags(xsm_error *err)
                  {"xsm_read_options.weights_path", "--weights"},
                  {"xsm_read_options.labels_path", "--labels-from"},
                  {"xsm_read_options.label_weights", "--label-weights"},
+                 {"xsm_read_options.duplicates = XSM_DUPLICATES_SUM", "--duplicates sum"},
+                 {"xsm_read_options.bad_bytes = XSM_BAD_BYTES_REPLACE", "--bad-bytes replace"},
                  {"xsm_text_options.label_prefix", "--label-prefix"},
                  {"xsm_text_options.min_count", "--min-count"},
                  {"xsm_write_options.label_column", "--to-label-column"},
@@ -209,6 +218,8 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.label_weights = data->label_weights;
     options.new_features = data->new_features;
     options.new_labels = data->new_labels;
+    options.duplicates = data->duplicates;
+    options.bad_bytes = data->bad_bytes;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     if (read_text_flags(data, classes ? classes->vocabulary : NULL, &text) != CLI_GO_ON) {
         return CLI_USAGE;
@@ -280,6 +291,19 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
     return CLI_GO_ON;
 }
 
+/* What the library warns of. */
+static void print_warning(void *user, int32_t level, const char *message)
+{
+    (void)user;
+    if (level == XSM_LOG_WARNING) {
+        xsm_error text = XSM_ERROR_INIT;
+        snprintf(text.message, sizeof text.message, "%s", message);
+        cli_name_flags(&text);
+        cli_note_clear();
+        fprintf(cli_messages(), "xsoftmax: note: %s\n", text.message);
+    }
+}
+
 int cli_context(uint64_t threads, xsm_context **out)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -287,6 +311,7 @@ int cli_context(uint64_t threads, xsm_context **out)
     options.threads = threads ? (uint32_t)threads : cli_group_threads;
     options.comm = cli_group;
     options.progress = cli_watch;
+    options.log = print_warning;
     cli_stop_install();
     return xsm_context_new(&options, out, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }

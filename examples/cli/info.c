@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <xsoftmax/ext/vocabulary.h>
 
@@ -13,7 +14,8 @@
 int cli_looks_like_model(const char *path)
 {
     char start[1024];
-    FILE *file = strcmp(path, "-") == 0 ? NULL : fopen(path, "rbe");
+    struct stat st; /* what is read of a pipe is gone */
+    FILE *file = strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISREG(st.st_mode) ? NULL : fopen(path, "rbe");
     size_t got = file ? fread(start, 1, sizeof start - 1, file) : 0;
     if (file) {
         fclose(file);

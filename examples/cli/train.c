@@ -205,7 +205,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "weights of labels by class: balanced, propensity, or a FILE of lines LABEL WEIGHT (1 each)", NULL, 0, 0, 0,
          0},
         {"test-labels-from", CLI_INPUT, &r.format.test_labels_from, "FILE",
-         "npy: file with the label of each row to test", NULL, 0, 0, 0, 0},
+         "xc and npy: file with the labels of each row to test", NULL, 0, 0, 0, 0},
         {"test-weights", CLI_INPUT, &r.format.test_weights, "FILE", "weight of each row to test (1 each)", NULL, 0, 0,
          0, 0},
         CLI_TEXT_FLAGS(r.format),

@@ -48,13 +48,13 @@ enum {
 
 /** File formats.
  *
- *  #XSM_FORMAT_AUTO detects the format from the first line that identifies it. If line 1 has three integers and nothing
- *  else, the file is XC text with its header. A header line with the label column, separated by commas or tabs, means
- *  CSV or TSV; so does a header line of names alone or, with a class map, with as many columns as the map has features.
- *  A line with a feature `f:v` means LIBSVM. A line that starts with the label prefix means text. XC text without its
- *  header looks like LIBSVM, so its format must be set explicitly. Blank lines, comments and lines with labels only are
- *  skipped; any other line is an error. A byte order mark is skipped. If the class map has a vocabulary, the format is
- *  always text.
+ *  #XSM_FORMAT_AUTO detects the format from the first line that identifies it. If line 1 has three integers and
+ *  nothing else, the file is XC text with its header; so it is if line 1 has two and the first other line is a row. A
+ *  header line with the label column, separated by commas or tabs, means CSV or TSV; so does a header line of names
+ *  alone or, with a class map, with as many columns as the map has features. A line with a feature `f:v` means LIBSVM.
+ *  A line that starts with the label prefix means text. XC text without its header looks like LIBSVM, so its format
+ *  must be set explicitly. Blank lines, comments and lines with labels only are skipped; any other line is an error. A
+ *  byte order mark is skipped. If the class map has a vocabulary, the format is always text.
  *
  *  Values are finite decimal numbers with a decimal point in any locale; they are correctly rounded to float32. Labels
  *  are 64-bit integers; in CSV and TSV they may be words. The features of a row may be in any order, each at most once;
@@ -62,13 +62,14 @@ enum {
 enum {
     XSM_FORMAT_AUTO = 0, /**< Detected from the first lines. */
     /** Extreme Classification Repository text: `l1,l2 f:v f:v`, 0-based, labels not negative, with or without a header
-     *  line `rows features labels`, which must match the rest of the file. A line that starts with a space or a feature
+     *  line `rows features labels`, which must match the rest of the file. `rows features` alone means that the labels
+     *  are in another file (xsm_read_options::labels_path). A line that starts with a space or a feature
      *  has no labels. An empty line is a row without labels and features; at the end of a file with a header line it is
      *  not a row. */
     XSM_FORMAT_XC = 1,
     /** LIBSVM/SVMlight: `l1,l2 f:v f:v`, `#` starts a comment, blank lines are skipped; with a class map they are
      *  rows without labels and features, so that each has a prediction. Labels may be negative and may be written as
-     *  `+1` or `1.0`. */
+     *  `+1` or `1.0`, with blanks before them. A query id `qid:3` behind them is left out, with a warning. */
     XSM_FORMAT_LIBSVM = 2,
     /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column contains the label;
      *  an empty field means no label. If every label is an integer without leading zeros or a plus, labels are
@@ -150,10 +151,22 @@ typedef struct xsm_class_map {
         sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL                                                   \
     }
 
+/** What happens to a feature that a sparse row names more than once. */
+enum {
+    XSM_DUPLICATES_FAIL = 0, /**< It is an error. */
+    XSM_DUPLICATES_SUM = 1   /**< Its values are added. */
+};
+
+/** What happens to bytes that are no UTF-8, and to NUL, in text and labels. */
+enum {
+    XSM_BAD_BYTES_FAIL = 0,   /**< They are an error. */
+    XSM_BAD_BYTES_REPLACE = 1 /**< U+FFFD replaces them, as Python's errors='replace' does; a warning is logged. */
+};
+
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. If `format` names a format, options of other formats are an
  *  error. With #XSM_FORMAT_AUTO, options of formats other than the detected one are ignored, except `labels_path`: it
- *  is an error for any file that is not NPY, because its labels would be lost, and `weights_column` for any that has no
- *  columns. */
+ *  is an error for any file that is not NPY or XC, because its labels would be lost, and `weights_column` for any that
+ *  has no columns. */
 typedef struct xsm_read_options {
     size_t size;        /**< sizeof(xsm_read_options). */
     int32_t format;     /**< An XSM_FORMAT_* value. */
@@ -168,7 +181,9 @@ typedef struct xsm_read_options {
                                        vocabulary, text is read with it, and unknown words are left out and counted. */
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */
-    const char *labels_path;      /**< NPY: file of labels, [N] or [N,1] integers; NULL = none. */
+    const char *labels_path;      /**< File of the rows' labels. NPY: [N] or [N,1] integers. XC whose rows have none: a
+                                       line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line `N L`, plain or
+                                       gzip; the file of the rows may begin with `N D`. NULL = none. */
     const char *spool;     /**< A folder: rows are stored in temporary files there instead of memory; the files are
                                 removed with the dataset. NULL = memory. Caches are never in memory. */
     int32_t skip_verify;   /**< Caches: 1 = do not verify the checksum. What the file says of its rows is
@@ -185,12 +200,14 @@ typedef struct xsm_read_options {
                                      those that it has, so that a model can learn them (xsm_model_grow()). Words count
                                      from `text`'s `min_count` on. */
     int32_t new_labels;         /**< 1 = labels that `classes` lacks are classes, too, as in xsm_dataset_extend(). */
+    int32_t duplicates;         /**< XC and LIBSVM: an XSM_DUPLICATES_* value. */
+    int32_t bad_bytes;          /**< Text, CSV and TSV: an XSM_BAD_BYTES_* value. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0                     \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0               \
     }
 
 /** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */

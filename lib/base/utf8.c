@@ -55,6 +55,38 @@ size_t xsmi_utf8_prefix(const char *text, size_t length)
     return done;
 }
 
+/* Bytes that one U+FFFD stands for: the start of a character, as far as it goes, or a byte that starts none. */
+static size_t bad_length(const unsigned char *p, size_t length)
+{
+    const size_t size = p[0] < 0xC2 || p[0] > 0xF4 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : 4;
+    const unsigned char least = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned char most = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
+    size_t i = 1;
+    while (i < size && i < length && p[i] >= (i == 1 ? least : 0x80) && p[i] <= (i == 1 ? most : 0xBF)) {
+        i++;
+    }
+    return i;
+}
+
+size_t xsmi_utf8_mend(const char *text, size_t length, char *copy, uint64_t *replaced)
+{
+    size_t used = 0;
+    *replaced = 0;
+    for (size_t at = 0; at < length;) {
+        const size_t valid = xsmi_utf8_prefix(text + at, length - at);
+        memcpy(copy + used, text + at, valid);
+        used += valid;
+        at += valid;
+        if (at < length) {
+            memcpy(copy + used, "\xEF\xBF\xBD", 3);
+            used += 3;
+            at += bad_length((const unsigned char *)text + at, length - at);
+            ++*replaced;
+        }
+    }
+    return used;
+}
+
 const char *xsmi_quote(char *quote, const char *text, size_t length)
 {
     const unsigned char *p = (const unsigned char *)text;

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Separators between the parts of a line. */
 static inline bool xsmi_is_space(char c)
@@ -15,6 +16,9 @@ static inline bool xsmi_is_space(char c)
 
 /* The number of leading bytes that are complete UTF-8 characters other than NUL; `length` when all are. */
 size_t xsmi_utf8_prefix(const char *text, size_t length);
+/* Copies text with U+FFFD in place of what is no UTF-8, and of NUL; returns the length of the copy, at most three times
+ * that of the text. *replaced: how many there are. */
+size_t xsmi_utf8_mend(const char *text, size_t length, char *copy, uint64_t *replaced);
 
 /* The most bytes that xsmi_quote() writes, the terminator included. */
 #define XSMI_QUOTE_SIZE 64

@@ -17,6 +17,7 @@
  * of special rows. Reading believes none of it: offsets, indexes, labels and values are checked, and rows and labels
  * counted anew, in one pass, whether or not the checksum is.
  */
+#include "read/foreign.h"
 #include "read/format.h"
 #include "base/activity.h"
 #include "base/option.h"
@@ -205,9 +206,9 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
 /* -- reading ------------------------------------------------------------------------------------------------------ */
 
 /* The header's length ends in zero bytes for every header that can be read. */
-static bool begins(const unsigned char *start, size_t size)
+static xsmi_match begins(const unsigned char *start, size_t size)
 {
-    return size > 8 && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
+    return xsmi_is_safetensors(start, size) ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
 }
 
 typedef struct cache {

@@ -379,18 +379,14 @@ static xsm_status read_label(const record *c, const field *f, xsm_error *err)
     }
     xsmi_reader *r = c->r;
     const char *word = c->text + f->start;
-    size_t valid = xsmi_utf8_prefix(word, f->length);
-    if (valid < f->length) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column + valid + (f->quoted ? 1 : 0),
-                                "byte 0x%02X in a label; UTF-8 text without NUL is accepted",
-                                (unsigned char)word[valid]);
-    }
-    if (memchr(word, '\n', f->length) || memchr(word, '\r', f->length)) {
+    size_t length = f->length;
+    XSMI_TRY(xsmi_reader_text(r, f->line, f->column + (f->quoted ? 1 : 0), " in a label", &word, &length, err));
+    if (memchr(word, '\n', length) || memchr(word, '\r', length)) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
                                 "a line end in a label; names of classes are of one line");
     }
     uint32_t id;
-    XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, f->length, &id, err));
+    XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, length, &id, err));
     xsmi_reader_add_label(r, id);
     return XSM_OK;
 }
@@ -487,7 +483,7 @@ const xsmi_format xsmi_csv_format = {
     .id = XSM_FORMAT_CSV,
     .name = "CSV",
     .form = "CSV with a header line",
-    .accepts = XSMI_ACCEPTS_COLUMNS,
+    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,
@@ -500,7 +496,7 @@ const xsmi_format xsmi_tsv_format = {
     .id = XSM_FORMAT_TSV,
     .name = "TSV",
     .form = "TSV with a header line",
-    .accepts = XSMI_ACCEPTS_COLUMNS,
+    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,

@@ -2,31 +2,35 @@
  * XSM_FORMAT_AUTO. */
 #include "read/format.h"
 #include "base/utf8.h"
+#include "read/foreign.h"
+#include "read/number.h"
 
-#include <fcntl.h>
 #include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <string.h>
 
 /* At most this many lines are read to find one that allows it. */
 #define DETECT_BYTES ((size_t)1 << 20)
 
-const xsmi_format *xsmi_detect_file(const char *path)
+xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_error *err)
 {
-    unsigned char start[16] = {0};
-    struct stat st;
-    int fd = stat(path, &st) == 0 && S_ISREG(st.st_mode) ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-    if (fd < 0) {
-        return NULL;
-    }
-    ssize_t got = read(fd, start, sizeof start);
-    close(fd);
-    for (size_t i = 0; xsmi_formats[i] && got > 0; i++) {
-        if (xsmi_formats[i]->begins && xsmi_formats[i]->begins(start, (size_t)got)) {
-            return xsmi_formats[i];
+    for (size_t before = 0;;) {
+        const unsigned char *bytes;
+        size_t count;
+        bool open = false;
+        XSMI_TRY(xsmi_source_peek(s, before + 1, &bytes, &count, err));
+        for (size_t i = 0; xsmi_formats[i]; i++) {
+            const xsmi_match match = xsmi_formats[i]->begins ? xsmi_formats[i]->begins(bytes, count) : XSMI_MATCH_NO;
+            if (match == XSMI_MATCH_SURE) {
+                *format = xsmi_formats[i];
+                return XSM_OK;
+            }
+            open |= match == XSMI_MATCH_OPEN;
         }
+        if (!open || count == before || count >= XSMI_PEEK) {
+            return XSM_OK;
+        }
+        before = count;
     }
-    return NULL;
 }
 
 /* The format that a line shows best, and how surely. */
@@ -56,25 +60,54 @@ static const char *known_forms(char *text, size_t size)
     return text;
 }
 
-/* No line shows the format, or this one (`text`) shows that it is none of them. */
-static xsm_status fail(const xsmi_reader *r, const char *text, size_t length, xsm_error *err)
+static xsm_status fail_unknown(const xsmi_reader *r, xsm_error *err)
 {
-    char quote[XSMI_QUOTE_SIZE], known[400];
-    if (text) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
-                                "the format cannot be recognised from %s; known are %s; a header line has a column %s",
-                                xsmi_quote(quote, text, length), known_forms(known, sizeof known),
-                                xsmi_reader_label_column(r));
-    }
+    char known[400];
     return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, 1, 1,
                             "the format cannot be recognised, as no line has a feature; known are %s; or set "
                             "xsm_read_options.format",
                             known_forms(known, sizeof known));
 }
 
+/* The format that a line of none resembles most. */
+static const xsmi_format *nearest(const char *text, size_t length)
+{
+    return memchr(text, ':', length)    ? &xsmi_libsvm_format
+           : memchr(text, ',', length)  ? &xsmi_csv_format
+           : memchr(text, '\t', length) ? &xsmi_tsv_format
+                                        : NULL;
+}
+
+/* A line that shows no format: the nearest one is taken, to say what it has against the line. */
+static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *err)
+{
+    char quote[XSMI_QUOTE_SIZE], known[400];
+    const char *shown = xsmi_quote(quote, line->text, line->length);
+    XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, line->text, line->length, err));
+    if (line->sizes) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
+                                "after a line of two numbers %s is no row 'f:v f:v' of XC text; if these are word "
+                                "vectors: rows of data are wanted here",
+                                shown);
+    }
+    r->format = nearest(line->text, line->length);
+    r->guessed = true;
+    return r->format ? XSM_OK
+                     : xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
+                                        "the format cannot be recognised from %s; known are %s; a header line has a "
+                                        "column %s",
+                                        shown, known_forms(known, sizeof known), xsmi_reader_label_column(r));
+}
+
+/* Whether the line is two whole numbers: the rows and features of XC text whose labels are in another file. */
+static bool is_sizes(const char *text, size_t length)
+{
+    return xsmi_count_integers(text, length) == 2;
+}
+
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 {
-    bool first = true;
+    bool first = true, sizes = false;
     xsmi_match match = XSMI_MATCH_OPEN;
     xsmi_lines_hold(&r->lines);
     while (match == XSMI_MATCH_OPEN) {
@@ -84,17 +117,17 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         if (!text && r->lines.line == 0) {
             return xsmi_fail(err, XSM_ERROR_DATA, "%s: the file is empty; at least one row is needed", r->source.name);
         }
-        if (!text) {
-            return fail(r, NULL, 0, err);
+        if (!text || (r->lines.line > 1 && xsmi_lines_buffered(&r->lines) > DETECT_BYTES)) {
+            return fail_unknown(r, err);
         }
-        xsmi_early_line line = {text, length, r->lines.line == 1, first};
+        xsmi_early_line line = {text, length, r->lines.line == 1, first, sizes};
         r->format = best_of(r, &line, &match);
         if (match == XSMI_MATCH_NO) {
-            return fail(r, text, length, err);
+            XSMI_TRY(guess(r, &line, err));
+        } else if (match == XSMI_MATCH_MAYBE) {
+            XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
         }
-        if (match == XSMI_MATCH_OPEN && xsmi_lines_buffered(&r->lines) > DETECT_BYTES) {
-            return fail(r, NULL, 0, err);
-        }
+        sizes |= line.top && is_sizes(text, length);
         first = first && length == 0; /* blank lines may come before a header */
     }
     xsmi_lines_rewind(&r->lines);

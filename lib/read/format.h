@@ -21,6 +21,7 @@ typedef struct xsmi_early_line {
     size_t length;
     bool top;   /* the first line of the file */
     bool first; /* all lines before it are empty */
+    bool sizes; /* the first line of the file, before this one, is two whole numbers */
 } xsmi_early_line;
 
 /* Options that only some formats have. */
@@ -30,7 +31,9 @@ enum {
     XSMI_ACCEPTS_TEXT = 4,
     XSMI_ACCEPTS_LABELS_PATH = 8,
     XSMI_ACCEPTS_SKIP_VERIFY = 16,
-    XSMI_ACCEPTS_LABEL_WEIGHTS = 32
+    XSMI_ACCEPTS_LABEL_WEIGHTS = 32,
+    XSMI_ACCEPTS_DUPLICATES = 64,
+    XSMI_ACCEPTS_BAD_BYTES = 128
 };
 
 /* What the labels of a file are. */
@@ -49,8 +52,8 @@ typedef struct xsmi_format {
     bool sparse; /* rows are read as features that are not 0 */
     bool single; /* a row has at most one label */
     bool named;  /* a file holds the names of classes */
-    /* Whether a file begins so. NULL = lines are matched instead. */
-    bool (*begins)(const unsigned char *start, size_t size);
+    /* Whether a file begins so; OPEN: more bytes show it. NULL = lines are matched instead. */
+    xsmi_match (*begins)(const unsigned char *start, size_t size);
     xsmi_match (*match)(const xsmi_reader *r, const xsmi_early_line *line);
     /* Reads all rows, from the first line on. */
     xsm_status (*read)(xsmi_reader *r, xsm_error *err);
@@ -85,9 +88,10 @@ const xsmi_format *xsmi_format_of(int32_t id);
 /* The highest number of a format. */
 int32_t xsmi_format_last(void);
 
-/* The format of a file that its first bytes show; NULL if they show none. */
-const xsmi_format *xsmi_detect_file(const char *path);
-/* Detects r->format by the lines of the file, which then start again at the first one. */
+/* Sets *format if the first bytes of a source show it. */
+xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_error *err);
+/* Detects r->format by the lines of the file, which then start again at the first one. r->guessed: the first line shows
+ * none, and r->format is the nearest. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
 
 #endif

@@ -452,9 +452,12 @@ static xsm_status write_labels(xsmi_output *o, xsm_error *err)
     return XSM_OK;
 }
 
-static bool begins(const unsigned char *start, size_t size)
+static xsmi_match begins(const unsigned char *start, size_t size)
 {
-    return size >= sizeof MAGIC - 1 && memcmp(start, MAGIC, sizeof MAGIC - 1) == 0;
+    const size_t length = sizeof MAGIC - 1;
+    return memcmp(start, MAGIC, XSMI_MIN(size, length)) != 0 ? XSMI_MATCH_NO
+           : size < length                                   ? XSMI_MATCH_OPEN
+                                                             : XSMI_MATCH_SURE;
 }
 
 const xsmi_format xsmi_npy_format = {

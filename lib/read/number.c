@@ -297,3 +297,17 @@ int xsmi_parse_integer(const char *text, const char **end, int64_t *value)
     *end = after;
     return XSMI_NUMBER_OK;
 }
+
+size_t xsmi_count_integers(const char *text, size_t length)
+{
+    size_t count = 0;
+    bool inside = false;
+    for (size_t i = 0; i < length; i++) {
+        if (!xsmi_is_digit(text[i]) && text[i] != ' ' && text[i] != '\t') {
+            return 0;
+        }
+        count += xsmi_is_digit(text[i]) && !inside;
+        inside = xsmi_is_digit(text[i]);
+    }
+    return count;
+}

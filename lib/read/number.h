@@ -30,6 +30,9 @@ static inline int xsmi_parse_short_float(const char *text, const char **end, flo
 /* The same syntax, for a value that is an integer ("3", "+3", "3.0", "3e0"). */
 int xsmi_parse_integer(const char *text, const char **end, int64_t *value);
 
+/* How many integers without sign, with blanks between, a line consists of; 0 if there is anything else in it. */
+size_t xsmi_count_integers(const char *text, size_t length);
+
 static inline bool xsmi_is_digit(char c)
 {
     return (unsigned)((unsigned char)c - '0') <= 9;

@@ -90,6 +90,8 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
         {o->labels_path != NULL, XSMI_ACCEPTS_LABELS_PATH, "labels_path"},
         {o->label_weights != 0, XSMI_ACCEPTS_LABEL_WEIGHTS, "label_weights"},
         {o->skip_verify != 0, XSMI_ACCEPTS_SKIP_VERIFY, "skip_verify"},
+        {o->duplicates != XSM_DUPLICATES_FAIL, XSMI_ACCEPTS_DUPLICATES, "duplicates"},
+        {o->bad_bytes != XSM_BAD_BYTES_FAIL, XSMI_ACCEPTS_BAD_BYTES, "bad_bytes"},
     };
     for (size_t i = 0; r->format && i < sizeof options / sizeof options[0]; i++) {
         if (options[i].set && !(r->format->accepts & options[i].accepts)) {
@@ -122,6 +124,16 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_read_options.index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
                          (int)r->options.index_base, XSM_INDEX_BASE_ONE);
+    }
+    if (r->options.duplicates < XSM_DUPLICATES_FAIL || r->options.duplicates > XSM_DUPLICATES_SUM) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_read_options.duplicates is %d; an XSM_DUPLICATES_* value (0 to %d) is accepted",
+                         (int)r->options.duplicates, XSM_DUPLICATES_SUM);
+    }
+    if (r->options.bad_bytes < XSM_BAD_BYTES_FAIL || r->options.bad_bytes > XSM_BAD_BYTES_REPLACE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "xsm_read_options.bad_bytes is %d; an XSM_BAD_BYTES_* value (0 to %d) is accepted",
+                         (int)r->options.bad_bytes, XSM_BAD_BYTES_REPLACE);
     }
     if (r->options.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
@@ -258,8 +270,31 @@ static xsm_status check_lost(const xsmi_reader *r, const char *name, xsm_error *
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_ARGUMENT,
                            "%s: labels in a file of their own (%s, xsm_read_options.labels_path) go with NumPy files "
-                           "alone; the rows of this one hold their labels",
+                           "and XC text alone; the rows of this one hold their labels",
                            name, r->options.labels_path);
+}
+
+/* A file of no known format: the failure is what the nearest one has against it. */
+static xsm_status say_nearest(const xsmi_reader *r, xsm_status status, xsm_error *err)
+{
+    const char *text = err && err->line > 0 ? strstr(err->message + strlen(r->source.name), ": ") : NULL;
+    if (!text) {
+        return status;
+    }
+    const xsm_error near = *err;
+    return xsmi_reader_fail(r, err, status, near.line, near.column,
+                            "the format cannot be recognised; as %s, the nearest: %s", r->format->name,
+                            near.message + (text + 2 - err->message));
+}
+
+/* What was changed in the data. */
+static void tell(const xsmi_reader *r)
+{
+    if (r->replaced > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: U+FFFD is in place of bytes that are no UTF-8, %llu times, first in line %llu", r->source.name,
+                 (unsigned long long)r->replaced, (unsigned long long)r->replaced_line);
+    }
 }
 
 static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
@@ -279,7 +314,11 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (r->sparse) {
         r->entries.offsets[0] = 0;
     }
-    XSMI_TRY(r->format->read(r, err));
+    const xsm_status status = r->format->read(r, err);
+    if (status != XSM_OK) {
+        return r->guessed ? say_nearest(r, status, err) : status;
+    }
+    tell(r);
     return xsmi_go_on(r->context, err);
 }
 
@@ -307,6 +346,7 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->label.numbers, r->label.capacity, sizeof *r->label.numbers);
     xsmi_release(ctx, r->label.weights, r->label.weight_capacity, sizeof *r->label.weights);
     xsmi_release(ctx, r->weights, r->weight_capacity, sizeof *r->weights);
+    xsmi_release(ctx, r->mended, r->mended_capacity, 1);
     xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
     xsmi_vocabulary_release(r->vocabulary);
     xsm_context_free(ctx);
@@ -379,10 +419,8 @@ typedef struct input {
     const char *name;
 } input;
 
-static xsm_status read_source(xsmi_reader *r, const input *from, xsm_dataset **out, xsm_error *err)
+static xsm_status read_source(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
 {
-    XSMI_TRY(from->host ? xsmi_source_open_host(&r->source, r->context, from->host, from->name, err)
-                        : xsmi_source_open_file(&r->source, r->context, from->path, err));
     xsmi_expect(&r->activity, r->source.raw_size);
     r->source.activity = &r->activity;
     XSMI_TRY(read_rows(r, err));
@@ -402,15 +440,18 @@ static xsm_status read_source(xsmi_reader *r, const input *from, xsm_dataset **o
 
 static xsm_status read_rows_of(xsmi_reader *r, const input *from, xsm_dataset **out, xsm_error *err)
 {
-    if (from->path && !r->format) {
-        r->format = xsmi_detect_file(from->path);
-    }
+    XSMI_TRY(from->host ? xsmi_source_open_host(&r->source, r->context, from->host, from->name, err)
+                        : xsmi_source_open_file(&r->source, r->context, from->path, err));
+    XSMI_TRY(r->format ? XSM_OK : xsmi_detect_start(&r->source, &r->format, err));
     if (!r->format || !r->format->map) {
-        return read_source(r, from, out, err);
+        return read_source(r, out, err);
     }
-    return from->path
-               ? map_file(r, from->path, out, err)
-               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file", from->name);
+    if (!from->path || r->source.gunzip || r->source.raw_size == 0) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: a cache is mapped, so it must be a file as it was written",
+                         r->source.name);
+    }
+    xsmi_source_close(&r->source);
+    return map_file(r, from->path, out, err);
 }
 
 static xsm_status read_input(xsmi_reader *r, const input *from, const xsm_read_options *options, xsm_dataset **out,

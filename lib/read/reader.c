@@ -2,6 +2,7 @@
 #include "read/reader.h"
 #include "base/grow.h"
 #include "base/order.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,33 @@ xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status sta
     va_end(args);
     return xsmi_fail_at(err, status, line, column, "%s, line %llu, column %llu: %s", r->source.name,
                         (unsigned long long)line, (unsigned long long)column, text);
+}
+
+xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, const char *where, const char **text,
+                            size_t *length, xsm_error *err)
+{
+    const size_t valid = xsmi_utf8_prefix(*text, *length);
+    if (valid == *length) {
+        return XSM_OK;
+    }
+    if (r->options.bad_bytes != XSM_BAD_BYTES_REPLACE) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, column + valid,
+                                "byte 0x%02X%s; UTF-8 text without NUL is accepted (xsm_read_options.bad_bytes = "
+                                "XSM_BAD_BYTES_REPLACE replaces others)",
+                                (unsigned char)(*text)[valid], where);
+    }
+    size_t most;
+    uint64_t replaced;
+    if (!xsmi_multiply(*length, 3, &most) || !xsmi_add(most, 1, &most)) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: a line that does not fit the address space", r->source.name);
+    }
+    XSMI_TRY(XSMI_GROW(r->context, r->mended, r->mended_capacity, most, "a line", err));
+    *length = xsmi_utf8_mend(*text, *length, r->mended, &replaced);
+    r->mended[*length] = '\n';
+    *text = r->mended;
+    r->replaced_line = r->replaced == 0 ? line : r->replaced_line;
+    r->replaced += replaced;
+    return XSM_OK;
 }
 
 /* An array of rows that has become too short. */

@@ -51,6 +51,7 @@ typedef struct xsmi_reader {
     xsmi_source source;
     xsmi_lines lines;
     const struct xsmi_format *format;
+    bool guessed;       /* the format is the nearest to a file of none */
     int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
     bool sparse;        /* as its format */
     bool skips_labels;  /* they are checked, and left out */
@@ -64,6 +65,9 @@ typedef struct xsmi_reader {
     size_t weight_capacity;
     xsmi_dictionary dictionary;
     uint64_t dropped;
+    uint64_t replaced, replaced_line; /* bytes that are no UTF-8, and the line of the first */
+    char *mended;                     /* text without them */
+    size_t mended_capacity;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
     size_t since;                          /* bytes of them touched since pages were last released */
     xsm_vocabulary *vocabulary;            /* for the dataset; NULL = the class map's, if it has one */
@@ -73,6 +77,10 @@ typedef struct xsmi_reader {
 xsm_status xsmi_reader_fail(const xsmi_reader *r, xsm_error *err, xsm_status status, uint64_t line, uint64_t column,
                             const char *format, ...) __attribute__((format(printf, 6, 7)));
 
+/* Checks text at a position of the file, which the host wants in UTF-8 without NUL: fails, or points *text to a copy in
+ * which bad bytes are replaced (valid until the next call, a line end behind it). `where`: " in a label" or "". */
+xsm_status xsmi_reader_text(xsmi_reader *r, uint64_t line, uint64_t column, const char *where, const char **text,
+                            size_t *length, xsm_error *err);
 /* Reserves `values` more values, `labels` more labels, and one more row. */
 xsm_status xsmi_reader_reserve(xsmi_reader *r, size_t values, size_t labels, xsm_error *err);
 /* Called by a pass over the arrays after so many more bytes. Now and then it releases pages of spooled arrays. */
@@ -104,6 +112,38 @@ static inline void xsmi_reader_add_weighted(xsmi_reader *r, uint32_t id, float w
         r->label.weights[before] = weight;
     }
 }
+/* The labels of a row, as they come, which are numbers: those that xsm_read_options.labels wants are kept. */
+typedef struct xsmi_row_labels {
+    xsmi_reader *r;
+    bool any;
+    int64_t smallest;
+    float weight; /* of the smallest */
+} xsmi_row_labels;
+
+static inline xsm_status xsmi_row_labels_add(xsmi_row_labels *l, int64_t label, float weight, xsm_error *err)
+{
+    const int32_t which = l->r->options.labels;
+    if (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && !l->any)) {
+        uint32_t id;
+        XSMI_TRY(xsmi_dictionary_number(&l->r->dictionary, label, &id, err));
+        xsmi_reader_add_weighted(l->r, id, weight);
+    }
+    l->weight = !l->any || label < l->smallest ? weight : l->weight;
+    l->smallest = !l->any || label < l->smallest ? label : l->smallest;
+    l->any = true;
+    return XSM_OK;
+}
+/* Behind the last one. */
+static inline xsm_status xsmi_row_labels_end(const xsmi_row_labels *l, xsm_error *err)
+{
+    if (l->any && l->r->options.labels == XSM_LABELS_SMALLEST) {
+        uint32_t id;
+        XSMI_TRY(xsmi_dictionary_number(&l->r->dictionary, l->smallest, &id, err));
+        xsmi_reader_add_weighted(l->r, id, l->weight);
+    }
+    return XSM_OK;
+}
+
 /* Name of the label column in CSV and TSV files. */
 const char *xsmi_reader_label_column(const xsmi_reader *r);
 /* The D requested by the caller, from `features` or the class map unless its features grow; 0 = none. *drops: larger

@@ -3,6 +3,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/system.h"
+#include "read/foreign.h"
 #include "read/source.h"
 
 #include <errno.h>
@@ -49,7 +50,83 @@ static xsm_status read_raw(xsmi_source *s, void *buffer, size_t size, size_t *go
     return XSM_OK;
 }
 
-/* The first bytes decide about gunzip; a host may return them one at a time. */
+static xsm_status read_compressed(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
+{
+    for (;;) {
+        if (s->raw_left == 0 && !s->raw_last) {
+            s->raw_next = s->raw;
+            XSMI_TRY(read_raw(s, s->raw, RAW_SIZE, &s->raw_left, err));
+            s->raw_last = s->raw_left == 0;
+        }
+        xsmi_gunzip_io io = {s->raw_next, s->raw_left, s->raw_last, buffer, size, 0, false};
+        XSMI_TRY(xsmi_gunzip_step(s->gunzip, &io, err));
+        s->raw_next = io.input;
+        s->raw_left = io.input_size;
+        if (io.produced > 0 || io.done) {
+            *got = io.produced;
+            s->ended = io.done;
+            return XSM_OK;
+        }
+    }
+}
+
+/* Reads until `least` of the first bytes are there; a host may return them one at a time. */
+static xsm_status begin(xsmi_source *s, size_t least, xsm_error *err)
+{
+    while (s->raw_left < least && !s->raw_last) {
+        size_t got;
+        XSMI_TRY(read_raw(s, s->raw + s->raw_left, RAW_SIZE - s->raw_left, &got, err));
+        s->raw_left += got;
+        s->raw_last = got == 0;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_source_peek(xsmi_source *s, size_t least, const unsigned char **bytes, size_t *count, xsm_error *err)
+{
+    if (!s->gunzip) {
+        XSMI_TRY(begin(s, least, err));
+        *bytes = s->raw;
+        *count = s->raw_left;
+        return XSM_OK;
+    }
+    while (s->head_end < least && !s->ended) {
+        size_t got;
+        XSMI_TRY(read_compressed(s, s->head + s->head_end, sizeof s->head - s->head_end, &got, err));
+        s->head_end += got;
+    }
+    *bytes = s->head;
+    *count = s->head_end;
+    return XSM_OK;
+}
+
+/* Refuses a file that is not read, by its first bytes. */
+static xsm_status check_kind(xsmi_source *s, xsm_error *err)
+{
+    for (size_t before = 0;;) {
+        const unsigned char *bytes;
+        size_t count;
+        bool open;
+        XSMI_TRY(xsmi_source_peek(s, before + 1, &bytes, &count, err));
+        const xsmi_foreign *kind = xsmi_foreign_of(bytes, count, &open);
+        if (!open || count == before || count >= XSMI_PEEK) {
+            return kind ? xsmi_foreign_refuse(s->name, s->fd >= 0, kind, err) : XSM_OK;
+        }
+        before = count;
+    }
+}
+
+/* Whether it is compressed; a cache may begin with gzip's two bytes, too. */
+static xsm_status is_gzip(xsmi_source *s, bool *gzip, xsm_error *err)
+{
+    XSMI_TRY(begin(s, 2, err));
+    *gzip = s->raw_left >= 2 && s->raw[0] == 0x1F && s->raw[1] == 0x8B;
+    XSMI_TRY(*gzip ? begin(s, 9, err) : XSM_OK);
+    *gzip &= !xsmi_is_safetensors(s->raw, s->raw_left);
+    return XSM_OK;
+}
+
+/* The first bytes decide about gunzip. */
 static xsm_status start(xsmi_source *s, xsm_error *err)
 {
     s->raw = xsmi_allocate(s->context, RAW_SIZE, 1);
@@ -57,16 +134,12 @@ static xsm_status start(xsmi_source *s, xsm_error *err)
         return xsmi_fail_memory(err, RAW_SIZE, "a read buffer");
     }
     s->raw_next = s->raw;
-    while (s->raw_left < 2 && !s->raw_last) {
-        size_t got;
-        XSMI_TRY(read_raw(s, s->raw + s->raw_left, RAW_SIZE - s->raw_left, &got, err));
-        s->raw_left += got;
-        s->raw_last = got == 0;
-    }
-    if (s->raw_left >= 2 && s->raw[0] == 0x1F && s->raw[1] == 0x8B) {
+    bool gzip;
+    XSMI_TRY(is_gzip(s, &gzip, err));
+    if (gzip) {
         XSMI_TRY(xsmi_gunzip_new(s->context, s->name, &s->gunzip, err));
     }
-    return XSM_OK;
+    return check_kind(s, err);
 }
 
 xsm_status xsmi_source_open_file(xsmi_source *s, xsm_context *ctx, const char *path, xsm_error *err)
@@ -96,29 +169,14 @@ xsm_status xsmi_source_open_host(xsmi_source *s, xsm_context *ctx, const xsm_sou
     return start(s, err);
 }
 
-static xsm_status read_compressed(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
-{
-    for (;;) {
-        if (s->raw_left == 0 && !s->raw_last) {
-            s->raw_next = s->raw;
-            XSMI_TRY(read_raw(s, s->raw, RAW_SIZE, &s->raw_left, err));
-            s->raw_last = s->raw_left == 0;
-        }
-        xsmi_gunzip_io io = {s->raw_next, s->raw_left, s->raw_last, buffer, size, 0, false};
-        XSMI_TRY(xsmi_gunzip_step(s->gunzip, &io, err));
-        s->raw_next = io.input;
-        s->raw_left = io.input_size;
-        if (io.produced > 0 || io.done) {
-            *got = io.produced;
-            s->ended = io.done;
-            return XSM_OK;
-        }
-    }
-}
-
 xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err)
 {
-    *got = 0;
+    *got = XSMI_MIN(s->head_end - s->head_next, size);
+    if (*got > 0) {
+        memcpy(buffer, s->head + s->head_next, *got);
+        s->head_next += *got;
+        return XSM_OK;
+    }
     if (s->ended) {
         return XSM_OK;
     }

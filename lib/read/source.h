@@ -9,6 +9,9 @@
 
 #include <xsoftmax/dataset.h>
 
+/* Bytes that xsmi_source_peek() can show, at least. */
+#define XSMI_PEEK 512
+
 /* A source of bytes; one pass, it cannot go back. */
 typedef struct xsmi_source {
     xsm_context *context;
@@ -20,6 +23,8 @@ typedef struct xsmi_source {
     size_t raw_left;
     bool raw_last; /* no bytes follow those in raw */
     xsmi_gunzip *gunzip;
+    unsigned char head[XSMI_PEEK]; /* decompressed bytes that were shown; those from head_next on are not read yet */
+    size_t head_next, head_end;
     bool ended;
     uint64_t raw_position;          /* bytes read so far, before decompression */
     uint64_t raw_size;              /* all of them; 0 = not known */
@@ -31,6 +36,8 @@ xsm_status xsmi_source_open_host(xsmi_source *s, xsm_context *ctx, const xsm_sou
                                  xsm_error *err);
 /* Up to `size` bytes (> 0); 0 at the end. */
 xsm_status xsmi_source_read(xsmi_source *s, void *buffer, size_t size, size_t *got, xsm_error *err);
+/* Shows the next bytes, which reading gives again: `least` (at most XSMI_PEEK) or more, fewer at the end. */
+xsm_status xsmi_source_peek(xsmi_source *s, size_t least, const unsigned char **bytes, size_t *count, xsm_error *err);
 /* Allowed after a failed open, and on zeroed memory with fd = -1. */
 void xsmi_source_close(xsmi_source *s);
 

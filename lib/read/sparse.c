@@ -7,6 +7,7 @@
  */
 #include "read/sparse.h"
 #include "read/format.h"
+#include "read/label_file.h"
 #include "read/number.h"
 #include "base/utf8.h"
 
@@ -27,29 +28,6 @@ static const char *skip_integer(const char *p, const char *end)
         p++;
     }
     return p;
-}
-
-/* Exactly three integers without sign. */
-static bool is_xc_header(const char *text, size_t length)
-{
-    const char *end = text + length;
-    const char *p = text;
-    for (int i = 0; i < 3; i++) {
-        p = skip_integer(p, end);
-        if (!p || (p < end && !xsmi_is_space(*p))) {
-            return false;
-        }
-    }
-    while (p < end && xsmi_is_space(*p)) {
-        p++;
-    }
-    return p == end;
-}
-
-static xsmi_match match_xc(const xsmi_reader *r, const xsmi_early_line *line)
-{
-    (void)r;
-    return line->top && is_xc_header(line->text, line->length) ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
 }
 
 /* Whether a line is `l f:v` or `f:v`, whatever the values. Nothing, a comment or labels only leave it open. */
@@ -97,15 +75,25 @@ static xsmi_match match_libsvm(const xsmi_reader *r, const xsmi_early_line *line
     return feature && feature < end && *feature == ':' ? XSMI_MATCH_SURE : XSMI_MATCH_NO;
 }
 
+static xsmi_match match_xc(const xsmi_reader *r, const xsmi_early_line *line)
+{
+    if (line->sizes) {
+        return match_libsvm(r, line);
+    }
+    const size_t numbers = line->top ? xsmi_count_integers(line->text, line->length) : 0;
+    return numbers == 3 ? XSMI_MATCH_SURE : numbers == 2 ? XSMI_MATCH_OPEN : XSMI_MATCH_NO;
+}
+
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-static xsm_status read_header(xsmi_sparse *s, const char *text, xsm_error *err)
+/* `rows features labels`, or without the labels where these are in another file. */
+static xsm_status read_header(xsmi_sparse *s, const char *text, size_t count, xsm_error *err)
 {
     static const char *const names[] = {"rows", "features", "labels"};
-    uint64_t numbers[3];
+    uint64_t numbers[3] = {0, 0, UINT64_MAX};
     uint64_t most[3] = {INT64_MAX, XSM_FEATURES_MAX, XSM_CLASSES_MAX};
     const char *p = text;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < count; i++) {
         while (xsmi_is_space(*p)) {
             p++;
         }
@@ -156,8 +144,9 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
     size_t length;
     XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     uint64_t header_features = 0;
-    if (text && is_xc_header(text, length)) {
-        XSMI_TRY(read_header(s, text, err));
+    const size_t numbers = text ? xsmi_count_integers(text, length) : 0;
+    if (numbers == 2 || numbers == 3) {
+        XSMI_TRY(read_header(s, text, numbers, err));
         header_features = s->limit;
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     }
@@ -243,6 +232,11 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
             XSMI_TRY(xsmi_sparse_read_row(s, text, length, err));
         }
     }
+    if (s->queries > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: %llu rows have a query id (qid:), the first in line %llu; they are for ranking and are left out",
+                 r->source.name, (unsigned long long)s->queries, (unsigned long long)s->query_line);
+    }
     uint32_t base = late && s->base_open && s->largest > 0 ? 1 : 0;
     if (base > 0 || (late && kept != UINT64_MAX)) {
         apply_base(s, base, kept);
@@ -276,7 +270,19 @@ static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *,
 
 static xsm_status read_xc(xsmi_reader *r, xsm_error *err)
 {
-    return read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err);
+    XSMI_TRY(read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err));
+    if (!r->options.labels_path) {
+        return XSM_OK;
+    }
+    for (uint64_t i = 0; i < r->rows && r->label.count > 0; i++) {
+        if (r->label.offsets[i + 1] > 0) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: row %llu (from 0) has labels; they are in it or in a file of their own "
+                             "(xsm_read_options.labels_path), one of them is accepted",
+                             r->source.name, (unsigned long long)i);
+        }
+    }
+    return xsmi_read_label_file(r, err);
 }
 
 static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)
@@ -359,7 +365,7 @@ const xsmi_format xsmi_xc_format = {
     .id = XSM_FORMAT_XC,
     .name = "XC",
     .form = "XC text (first line 'rows features labels', then 'l1,l2 f:v f:v')",
-    .accepts = XSMI_ACCEPTS_LABEL_WEIGHTS,
+    .accepts = XSMI_ACCEPTS_LABEL_WEIGHTS | XSMI_ACCEPTS_LABELS_PATH | XSMI_ACCEPTS_DUPLICATES,
     .sparse = true,
     .match = match_xc,
     .read = read_xc,
@@ -370,7 +376,7 @@ const xsmi_format xsmi_libsvm_format = {
     .id = XSM_FORMAT_LIBSVM,
     .name = "LIBSVM",
     .form = "LIBSVM ('l f:v f:v')",
-    .accepts = XSMI_ACCEPTS_INDEX_BASE | XSMI_ACCEPTS_LABEL_WEIGHTS,
+    .accepts = XSMI_ACCEPTS_INDEX_BASE | XSMI_ACCEPTS_LABEL_WEIGHTS | XSMI_ACCEPTS_DUPLICATES,
     .sparse = true,
     .match = match_libsvm,
     .read = read_libsvm,

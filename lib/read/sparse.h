@@ -28,6 +28,8 @@ typedef struct xsmi_sparse {
     uint64_t largest;                  /* largest index + 1, 0 = none */
     uint64_t edge_line, edge_column;   /* first position of an index that is too large if the base is 0 */
 
+    uint64_t queries, query_line; /* LIBSVM: query ids that were skipped, and the line of the first */
+
     uint64_t *keys; /* sorting long rows */
     size_t key_capacity;
     uint64_t *scratch;

@@ -12,6 +12,7 @@
 #include "data/sort.h"
 #include "base/utf8.h"
 
+#include <math.h>
 #include <string.h>
 
 /* A byte that may follow a number. A '\r' counts only at the line's end. */
@@ -110,46 +111,28 @@ static xsm_status read_label(const xsmi_sparse *s, const char *p, const char **a
     return XSM_OK;
 }
 
-/* The labels of a line that has some; *after is the position behind them. */
+/* The labels of a line that has some, from *after on; then *after is the position behind them. */
 static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err)
 {
-    xsmi_reader *r = s->r;
-    int32_t which = r->options.labels;
-    const char *p = s->line;
-    int64_t smallest = 0;
-    float weight_of_smallest = 1;
-    bool first = true;
-    for (;;) {
+    const char *p = *after;
+    xsmi_row_labels row = {.r = s->r};
+    for (bool first = true;; first = false) {
         int64_t label;
         float weight;
         bool is_feature;
         XSMI_TRY(read_label(s, p, &p, &label, &weight, &is_feature, err));
         if (is_feature) {
-            if (!first) {
-                return fail(s, p, XSM_ERROR_FORMAT, err, "expected a label after the comma, not a feature");
-            }
-            return XSM_OK; /* no labels: the features start with the line */
+            return first ? XSM_OK /* no labels: the features start with the line */
+                         : fail(s, p, XSM_ERROR_FORMAT, err, "expected a label after the comma, not a feature");
         }
-        if (!r->skips_labels && (which == XSM_LABELS_ALL || (which == XSM_LABELS_FIRST && first))) {
-            uint32_t id;
-            XSMI_TRY(xsmi_dictionary_number(&r->dictionary, label, &id, err));
-            xsmi_reader_add_weighted(r, id, weight);
-        }
-        weight_of_smallest = first || label < smallest ? weight : weight_of_smallest;
-        smallest = first || label < smallest ? label : smallest;
-        first = false;
+        XSMI_TRY(s->r->skips_labels ? XSM_OK : xsmi_row_labels_add(&row, label, weight, err));
         if (*p != ',') {
             break;
         }
         p++;
     }
-    if (!r->skips_labels && which == XSM_LABELS_SMALLEST) {
-        uint32_t id;
-        XSMI_TRY(xsmi_dictionary_number(&r->dictionary, smallest, &id, err));
-        xsmi_reader_add_weighted(r, id, weight_of_smallest);
-    }
     *after = p;
-    return XSM_OK;
+    return xsmi_row_labels_end(&row, err);
 }
 
 /* -- features ----------------------------------------------------------------------------------------------------- */
@@ -157,8 +140,7 @@ static xsm_status read_labels(xsmi_sparse *s, const char **after, xsm_error *err
 static xsm_status index_failure(const xsmi_sparse *s, const char *p, const char *after, xsm_error *err)
 {
     if (s->libsvm && s->end - p >= 4 && memcmp(p, "qid:", 4) == 0) {
-        return fail(s, p, XSM_ERROR_FORMAT, err,
-                    "query ids are for ranking and are not accepted; expected index:value");
+        return fail(s, p, XSM_ERROR_FORMAT, err, "a query id goes before the features; expected index:value");
     }
     if (after == p) {
         return fail(s, p, XSM_ERROR_FORMAT, err, "expected a feature as index:value");
@@ -248,7 +230,8 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
         if (p > start && index == shown) {
             if (found) {
                 return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, (uint64_t)(start - s->line) + 1,
-                                        "feature %llu for the second time in this row; each is accepted once",
+                                        "feature %llu for the second time in this row; each is accepted once "
+                                        "(xsm_read_options.duplicates = XSM_DUPLICATES_SUM adds them)",
                                         (unsigned long long)shown);
             }
             found = true;
@@ -263,11 +246,34 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
     return xsmi_fail(err, XSM_ERROR_INTERNAL, "a repeated feature that is not there");
 }
 
+/* Adds the values of a feature that a sorted row names more than once. *count: how many features are left. */
+static xsm_status add_duplicates(const xsmi_sparse *s, uint32_t *index, float *values, size_t *count, xsm_error *err)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < *count; left++) {
+        double sum = 0;
+        size_t first = i;
+        for (; i < *count && index[i] == index[first]; i++) {
+            sum += (double)values[i];
+        }
+        index[left] = index[first];
+        values[left] = (float)sum;
+        if (!isfinite(values[left])) {
+            return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, 1,
+                                    "the values of feature %llu have a sum beyond float32",
+                                    (unsigned long long)index[left] + s->base);
+        }
+    }
+    *count = left;
+    return XSM_OK;
+}
+
 /* Rows up to this length are sorted in place. */
 #define SHORT_ROW 32
 
-static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t count, xsm_error *err)
+static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t *left, xsm_error *err)
 {
+    const size_t count = *left;
     if (count <= SHORT_ROW) {
         for (size_t i = 1; i < count; i++) {
             uint32_t x = index[i];
@@ -298,7 +304,8 @@ static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_
     }
     for (size_t i = 1; i < count; i++) {
         if (index[i] == index[i - 1]) {
-            return duplicate_failure(s, index[i], err);
+            return s->r->options.duplicates == XSM_DUPLICATES_SUM ? add_duplicates(s, index, values, left, err)
+                                                                  : duplicate_failure(s, index[i], err);
         }
     }
     return XSM_OK;
@@ -312,6 +319,22 @@ static uint64_t long_index(const char *p)
         index = index > UINT32_MAX ? index : index * 10 + (uint64_t)(*p - '0');
     }
     return index;
+}
+
+/* Skips `qid:3`, which says what a ranking compares. */
+static const char *skip_query(xsmi_sparse *s, const char *p)
+{
+    if (s->end - p < 4 || memcmp(p, "qid:", 4) != 0) {
+        return p;
+    }
+    s->query_line = s->queries++ == 0 ? s->line_number : s->query_line;
+    while (!ends_token(s, p)) {
+        p++;
+    }
+    while (xsmi_is_space(*p)) {
+        p++;
+    }
+    return p;
 }
 
 /* Features from p to the end of the line; appended to the reader. Zeros are kept until the row was checked. */
@@ -328,6 +351,9 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
     const uint64_t kept = s->kept;
     while (xsmi_is_space(*p)) {
         p++;
+    }
+    if (s->libsvm && *p == 'q') {
+        p = skip_query(s, p);
     }
     s->features_start = p;
     while (!at_end(s, p)) {
@@ -369,7 +395,9 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
     }
     s->largest = largest;
     if (!sorted) {
-        XSMI_TRY(sort_row(s, index, values, count, err));
+        const size_t named = count;
+        XSMI_TRY(sort_row(s, index, values, &count, err));
+        spare |= count < named; /* a sum may be zero */
     }
     if (spare) {
         size_t left = 0;
@@ -389,13 +417,27 @@ static xsm_status read_features(xsmi_sparse *s, const char *p, xsm_error *err)
 
 /* -- the row ------------------------------------------------------------------------------------------------------ */
 
+/* The position of the label behind blanks; `p` if a feature or nothing is there. */
+static const char *skip_blanks(const xsmi_sparse *s, const char *p)
+{
+    const char *label = p;
+    while (xsmi_is_space(*label)) {
+        label++;
+    }
+    const char *stop = label;
+    while (!ends_token(s, stop) && *stop != ':') {
+        stop++;
+    }
+    return stop == label || *stop == ':' ? p : label;
+}
+
 xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err)
 {
     s->line = text;
     s->end = text + length;
     /* A label takes at least two bytes and a feature four, so that the line's length bounds their number. */
     XSMI_TRY(xsmi_reader_reserve(s->r, length / 4 + 1, length / 2 + 1, err));
-    const char *p = text;
+    const char *p = s->libsvm && length > 0 && xsmi_is_space(*text) ? skip_blanks(s, text) : text;
     if (length > 0 && !xsmi_is_space(*p) && !at_end(s, p)) {
         XSMI_TRY(read_labels(s, &p, err));
     }

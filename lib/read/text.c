@@ -141,6 +141,15 @@ static xsm_status cut_weight(const xsmi_text *t, const char *word, size_t *lengt
     return XSM_OK;
 }
 
+/* Counts labels that end with a comma, as where other programs separate labels. */
+static void note_comma(xsmi_text *t, const char *word, size_t length)
+{
+    if (word[length - 1] == ',' && t->commas++ == 0) {
+        t->comma_line = t->r->lines.line;
+        xsmi_quote(t->comma, word, length);
+    }
+}
+
 static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool *first, xsm_error *err)
 {
     xsmi_reader *r = t->r;
@@ -158,6 +167,7 @@ static xsm_status add_label(xsmi_text *t, const char *word, size_t length, bool 
         }
         XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word + t->prefix_length, length - t->prefix_length, &id, err));
         xsmi_reader_add_weighted(r, id, weight);
+        note_comma(t, word, length);
     }
     *first = false;
     return XSM_OK;
@@ -191,11 +201,7 @@ static xsm_status end_row(xsmi_text *t, xsm_error *err)
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err)
 {
     xsmi_reader *r = t->r;
-    size_t valid = xsmi_utf8_prefix(line, length);
-    if (valid < length) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, valid + 1,
-                                "byte 0x%02X; UTF-8 text without NUL is accepted", (unsigned char)line[valid]);
-    }
+    XSMI_TRY(xsmi_reader_text(r, r->lines.line, 1, "", &line, &length, err));
     t->line = line;
     t->key_count = 0;
     t->window_length = 0;
@@ -455,6 +461,13 @@ static xsm_status read_lines(xsmi_text *t, xsm_error *err)
         }
         XSMI_TRY(xsmi_text_read_row(t, line, length, err));
     }
+    if (t->commas > 0) {
+        xsmi_log(
+            t->r->context, XSM_LOG_WARNING,
+            "%s: %llu labels end with a comma, the first is %s in line %llu; labels are separated by blanks, so the "
+            "comma is part of the name",
+            t->r->source.name, (unsigned long long)t->commas, t->comma, (unsigned long long)t->comma_line);
+    }
     return (t->vocabulary && !t->grows) || t->r->rows == 0 ? XSM_OK : end_text(t, err);
 }
 
@@ -482,7 +495,7 @@ const xsmi_format xsmi_text_format = {
     .id = XSM_FORMAT_TEXT,
     .name = "TEXT",
     .form = "text (lines that start with " XSMI_LABEL_PREFIX ", or xsm_text_options.label_prefix)",
-    .accepts = XSMI_ACCEPTS_TEXT | XSMI_ACCEPTS_LABEL_WEIGHTS,
+    .accepts = XSMI_ACCEPTS_TEXT | XSMI_ACCEPTS_LABEL_WEIGHTS | XSMI_ACCEPTS_BAD_BYTES,
     .labels = XSMI_LABELS_NAMES,
     .sparse = true,
     .match = match,

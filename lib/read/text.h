@@ -4,6 +4,7 @@
 #ifndef XSMI_READ_TEXT_H
 #define XSMI_READ_TEXT_H
 
+#include "base/utf8.h"
 #include "data/vocabulary.h"
 #include "read/reader.h"
 
@@ -26,6 +27,8 @@ typedef struct xsmi_text {
     size_t scratch_capacity;
     char *marked; /* a word between its brackets */
     size_t marked_capacity;
+    uint64_t commas, comma_line; /* labels that end with a comma, and the first of them */
+    char comma[XSMI_QUOTE_SIZE];
 } xsmi_text;
 
 /* Takes the reader's settings: the class map's vocabulary, or the options. Call xsmi_text_end() after a failure, too.

@@ -708,9 +708,9 @@ says stderr 'to test --test-labels-from FILE'
 run 1 evaluate --model npy.model --data train.npy
 says stderr 'no row has a label'
 run 1 train --data train.txt --labels-from labels.npy --eta 1
-says stderr 'go with NumPy files alone'
+says stderr 'train.txt: row 0 (from 0) has labels; they are in it or in a file of their own (--labels-from)'
 run 1 evaluate --model npy.model --data train.cache --labels-from labels.npy
-says stderr 'go with NumPy files alone'
+says stderr 'go with NumPy files and XC text alone'
 # Weights of 2 and half the rate are the same steps; rows of weight 2 are evaluated as the same rows twice.
 rows=$(tail -n +2 train.xc | wc -l)
 yes 2 | head -n "$rows" >twos
@@ -815,8 +815,8 @@ says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
 refuse 2 '--min-count is for text, and --format is xc' 'train --data train.txt --format xc --min-count 2'
 refuse 2 '--index-base is for libsvm, and --format is csv' 'train --data dense.csv --format csv --index-base 1'
 refuse 2 '--label-column is for csv, tsv and npy, and --format is libsvm' 'predict --model model --data small.svm --format libsvm --label-column y'
-refuse 2 '--labels-from is for npy, and --format is xc' 'evaluate --model model --data test.txt --format xc --labels-from y'
-refuse 2 '--test-labels-from is for npy, and --format is xc' 'train --data train.txt --test test.txt --format xc --test-labels-from y'
+refuse 2 '--labels-from is for xc and npy, and --format is libsvm' 'evaluate --model model --data test.txt --format libsvm --labels-from y'
+refuse 2 '--test-labels-from is for xc and npy, and --format is csv' 'train --data train.txt --test test.txt --format csv --test-labels-from y'
 refuse 2 '--no-verify is for cache, and --format is xc' 'info train.txt --format xc --no-verify'
 refuse 2 '--spool is for every format but cache, which is mapped, and --format is cache' \
     'convert --data train.cache --format cache --spool . --to xc --output x'

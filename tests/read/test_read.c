@@ -1,4 +1,5 @@
 /* Tests of reading well-formed text of every format, however the bytes are divided into pieces. */
+#include "rows.h"
 #include "support.h"
 
 #include "data/dataset.h"
@@ -11,37 +12,6 @@
 #ifdef TEST_ZLIB
 #include <zlib.h>
 #endif
-
-/* A dataset as text: `D K[labels or names]: labels f:v f:v; ...`, dense rows with all values. */
-static void describe(const xsm_dataset *d, char *text, size_t size)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    size_t used = (size_t)snprintf(text, size, "%u %u[", map.features, map.classes);
-    for (uint32_t k = 0; k < map.classes; k++) {
-        used += map.names ? (size_t)snprintf(text + used, size - used, "%s%s", k ? "," : "", map.names[k])
-                          : (size_t)snprintf(text + used, size - used, "%s%" PRId64, k ? "," : "",
-                                             map.labels ? map.labels[k] : (int64_t)k);
-    }
-    used += (size_t)snprintf(text + used, size - used, "]:");
-    for (uint64_t i = 0; i < d->rows; i++) {
-        xsm_row row = XSM_ROW_INIT;
-        assert_ok(xsm_dataset_get_row(d, i, &row, &err), err);
-        used += (size_t)snprintf(text + used, size - used, i ? "; " : " ");
-        for (uint64_t j = 0; j < row.label_count; j++) {
-            used += row.labels[j] == XSM_CLASS_UNSEEN
-                        ? (size_t)snprintf(text + used, size - used, "%s?", j ? "," : "")
-                        : (size_t)snprintf(text + used, size - used, "%s%u", j ? "," : "", row.labels[j]);
-        }
-        for (uint64_t j = 0; j < row.count; j++) {
-            used += row.index
-                        ? (size_t)snprintf(text + used, size - used, " %u:%g", row.index[j], (double)row.values[j])
-                        : (size_t)snprintf(text + used, size - used, " %g", (double)row.values[j]);
-        }
-    }
-    assert_true(used < size);
-}
 
 static xsm_status read_bytes(const void *data, size_t size, size_t step, const xsm_read_options *options,
                              xsm_dataset **out, xsm_error *err)
@@ -469,6 +439,8 @@ static void bad_options(void **state)
         {OPTIONS(.format = XSM_FORMAT_CACHE + 1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = -1), XSM_ERROR_RANGE},
         {OPTIONS(.labels = 3), XSM_ERROR_RANGE},
+        {OPTIONS(.duplicates = 2), XSM_ERROR_RANGE},
+        {OPTIONS(.bad_bytes = -1), XSM_ERROR_RANGE},
         {OPTIONS(.index_base = -1), XSM_ERROR_RANGE},
         {OPTIONS(.index_base = 3), XSM_ERROR_RANGE},
         {OPTIONS(.features = XSM_FEATURES_MAX + 1), XSM_ERROR_RANGE},
@@ -505,11 +477,14 @@ static void refuses_options_of_other_formats(void **state)
          "label_column is set, an option of XSM_FORMAT_CSV, TSV and NPY"},
         {OPTIONS(.format = XSM_FORMAT_XC, .text = &often),
          "text is set, an option of XSM_FORMAT_TEXT, and the format is XSM_FORMAT_XC"},
-        {OPTIONS(.format = XSM_FORMAT_XC, .labels_path = "y.npy"), "labels_path is set"},
+        {OPTIONS(.format = XSM_FORMAT_LIBSVM, .labels_path = "y.npy"), "labels_path is set"},
+        {OPTIONS(.format = XSM_FORMAT_XC, .bad_bytes = XSM_BAD_BYTES_REPLACE), "bad_bytes is set"},
+        {OPTIONS(.format = XSM_FORMAT_TEXT, .duplicates = XSM_DUPLICATES_SUM),
+         "duplicates is set, an option of XSM_FORMAT_XC and LIBSVM"},
         {OPTIONS(.format = XSM_FORMAT_XC, .skip_verify = 1), "skip_verify is set"},
         {OPTIONS(.format = XSM_FORMAT_CSV, .index_base = XSM_INDEX_BASE_ZERO), "the format is XSM_FORMAT_CSV"},
         {OPTIONS(.format = XSM_FORMAT_CACHE, .text = &often), "the format is XSM_FORMAT_CACHE"},
-        {OPTIONS(.labels_path = "y.npy"), "NumPy files alone"},
+        {OPTIONS(.labels_path = "y.npy"), "and XC text alone"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xsm_error err = XSM_ERROR_INIT;

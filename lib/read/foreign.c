@@ -1,0 +1,209 @@
+/* The table of files that are not read. In an advice, FILE stands for the file. */
+#include "read/foreign.h"
+#include "base/order.h"
+#include "base/utf8.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A file begins with `start`, and has `inner` at `offset`. */
+struct xsmi_foreign {
+    const char *start;
+    size_t start_length, offset;
+    const char *inner;
+    size_t inner_length;
+    const char *name, *advice; /* NULL: nothing makes rows of it */
+};
+typedef struct xsmi_foreign kind;
+
+#define BYTES(text) (text), sizeof(text) - 1
+#define STARTS(text) BYTES(text), 0, NULL, 0
+#define PANDAS(call) "python3 -c \"import pandas; pandas." call ".to_csv('rows.csv', index=False)\""
+#define NUMPY(modules, array) "python3 -c \"import numpy" modules "; numpy.save('rows.npy', " array ")\""
+#define ZIP "PK\x03\x04"
+
+static const kind kinds[] = {
+    {STARTS("\xFD"
+            "7zXZ\0"),
+     "compressed with xz", "xz -dc FILE >rows.txt"},
+    {BYTES("BZh"), 4, BYTES("1AY&SY"), "compressed with bzip2", "bzip2 -dc FILE >rows.txt"},
+    {STARTS("\x28\xB5\x2F\xFD"), "compressed with zstd", "zstd -dc FILE >rows.txt"},
+    {STARTS("\x04\x22\x4D\x18"), "compressed with lz4", "lz4 -dc FILE >rows.txt"},
+    {STARTS("]\0\0"), "compressed with lzma", "xz -dc FILE >rows.txt"},
+    {STARTS("\x1F\x9D"), "compressed with compress", "gzip -dc FILE >rows.txt"},
+    {STARTS("7z\xBC\xAF\x27\x1C"), "an archive of 7-Zip", "7z e -so FILE >rows.txt"},
+    {STARTS("Rar!\x1A\x07"), "a RAR archive", "unrar p -inul FILE >rows.txt"},
+    {BYTES(ZIP), 30, BYTES("[Content_Types].xml"), "an Office document",
+     "libreoffice --headless --convert-to csv FILE"},
+    {BYTES(ZIP), 30, BYTES("mimetypeapplication/vnd.oasis"), "an OpenDocument file",
+     "libreoffice --headless --convert-to csv FILE"},
+    {STARTS(ZIP), "a zip archive", "unzip -p FILE >rows.txt"},
+    {STARTS("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"), "an Office document", "libreoffice --headless --convert-to csv FILE"},
+    {BYTES(""), 257, BYTES("ustar"), "a tar archive", "tar -xOf FILE >rows.txt"},
+    {STARTS("PAR1\x15"), "Apache Parquet", PANDAS("read_parquet('FILE')")},
+    {STARTS("ARROW1\0"), "Apache Arrow (Feather)", PANDAS("read_feather('FILE')")},
+    {STARTS("\xFF\xFF\xFF\xFF"), "a stream of Apache Arrow",
+     "python3 -c \"import pyarrow; pyarrow.ipc.open_stream('FILE').read_pandas().to_csv('rows.csv', index=False)\""},
+    {STARTS("\x89HDF\r\n\x1A\n"), "HDF5 (h5ls FILE shows what is in it)",
+     NUMPY(", h5py", "h5py.File('FILE')['NAME'][:]")},
+    {STARTS("MATLAB 5.0 MAT-file"), "a file of MATLAB", NUMPY(", scipy.io", "scipy.io.loadmat('FILE')['NAME']")},
+    {STARTS("MATLAB 7.3 MAT-file"), "a file of MATLAB", NUMPY(", h5py", "h5py.File('FILE')['NAME'][:].T")},
+    {STARTS("\x80\x02"), "a pickle of Python", NUMPY(", pickle", "pickle.load(open('FILE', 'rb'))")},
+    {STARTS("\x80\x03"), "a pickle of Python", NUMPY(", pickle", "pickle.load(open('FILE', 'rb'))")},
+    {STARTS("\x80\x04"), "a pickle of Python", NUMPY(", pickle", "pickle.load(open('FILE', 'rb'))")},
+    {STARTS("\x80\x05"), "a pickle of Python", NUMPY(", pickle", "pickle.load(open('FILE', 'rb'))")},
+    {STARTS("SQLite format 3\0"), "a database of SQLite", "sqlite3 -header -csv FILE 'SELECT * FROM TABLE' >rows.csv"},
+    {STARTS("X\n\0\0\0"), "an object of R",
+     "Rscript -e 'write.csv(readRDS(\"FILE\"), \"rows.csv\", row.names = FALSE)'"},
+    {STARTS("RDX3\n"), "objects of R", "Rscript -e 'write.csv(get(load(\"FILE\")), \"rows.csv\", row.names = FALSE)'"},
+    {STARTS("RDX2\n"), "objects of R", "Rscript -e 'write.csv(get(load(\"FILE\")), \"rows.csv\", row.names = FALSE)'"},
+    {STARTS("<stata_dta>"), "a file of Stata", PANDAS("read_stata('FILE')")},
+    {STARTS("$FL2@(#)"), "a file of SPSS", PANDAS("read_spss('FILE')")},
+    {STARTS("Obj\x01"), "Apache Avro", "python3 -m fastavro FILE >rows.json"},
+    {STARTS("\0\0\x08\x01"), "labels in the format of MNIST (IDX)", NUMPY("", "numpy.fromfile('FILE', 'u1')[8:]")},
+    {STARTS("\0\0\x08\x03"), "images in the format of MNIST (IDX)",
+     NUMPY("", "numpy.fromfile('FILE', 'u1')[16:].reshape(-1, 784)")},
+    {STARTS("\xBA\x16\x4F\x2F"), "a model of fastText", NULL},
+    {STARTS("%PDF-"), "a PDF document", "pdftotext -layout FILE rows.txt"},
+    {STARTS("\x89PNG\r\n\x1A\n"), "an image (PNG)",
+     NUMPY(", PIL.Image", "numpy.array(PIL.Image.open('FILE')).reshape(1, -1)")},
+    {STARTS("\xFF\xD8\xFF"), "an image (JPEG)",
+     NUMPY(", PIL.Image", "numpy.array(PIL.Image.open('FILE')).reshape(1, -1)")},
+    {STARTS("\xFF\xFE\0\0"), "text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >rows.txt"},
+    {STARTS("\0\0\xFE\xFF"), "text in UTF-32", "iconv -f UTF-32 -t UTF-8 FILE >rows.txt"},
+    {STARTS("\xFF\xFE"), "text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >rows.txt"},
+    {STARTS("\xFE\xFF"), "text in UTF-16", "iconv -f UTF-16 -t UTF-8 FILE >rows.txt"},
+};
+
+/* Lines that begin so, in small letters. */
+static const struct {
+    const char *start, *name, *advice;
+} texts[] = {
+    {"<!doctype html", "a page of HTML", PANDAS("read_html('FILE')[0]")},
+    {"<html", "a page of HTML", PANDAS("read_html('FILE')[0]")},
+    {"<table", "a page of HTML", PANDAS("read_html('FILE')[0]")},
+    {"<?xml", "XML", PANDAS("read_xml('FILE')")},
+    {"{\"", "JSON lines", PANDAS("read_json('FILE', lines=True)")},
+    {"{}", "JSON lines", PANDAS("read_json('FILE', lines=True)")},
+    {"[{\"", "JSON", PANDAS("read_json('FILE')")},
+    {"[[", "JSON", PANDAS("read_json('FILE')")},
+    {"@relation", "ARFF; its rows are CSV without a header line", "grep -v '^[@%]' FILE | grep . >rows.csv"},
+    {"%%matrixmarket", "a Matrix Market file",
+     "python3 -c \"import scipy.io, scipy.sparse; scipy.sparse.save_npz('rows.npz', "
+     "scipy.io.mmread('FILE').tocsr())\""},
+};
+
+bool xsmi_is_safetensors(const unsigned char *start, size_t size)
+{
+    return size > 8 && start[8] == '{' && start[5] == 0 && start[6] == 0 && start[7] == 0;
+}
+
+bool xsmi_is_npz(const unsigned char *start, size_t size)
+{
+    const size_t header = 30;
+    const size_t name = size < header ? 0 : start[26] | (size_t)start[27] << 8;
+    return name > 4 && size >= header + name && memcmp(start, ZIP, sizeof ZIP - 1) == 0 &&
+           memcmp(start + header + name - 4, ".npy", 4) == 0;
+}
+
+/* Whether the bytes at `offset` are those of `wanted` as far as they go; *whole: they go as far as these. */
+static bool agrees(const unsigned char *bytes, size_t count, size_t offset, const char *wanted, size_t length,
+                   bool *whole)
+{
+    const size_t there = count > offset ? XSMI_MIN(count - offset, length) : 0;
+    *whole = there == length;
+    return memcmp(bytes + offset * (there > 0), wanted, there) == 0;
+}
+
+/* Whether the bytes are of this kind; *open: more of them may show it. */
+static bool matches(const kind *k, const unsigned char *bytes, size_t count, bool *open)
+{
+    bool whole, inner = true;
+    if (!agrees(bytes, count, 0, k->start, k->start_length, &whole)) {
+        return false;
+    }
+    if (whole && k->inner && !agrees(bytes, count, k->offset, k->inner, k->inner_length, &inner)) {
+        return false;
+    }
+    *open |= k->start_length > 0 && !(whole && inner);
+    return whole && inner;
+}
+
+/* Text in UTF-16 without a mark. */
+static const kind wide = {STARTS(""), "text in UTF-16", "iconv -f UTF-16LE -t UTF-8 FILE >rows.txt"};
+
+static bool is_wide(const unsigned char *bytes, size_t count)
+{
+    return count >= 4 && bytes[0] > ' ' && bytes[0] < 0x7F && bytes[1] == 0 && bytes[2] >= ' ' && bytes[2] < 0x7F &&
+           bytes[3] == 0;
+}
+
+const xsmi_foreign *xsmi_foreign_of(const unsigned char *bytes, size_t count, bool *open)
+{
+    bool is_zip;
+    *open = agrees(bytes, count, 0, BYTES(ZIP), &is_zip); /* its first entry may be long */
+    if (xsmi_is_npz(bytes, count) || xsmi_is_safetensors(bytes, count)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (matches(&kinds[i], bytes, count, open)) {
+            return &kinds[i];
+        }
+    }
+    return is_wide(bytes, count) ? &wide : NULL;
+}
+
+/* A path that a shell takes as it is. */
+static bool is_plain(const char *path)
+{
+    return strlen(path) < 80 &&
+           path[strspn(path, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/+,=@%-")] == '\0' &&
+           path[0] != '-';
+}
+
+/* The advice with the file in place of FILE. */
+static xsm_status refuse(const char *path, bool is_file, const char *name, const char *advice, xsm_error *err)
+{
+    char command[320] = "";
+    const char *file = is_file && is_plain(path) ? path : "FILE";
+    if (!advice) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s; rows of data are wanted here", path, name);
+    }
+    for (const char *at; (at = strstr(advice, "FILE")) != NULL; advice = at + 4) {
+        snprintf(command + strlen(command), sizeof command - strlen(command), "%.*s%s", (int)(at - advice), advice,
+                 file);
+    }
+    return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s: %s, which is not read; this makes it readable: %s%s", path, name,
+                     command, advice);
+}
+
+xsm_status xsmi_foreign_refuse(const char *name, bool is_file, const xsmi_foreign *found, xsm_error *err)
+{
+    return refuse(name, is_file, found->name, found->advice, err);
+}
+
+static bool begins_with(const char *text, size_t length, const char *start)
+{
+    size_t i = 0;
+    for (; i < length && start[i]; i++) {
+        const char c = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] + 'a' - 'A') : text[i];
+        if (c != start[i]) {
+            return false;
+        }
+    }
+    return start[i] == '\0';
+}
+
+xsm_status xsmi_foreign_refuse_text(const char *name, bool is_file, const char *line, size_t length, xsm_error *err)
+{
+    while (length > 0 && xsmi_is_space(*line)) {
+        line++;
+        length--;
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (begins_with(line, length, texts[i].start)) {
+            return refuse(name, is_file, texts[i].name, texts[i].advice, err);
+        }
+    }
+    return XSM_OK;
+}

@@ -1,0 +1,96 @@
+#!/bin/sh
+# Files as they are found: what the command reads, and what it says of a file that it does not read.
+#
+#   test_found.sh XSOFTMAX
+set -u
+LC_ALL=C
+export LC_ALL
+xsoftmax=$(cd "$(dirname "$1")" && pwd)/${1##*/}
+work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-found.XXXXXX") || exit 1
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+
+wrong() {
+    failures=$((failures + 1))
+    printf 'FAILED: %s\n' "$1"
+    sed 's/^/    stdout: /' stdout | head -n 5
+    sed 's/^/    stderr: /' stderr | head -n 5
+}
+
+# run CODE ARGUMENT...: standard input is the file `in`.
+run() {
+    wanted=$1
+    shift
+    code=0
+    "$xsoftmax" "$@" >stdout 2>stderr <in || code=$?
+    [ "$code" -eq "$wanted" ] || wrong "exit code $code, not $wanted: $*"
+}
+
+says() {
+    grep -qF -e "$2" "$1" || wrong "not in $1: $2"
+}
+
+# reads EXPECTED ARGUMENT...: what convert makes of the rows.
+reads() {
+    expected=$1
+    shift
+    run 0 convert "$@" --to csv --output rows.csv
+    [ "$(cat rows.csv)" = "$(printf "$expected")" ] || wrong "$* reads $(cat rows.csv)"
+    rm -f rows.csv
+}
+
+: >in
+# --- pipes
+printf '1 1:1 2:1\n2 3:1\n' >rows.svm
+mkfifo pipe
+(cat rows.svm >pipe &)
+run 0 info pipe
+says stdout 'LIBSVM text'
+(cat rows.svm >pipe &)
+run 0 train --data pipe --eta 1 --epochs 2 --model m
+# --- what is not read
+printf '\3757zXZ\0rest' >rows.xz
+for command in 'info rows.xz' 'train --data rows.xz --eta 1' 'predict --model m --data rows.xz' \
+    'train --data rows.xz --format csv --eta 1'; do
+    run 1 $command
+    says stderr 'rows.xz: compressed with xz, which is not read; this makes it readable: xz -dc rows.xz >rows.txt'
+done
+cp rows.xz in
+run 1 train --data - --eta 1
+says stderr 'standard input: compressed with xz, which is not read; this makes it readable: xz -dc FILE >rows.txt'
+printf '{"label": 1, "x": 2}\n' >in
+run 1 train --data - --eta 1
+says stderr "read_json('FILE', lines=True)"
+run 1 train --data m --eta 1
+says stderr 'm: '
+# --- a format that is not recognised: what the nearest has against it
+printf '1.5 2:3\n' >in
+run 1 info -
+says stderr 'standard input, line 1, column 1: the format cannot be recognised; as LIBSVM, the nearest: expected an integer label'
+# --- labels in a file of their own
+printf '2 4\n0:1 3:2\n1:0.5\n' >x.txt
+printf '2 9\n8:1\n3:1\n' >y.txt
+reads 'f0,f1,f2,f3,label\n1,0,0,2,8\n0,5e-1,0,0,3' --data x.txt --labels-from y.txt
+run 0 train --data x.txt --labels-from y.txt --test x.txt --test-labels-from y.txt --eta 1 --epochs 2 --model xc.model
+run 1 train --data x.txt --eta 1
+says stderr '(--labels-from FILE, and of the rows to test --test-labels-from FILE)'
+printf '8\n' >y.txt
+run 1 train --data x.txt --labels-from y.txt --eta 1
+says stderr 'y.txt has labels for 1 rows, and x.txt has 2 rows; the numbers must agree'
+# --- what other programs write
+printf '3 qid:1 1:1 2:1 1:0.5\n1 qid:2 2:1\n' >in
+run 1 info -
+says stderr 'feature 1 for the second time in this row; each is accepted once (--duplicates sum adds them)'
+reads 'f0,f1,label\n1.5,1,3\n0,1,1' --data - --duplicates sum
+says stderr 'note: standard input: 2 rows have a query id (qid:), the first in line 1'
+printf '__label__a, __label__b, caf\351\n' >in
+run 1 info -
+says stderr 'line 1, column 28: byte 0xE9; UTF-8 text without NUL is accepted (--bad-bytes replace replaces others)'
+run 0 info - --bad-bytes replace
+says stderr "2 labels end with a comma, the first is '__label__a,' in line 1"
+says stderr 'U+FFFD is in place of bytes that are no UTF-8, 1 times, first in line 1'
+run 2 train --data rows.svm --format libsvm --bad-bytes replace --eta 1
+says stderr '--bad-bytes is for csv, tsv and text, and --format is libsvm'
+
+[ "$failures" -eq 0 ] || exit 1

@@ -1,0 +1,278 @@
+/*
+ * Files as they are found: kinds that are not read are named with a command that makes them readable, and what other
+ * programs write is read.
+ */
+#include "rows.h"
+#include "support.h"
+
+#include "data/dataset.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPTIONS(...)                                                                                                   \
+    {                                                                                                                  \
+        .size = sizeof(xsm_read_options), __VA_ARGS__                                                                  \
+    }
+
+static xsm_status read_bytes(xsm_context *context, const void *data, size_t size, size_t step,
+                             const xsm_read_options *options, xsm_dataset **out, xsm_error *err)
+{
+    test_bytes bytes = {data, size, step, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    return xsm_dataset_read_source(context, &source, "input", options, out, err);
+}
+
+/* -- kinds that are not read --------------------------------------------------------------------------------------- */
+
+typedef struct foreign {
+    const char *text;
+    size_t size;
+    const char *says;
+} foreign;
+
+#define TAR_NAME "rows.txt\0\0"
+#define TEN(c) c c c c c c c c c c
+#define NUL10 "\0\0\0\0\0\0\0\0\0\0"
+
+static const foreign kinds[] = {
+    {TEXT("\xFD\x37zXZ\0\0\x04"), "xz -dc FILE"},
+    {TEXT("BZh91AY&SY\x12\x34"), "bzip2 -dc FILE"},
+    {TEXT("\x28\xB5\x2F\xFD\x04"), "zstd -dc FILE"},
+    {TEXT("PK\x03\x04\x14\0\0\0\x08\0" NUL10 NUL10 "rows.txt"), "unzip -p FILE"},
+    {TEXT("PK\x03\x04\x14\0\0\0\x08\0" NUL10 "\0\0\0\0\0\0\x13\0\0\0[Content_Types].xml"), "libreoffice"},
+    {TEXT(TAR_NAME TEN(NUL10) TEN(NUL10) NUL10 NUL10 NUL10 NUL10 "\0\0\0\0\0\0\0ustar  \0"), "tar -xOf FILE"},
+    {TEXT("PAR1\x15\x04"), "read_parquet('FILE')"},
+    {TEXT("ARROW1\0\0"), "read_feather('FILE')"},
+    {TEXT("\x89HDF\r\n\x1A\n"), "h5py.File('FILE')"},
+    {TEXT("MATLAB 5.0 MAT-file, Platform: GLNXA64"), "scipy.io.loadmat('FILE')"},
+    {TEXT("\x80\x04\x95\x10"), "pickle.load(open('FILE', 'rb'))"},
+    {TEXT("SQLite format 3\0\x10"), "sqlite3 -header -csv FILE"},
+    {TEXT("%PDF-1.4\n"), "pdftotext"},
+    {TEXT("\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1"), "libreoffice"},
+    {TEXT("\x89PNG\r\n\x1A\n"), "PIL.Image.open('FILE')"},
+    {TEXT("\0\0\x08\x03\0\0\0\x0A"), "MNIST"},
+    {TEXT("\xBA\x16\x4F\x2F\x0C\0\0\0"), "a model of fastText; rows of data are wanted"},
+    {TEXT("\xFF\xFE"
+          "1\0 \0"),
+     "iconv -f UTF-16 "},
+    {TEXT("\xFE\xFF\0"
+          "1\0 "),
+     "iconv -f UTF-16 "},
+    {TEXT("1\0 \0"
+          "1\0"),
+     "iconv -f UTF-16LE "},
+    {TEXT("\n  <!DOCTYPE html>\n"), "read_html('FILE')"},
+    {TEXT("{\"a\": 1, \"b\": [2, 3]}\n"), "read_json('FILE', lines=True)"},
+    {TEXT("[{\"a\": 1, \"label\": \"x\"}]\n"), "read_json('FILE')"},
+    {TEXT("@RELATION iris\n"), "grep -v '^[@%]' FILE"},
+    {TEXT("%%MatrixMarket matrix coordinate real general\n"), "scipy.io.mmread('FILE')"},
+};
+
+static void kinds_are_named(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        /* These are recognised by bytes that a slow source has not given yet. */
+        for (size_t step = 0; step < (strstr(kinds[i].says, "tar") || strstr(kinds[i].says, "16LE") ? 1 : 3); step++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_dataset *d = NULL;
+            const xsm_read_options options = OPTIONS(.format = XSM_FORMAT_AUTO);
+            assert_fails(read_bytes(NULL, kinds[i].text, kinds[i].size, step, &options, &d, &err),
+                         XSM_ERROR_UNSUPPORTED, err);
+            assert_null(d);
+            if (!strstr(err.message, kinds[i].says)) {
+                fail_msg("kind %zu: '%s' lacks '%s'", i, err.message, kinds[i].says);
+            }
+        }
+    }
+}
+
+/* The command has the file's own name, if a shell takes it as it is. */
+static void commands_name_the_file(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    const char *path = test_file("rows.xz", kinds[0].text, kinds[0].size);
+    char command[400];
+    snprintf(command, sizeof command, "xz -dc %s >", path);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, command));
+    path = test_file("a row's.xz", kinds[0].text, kinds[0].size);
+    assert_fails(xsm_dataset_read(NULL, path, NULL, &d, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_non_null(strstr(err.message, "xz -dc FILE >"));
+}
+
+/* Text that begins like one of them is read. */
+static void text_may_begin_so(void **state)
+{
+    (void)state;
+    static const foreign texts[] = {
+        {TEXT("BZh label\n"), ""},       {TEXT("PK 1 __label__x\n"), ""}, {TEXT("MATLAB is __label__x\n"), ""},
+        {TEXT("{\"a __label__x\n"), ""}, {TEXT("%PDF __label__x\n"), ""}, {TEXT("P"), ""},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        for (size_t step = 0; step < 2; step++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_dataset *d = NULL;
+            const xsm_read_options options = OPTIONS(.format = XSM_FORMAT_TEXT);
+            assert_ok(read_bytes(NULL, texts[i].text, texts[i].size, step, &options, &d, &err), err);
+            assert_int_equal(d->rows, 1);
+            xsm_dataset_free(d);
+        }
+    }
+}
+
+/* -- what others write --------------------------------------------------------------------------------------------- */
+
+typedef struct good {
+    const char *text;
+    size_t size;
+    const char *expected, *note; /* note: a part of what is logged; NULL = nothing is */
+    xsm_read_options options;
+} good;
+
+#define SUM .duplicates = XSM_DUPLICATES_SUM
+#define REPLACE .bad_bytes = XSM_BAD_BYTES_REPLACE
+
+static const good goods[] = {
+    /* a feature named twice */
+    {TEXT("1 3:1 1:2 3:0.5\n"), "3 1[1]: 0 0:2 2:1.5", NULL, OPTIONS(SUM)},
+    {TEXT("1 1:1 1:2\n2 1:1 1:-1 2:1\n"), "2 2[1,2]: 0 0:3; 1 1:1", NULL, OPTIONS(SUM)},
+    {TEXT("1 5 5\n1 1:2 3:1 1:3 1:1\n"), "5 1[1]: 0 1:6 3:1", NULL, OPTIONS(SUM)},
+    /* query ids, blanks before labels */
+    {TEXT("3 qid:1 1:1\n1 qid:2 2:1 # x\n2 3:1\n"), "3 3[1,2,3]: 2 0:1; 0 1:1; 1 2:1", "2 rows have a query id",
+     OPTIONS(.format = 0)},
+    {TEXT(" 3 1:1\n\t-1 2:1\n 2:5\n 7\n"), "2 3[-1,3,7]: 1 0:1; 0 1:1;  1:5; 2", NULL, OPTIONS(.format = 0)},
+    /* commas between labels */
+    {TEXT("__label__a, __label__b, x y\n__label__b x\n"), "2 3[a,,b,b,]: 0,2 0:1 1:1; 1 0:1",
+     "2 labels end with a comma, the first is '__label__a,' in line 1", OPTIONS(.format = 0)},
+    /* bytes that are no UTF-8, as Python replaces them */
+    {TEXT("__label__a\xE9 x\n"), "1 1[a\xEF\xBF\xBD]: 0 0:1", "1 times, first in line 1", OPTIONS(REPLACE)},
+    {TEXT("__label__\xE2\x82\xE2 x\n__label__\xF0\x80 x\n"), "1 1[\xEF\xBF\xBD\xEF\xBF\xBD]: 0 0:1; 0 0:1", "4 times",
+     OPTIONS(REPLACE)},
+    {TEXT("a,label\n1,x\xFF\n2,x\n"), "1 2[x,x\xEF\xBF\xBD]: 1 1; 0 2", "first in line 2", OPTIONS(REPLACE)},
+    /* XC without labels */
+    {TEXT("2 5\n0:1 4:2\n1:.5\n"), "5 0[]:  0:1 4:2;  1:0.5", NULL, OPTIONS(.format = 0)},
+    {TEXT("3 5\n\n 4:2\n3:1\n"), "5 0[]: ;  4:2;  3:1", NULL, OPTIONS(.format = 0)},
+};
+
+typedef struct notes {
+    char text[600];
+} notes;
+
+static void note(void *user, int32_t level, const char *message)
+{
+    notes *n = user;
+    if (level == XSM_LOG_WARNING) {
+        snprintf(n->text + strlen(n->text), sizeof n->text - strlen(n->text), "%s\n", message);
+    }
+}
+
+static xsm_context *noting(notes *n)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context *context = NULL;
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    options.log = note;
+    options.log_user = n;
+    assert_ok(xsm_context_new(&options, &context, &err), err);
+    return context;
+}
+
+static void what_others_write_is_read(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof goods / sizeof *goods; i++) {
+        for (size_t step = 0; step < 3; step++) {
+            const good *g = &goods[i];
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_dataset *d = NULL;
+            notes n = {""};
+            xsm_context *context = noting(&n);
+            char text[2000];
+            const xsm_status status = read_bytes(context, g->text, g->size, step, &g->options, &d, &err);
+            if (status != XSM_OK) {
+                fail_msg("case %zu: %s", i, err.message);
+            }
+            describe(d, text, sizeof text);
+            if (strcmp(text, g->expected) != 0 || (g->note ? !strstr(n.text, g->note) : n.text[0] != '\0')) {
+                fail_msg("case %zu: '%s', not '%s'; noted: '%s'", i, text, g->expected, n.text);
+            }
+            xsm_dataset_free(d);
+            xsm_context_free(context);
+        }
+    }
+}
+
+/* -- labels in another file ---------------------------------------------------------------------------------------- */
+
+#define ROWS "3 5\n0:1 4:2\n\n1:.5\n"
+#define NO_SIZES "0:1 4:2\n1:.5\n"
+
+static const struct {
+    const char *rows, *labels, *expected; /* or a part of the message, of a status that is not OK */
+    xsm_status status;
+    xsm_read_options options;
+} pairs[] = {
+    {ROWS, "3 9\n8:1 3:1\n\n0:1\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "3 9\n8:1 3:1\n\n0:1", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0 1:0.5", XSM_OK, OPTIONS(.format = XSM_FORMAT_XC)},
+    {ROWS, "8,3\n\n0\n\n\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "8, 3\r\n \r\n0\r\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {NO_SIZES, "2 9\n8\n3\n", "5 2[3,8]: 1 0:1 4:2; 0 1:0.5", XSM_OK, OPTIONS(.format = XSM_FORMAT_XC)},
+    {NO_SIZES, "8 3\n3\n", "5 2[3,8]: 1,0 0:1 4:2; 0 1:0.5", XSM_OK, OPTIONS(.format = XSM_FORMAT_XC)},
+    {NO_SIZES, "8 3\n3\n", "5 2[3,8]: 1 0:1 4:2; 0 1:0.5", XSM_OK,
+     OPTIONS(.format = XSM_FORMAT_XC, .labels = XSM_LABELS_FIRST)},
+    {NO_SIZES, "8 3\n3\n", "5 1[3]: 0 0:1 4:2; 0 1:0.5", XSM_OK,
+     OPTIONS(.format = XSM_FORMAT_XC, .labels = XSM_LABELS_SMALLEST)},
+    {ROWS, "3 8\n8:1\n\n0:1\n", "line 2, column 1: label 8; the first line declares 8 labels", XSM_ERROR_FORMAT,
+     OPTIONS(.format = 0)},
+    {ROWS, "3 9\n8:1\n0:1\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "4 9\n8:1\n\n0:1\n1:1\n", "labels for 4 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "1\n2\n3\n4\n", "labels for 4 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "", "labels for 0 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "1\n2;3\n4\n", "line 2, column 2: expected a comma or a space", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    {ROWS, "1\nx\n4\n", "line 2, column 1: expected a label", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    {ROWS, "1,\n2\n4\n", "line 1, column 3: expected a label", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    {ROWS, "1:0.5\n2\n4\n", "line 1, column 3: a value other than 1", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    {ROWS, "1:-1\n2\n4\n", "line 1, column 3: expected the label's value", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    {ROWS, "\x28\xB5\x2F\xFD", "zstd -dc", XSM_ERROR_UNSUPPORTED, OPTIONS(.format = 0)},
+    {"1 5 9\n3 1:1\n", "1\n", "row 0 (from 0) has labels", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+};
+
+static void labels_from_another_file(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        char text[2000];
+        xsm_read_options options = pairs[i].options;
+        options.labels_path = test_file("labels", pairs[i].labels, strlen(pairs[i].labels));
+        const xsm_status status = read_bytes(NULL, pairs[i].rows, strlen(pairs[i].rows), 0, &options, &d, &err);
+        if (status != pairs[i].status) {
+            fail_msg("pair %zu: %s, %s", i, xsm_status_name(status), err.message);
+        }
+        if (status == XSM_OK) {
+            describe(d, text, sizeof text);
+        }
+        const char *got = status == XSM_OK ? text : err.message;
+        if (status == XSM_OK ? strcmp(got, pairs[i].expected) != 0 : !strstr(got, pairs[i].expected)) {
+            fail_msg("pair %zu: '%s', not '%s'", i, got, pairs[i].expected);
+        }
+        xsm_dataset_free(d);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kinds_are_named),          cmocka_unit_test(commands_name_the_file),
+        cmocka_unit_test(text_may_begin_so),        cmocka_unit_test(what_others_write_is_read),
+        cmocka_unit_test(labels_from_another_file),
+    };
+    int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
+    test_files_end();
+    return failures;
+}
