@@ -202,10 +202,10 @@ static enum MHD_Result reply(client *c, serve_answer answer, const char *allow)
     char *text = answer.body ? json_dumps(answer.body, JSON_COMPACT | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(answer.body);
     struct MHD_Response *response =
-        text ? MHD_create_response_from_buffer(strlen(text), text, MHD_RESPMEM_MUST_FREE)
+        text ? MHD_create_response_from_buffer_with_free_callback(strlen(text), text, serve_release)
              : MHD_create_response_from_buffer(strlen(no_memory), no_memory, MHD_RESPMEM_PERSISTENT);
     if (!response) {
-        free(text);
+        serve_release(text);
         return MHD_NO;
     }
     (void)MHD_add_response_header(response, "Content-Type", "application/json");
@@ -584,7 +584,7 @@ int main(int argc, char **argv)
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = on_signal}, NULL);
     sigaction(SIGINT, &(struct sigaction){.sa_handler = on_signal}, NULL);
     sigaction(SIGPIPE, &(struct sigaction){.sa_handler = SIG_IGN}, NULL);
-    json_set_alloc_funcs(serve_allocate, free);
+    json_set_alloc_funcs(serve_allocate, serve_release);
     json_object_seed(0);
     pthread_mutex_init(&s.lock, NULL);
     int listening = -1;

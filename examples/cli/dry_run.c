@@ -153,6 +153,12 @@ static void add_ways(plan *p, const cli_run *r)
     }
 }
 
+/* Bytes that a way would need may be more than there can be. */
+static uint64_t whole_bytes(double bytes)
+{
+    return bytes < 0x1p64 ? (uint64_t)bytes : UINT64_MAX;
+}
+
 static void print_json(const plan *p, const cli_run *r)
 {
     cli_json json = {stdout, 0};
@@ -162,10 +168,10 @@ static void print_json(const plan *p, const cli_run *r)
     cli_json_whole(&json, "classes", r->train_info.classes);
     cli_json_whole(&json, "values", r->train_info.values);
     cli_json_whole(&json, "labels", r->train_info.labels);
-    cli_json_whole(&json, "rows_bytes", (uint64_t)p->rows);
+    cli_json_whole(&json, "rows_bytes", whole_bytes(p->rows));
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
-    cli_json_whole(&json, "memory_bytes", (uint64_t)p->memory);
-    cli_json_whole(&json, "available_bytes", (uint64_t)p->available);
+    cli_json_whole(&json, "memory_bytes", whole_bytes(p->memory));
+    cli_json_whole(&json, "available_bytes", whole_bytes(p->available));
     cli_json_open_list(&json, "ways");
     for (size_t i = 0; i < p->count; i++) {
         const way *w = &p->ways[i];
@@ -173,8 +179,8 @@ static void print_json(const plan *p, const cli_run *r)
         cli_json_text(&json, "model", w->name);
         cli_json_whole(&json, "hidden", w->hidden);
         cli_json_text(&json, "optimizer", strncmp(w->flags, "--optimizer ", 12) == 0 ? w->flags + 12 : NULL);
-        cli_json_whole(&json, "model_bytes", (uint64_t)w->model);
-        cli_json_whole(&json, "train_bytes", (uint64_t)w->train);
+        cli_json_whole(&json, "model_bytes", whole_bytes(w->model));
+        cli_json_whole(&json, "train_bytes", whole_bytes(w->train));
         cli_json_text(&json, "fits", w->train <= p->available ? "yes" : "no");
         cli_json_close(&json);
     }

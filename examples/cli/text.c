@@ -147,7 +147,9 @@ const char *cli_bytes(double bytes, cli_buffer *buffer)
 
 const char *cli_seconds(double seconds, cli_buffer *buffer)
 {
-    if (seconds < 60) {
+    if (!(seconds < 0x1p63)) {
+        snprintf(buffer->text, sizeof buffer->text, "%g s", seconds);
+    } else if (seconds < 60) {
         snprintf(buffer->text, sizeof buffer->text, "%.*f s", seconds < 10 ? 2 : 1, seconds);
     } else {
         uint64_t whole = (uint64_t)(seconds + 0.5);

@@ -11,6 +11,7 @@
 #include "serve.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,14 +90,69 @@ void serve_rows_free(struct serve_rows *r)
     }
 }
 
-/* Whether this thread was refused memory for JSON: Jansson calls some texts wrong for which memory was lacking. */
-static _Thread_local int lacking;
+/* -- memory for JSON ------------------------------------------------------------------------------------------------
+ * Jansson's parser goes on without memory: it calls bodies wrong that are right, and writes beyond what it has. So it
+ * is left where memory is lacking, and what it has allocated is in a list. */
+
+typedef struct block {
+    struct block *next, **link;
+} block;
+
+static _Thread_local block *parsed; /* blocks of a thread's last body that are not freed */
+static _Thread_local jmp_buf *leave;
 
 void *serve_allocate(size_t size)
 {
-    void *memory = malloc(size);
-    lacking |= !memory;
-    return memory;
+    block *b = size < SIZE_MAX / 2 ? malloc(sizeof *b + size) : NULL;
+    if (!b) {
+        if (leave) {
+            longjmp(*leave, 1);
+        }
+        return NULL;
+    }
+    *b = (block){NULL, NULL};
+    if (leave) {
+        *b = (block){parsed, &parsed};
+        if (parsed) {
+            parsed->link = &b->next;
+        }
+        parsed = b;
+    }
+    return b + 1;
+}
+
+void serve_release(void *memory)
+{
+    block *b = memory;
+    if (b) {
+        b--;
+        if (b->link) {
+            *b->link = b->next;
+        }
+        if (b->next) {
+            b->next->link = b->link;
+        }
+        free(b);
+    }
+}
+
+/* The value, or NULL: the reason is in *wrong, or memory was lacking. */
+static json_t *parse(const char *body, size_t length, json_error_t *wrong, int *lacking)
+{
+    jmp_buf out;
+    json_t *volatile root = NULL;
+    parsed = NULL;
+    leave = &out;
+    *lacking = setjmp(out);
+    if (*lacking) {
+        while (parsed) {
+            serve_release(parsed + 1);
+        }
+    } else {
+        root = json_loadb(body, length, JSON_REJECT_DUPLICATES, wrong);
+    }
+    leave = NULL;
+    return root;
 }
 
 /* JSON is UTF-8, and what a message quotes of a request need not be. */
@@ -462,8 +518,8 @@ serve_answer serve_predict(serve_worker *worker, const serve_options *options, c
 {
     request r = {.worker = worker, .options = options};
     json_error_t wrong;
-    lacking = 0;
-    json_t *root = json_loadb(body, length, JSON_REJECT_DUPLICATES, &wrong);
+    int lacking;
+    json_t *root = parse(body, length, &wrong, &lacking);
     if (!root) {
         return lacking ? serve_refuse(503, "out of memory")
                        : serve_refuse(400, "the body is no JSON: line %d, column %d: %s", wrong.line, wrong.column,

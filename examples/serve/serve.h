@@ -86,8 +86,9 @@ typedef struct serve_answer {
 
 /* An answer whose body says what is wrong. */
 __attribute__((format(printf, 2, 3))) serve_answer serve_refuse(unsigned status, const char *format, ...);
-/* malloc() for json_set_alloc_funcs(), which must be called first of all. */
+/* For json_set_alloc_funcs(), which must be called first of all. */
 void *serve_allocate(size_t size);
+void serve_release(void *memory);
 /* Answers a request for predictions. */
 serve_answer serve_predict(serve_worker *worker, const serve_options *options, const char *body, size_t length);
 /* Facts about the worker's model. */

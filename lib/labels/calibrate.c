@@ -16,10 +16,10 @@ xsm_status xsmi_kept_scores_reserve(xsmi_kept_scores *c, xsm_context *ctx, uint3
                                     xsmi_kept_score **score, xsm_error *err)
 {
     size_t added;
-    if (!xsmi_multiply(rows, children, &added) || added > SIZE_MAX - c->count) {
+    if (!xsmi_multiply(rows, children, &added) || added >= SIZE_MAX - c->count) {
         return xsmi_fail_memory(err, SIZE_MAX, "scores for calibration");
     }
-    XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + added, "scores for calibration", err));
+    XSMI_TRY(XSMI_GROW(ctx, c->score, c->capacity, c->count + added + 1, "scores for calibration", err));
     XSMI_TRY(XSMI_GROW(ctx, c->end, c->row_capacity, c->rows + rows, "scores for calibration", err));
     *score = c->score + c->count;
     return XSM_OK;

@@ -341,18 +341,19 @@ static void predict(const xsm_model *m, const xsm_dataset *rows, const xsm_predi
     double probabilities[ROWS * TOP];
     const xsm_batch batch = xsm_batch_range(rows, 0, ROWS);
     xsm_prediction prediction = XSM_PREDICTION_INIT;
+    xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
     prediction.batch = &batch;
     prediction.classes = classes;
     prediction.scores = scores;
     prediction.lengths = lengths;
     for (int with = 0; with < 2; with++) {
+        fuzz_require(xsm_predictor_get_info(p, &info, &err) == XSM_OK && info.top <= TOP, "as many as were asked for");
         prediction.probabilities = with ? probabilities : NULL;
         prediction.exclude_known = with;
         status = xsm_predictor_run(p, &prediction, &err);
         says_why(status, &err);
         for (size_t i = 0; status == XSM_OK && i < ROWS; i++) {
-            xsm_predictor_info info = XSM_PREDICTOR_INFO_INIT;
-            fuzz_require(xsm_predictor_get_info(p, &info, &err) == XSM_OK && lengths[i] <= info.top, "lengths");
+            fuzz_require(lengths[i] <= info.top, "lengths");
             for (uint32_t j = 0; j < lengths[i]; j++) {
                 fuzz_require(classes[i * info.top + j] < m->classes, "classes");
             }
@@ -372,7 +373,8 @@ static void ask(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows)
     options.tree_alone = 1;
     predict(m, rows, &options);
     const xsm_batch batch = xsm_batch_range(rows, 0, ROWS);
-    const uint32_t some[] = {0, m->classes - 1};
+    uint32_t some[ROWS * 2] = {0};
+    some[1] = some[ROWS] = m->classes - 1;
     float scores[ROWS * 2];
     says_why(xsm_model_scores(m, &batch, some, 2, scores, &err), &err);
     double precision[TOP], psp[TOP], hits[TOP];
@@ -417,6 +419,8 @@ static void make_others(xsm_context *ctx, const xsm_model *m, const xsm_dataset 
     for (size_t i = 0; i <= sizeof dtypes / sizeof *dtypes; i++) {
         xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
         xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        options.top = TOP;
         convert.dtype = i > 0 ? dtypes[i - 1] : 0;
         prune.below = 0.1;
         made = NULL;
@@ -425,7 +429,7 @@ static void make_others(xsm_context *ctx, const xsm_model *m, const xsm_dataset 
         says_why(status, &err);
         if (status == XSM_OK) {
             save_and_load(ctx, made);
-            predict(made, rows, NULL);
+            predict(made, rows, &options);
             xsm_model_free(made);
         }
     }

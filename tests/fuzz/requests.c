@@ -81,7 +81,7 @@ static serve_models *know(size_t which)
 {
     if (!all[which]) {
         if (!all[0] && !all[1] && !all[2]) {
-            json_set_alloc_funcs(allocate, free);
+            json_set_alloc_funcs(allocate, serve_release);
             json_object_seed(1);
             atexit(free_models);
         }
