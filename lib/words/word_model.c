@@ -274,6 +274,17 @@ static const char *skip_blanks(const char *p)
     return p;
 }
 
+/* Numbers for which memory is taken whatever the file's size; bytes that deflate makes of one at most. */
+#define BELIEVED ((uint64_t)1 << 20)
+#define INFLATED 1032
+
+/* Whether a file of this size may have so many numbers, of two bytes at least; one of unknown size may. */
+static bool may_have(const xsmi_source *s, uint64_t words, uint64_t dimension)
+{
+    const uint64_t each = s->gunzip ? INFLATED : 1;
+    return s->raw_size == 0 || words * dimension <= BELIEVED + s->raw_size / 2 * each;
+}
+
 static xsm_status read_head(reading *r, xsm_error *err)
 {
     char *text;
@@ -293,6 +304,9 @@ static xsm_status read_head(reading *r, xsm_error *err)
     if (!good || words < 1 || words > XSM_CLASSES_MAX || dimension < 1 || dimension > XSM_FEATURES_MAX) {
         return fail_at(r, 0, err,
                        "the first line is to hold two numbers, those of words and dimensions, 1 to 2147483647");
+    }
+    if (!may_have(&r->source, (uint64_t)words, (uint64_t)dimension)) {
+        return fail_at(r, 0, err, "the file is too short for so many words and dimensions as this line says");
     }
     r->words = (uint32_t)words;
     const xsm_model_options o = XSM_MODEL_OPTIONS_INIT;

@@ -260,6 +260,8 @@ static void bad_vectors(void **state)
         {"2 2\n 1 2\nb 1 2\n", 2, 1},
         {"2 2\na\xff 1 2\nb 1 2\n", 2, 2},
         {"2 2\na 1 2\nb 1 2\nc 1 2\n", 4, 1},
+        {"2000000000 2000000000\na 1 2\n", 1, 1}, /* before there is memory for them */
+        {"30000000 300\na 1 2\n", 1, 1},
     };
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
