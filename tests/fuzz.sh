@@ -83,7 +83,8 @@ settings() {
     # Weighing inputs by how rare what they reach is costs more than a run of these with so much to compare.
     printf '%s ' -rss_limit_mb=2048 -malloc_limit_mb=256 -timeout=20 -print_final_stats=1 -use_value_profile=1 -entropic=0
     case $1 in
-    checkpoint | restore | models | cache | saved) printf '%s' -max_len=200 ;;
+    checkpoint | models | cache | saved) printf '%s' '-max_len=200 -len_control=0' ;; # a change is eight bytes
+    restore) printf '%s' -max_len=200 ;;
     *) printf '%s' -max_len=4096 ;;
     esac
 }

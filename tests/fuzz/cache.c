@@ -110,7 +110,7 @@ static void count(const xsm_dataset *d)
                  "counts");
 }
 
-static void train(xsm_context *ctx, xsm_dataset *d)
+static void train(xsm_context *ctx, xsm_dataset *d, unsigned how)
 {
     static const char *const estimators[] = {"softmax", "one-vs-all", "hierarchical", "negative-sampling"};
     xsm_error err = XSM_ERROR_INIT;
@@ -122,25 +122,23 @@ static void train(xsm_context *ctx, xsm_dataset *d)
     if (map.classes < 1 || (uint64_t)map.classes * map.features > MOST_WEIGHTS) {
         return;
     }
-    for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
-        xsm_model *m = NULL;
-        xsm_estimator *e = NULL;
-        xsm_optimizer *o = NULL;
-        xsm_trainer *t = NULL;
-        xsm_metrics metrics = XSM_METRICS_INIT;
-        xsm_status status = xsm_model_new_linear(ctx, map.features, map.classes, NULL, &m, &err);
-        status = status == XSM_OK ? xsm_model_set_class_map(m, &map, &err) : status;
-        status = status == XSM_OK ? xsm_estimator_new(ctx, estimators[i], &e, &err) : status;
-        status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, &err) : status;
-        status = status == XSM_OK ? xsm_trainer_new(ctx, m, d, e, o, &options, &t, &err) : status;
-        status = status == XSM_OK ? xsm_trainer_run(t, &err) : status;
-        status = status == XSM_OK ? xsm_evaluate(ctx, m, d, NULL, &metrics, &err) : status;
-        fuzz_require_reason(status, &err);
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
-        xsm_model_free(m);
-    }
+    xsm_model *m = NULL;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_status status = xsm_model_new_linear(ctx, map.features, map.classes, NULL, &m, &err);
+    status = status == XSM_OK ? xsm_model_set_class_map(m, &map, &err) : status;
+    status = status == XSM_OK ? xsm_estimator_new(ctx, estimators[how % 4], &e, &err) : status;
+    status = status == XSM_OK ? xsm_optimizer_new(ctx, "sgd", &o, &err) : status;
+    status = status == XSM_OK ? xsm_trainer_new(ctx, m, d, e, o, &options, &t, &err) : status;
+    status = status == XSM_OK ? xsm_trainer_run(t, &err) : status;
+    status = status == XSM_OK ? xsm_evaluate(ctx, m, d, NULL, &metrics, &err) : status;
+    fuzz_require_reason(status, &err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
 }
 
 /* Written as rows of some format, which may lack what they have. */
@@ -215,9 +213,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             if (data[0] / BASES % 16 == 0) { /* what is written is synced, which takes long */
                 write(d, formats[how % 5]);
             }
-            train(ctx, d);
+            train(ctx, d, how);
             change(d, how);
-            train(ctx, d);
+            train(ctx, d, how / 4);
         }
         xsm_dataset_free(d);
         fuzz_file_free(&file);
@@ -229,7 +227,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef FUZZER
 int main(int argc, char **argv)
 {
-    fuzz_contents_run(600);
+    fuzz_contents_run(2000);
     return argc > 1 ? fuzz_replay(argc, argv, false) : 0;
 }
 #endif

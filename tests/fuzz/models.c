@@ -411,46 +411,39 @@ static void save_and_load(xsm_context *ctx, const xsm_model *m)
     xsm_buffer_free(buffer);
 }
 
-static void make_others(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows)
+static void make_other(xsm_context *ctx, const xsm_model *m, const xsm_dataset *rows, unsigned how)
 {
     static const int32_t dtypes[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
     xsm_error err = XSM_ERROR_INIT;
+    const unsigned which = how % 4;
+    xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
+    xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
     xsm_model *made = NULL;
-    for (size_t i = 0; i <= sizeof dtypes / sizeof *dtypes; i++) {
-        xsm_convert_options convert = XSM_CONVERT_OPTIONS_INIT;
-        xsm_prune_options prune = XSM_PRUNE_OPTIONS_INIT;
-        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-        options.top = TOP;
-        convert.dtype = i > 0 ? dtypes[i - 1] : 0;
-        prune.below = 0.1;
-        made = NULL;
-        const xsm_status status =
-            i > 0 ? xsm_model_convert(m, &convert, &made, &err) : xsm_model_prune(m, &prune, &made, &err);
-        says_why(status, &err);
-        if (status == XSM_OK) {
-            save_and_load(ctx, made);
-            predict(made, rows, &options);
-            xsm_model_free(made);
-        }
+    convert.dtype = which > 0 ? dtypes[which - 1] : 0;
+    prune.below = 0.1;
+    options.top = TOP;
+    xsm_status status =
+        which > 0 ? xsm_model_convert(m, &convert, &made, &err) : xsm_model_prune(m, &prune, &made, &err);
+    says_why(status, &err);
+    if (status == XSM_OK) {
+        save_and_load(ctx, made);
+        predict(made, rows, &options);
+        xsm_model_free(made);
     }
-    static const char *const indexes[] = {"exact", "spherical"};
-    for (size_t i = 0; i < 2; i++) {
-        xsm_index *x = NULL;
-        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-        fuzz_require(xsm_index_new(ctx, indexes[i], &x, &err) == XSM_OK, err.message);
-        const xsm_status status = xsm_index_build_model(x, m, &err);
-        says_why(status, &err);
-        options.top = TOP;
-        options.index = x;
-        if (status == XSM_OK) {
-            predict(m, rows, &options);
-        }
-        xsm_index_free(x);
+    xsm_index *x = NULL;
+    fuzz_require(xsm_index_new(ctx, how / 4 % 2 ? "exact" : "spherical", &x, &err) == XSM_OK, err.message);
+    status = xsm_index_build_model(x, m, &err);
+    says_why(status, &err);
+    options.index = x;
+    if (status == XSM_OK) {
+        predict(m, rows, &options);
     }
+    xsm_index_free(x);
 }
 
 /* The last, as they change the model. */
-static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *rows)
+static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *rows, unsigned how)
 {
     static const char *const estimators[] = {"softmax", "hierarchical", "negative-sampling", "umax"};
     xsm_error err = XSM_ERROR_INIT;
@@ -458,21 +451,19 @@ static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *ro
     options.epochs = 1;
     options.eta = 0.1;
     says_why(xsm_model_calibrate(ctx, m, rows, NULL, NULL, &err), &err);
-    for (size_t i = 0; i < sizeof estimators / sizeof *estimators; i++) {
-        xsm_estimator *e = NULL;
-        xsm_optimizer *o = NULL;
-        xsm_trainer *t = NULL;
-        fuzz_require(xsm_estimator_new(ctx, estimators[i], &e, &err) == XSM_OK, err.message);
-        fuzz_require(xsm_optimizer_new(ctx, i % 2 ? "adagrad" : "sgd", &o, &err) == XSM_OK, err.message);
-        xsm_status status = xsm_trainer_new(ctx, m, rows, e, o, &options, &t, &err);
-        says_why(status, &err);
-        if (status == XSM_OK) {
-            says_why(xsm_trainer_run(t, &err), &err);
-        }
-        xsm_trainer_free(t);
-        xsm_optimizer_free(o);
-        xsm_estimator_free(e);
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    fuzz_require(xsm_estimator_new(ctx, estimators[how % 4], &e, &err) == XSM_OK, err.message);
+    fuzz_require(xsm_optimizer_new(ctx, how / 4 % 2 ? "adagrad" : "sgd", &o, &err) == XSM_OK, err.message);
+    const xsm_status status = xsm_trainer_new(ctx, m, rows, e, o, &options, &t, &err);
+    says_why(status, &err);
+    if (status == XSM_OK) {
+        says_why(xsm_trainer_run(t, &err), &err);
     }
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = m->classes + 1;
     const uint32_t features = m->features;
@@ -481,7 +472,7 @@ static void change_further(xsm_context *ctx, xsm_model *m, const xsm_dataset *ro
     save_and_load(ctx, m);
 }
 
-static void use(xsm_context *ctx, xsm_model *m)
+static void use(xsm_context *ctx, xsm_model *m, unsigned how)
 {
     look(m);
     save_and_load(ctx, m);
@@ -491,8 +482,8 @@ static void use(xsm_context *ctx, xsm_model *m)
     xsm_dataset *rows = make_rows(ctx, m);
     if (rows) {
         ask(ctx, m, rows);
-        make_others(ctx, m, rows);
-        change_further(ctx, m, rows);
+        make_other(ctx, m, rows, how);
+        change_further(ctx, m, rows, how / 8);
     }
     xsm_dataset_free(rows);
 }
@@ -513,7 +504,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_require_reason(status, &err);
         fuzz_require(status == XSM_OK || !m, "no model");
         if (m) {
-            use(ctx, m);
+            use(ctx, m, data[0] / SORTS + data[size - 1]);
         }
         xsm_model_free(m);
         fuzz_file_free(&file);
@@ -525,7 +516,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifndef FUZZER
 int main(int argc, char **argv)
 {
-    fuzz_contents_run(600);
+    fuzz_contents_run(2000);
     return argc > 1 ? fuzz_replay(argc, argv, false) : 0;
 }
 #endif
