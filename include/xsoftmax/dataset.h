@@ -143,12 +143,16 @@ typedef struct xsm_class_map {
     uint64_t rows;            /**< Number of training rows, at least 1 and the largest count, at most INT64_MAX; 0
                                    without counts. */
     const xsm_vocabulary *vocabulary; /**< Vocabulary that the text was read with, or NULL. */
+    const char *const *feature_names; /**< [feature_name_count] names of the columns of a table, or NULL; not with a
+                                           vocabulary. */
+    uint32_t feature_name_count;      /**< D, before transforms; 0 without names. */
+    uint32_t reserved2;               /**< Zero. */
 } xsm_class_map;
 
 /** Starting value of an #xsm_class_map. */
 #define XSM_CLASS_MAP_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL                                                   \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0                                       \
     }
 
 /** What happens to a feature that a sparse row names more than once. */
@@ -341,12 +345,14 @@ typedef struct xsm_dataset_info {
     double total_weight;       /**< The sum of the rows' weights; N if each is 1. */
     int32_t weighted;          /**< 1 = the rows have weights, 0 = each counts once. */
     int32_t label_weighted;    /**< 1 = labels have weights, 0 = each counts once. */
+    uint32_t unknown_features; /**< Columns or words of the file that the class map has not; they were left out. */
+    uint32_t reserved;         /**< Zero. */
 } xsm_dataset_info;
 
 /** Starting value of an #xsm_dataset_info. */
 #define XSM_DATASET_INFO_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                          \
+        sizeof(xsm_dataset_info), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0                                    \
     }
 
 /** One row: a view into the dataset. Start with #XSM_ROW_INIT. */
@@ -478,14 +484,14 @@ XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, 
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
  *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
  *  classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all classes are
- *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger. Of two
- *  vocabularies one must be the other, or that with later words: rows of text are read against the map.
+ *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger. Features become
+ *  those of the map, words by word and columns by name; what the map lacks follows as new features.
  *  @param dataset the dataset; its labels are renumbered
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels
- *          that do not increase; #XSM_ERROR_ARGUMENT for vocabularies that differ; #XSM_ERROR_LIMIT. The dataset is
- *          unchanged on failure. */
+ *          that do not increase; #XSM_ERROR_DATA for features of another kind, n-grams that are made in another way, or
+ *          a column of the map that is missing; #XSM_ERROR_LIMIT. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
  *  @return #XSM_OK, or what any function may return (@ref error). The dataset is unchanged on failure. O(N +

@@ -321,11 +321,12 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  @param err      what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for new features if the model reads text and they are no words of the map's
  *          vocabulary, or if its transform has `truncate` or `products`, and for a model with a correction
- *          (xsm_model_clear_correction()); #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message
- *          names it), has another vocabulary, or changes the number of a class with tied vectors; #XSM_ERROR_SHAPE for
- *          tied vectors with F not equal to K; #XSM_ERROR_RANGE for fewer features, labels that do not increase or
- *          counts of more than INT64_MAX rows in all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or
- *          O((K + D) H) for an embedding model; old and new model are in memory during the call. */
+ *          (xsm_model_clear_correction()); #XSM_ERROR_DATA for a map in which a feature is another than in the
+ *          model; #XSM_ERROR_ARGUMENT for a map that lacks a class of the model (the message names it) or changes the
+ *          number of a class with tied vectors; #XSM_ERROR_SHAPE for tied vectors with F not equal to K;
+ *          #XSM_ERROR_RANGE for fewer features, labels that do not increase or counts of more than INT64_MAX rows in
+ *          all; #XSM_ERROR_LIMIT. The model is unchanged on failure. O(K D), or O((K + D) H) for an embedding model;
+ *          old and new model are in memory during the call. */
 XSM_API xsm_status xsm_model_grow(xsm_model *model, uint32_t features, const xsm_class_map *classes, xsm_error *err);
 /** Copies labels, names and counts of a class map with K classes to the model, and its vocabulary, which is saved with
  *  the model. Then read test rows and rows to predict with the class map of xsm_model_get_class_map().

@@ -14,7 +14,7 @@
 #define XSMI_LAST_xsm_choose_options label_tree
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_block losses
-#define XSMI_LAST_xsm_class_map vocabulary
+#define XSMI_LAST_xsm_class_map reserved2
 #define XSMI_LAST_xsm_class_sums gradient
 #define XSMI_LAST_xsm_class_weights propensity_b
 #define XSMI_LAST_xsm_comm broadcast
@@ -24,7 +24,7 @@
 #define XSMI_LAST_xsm_corpus_info reserved
 #define XSMI_LAST_xsm_corpus_options max_distinct
 #define XSMI_LAST_xsm_csr_rows weights
-#define XSMI_LAST_xsm_dataset_info label_weighted
+#define XSMI_LAST_xsm_dataset_info reserved
 #define XSMI_LAST_xsm_dataset_weights label_count
 #define XSMI_LAST_xsm_dense_rows weights
 #define XSMI_LAST_xsm_draw log_probabilities

@@ -5,7 +5,7 @@
  * copied if it is the caller's, so that a borrowed array is never written to.
  */
 #include "data/part.h"
-#include "data/vocabulary.h"
+#include "data/schema.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/spool.h"
@@ -101,7 +101,7 @@ void xsm_dataset_free(xsm_dataset *d)
     xsmi_row_part_free(ctx, d->part, d->rows);
     release_rows(d);
     release_classes(ctx, &d->map, d->classes);
-    xsmi_vocabulary_release(d->map.vocabulary);
+    xsmi_schema_release(d->schema);
     for (size_t i = 0; i < d->mapped.count; i++) {
         xsmi_unmap_file(&d->mapped.files[i]);
     }
@@ -563,6 +563,7 @@ xsm_status xsm_dataset_get_info(const xsm_dataset *d, xsm_dataset_info *info, xs
     i.total_weight = d->total_weight;
     i.weighted = d->weights != NULL;
     i.label_weighted = d->label_weights != NULL;
+    i.unknown_features = d->unknown_features;
     return xsmi_options_write(&i, sizeof i, XSMI_FIRST(xsm_dataset_info), info, "xsm_dataset_info", err);
 }
 
@@ -607,9 +608,8 @@ xsm_status xsm_dataset_get_class_map(const xsm_dataset *d, xsm_class_map *map, x
     m.features = d->features;
     m.labels = d->map.labels;
     m.names = (const char *const *)d->map.names;
-    m.index_base = d->index_base;
     m.counts = d->map.counts;
     m.rows = d->rows;
-    m.vocabulary = d->map.vocabulary;
+    xsmi_schema_view(d->schema, &m);
     return xsmi_options_write(&m, sizeof m, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }

@@ -20,7 +20,6 @@ typedef struct xsmi_dataset_map {
     uint64_t *counts; /* [classes] rows that carry the class */
     char *text;
     size_t text_size;
-    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
 } xsmi_dataset_map;
 
 /* Counted when the contents change (xsmi_dataset_count_*()); dropped_features is counted when reading. */
@@ -45,8 +44,10 @@ struct xsm_dataset {
     uint32_t features;
     uint32_t classes;
     bool sparse;
+    bool transformed; /* the features are no longer those of the schema */
     int32_t format;
-    int32_t index_base; /* XSM_INDEX_BASE_* of the file, AUTO if not known */
+    struct xsmi_schema *schema; /* what the features are (a reference), or NULL: schema.h */
+    uint32_t unknown_features;  /* of the file, that the class map lacks: counted when reading */
 
     /* Features: dense rows `stride` floats apart, or CSR. Of a divided dataset, values and index are of this rank's
      * rows alone. */

@@ -3,7 +3,7 @@
  * dataset as it was.
  */
 #include "data/part.h"
-#include "data/vocabulary.h"
+#include "data/schema.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
@@ -279,8 +279,8 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
         return status;
     }
     fresh->format = d->format;
-    fresh->index_base = d->index_base;
-    fresh->map.vocabulary = xsmi_vocabulary_retain(d->map.vocabulary);
+    fresh->schema = xsmi_schema_retain(d->schema);
+    fresh->transformed = d->transformed;
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
     *out = fresh;

@@ -2,6 +2,7 @@
  * A hash by which two datasets are compared, those that ranks have read, too: features, labels, weights and classes.
  */
 #include "data/part.h"
+#include "data/schema.h"
 #include "base/activity.h"
 #include "base/comm.h"
 #include "base/hash.h"
@@ -74,7 +75,8 @@ static uint64_t hash_labels(const xsm_dataset *d)
 
 static uint64_t hash_whole(const xsm_dataset *d)
 {
-    return hash_rest(d, xsmi_dataset_hash_features(d));
+    const uint64_t hash = xsmi_dataset_hash_features(d);
+    return hash_rest(d, d->schema ? xsmi_hash(&d->schema->hash, sizeof d->schema->hash, hash) : hash);
 }
 
 /* A hash that is kept until the dataset is changed. */

@@ -6,8 +6,8 @@
  */
 #include "data/part.h"
 #include "base/entry.h"
+#include "data/schema.h"
 #include "data/sort.h"
-#include "data/vocabulary.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -68,6 +68,7 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
 {
     XSMI_TRY(xsmi_options_read(map, sizeof *map, XSMI_FIRST(xsm_class_map), given, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, map, reserved, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, map, reserved2, err));
     if (map->classes < 1 || map->classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u classes; accepted are 1 to %u", map->classes,
                          XSM_CLASSES_MAX);
@@ -185,16 +186,22 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
     }
 }
 
-/* *both: the vocabulary that has the words of both, NULL where neither has one. */
-static xsm_status join_vocabularies(const xsm_vocabulary *own, const xsm_vocabulary *other, const xsm_vocabulary **both,
-                                    xsm_error *err)
+/* The rows' features become those of the map, and what the map lacks follows. */
+static xsm_status join_features(xsm_dataset *d, const xsm_class_map *map, xsm_error *err)
 {
-    *both = !own || (other && xsmi_vocabulary_extends(other, own)) ? other : own;
-    return !own || !other || *both == other || xsmi_vocabulary_extends(own, other)
-               ? XSM_OK
-               : xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                           "the rows were read with other words or n-grams than those of the class map; read them "
-                           "against it (xsm_read_options.classes, and new_features for new words)");
+    xsmi_schema *wanted, *joined = NULL;
+    xsmi_feature_map found;
+    XSMI_TRY(xsmi_schema_of_map(d->context, map, &wanted, err));
+    const xsmi_feature_side rows = {d->schema, d->features, "the rows"};
+    const xsmi_feature_side other = {wanted, map->features, "the class map"};
+    xsm_status status = xsmi_features_join(&rows, &other, &found, &joined, err);
+    if (status == XSM_OK) {
+        status = xsmi_dataset_map_features(d, &found, err);
+        xsmi_feature_map_end(&found);
+    }
+    xsmi_schema_release(joined);
+    xsmi_schema_release(wanted);
+    return status;
 }
 
 xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
@@ -211,8 +218,6 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
         return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
                          map.features);
     }
-    const xsm_vocabulary *vocabulary;
-    XSMI_TRY(join_vocabularies(own.vocabulary, map.vocabulary, &vocabulary, err));
     together t = {.context = d->context};
     xsm_status status = prepare(&t, &own, &map, err);
     if (status == XSM_OK) {
@@ -226,6 +231,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
                                XSM_CLASSES_MAX);
         }
     }
+    status = status == XSM_OK ? join_features(d, &map, err) : status;
     if (status == XSM_OK) {
         status = xsmi_dataset_renumber(d, t.match, t.classes, t.labels, t.names, err);
     }
@@ -233,11 +239,6 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     if (status == XSM_OK && map.features > d->features) {
         d->features = map.features;
         xsmi_dataset_edited(d);
-    }
-    if (status == XSM_OK && vocabulary != d->map.vocabulary) {
-        xsm_vocabulary *before = d->map.vocabulary;
-        d->map.vocabulary = xsmi_vocabulary_retain(vocabulary);
-        xsmi_vocabulary_release(before);
     }
     return status;
 }

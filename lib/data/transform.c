@@ -728,6 +728,7 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
         change_rows(t, d);
     }
     d->features = xsmi_transform_output_features(t);
+    d->transformed |= t->count > 0;
     xsmi_dataset_count_features(d);
     return XSM_OK;
 }

@@ -125,18 +125,6 @@ xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary 
     return XSM_OK;
 }
 
-bool xsmi_vocabulary_extends(const xsm_vocabulary *v, const xsm_vocabulary *old)
-{
-    const xsmi_dictionary *a = &v->words, *b = &old->words;
-    xsm_text_options options = v->options;
-    options.min_count = old->options.min_count; /* it chose the words, which are compared */
-    return v == old ||
-           (xsmi_text_options_equal(&options, &old->options) && a->count >= b->count &&
-            (xsmi_text_buckets(&options) == 0 || xsmi_vocabulary_first_words(v) == xsmi_vocabulary_first_words(old)) &&
-            (b->count == 0 || (a->starts[b->count] == b->starts[b->count] &&
-                               memcmp(a->text, b->text, (size_t)b->starts[b->count]) == 0)));
-}
-
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v)
 {
     /* A vocabulary never changes; its reference count is not part of its contents. */

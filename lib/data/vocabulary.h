@@ -7,7 +7,6 @@
 #define XSMI_VOCABULARY_H
 
 #include "base/base.h"
-#include "base/safetensors.h"
 #include "data/dictionary.h"
 
 #include <xsoftmax/dataset.h>
@@ -32,8 +31,6 @@ xsm_status xsmi_vocabulary_new(xsm_context *ctx, const xsm_text_options *options
 xsm_status xsmi_vocabulary_add(xsm_vocabulary *v, const char *word, size_t length, bool *known, xsm_error *err);
 /* A vocabulary with the words of `from`, for the reader to add later words to. */
 xsm_status xsmi_vocabulary_new_grown(const xsm_vocabulary *from, xsm_vocabulary **out, xsm_error *err);
-/* Whether rows read with `v` mean the same to what knows `old`: the same features, and perhaps later words. */
-bool xsmi_vocabulary_extends(const xsm_vocabulary *v, const xsm_vocabulary *old);
 /* Adds a reference; NULL is allowed. */
 xsm_vocabulary *xsmi_vocabulary_retain(const xsm_vocabulary *v);
 /* Drops a reference; NULL is allowed. */
@@ -48,19 +45,5 @@ uint32_t xsmi_vocabulary_first_words(const xsm_vocabulary *v);
 void xsmi_vocabulary_set_first_words(xsm_vocabulary *v, uint32_t first);
 /* The feature of a word that the dictionary has. */
 uint32_t xsmi_vocabulary_feature(const xsm_vocabulary *v, uint32_t word);
-
-/* -- on disk (vocabulary_file.c) -----------------------------------------------------------------------------------
- * The tensor `vocabulary`, U8, a word a line in the order of features, and the metadata `vocabulary`, how text becomes
- * words and n-grams. */
-
-#define XSMI_VOCABULARY_TENSOR "vocabulary"
-#define XSMI_KEY_VOCABULARY "vocabulary"
-void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor);
-/* The metadata, to be released with xsmi_release_text(); NULL without memory. */
-char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v);
-xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err);
-/* NULL where there is none. */
-xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_vocabulary **out,
-                                xsm_error *err);
 
 #endif

@@ -193,14 +193,11 @@ static xsm_status check_weights(const xsm_estimator *e, const xsm_dataset *train
                            train->total_weight);
 }
 
-static xsm_status check_shape(const xsm_model *model, const xsm_dataset *train, bool labels_alone, xsm_error *err)
+static xsm_status check_classes(const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    if ((xsmi_model_input(model) != train->features && !labels_alone) || model->classes != train->classes) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE,
-                         "the model has %u features and %u classes, the data %u features and %u classes",
-                         xsmi_model_input(model), model->classes, train->features, train->classes);
-    }
-    return XSM_OK;
+    return model->classes == train->classes ? XSM_OK
+                                            : xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u classes, the data %u",
+                                                        model->classes, train->classes);
 }
 
 /* The table's own bind(), and what it then says of itself. */
@@ -315,8 +312,8 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
         XSMI_TRY(labels_alone ? xsmi_check_same_labels(model->context, train, err)
                               : xsmi_check_same_rows(model->context, train, err));
     }
-    XSMI_TRY(check_shape(model, train, labels_alone, err));
-    XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, err));
+    XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
+    XSMI_TRY(check_classes(model, train, err));
     xsmi_bind_size of = {train->rows, train->rows, 0, NULL};
     if (size) {
         of = *size;

@@ -1,10 +1,9 @@
 /*
- * A model's classes, their labels and names, and its vocabulary.
+ * A model's classes, their labels and names, and what its features are.
  */
 #include "model/model.h"
 #include "base/activity.h"
 #include "base/entry.h"
-#include "data/vocabulary.h"
 #include "model/model_file.h"
 
 #include <string.h>
@@ -28,7 +27,7 @@ void xsmi_model_clear_classes(xsm_model *m)
     xsmi_release(m->context, map->labels, m->classes, sizeof *map->labels);
     release_names(m->context, map->names, m->classes, m->classes);
     xsmi_release(m->context, map->counts, m->classes, sizeof *map->counts);
-    xsmi_vocabulary_release(map->vocabulary);
+    xsmi_schema_release(map->schema);
     *map = (xsmi_model_map){.labels = NULL};
 }
 
@@ -119,11 +118,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved, err));
-    if (given.index_base < XSM_INDEX_BASE_AUTO || given.index_base > XSM_INDEX_BASE_ONE) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
-                         (int)given.index_base, XSM_INDEX_BASE_ONE);
-    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved2, err));
     if (given.classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
                          m->classes);
@@ -136,7 +131,8 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     }
     XSMI_TRY(xsmi_model_check_counts(given.counts, m->classes, given.rows, err));
     char **names = NULL;
-    xsm_status status = XSM_OK;
+    xsmi_schema *schema;
+    xsm_status status = xsmi_schema_of_map(m->context, &given, &schema, err);
     int64_t *labels =
         copy_items(m->context, given.labels, m->classes, sizeof *labels, &status, "the classes' labels", err);
     uint64_t *counts =
@@ -147,15 +143,15 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     if (status != XSM_OK) {
         xsmi_release(m->context, labels, m->classes, sizeof *labels);
         xsmi_release(m->context, counts, m->classes, sizeof *counts);
+        xsmi_schema_release(schema);
         return status;
     }
     const xsmi_model_map made = {
-        .index_base = given.index_base,
         .labels = labels,
         .names = names,
         .counts = counts,
         .rows = counts ? given.rows : 0,
-        .vocabulary = xsmi_vocabulary_retain(given.vocabulary),
+        .schema = schema,
     };
     xsmi_model_clear_classes(m);
     m->map = made;
@@ -173,9 +169,8 @@ xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_e
     view.features = xsmi_model_input_features(m);
     view.labels = m->map.labels;
     view.names = (const char *const *)m->map.names;
-    view.index_base = m->map.index_base;
     view.counts = m->map.counts;
     view.rows = m->map.rows;
-    view.vocabulary = m->map.vocabulary;
+    xsmi_schema_view(m->map.schema, &view);
     return xsmi_options_write(&view, sizeof view, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err);
 }

@@ -31,13 +31,7 @@ static xsm_status check_features(const xsm_model *m, uint32_t features, xsm_erro
 /* A model that reads text gets features by new words. */
 static xsm_status check_vocabulary(const xsm_model *m, uint32_t features, const xsm_class_map *map, xsm_error *err)
 {
-    const xsm_vocabulary *own = m->map.vocabulary;
-    if (own && map->vocabulary && !xsmi_vocabulary_extends(map->vocabulary, own)) {
-        return xsmi_fail(
-            err, XSM_ERROR_ARGUMENT,
-            "the map's words and n-grams are not the model's and perhaps later ones; rows of text are read "
-            "against the model's map (xsm_read_options.classes, and new_features for new words)");
-    }
+    const xsm_vocabulary *own = xsmi_schema_vocabulary(m->map.schema);
     if (own &&
         features > XSMI_MAX(xsmi_model_input(m), xsmi_vocabulary_features(map->vocabulary ? map->vocabulary : own))) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
@@ -152,17 +146,23 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
     return xsmi_model_check_counts(wider->map.counts, wider->classes, wider->map.rows, err);
 }
 
+/* A feature of the model is what it is in the map; a map that does not say what features are leaves them. */
+static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, xsm_error *err)
+{
+    const xsmi_feature_side own = {m->map.schema, xsmi_model_input_features(m), "the model"};
+    const xsmi_feature_side map = {wider->map.schema, 0, "the map"};
+    XSMI_TRY(xsmi_features_kept(&own, &map, err));
+    wider->map.schema = wider->map.schema ? wider->map.schema : xsmi_schema_retain(m->map.schema);
+    return XSM_OK;
+}
+
 static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
                        const uint32_t *match, xsm_error *err)
 {
     xsm_parameters to = XSM_PARAMETERS_INIT;
-    xsm_class_map classes = *map;
-    classes.vocabulary = map->vocabulary ? map->vocabulary : m->map.vocabulary;
-    if (classes.index_base == XSM_INDEX_BASE_AUTO) {
-        classes.index_base = m->map.index_base;
-    }
     XSMI_TRY(xsm_model_parameters(wider, &to, err));
-    XSMI_TRY(xsm_model_set_class_map(wider, &classes, err));
+    XSMI_TRY(xsm_model_set_class_map(wider, map, err));
+    XSMI_TRY(keep_schema(m, wider, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
         const bool same = features == xsmi_model_input(m); /* as transformed */

@@ -11,6 +11,7 @@
 #include "base/counted.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "data/schema.h"
 #include "model/calibration.h"
 #include "model/correction.h"
 #include "model/hierarchy.h"
@@ -44,12 +45,11 @@ typedef struct xsmi_row_length {
 
 /* The class map: which label each class is, and what is known of the training rows. */
 typedef struct xsmi_model_map {
-    int32_t index_base;         /* XSM_INDEX_BASE_* */
-    int64_t *labels;            /* [classes] or NULL = the class number */
-    char **names;               /* [classes] or NULL */
-    uint64_t *counts;           /* [classes] training rows of each class, or NULL */
-    uint64_t rows;              /* of the training data, where there are counts */
-    xsm_vocabulary *vocabulary; /* the vocabulary of text rows (a reference), or NULL */
+    int64_t *labels;     /* [classes] or NULL = the class number */
+    char **names;        /* [classes] or NULL */
+    uint64_t *counts;    /* [classes] training rows of each class, or NULL */
+    uint64_t rows;       /* of the training data, where there are counts */
+    xsmi_schema *schema; /* what features are, before the transform (a reference), or NULL */
 } xsmi_model_map;
 
 /* The classes of this process, of a model that is divided among several (divided.h). */

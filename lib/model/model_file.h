@@ -8,7 +8,6 @@
 
 #include "base/safetensors.h"
 #include "base/utf8.h"
-#include "data/vocabulary.h"
 #include "model/model.h"
 
 /* A model whose weights are in the container's memory; the model takes the mapping, and weights that were read in part

@@ -47,9 +47,19 @@ static xsm_status check_count(const source *s, const xsmi_tensor *t, uint32_t cl
 
 static xsm_status check_names_known(const source *s, xsm_error *err)
 {
-    static const char *const known[] = {"weight",         "bias",      "labels",          "label_names",
-                                        "class_counts",   "idf",       "products",        XSMI_VOCABULARY_TENSOR,
-                                        XSMI_TREE_TENSOR, "embedding", XSMI_WEIGHT_SCALE, XSMI_EMBEDDING_SCALE};
+    static const char *const known[] = {"weight",
+                                        "bias",
+                                        "labels",
+                                        "label_names",
+                                        "class_counts",
+                                        "idf",
+                                        "products",
+                                        XSMI_VOCABULARY_TENSOR,
+                                        XSMI_TREE_TENSOR,
+                                        "embedding",
+                                        XSMI_WEIGHT_SCALE,
+                                        XSMI_EMBEDDING_SCALE,
+                                        XSMI_FEATURE_NAMES_TENSOR};
     const bool checkpoint = xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) != NULL;
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
@@ -64,8 +74,8 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             return xsmi_fail(
                 err, XSM_ERROR_FORMAT,
                 "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, products, vocabulary, correction, nodes and those of a tree, of pairs, "
-                "of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
+                "class_counts, embedding, idf, products, vocabulary, feature_names, correction, nodes and those of a "
+                "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
                 s->name, t->name);
         }
     }
@@ -259,12 +269,6 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     }
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     map.classes = m->classes;
-    const char *base = xsmi_container_metadata(s->container, XSMI_KEY_INDEX_BASE);
-    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", s->name,
-                         base);
-    }
-    map.index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
     map.labels = labels ? (const int64_t *)(const void *)labels->data : NULL;
     XSMI_TRY(load_counts(s, m, &map, err));
     const char **names = NULL;
@@ -290,6 +294,18 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
         xsmi_release(m->context, text, lines->size, 1);
     }
     return status;
+}
+
+/* What the features are. */
+static xsm_status load_schema(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *base = xsmi_container_metadata(s->container, XSMI_KEY_INDEX_BASE);
+    if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", s->name,
+                         base);
+    }
+    const int32_t index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
+    return xsmi_schema_read(m->context, s->container, s->name, index_base, &m->map.schema, err);
 }
 
 static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
@@ -416,7 +432,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = load_classes(&s, m, err);
     }
     if (status == XSM_OK) {
-        status = xsmi_vocabulary_read(ctx, container, name, &m->map.vocabulary, err);
+        status = load_schema(&s, m, err);
     }
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);

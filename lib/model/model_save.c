@@ -14,7 +14,8 @@
  *     nodes        U32 [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h)
  *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
  *     label_names  U8 [bytes]   one name per line, if the classes have names
- *     vocabulary   U8 [bytes]   one word per line, if rows are text (vocabulary_file.c)
+ *     vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table
+ *                               (schema_file.c)
  *     host.*                    tensors of the host, before others of smaller elements (host_tensors.c)
  *
  * A checkpoint is a model with tensors "state.*" (model_file.h, train/checkpoint.c) and the metadata entry
@@ -305,9 +306,7 @@ static void list_contents(const xsm_model *m, contents *c)
         }
         add_tensor(c, "label_names", XSMI_DTYPE_U8, 1, bytes, 0);
     }
-    if (m->map.vocabulary) {
-        xsmi_vocabulary_tensor(m->map.vocabulary, &c->tensors[c->count++]);
-    }
+    c->count += xsmi_schema_tensor(m->map.schema, &c->tensors[c->count]) ? 1 : 0;
     for (size_t i = 0; i < c->count && m->layout == XSM_LAYOUT_SPARSE_ROWS; i++) {
         /* The first are the largest: the values. */
         if (c->tensors[i].dtype == xsmi_narrow_tensor_type(xsmi_model_dtype(m)) && c->tensors[i].data) {
@@ -527,7 +526,7 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (m->map.names) {
         XSMI_TRY(write_names(m, w, err));
     }
-    return m->map.vocabulary ? xsmi_vocabulary_write(m->map.vocabulary, w, err) : XSM_OK;
+    return xsmi_schema_write(m->map.schema, w, err);
 }
 
 /* Begins the file: lists its contents and writes the header. */
@@ -547,10 +546,11 @@ static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, conten
     for (size_t i = 0; c->extras && i < c->extras->metadata_count; i++) {
         metadata[count++] = c->extras->metadata[i];
     }
-    char *vocabulary = m->map.vocabulary ? xsmi_vocabulary_describe(m->context, m->map.vocabulary) : NULL;
-    if (m->map.vocabulary && !vocabulary) {
+    char *vocabulary;
+    xsm_status status = xsmi_schema_describe(m->context, m->map.schema, &vocabulary, err);
+    if (status != XSM_OK) {
         xsmi_release(m->context, metadata, capacity, sizeof *metadata);
-        return xsmi_fail_memory(err, 256, "metadata");
+        return status;
     }
     if (vocabulary) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
@@ -585,12 +585,13 @@ static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, conten
         xsmi_calibration_describe(&m->calibration, calibration, sizeof calibration);
         metadata[count++] = (xsmi_entry){XSMI_KEY_CALIBRATION, calibration};
     }
-    if (m->map.index_base != XSM_INDEX_BASE_AUTO) {
-        const char *base = m->map.index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
+    const int32_t index_base = xsmi_schema_index_base(m->map.schema);
+    if (index_base != XSM_INDEX_BASE_AUTO) {
+        const char *base = index_base == XSM_INDEX_BASE_ONE ? "1" : "0";
         metadata[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base};
     }
     const xsmi_container_plan plan = {c->tensors, c->count, c->weight, metadata, count};
-    xsm_status status = xsmi_container_create_at(m->context, place, &plan, w, err);
+    status = xsmi_container_create_at(m->context, place, &plan, w, err);
     xsmi_release(m->context, metadata, capacity, sizeof *metadata);
     xsmi_release_text(m->context, vocabulary);
     return status;

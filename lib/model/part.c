@@ -64,8 +64,20 @@ void xsmi_part_count(uint32_t classes, uint32_t ranks, const uint32_t *list, siz
     }
 }
 
-xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err)
+static xsm_status check_features(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)
 {
+    if (d->schema && m->map.schema && !xsmi_schema_equal(d->schema, m->map.schema)) {
+        const xsmi_feature_side rows = {d->schema, 0, what}, wanted = {m->map.schema, 0, "the model"};
+        XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
+    }
+    return d->features == xsmi_model_input(m) ? XSM_OK
+                                              : xsmi_fail(err, XSM_ERROR_SHAPE, "%s have %u features, the model %u",
+                                                          what, d->features, xsmi_model_input(m));
+}
+
+xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)
+{
+    XSMI_TRY(d ? check_features(m, d, what, err) : XSM_OK);
     if (!d || !d->part) {
         return XSM_OK;
     }

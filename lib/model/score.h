@@ -12,13 +12,15 @@
 #include "model/model.h"
 #include "model/tile.h"
 
-/* Refuses rows that are divided among ranks where the model is not, in the same context (part.c); NULL is accepted. */
-xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, xsm_error *err);
+/* Refuses rows that the model does not take as they are: of other features or another number of them (the message calls
+ * them `what`), or divided among ranks where the model is not, in the same context (part.c). NULL is accepted. O(1) but
+ * for a message. */
+xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
 /* Checks that this model can score a parsed batch. */
 static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
 {
-    XSMI_TRY(xsmi_batch_check(batch, "a model", xsmi_model_input(m), err));
-    return batch->values ? XSM_OK : xsmi_model_check_rows(m, batch->dataset, err);
+    XSMI_TRY(batch->values ? XSM_OK : xsmi_model_check_rows(m, batch->dataset, "the rows", err));
+    return xsmi_batch_check(batch, "a model", xsmi_model_input(m), err);
 }
 /* Parses and checks a caller's batch. */
 static inline xsm_status xsmi_model_read_batch(const xsm_model *m, const xsm_batch *given, xsm_batch *batch,

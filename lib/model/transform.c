@@ -46,5 +46,7 @@ xsm_status xsm_model_transform(const xsm_model *m, xsm_dataset *dataset, xsm_err
     if (!m || !dataset) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_transform: %s is NULL", m ? "dataset" : "model");
     }
+    const xsmi_feature_side wanted = {m->map.schema, xsmi_model_input_features(m), "the model"};
+    XSMI_TRY(xsmi_dataset_match_features(dataset, &wanted, err));
     return m->transform ? xsm_transform_apply(m->transform, dataset, err) : XSM_OK;
 }

@@ -304,10 +304,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
                          "NULL removes a calibration)",
                          o.method);
     }
-    if (xsmi_model_input(model) != rows->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
-                         rows->features);
-    }
+    XSMI_TRY(xsmi_model_check_rows(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;

@@ -192,11 +192,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }
-    if (xsmi_model_input(model) != dataset->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
-                         dataset->features);
-    }
-    return xsmi_model_check_rows(model, dataset, err);
+    return xsmi_model_check_rows(model, dataset, "the data", err);
 }
 
 /* Releases what prepare() allocated, even where it failed. */

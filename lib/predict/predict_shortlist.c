@@ -86,6 +86,9 @@ xsm_status xsmi_shortlist_check(const xsm_model *m, const xsm_predictor_options 
                          m->trees ? "the model is a label tree, which is searched by itself"
                                   : "a shortlist is a label tree (xsm_fit_label_tree()); this model is none");
     }
+    const xsmi_feature_side rows = {m->map.schema, 0, "the model"};
+    const xsmi_feature_side wanted = {tree->map.schema, 0, "the label tree of the shortlist"};
+    XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
     if (xsmi_model_input(m) != xsmi_model_input(tree)) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the label tree of the shortlist %u",
                          xsmi_model_input(m), xsmi_model_input(tree));

@@ -651,11 +651,7 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     if (xsmi_model_is_divided(model)) {
         XSMI_TRY(xsmi_check_same_rows(model->context, data, err));
     }
-    if (data->features != xsmi_model_input(model)) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, %s %u", xsmi_model_input(model), what,
-                         data->features);
-    }
-    return XSM_OK;
+    return xsmi_model_check_rows(model, data, what, err);
 }
 
 xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,

@@ -212,7 +212,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     if (xsmi_model_is_common(model)) {
         XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
     }
-    XSMI_TRY(xsmi_model_check_rows(model, dataset, err));
+    XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;
@@ -229,10 +229,6 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
     if (o.top < m.top) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "the predictor finds %u classes of a row; xsm_search_metrics.top is %u",
                          o.top, m.top);
-    }
-    if (xsmi_model_input(model) != dataset->features) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the model has %u features, the data %u", xsmi_model_input(model),
-                         dataset->features);
     }
     const search_job job = {.context = context ? context : model->context,
                             .model = model,

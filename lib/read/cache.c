@@ -11,11 +11,12 @@
  *     weights       F32 [N]          of the rows, if they have weights
  *     label_weights F32 [L]          of the labels, likewise
  *     class_names   U8 [bytes]       a name a line, if classes have names
- *     vocabulary    U8 [bytes]       vocabulary_file.c
+ *     vocabulary    U8 [bytes]       or feature_names, what features are: schema_file.c
  *
  * and metadata `dataset` = "1", `features`, `classes`, `index_base`, `source_format`, `dropped_features` and the counts
  * of special rows. Reading believes none of it: offsets, indexes, labels and values are checked, and rows and labels
- * counted anew, in one pass, whether or not the checksum is.
+ * counted anew, in one pass, whether or not the checksum is. `transformed` = "1": a
+ * transform has changed the rows.
  */
 #include "read/foreign.h"
 #include "read/format.h"
@@ -24,13 +25,14 @@
 #include "base/safetensors.h"
 #include "base/spool.h"
 #include "base/utf8.h"
-#include "data/vocabulary.h"
+#include "data/schema.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define KEY_DATASET "dataset"
+#define KEY_TRANSFORMED "transformed"
 #define PIECE ((size_t)16 << 20)
 
 /* The numbers of the metadata, with their members of a dataset. */
@@ -45,7 +47,7 @@ static void list_numbers(const xsm_dataset *d, number n[NUMBERS])
 {
     n[FEATURES] = (number){"features", d->features};
     n[CLASSES] = (number){"classes", d->classes};
-    n[INDEX_BASE] = (number){"index_base", (uint64_t)d->index_base};
+    n[INDEX_BASE] = (number){"index_base", (uint64_t)xsmi_schema_index_base(d->schema)};
     n[SOURCE_FORMAT] = (number){"source_format", (uint64_t)d->format};
     n[DROPPED] = (number){"dropped_features", d->counted.dropped_features};
     n[UNLABELLED] = (number){"rows_without_label", d->counted.unlabelled};
@@ -130,7 +132,7 @@ static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, x
     if (d->map.names) {
         XSMI_TRY(write_names(d, w, err));
     }
-    return d->map.vocabulary ? xsmi_vocabulary_write(d->map.vocabulary, w, err) : XSM_OK;
+    return xsmi_schema_write(d->schema, w, err);
 }
 
 static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
@@ -167,17 +169,12 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
         }
         add(tensors, &count, "class_names", XSMI_DTYPE_U8, bytes, 0);
     }
-    char *vocabulary = NULL;
-    if (d->map.vocabulary) {
-        xsmi_vocabulary_tensor(d->map.vocabulary, &tensors[count++]);
-        vocabulary = xsmi_vocabulary_describe(d->context, d->map.vocabulary);
-        if (!vocabulary) {
-            return xsmi_fail_memory(err, 256, "metadata");
-        }
-    }
+    char *vocabulary;
+    count += xsmi_schema_tensor(d->schema, &tensors[count]) ? 1 : 0;
+    XSMI_TRY(xsmi_schema_describe(d->context, d->schema, &vocabulary, err));
     number numbers[NUMBERS];
     char text[NUMBERS][24];
-    xsmi_entry metadata[NUMBERS + 2] = {{KEY_DATASET, "1"}};
+    xsmi_entry metadata[NUMBERS + 3] = {{KEY_DATASET, "1"}};
     size_t entries = 1;
     list_numbers(d, numbers);
     for (size_t i = 0; i < NUMBERS; i++) {
@@ -186,6 +183,9 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
     }
     if (vocabulary) {
         metadata[entries++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
+    }
+    if (d->transformed) {
+        metadata[entries++] = (xsmi_entry){KEY_TRANSFORMED, "1"};
     }
     xsmi_container_writer *w;
     const xsmi_container_plan plan = {tensors, count, aligned, metadata, entries};
@@ -458,8 +458,8 @@ static xsm_status fill(cache *c, xsm_error *err)
     XSMI_TRY(read_rows(c, err));
     XSMI_TRY(read_weights(c, err));
     XSMI_TRY(read_classes(c, err));
-    XSMI_TRY(xsmi_vocabulary_read(d->context, c->file, c->path, &d->map.vocabulary, err));
-    d->index_base = (int32_t)c->numbers[INDEX_BASE];
+    XSMI_TRY(xsmi_schema_read(d->context, c->file, c->path, (int32_t)c->numbers[INDEX_BASE], &d->schema, err));
+    d->transformed = xsmi_container_metadata(c->file, KEY_TRANSFORMED) != NULL;
     d->format = XSM_FORMAT_CACHE;
     d->counted.dropped_features = c->numbers[DROPPED];
     XSMI_TRY(check_features(c, err));

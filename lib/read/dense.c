@@ -8,6 +8,8 @@
 #include "read/dense.h"
 #include "read/format.h"
 #include "read/number.h"
+#include "base/grow.h"
+#include "base/order.h"
 #include "base/utf8.h"
 
 #include <string.h>
@@ -82,9 +84,11 @@ static xsmi_match match_header(const xsmi_reader *r, const xsmi_early_line *line
     if (!line->first) {
         return XSMI_MATCH_NO;
     }
-    return is_dense_header(text, line->length, separator, xsmi_reader_label_column(r)) ? XSMI_MATCH_SURE
-           : is_bare_header(r, text, line->length, separator)                          ? XSMI_MATCH_MAYBE
-                                                                                       : XSMI_MATCH_NO;
+    return is_dense_header(text, line->length, separator, xsmi_reader_label_column(r)) ||
+                   (r->map.feature_names && is_dense_header(text, line->length, separator, r->map.feature_names[0]))
+               ? XSMI_MATCH_SURE
+           : is_bare_header(r, text, line->length, separator) ? XSMI_MATCH_MAYBE
+                                                              : XSMI_MATCH_NO;
 }
 
 static xsmi_match match_csv(const xsmi_reader *r, const xsmi_early_line *line)
@@ -203,10 +207,31 @@ static xsm_status next_field(record *c, field *f, xsm_error *err)
 
 typedef struct columns {
     size_t count, label, weight; /* the columns of labels and weights, NO_COLUMN without */
-    bool names;                  /* some name is not a number: the line is a header */
-    char found[200];             /* the names, for the message when the label column is not among them */
+    size_t features;             /* columns besides these */
+    char *text;                  /* their names, each terminated */
+    size_t text_size, text_capacity;
+    xsmi_feature_map map; /* of a class map with names: where it has them; else the columns keep their order */
+    bool names;           /* some name is not a number: the line is a header */
+    char found[200];      /* the names, for the message when the label column is not among them */
     size_t found_length;
 } columns;
+
+/* Keeps the name of a column of features. */
+static xsm_status keep_name(const record *c, const field *f, columns *k, xsm_error *err)
+{
+    const char *name = c->text + f->start;
+    if (memchr(name, '\0', f->length)) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                "a byte of 0 in the name of a column; names without are accepted");
+    }
+    XSMI_TRY(
+        XSMI_GROW(c->r->context, k->text, k->text_capacity, k->text_size + f->length + 1, "the names of columns", err));
+    memcpy(k->text + k->text_size, name, f->length);
+    k->text_size += f->length;
+    k->text[k->text_size++] = '\0';
+    k->features++;
+    return XSM_OK;
+}
 
 static void list_column(columns *k, const char *name, size_t length)
 {
@@ -261,6 +286,9 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
         XSMI_TRY(weights ? note_column(c, &f, weights, "weights", k->count, &k->weight, err) : XSM_OK);
         k->names |= !is_number(name, f.length);
         list_column(k, name, f.length);
+        if (k->label != k->count && k->weight != k->count) {
+            XSMI_TRY(keep_name(c, &f, k, err));
+        }
         k->count++;
     }
     const bool have = k->label != NO_COLUMN;
@@ -268,6 +296,9 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
                                 "no column '%s' (xsm_read_options.weights_column); the columns are %s", weights,
                                 k->found);
+    }
+    if (!have && k->names && c->r->map.feature_names) {
+        return XSM_OK; /* its columns are found by name */
     }
     if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops) + weighted(c->r)) {
         return k->names ? XSM_OK
@@ -297,16 +328,39 @@ static xsm_status read_header(record *c, columns *k, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_error *err)
+/* Finds the columns of a class map that names them. */
+static xsm_status match_names(const record *c, columns *k, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    size_t features = k->count - (k->label != NO_COLUMN) - (k->weight != NO_COLUMN);
+    const xsmi_feature_side rows = {r->schema, 0, "the file"};
+    const xsmi_feature_side wanted = {r->wanted, r->map.features, "the class map"};
+    xsm_error inner = XSM_ERROR_INIT;
+    xsmi_schema *all = NULL;
+    const xsm_status status = r->options.new_features ? xsmi_features_join(&rows, &wanted, &k->map, &all, &inner)
+                                                      : xsmi_features_match(&rows, &wanted, &k->map, &inner);
+    if (status != XSM_OK) {
+        return status == XSM_ERROR_DATA ? xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "%s", inner.message)
+                                        : xsmi_fail_copy(err, &inner);
+    }
+    if (k->map.unknown > 0) {
+        char quote[XSMI_QUOTE_SIZE];
+        const char *name = r->schema->names[k->map.first_unknown];
+        xsmi_log(r->context, XSM_LOG_INFO, "%s: %u column%s that the class map has not, left out: %s%s", r->source.name,
+                 k->map.unknown, k->map.unknown == 1 ? "" : "s", xsmi_quote(quote, name, strlen(name)),
+                 k->map.unknown == 1 ? "" : ", ...");
+    }
+    r->unknown_features = k->map.unknown;
+    xsmi_schema_release(r->schema);
+    r->schema = all ? all : xsmi_schema_retain(r->wanted);
+    r->features = all ? all->count : r->features;
+    return XSM_OK;
+}
+
+static xsm_status count_features(const record *c, size_t features, uint64_t line, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
-    if (features > XSM_FEATURES_MAX) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_LIMIT, line, 1, "%zu columns of features; at most %u are supported",
-                                features, (unsigned)XSM_FEATURES_MAX);
-    }
     if (drops && features < wanted) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
                                 "the class map has %u features, the file %zu column%s of features", wanted, features,
@@ -318,6 +372,28 @@ static xsm_status set_features(record *c, const columns *k, uint64_t line, xsm_e
                                 wanted);
     }
     r->features = wanted ? wanted : (uint32_t)features;
+    return XSM_OK;
+}
+
+static xsm_status set_features(const record *c, columns *k, uint64_t line, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    if (k->features > XSM_FEATURES_MAX) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_LIMIT, line, 1, "%zu columns of features; at most %u are supported",
+                                k->features, (unsigned)XSM_FEATURES_MAX);
+    }
+    if (k->features == 0) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "no column of features; at least one is needed");
+    }
+    const bool named = r->wanted && r->wanted->kind == XSMI_SCHEMA_COLUMNS;
+    XSMI_TRY(count_features(c, named ? r->wanted->count : k->features, line, err));
+    const size_t names = named ? k->features : XSMI_MIN(k->features, r->features);
+    size_t size = 0;
+    for (size_t j = 0; j < names; j++) {
+        size += strlen(k->text + size) + 1;
+    }
+    XSMI_TRY(xsmi_schema_of_columns(r->context, k->text, size, (uint32_t)names, &r->schema, err));
+    XSMI_TRY(named ? match_names(c, k, line, err) : XSM_OK);
     r->stride = xsmi_dataset_stride(r->features);
     return XSM_OK;
 }
@@ -413,10 +489,15 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
             XSMI_TRY(read_weight(c, &f, err));
             continue;
         }
+        const uint32_t place = k->map.to ? k->map.to[next] : next;
+        next++;
+        if (place == XSMI_NO_FEATURE) {
+            continue; /* of a column that is left out the fields may be anything */
+        }
         float value;
         XSMI_TRY(read_value(c, &f, &value, err));
-        if (next < r->features) {
-            row[next++] = value;
+        if (place < r->features) {
+            row[place] = value;
         } else {
             r->dropped += value != 0;
         }
@@ -425,7 +506,7 @@ static xsm_status read_record(record *c, const columns *k, xsm_error *err)
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
                                 "more than %zu fields; the header line has %zu", k->count, k->count);
     }
-    memset(row + next, 0, (r->stride - next) * sizeof *row);
+    memset(row + r->features, 0, (r->stride - r->features) * sizeof *row);
     r->entries.count += r->stride;
     xsmi_reader_end_row(r);
     return XSM_OK;
@@ -444,15 +525,14 @@ static xsm_status read_nothing(xsmi_reader *r, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
+static xsm_status read_records(record *c, columns *k, xsm_error *err)
 {
-    record c = {.r = r, .separator = xsmi_dense_separator(r->format->id)};
-    columns k = {0};
+    xsmi_reader *r = c->r;
     bool have_header = false;
     for (;;) {
         char *text;
         size_t length;
-        c.line++;
+        c->line++;
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
         if (!text) {
             break;
@@ -460,15 +540,15 @@ static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
         if (length == 0 && !(have_header && r->has_map)) {
             continue; /* as every reader of CSV does */
         }
-        uint64_t line = c.line;
-        start_record(&c, text, length);
+        uint64_t line = c->line;
+        start_record(c, text, length);
         if (length == 0) {
             XSMI_TRY(read_nothing(r, err));
         } else if (have_header) {
-            XSMI_TRY(read_record(&c, &k, err));
+            XSMI_TRY(read_record(c, k, err));
         } else {
-            XSMI_TRY(read_header(&c, &k, err));
-            XSMI_TRY(set_features(&c, &k, line, err));
+            XSMI_TRY(read_header(c, k, err));
+            XSMI_TRY(set_features(c, k, line, err));
             have_header = true;
         }
     }
@@ -477,6 +557,16 @@ static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
                                    "%s: the file is empty; a header line and at least one row are "
                                    "needed",
                                    r->source.name);
+}
+
+static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
+{
+    record c = {.r = r, .separator = xsmi_dense_separator(r->format->id)};
+    columns k = {0};
+    const xsm_status status = read_records(&c, &k, err);
+    xsmi_feature_map_end(&k.map);
+    xsmi_release(r->context, k.text, k.text_capacity, 1);
+    return status;
 }
 
 const xsmi_format xsmi_csv_format = {

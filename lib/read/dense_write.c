@@ -1,5 +1,7 @@
-/* Writing CSV and TSV: columns f0, f1, ..., the weight where it has a column and, last, the label. */
+/* Writing CSV and TSV: the columns of features by their names, or f0, f1, ..., the weight where it has a column and,
+ * last, the label. */
 #include "read/dense.h"
+#include "data/schema.h"
 
 #include <string.h>
 
@@ -17,10 +19,22 @@ static xsm_status write_field(xsmi_output *o, const char *text, char separator, 
     return xsmi_output_char(o, '"', err);
 }
 
-/* The name of a column besides the features must be none of theirs. */
-static xsm_status check_name(const char *member, const char *name, xsm_error *err)
+/* The columns' names, or NULL. */
+static const char *const *names_of(const xsm_dataset *d)
 {
-    return name[0] == 'f' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0'
+    const bool named = d->schema && d->schema->kind == XSMI_SCHEMA_COLUMNS && !d->transformed;
+    return named && d->schema->count == d->features ? d->schema->names : NULL;
+}
+
+/* The name of a column besides the features must be none of theirs. */
+static xsm_status check_name(const xsm_dataset *d, const char *member, const char *name, xsm_error *err)
+{
+    const char *const *names = names_of(d);
+    bool taken = !names && name[0] == 'f' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
+    for (uint32_t j = 0; names && j < d->features && !taken; j++) {
+        taken = strcmp(names[j], name) == 0;
+    }
+    return taken
                ? xsmi_fail(err, XSM_ERROR_RANGE,
                            "xsm_write_options.%s is '%.40s', which is how columns of features are called", member, name)
                : XSM_OK;
@@ -29,15 +43,20 @@ static xsm_status check_name(const char *member, const char *name, xsm_error *er
 static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
     const char *label = o->options->label_column, *weights = o->options->weights_column;
-    XSMI_TRY(check_name("label_column", label, err));
-    XSMI_TRY(weights ? check_name("weights_column", weights, err) : XSM_OK);
+    const char *const *names = names_of(o->d);
+    XSMI_TRY(check_name(o->d, "label_column", label, err));
+    XSMI_TRY(weights ? check_name(o->d, "weights_column", weights, err) : XSM_OK);
     if (weights && strcmp(weights, label) == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "xsm_write_options.weights_column is '%.40s', which is that of the labels", weights);
     }
     for (uint32_t j = 0; j < o->d->features; j++) {
-        XSMI_TRY(xsmi_output_char(o, 'f', err));
-        XSMI_TRY(xsmi_output_integer(o, j, err));
+        if (names) {
+            XSMI_TRY(write_field(o, names[j], separator, err));
+        } else {
+            XSMI_TRY(xsmi_output_char(o, 'f', err));
+            XSMI_TRY(xsmi_output_integer(o, j, err));
+        }
         XSMI_TRY(xsmi_output_char(o, separator, err));
     }
     if (weights) {

@@ -6,6 +6,7 @@
 #include "base/entry.h"
 #include "base/grow.h"
 #include "base/order.h"
+#include "data/schema.h"
 #include "data/vocabulary.h"
 
 #include <stdio.h>
@@ -19,17 +20,14 @@ static xsm_status check_map(xsmi_reader *r, xsm_error *err)
     XSMI_TRY(
         xsmi_options_read(&r->map, sizeof r->map, XSMI_FIRST(xsm_class_map), r->options.classes, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved2, err));
+    XSMI_TRY(xsmi_schema_of_map(r->context, &r->map, &r->wanted, err));
     r->has_map = true;
     if (r->map.classes > XSM_CLASSES_MAX || r->map.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE,
                          "a class map of %u classes and %u features; at most %u of each are "
                          "supported",
                          r->map.classes, r->map.features, (unsigned)XSM_CLASSES_MAX);
-    }
-    if (r->map.index_base < XSM_INDEX_BASE_AUTO || r->map.index_base > XSM_INDEX_BASE_ONE) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
-                         (int)r->map.index_base, XSM_INDEX_BASE_ONE);
     }
     for (uint32_t k = 1; k < r->map.classes && r->map.labels; k++) {
         if (r->map.labels[k] <= r->map.labels[k - 1]) {
@@ -155,13 +153,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
                          "xsm_read_options.%s is set, and no class map that a feature or label could be new to",
                          r->options.new_features ? "new_features" : "new_labels");
     }
-    if (r->options.classes) {
-        XSMI_TRY(check_map(r, err));
-        if (r->options.index_base == XSM_INDEX_BASE_AUTO) {
-            r->options.index_base = r->map.index_base;
-        }
-    }
-    return XSM_OK;
+    return r->options.classes ? check_map(r, err) : XSM_OK;
 }
 
 /* -- the whole ---------------------------------------------------------------------------------------------------- */
@@ -224,7 +216,6 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->features = r->sparse && r->options.new_features ? XSMI_MAX(r->features, r->map.features) : r->features;
     d->sparse = r->sparse;
     d->format = r->format->id;
-    d->index_base = r->index_base;
     d->stride = r->stride;
     d->values = r->entries.values;
     d->capacity.values = r->entries.value_capacity;
@@ -241,8 +232,8 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     d->label_offsets = r->label.offsets;
     d->capacity.label_offsets = r->label.offset_capacity;
     d->counted.dropped_features = r->dropped;
-    d->map.vocabulary = r->vocabulary ? r->vocabulary : xsmi_vocabulary_retain(r->has_map ? r->map.vocabulary : NULL);
-    r->vocabulary = NULL;
+    d->schema = xsmi_schema_retain(r->schema);
+    d->unknown_features = r->unknown_features;
     r->entries.values = NULL;
     r->entries.index = NULL;
     r->entries.offsets = NULL;
@@ -297,6 +288,34 @@ static void tell(const xsmi_reader *r)
     }
 }
 
+/* Numbers in files mean the same as in those of the class map. */
+static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
+{
+    const int32_t wanted = r->map.index_base;
+    if (wanted == XSM_INDEX_BASE_AUTO || r->options.index_base == wanted ||
+        !(r->format->accepts & XSMI_ACCEPTS_INDEX_BASE)) {
+        return XSM_OK;
+    }
+    if (r->options.index_base != XSM_INDEX_BASE_AUTO) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "the features of the class map are numbered from %d, and xsm_read_options.index_base says %d: "
+                         "%d is accepted, or none",
+                         wanted == XSM_INDEX_BASE_ONE, r->options.index_base == XSM_INDEX_BASE_ONE,
+                         wanted == XSM_INDEX_BASE_ONE);
+    }
+    r->options.index_base = wanted;
+    return XSM_OK;
+}
+
+/* Formats read features as the class map has them, where they can. */
+static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
+{
+    const xsmi_feature_side rows = {r->schema, r->features, r->source.name};
+    const xsmi_feature_side wanted = {r->wanted, r->map.features, "the class map"};
+    return r->options.new_features ? xsmi_features_kept(&wanted, &rows, err)
+                                   : xsmi_features_match(&rows, &wanted, NULL, err);
+}
+
 static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
@@ -307,6 +326,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
         XSMI_TRY(xsmi_detect(r, err));
     }
     XSMI_TRY(check_lost(r, r->source.name, err));
+    XSMI_TRY(choose_base(r, err));
     r->sparse = r->format->sparse;
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
@@ -318,6 +338,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     if (status != XSM_OK) {
         return r->guessed ? say_nearest(r, status, err) : status;
     }
+    XSMI_TRY(check_schema(r, err));
     tell(r);
     return xsmi_go_on(r->context, err);
 }
@@ -348,48 +369,37 @@ static void end(xsmi_reader *r)
     xsmi_release(ctx, r->weights, r->weight_capacity, sizeof *r->weights);
     xsmi_release(ctx, r->mended, r->mended_capacity, 1);
     xsmi_release(ctx, r->label.offsets, r->label.offset_capacity, sizeof *r->label.offsets);
-    xsmi_vocabulary_release(r->vocabulary);
+    xsmi_schema_release(r->wanted);
+    xsmi_schema_release(r->schema);
     xsm_context_free(ctx);
 }
 
 /* -- mapped files -----------------------------------------------------------------------------------------------------
  */
 
-/* Features >= D are dropped and counted. */
-static xsm_status cut_features(xsm_dataset *d, uint32_t features, xsm_error *err)
-{
-    char description[32];
-    uint64_t before = d->sparse ? d->offsets[d->rows] : 0;
-    xsm_transform *t;
-    snprintf(description, sizeof description, "truncate=%u", features);
-    XSMI_TRY(xsm_transform_new(d->context, description, &t, err));
-    xsm_status status = xsm_transform_fit(t, d, err);
-    status = status == XSM_OK ? xsm_transform_apply(t, d, err) : status;
-    xsm_transform_free(t);
-    if (status == XSM_OK && d->sparse) {
-        d->counted.dropped_features += before - d->offsets[d->rows];
-    }
-    return status;
-}
-
 /* Applies the options to a dataset on a mapping. */
 static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
+    const xsmi_feature_side rows = {d->schema, d->features, path};
+    xsmi_feature_side from_map = {r->wanted, 0, "the class map"};
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     if (wanted > 0 && wanted < d->features && !drops) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %u features; xsm_read_options.features wants %u", path,
                          d->features, wanted);
     }
-    if (wanted > d->features && !d->sparse) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected", path, d->features,
-                         wanted);
-    }
-    if (wanted > d->features) {
-        d->features = wanted;
-    } else if (wanted > 0 && wanted < d->features) {
-        XSMI_TRY(cut_features(d, wanted, err));
-    }
+    from_map.features = wanted;
+    xsmi_feature_map map;
+    xsmi_schema *joined = NULL;
+    XSMI_TRY(r->options.new_features ? xsmi_features_join(&rows, &from_map, &map, &joined, err)
+                                     : xsmi_features_match(&rows, &from_map, &map, err));
+    const xsm_status status = map.same && wanted > d->features && !d->sparse
+                                  ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected",
+                                              path, d->features, wanted)
+                                  : xsmi_dataset_map_features(d, &map, err);
+    xsmi_feature_map_end(&map);
+    xsmi_schema_release(joined);
+    XSMI_TRY(status);
     if (r->has_map && !r->options.new_labels) {
         XSMI_TRY(xsmi_match_classes(r, d, err));
     }

@@ -10,6 +10,7 @@
 #include "base/spool.h"
 #include "data/dataset.h"
 #include "data/dictionary.h"
+#include "data/schema.h"
 #include "read/source.h"
 
 enum {
@@ -51,10 +52,9 @@ typedef struct xsmi_reader {
     xsmi_source source;
     xsmi_lines lines;
     const struct xsmi_format *format;
-    bool guessed;       /* the format is the nearest to a file of none */
-    int32_t index_base; /* XSM_INDEX_BASE_* that was detected */
-    bool sparse;        /* as its format */
-    bool skips_labels;  /* they are checked, and left out */
+    bool guessed;      /* the format is the nearest to a file of none */
+    bool sparse;       /* as its format */
+    bool skips_labels; /* they are checked, and left out */
 
     uint64_t rows;
     uint32_t features; /* D; set by the readers, at the latest at their end */
@@ -70,7 +70,9 @@ typedef struct xsmi_reader {
     size_t mended_capacity;
     xsmi_spool spools[XSMI_READER_ARRAYS]; /* with xsm_read_options.spool: the files of the arrays */
     size_t since;                          /* bytes of them touched since pages were last released */
-    xsm_vocabulary *vocabulary;            /* for the dataset; NULL = the class map's, if it has one */
+    xsmi_schema *wanted;                   /* what the class map says of features, or NULL */
+    xsmi_schema *schema;                   /* what the file does, where its format knows that; else NULL */
+    uint32_t unknown_features;             /* columns that the class map has not */
 } xsmi_reader;
 
 /* Fails at a position of the file; the message begins with path, line and column. */

@@ -247,21 +247,20 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
                  "xsm_read_options.index_base if that is wrong",
                  r->source.name);
     }
-    r->index_base = !late          ? r->options.index_base
-                    : base > 0     ? XSM_INDEX_BASE_ONE
-                    : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows it */
-                                   : XSM_INDEX_BASE_ZERO;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     r->features = wanted ? wanted : (uint32_t)(s->largest - base);
-    return XSM_OK;
+    const int32_t index_base = !late          ? r->options.index_base
+                               : base > 0     ? XSM_INDEX_BASE_ONE
+                               : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows it */
+                                              : XSM_INDEX_BASE_ZERO;
+    return xsmi_schema_of_numbers(r->context, index_base, &r->schema, err);
 }
 
 static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *, xsm_error *), xsm_error *err)
 {
     xsmi_reader *r = s->r;
     s->limit = XSM_FEATURES_MAX;
-    r->index_base = XSM_INDEX_BASE_ZERO;
     xsm_status status = lines(s, err);
     xsmi_release(r->context, s->keys, s->key_capacity, sizeof *s->keys);
     xsmi_release(r->context, s->scratch, s->scratch_capacity, sizeof *s->scratch);
@@ -270,6 +269,7 @@ static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *,
 
 static xsm_status read_xc(xsmi_reader *r, xsm_error *err)
 {
+    XSMI_TRY(xsmi_schema_of_numbers(r->context, XSM_INDEX_BASE_ZERO, &r->schema, err));
     XSMI_TRY(read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err));
     if (!r->options.labels_path) {
         return XSM_OK;

@@ -245,22 +245,24 @@ static int comes_before(const void *state, uint32_t a, uint32_t b)
     return order < 0 || (order == 0 && a_length < b_length);
 }
 
-/* The most frequent words behind those of the class map's vocabulary, in a vocabulary of the reader's. */
+/* The most frequent words behind those of the class map's vocabulary, in a schema of the reader's. */
 static xsm_status add_words(xsmi_text *t, uint32_t *feature_of, const uint32_t *order, uint32_t count, xsm_error *err)
 {
     xsm_vocabulary *v;
     XSMI_TRY(t->vocabulary ? xsmi_vocabulary_new_grown(t->vocabulary, &v, err)
                            : xsmi_vocabulary_new(t->r->context, &t->options, &v, err));
-    t->r->vocabulary = v; /* released by the reader */
+    xsm_status status = XSM_OK;
     const uint32_t before = xsm_vocabulary_words(v);
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count && status == XSM_OK; i++) {
         size_t length;
         bool known;
         const char *word = xsmi_dictionary_text(&t->words, order[i], &length);
-        XSMI_TRY(xsmi_vocabulary_add(v, word, length, &known, err));
+        status = xsmi_vocabulary_add(v, word, length, &known, err);
         feature_of[order[i]] = xsmi_vocabulary_feature(v, before + i);
     }
-    return XSM_OK;
+    status = status == XSM_OK ? xsmi_schema_of_words(t->r->context, v, &t->r->schema, err) : status;
+    xsmi_vocabulary_release(v);
+    return status;
 }
 
 /* Gives the frequent words their features, feature_of[number] or NONE, and the reader the vocabulary. `order` and
@@ -308,7 +310,7 @@ static uint32_t feature_of_code(const xsmi_text *t, const uint32_t *feature_of, 
 static void write_features(xsmi_text *t, const uint32_t *feature_of, uint64_t kept)
 {
     xsmi_reader *r = t->r;
-    uint32_t words = xsm_vocabulary_words(r->vocabulary);
+    uint32_t words = xsm_vocabulary_words(r->schema->vocabulary);
     size_t next = 0;
     size_t start = 0;
     for (uint64_t i = 0; i < r->rows; i++) {
@@ -374,8 +376,8 @@ static xsm_status end_text(xsmi_text *t, xsm_error *err)
     }
     status = status == XSM_OK ? make_vocabulary(t, feature_of, order, spare, err) : status;
     if (status == XSM_OK) {
-        const xsm_vocabulary *v = t->r->vocabulary ? t->r->vocabulary : t->vocabulary;
-        status = set_features(t, xsmi_vocabulary_features(v), &kept, err);
+        t->r->schema = t->r->schema ? t->r->schema : xsmi_schema_retain(t->r->wanted); /* no word is new */
+        status = set_features(t, t->r->schema->count, &kept, err);
     }
     if (status == XSM_OK) {
         write_features(t, feature_of, kept);
@@ -475,6 +477,7 @@ static xsm_status read_text(xsmi_reader *r, xsm_error *err)
 {
     xsmi_text t;
     xsm_status status = xsmi_text_start(&t, r, err);
+    r->schema = t.vocabulary && !t.grows ? xsmi_schema_retain(r->wanted) : NULL;
     status = status == XSM_OK ? read_lines(&t, err) : status;
     xsmi_text_end(&t);
     return status;

@@ -421,10 +421,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
         /* Checks the result struct before the work. */
         XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", err));
     }
-    if (t.options.test && t.options.test->features != xsmi_model_input(model)) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", t.options.test->features,
-                         xsmi_model_input(model));
-    }
+    XSMI_TRY(xsmi_model_check_rows(model, t.options.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_full(estimator, err));
     XSMI_TRY(prepare_weights(&t, err));

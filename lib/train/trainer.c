@@ -102,11 +102,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     if (o.test && xsmi_model_is_divided(model)) { /* an evaluation does so, after an epoch */
         XSMI_TRY(xsmi_check_same_rows(model->context, o.test, err));
     }
-    if (o.test && o.test->features != xsmi_model_input(model)) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "the test rows have %u features, the model %u", o.test->features,
-                         xsmi_model_input(model));
-    }
-    XSMI_TRY(xsmi_model_check_rows(model, o.test, err));
+    XSMI_TRY(xsmi_model_check_rows(model, o.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     if (xsmi_model_is_divided(model) && o.order == XSM_ORDER_SHUFFLE) {
         XSMI_TRY(xsmi_agree_same(

@@ -1350,12 +1350,16 @@ head -n 2 stdout >wanted
 run 0 predict --model dense.model --data bare.csv --top 1
 expect 'the same without labels' cmp -s wanted stdout
 run 0 predict --model dense.model --data bare.tsv --format tsv
+run 0 predict --model dense.model --data wide.csv --top 1
+expect 'a column that the model has not is left out' sh -c 'head -n 1 wanted | cmp -s - stdout'
+printf 'b,label,a\n1,,0.5\n0.5,,1\n' >swapped.csv
+run 0 predict --model dense.model --data swapped.csv --top 1
+expect 'columns are found by name' cmp -s wanted stdout
 run 0 train --data words.csv --estimator softmax --epochs 20 --eta 1 --model words.model
 run 0 predict --model words.model --data bare.csv --top 1
 says stdout 'blue:'
-refuse 1 "no column 'label' (--label-column), and the model has 2 features, the file 3 columns: 'a', 'b', 'c'" 'predict --model dense.model --data wide.csv'
 printf 'a,label\n1,2\n' >narrow.csv
-refuse 1 'the model has 2 features, the file 1 column of features' 'predict --model dense.model --data narrow.csv'
+refuse 1 "narrow.csv, line 1, column 1: the column 'b' of the model is missing in the file, whose first is the column 'a'" 'predict --model dense.model --data narrow.csv'
 refuse 1 "line 1, column 1: numbers where the names of columns are expected: '0.5', '1'" 'predict --model dense.model --data headless.csv --format csv'
 refuse 1 'headless.csv, line 1, column 1: the format cannot be recognised' 'predict --model dense.model --data headless.csv'
 refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.model --data bare.csv'

@@ -15,6 +15,7 @@
 #include <xsoftmax/ext/vocabulary.h>
 #include <xsoftmax/words/corpus.h>
 
+#include "data/schema.h"
 #include "data/vocabulary.h"
 
 enum { SETTINGS = 8, SEPARATOR = 0x1E, FEATURES_MOST = 100000 };
@@ -319,7 +320,7 @@ static void try_vocabulary(const uint8_t *data, size_t size)
     uint8_t *file = make_file(line, end ? end + 1 : NULL, end ? size - length - 1 : 0, &bytes);
     xsm_error err = XSM_ERROR_INIT;
     xsmi_container *c = NULL;
-    xsm_vocabulary *v = NULL;
+    xsmi_schema *read = NULL;
     xsm_context_options one = XSM_CONTEXT_OPTIONS_INIT;
     one.threads = 1;
     xsm_context *ctx = NULL;
@@ -330,7 +331,8 @@ static void try_vocabulary(const uint8_t *data, size_t size)
     const xsmi_place place = {"input", &storage};
     fuzz_require(xsmi_container_open_at(ctx, &place, (xsmi_open_how){.believe = false}, &c, &err) == XSM_OK,
                  err.message);
-    xsm_status status = xsmi_vocabulary_read(ctx, c, "input", &v, &err);
+    xsm_status status = xsmi_schema_read(ctx, c, "input", XSM_INDEX_BASE_AUTO, &read, &err);
+    const xsm_vocabulary *v = xsmi_schema_vocabulary(read);
     fuzz_require((status == XSM_OK) == (v != NULL), "a vocabulary or an error");
     fuzz_require_reason(status, &err);
     if (v) {
@@ -342,13 +344,15 @@ static void try_vocabulary(const uint8_t *data, size_t size)
             word += letters + 1;
         }
         fuzz_require(!end || word == data + size, "no more words");
-        char *text = xsmi_vocabulary_describe(ctx, v);
+        char *text;
         xsm_text_options known = XSM_TEXT_OPTIONS_INIT;
-        fuzz_require(text && xsmi_text_options_read(&known, xsmi_vocabulary_options(v), &err) == XSM_OK, "settings");
+        fuzz_require(xsmi_schema_describe(ctx, read, &text, &err) == XSM_OK &&
+                         xsmi_text_options_read(&known, xsmi_vocabulary_options(v), &err) == XSM_OK,
+                     "settings");
         fuzz_require(xsmi_text_options_equal(&known, xsmi_vocabulary_options(v)), "defaults are filled in");
         xsmi_release_text(ctx, text);
     }
-    xsmi_vocabulary_release(v);
+    xsmi_schema_release(read);
     xsmi_container_close(c);
     xsm_context_free(ctx);
     free(file);

@@ -246,7 +246,8 @@ static void wrong_options(void **state)
          {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, NULL, NULL, "x", NULL, NULL},
          XSM_ERROR_ARGUMENT,
          "in themselves"},
-        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
+        {3, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "b", NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "'b'"},
+        {0, {sizeof(xsm_write_options), XSM_FORMAT_CSV, 0, "f1", NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "'f1'"},
         {0,
          {sizeof(xsm_write_options), XSM_FORMAT_NPY, 0, NULL, NULL, NULL, NULL, NULL},
          XSM_ERROR_ARGUMENT,
@@ -404,6 +405,7 @@ static void caches_match_names(void **state)
     xsm_dataset *train = from_text("__label__b the\n__label__z cat\n__label__q dog\n", NULL);
     assert_ok(xsm_dataset_get_class_map(train, &map, &err), err);
     map.features = 0;
+    map.vocabulary = NULL;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     options.classes = &map;
     xsm_dataset *again = NULL;
@@ -802,7 +804,7 @@ static void weights_in_a_column(void **state)
             assert_non_null(strstr(err.message, "weights_column"));
             write.weights_column = "label";
             assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_RANGE, err);
-            write.weights_column = "f1";
+            write.weights_column = "a";
             assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_RANGE, err);
             write.weights_column = "say \"w\"";
             write.weights_path = test_path("column-weights");
@@ -822,7 +824,7 @@ static void weights_in_a_column(void **state)
         /* Against the class map without labels. */
         read.weights_column = "1";
         read.classes = &map;
-        xsm_dataset *bare = from_text("a,1,3\n0,.5,7\n", &read);
+        xsm_dataset *bare = from_text("b,1,a\n7,.5,0\n", &read);
         xsm_row row = XSM_ROW_INIT;
         assert_ok(xsm_dataset_get_row(bare, 0, &row, &err), err);
         assert_true(row.weight == 0.5 && row.values[1] == 7 && row.label_count == 0);

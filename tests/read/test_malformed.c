@@ -33,7 +33,7 @@ typedef struct bad {
 #define NPY(length, type, shape)                                                                                       \
     "\x93NUMPY\x01\x00" length "\x00{'descr': '" type "', 'fortran_order': False, 'shape': " shape ", }"
 
-static const xsm_class_map map_of_three = {sizeof(xsm_class_map), 2, 3, NULL, NULL, 0, 0, NULL, 0, NULL};
+static const xsm_class_map map_of_three = {.size = sizeof(xsm_class_map), .classes = 2, .features = 3};
 
 static const xsm_text_options thrice = {.size = sizeof thrice, .min_count = 3};
 static const xsm_text_options hashes = {.size = sizeof hashes, .label_prefix = "#"};

@@ -33,16 +33,22 @@ typedef struct good {
 #define NONE OPTIONS(.format = 0)
 
 static const int64_t map_labels[] = {-1, 2, 7};
-static const xsm_class_map from_zero = {sizeof(xsm_class_map), 3, 3,    map_labels, NULL,
-                                        XSM_INDEX_BASE_ZERO,   0, NULL, 0,          NULL};
-static const xsm_class_map numbered = {sizeof(xsm_class_map), 3, 3, map_labels, NULL, 0, 0, NULL, 0, NULL};
-static const xsm_class_map counted = {sizeof(xsm_class_map), 3, 0, NULL, NULL, 0, 0, NULL, 0, NULL};
+static const xsm_class_map from_zero = {.size = sizeof(xsm_class_map),
+                                        .classes = 3,
+                                        .features = 3,
+                                        .labels = map_labels,
+                                        .index_base = XSM_INDEX_BASE_ZERO};
+static const xsm_class_map numbered = {
+    .size = sizeof(xsm_class_map), .classes = 3, .features = 3, .labels = map_labels};
+static const xsm_class_map counted = {.size = sizeof(xsm_class_map), .classes = 3};
 static const char *const map_names[] = {"ant", "bee", "cat"};
-static const xsm_class_map named = {sizeof(xsm_class_map), 3, 2, NULL, map_names, 0, 0, NULL, 0, NULL};
+static const xsm_class_map named = {.size = sizeof(xsm_class_map), .classes = 3, .features = 2, .names = map_names};
 static const char *const equal_names[] = {"ant", "ant", "cat"};
-static const xsm_class_map equally_named = {sizeof(xsm_class_map), 3, 2, NULL, equal_names, 0, 0, NULL, 0, NULL};
+static const xsm_class_map equally_named = {
+    .size = sizeof(xsm_class_map), .classes = 3, .features = 2, .names = equal_names};
 static const char *const spelled_names[] = {"01", "1"};
-static const xsm_class_map spelled = {sizeof(xsm_class_map), 2, 2, NULL, spelled_names, 0, 0, NULL, 0, NULL};
+static const xsm_class_map spelled = {
+    .size = sizeof(xsm_class_map), .classes = 2, .features = 2, .names = spelled_names};
 
 static const good cases[] = {
     /* XC text with its header */
@@ -89,7 +95,7 @@ static const good cases[] = {
     {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ZERO)},
     {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ONE)},
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero)}, /* as in the training file */
-    {"7 1:1 4:1", "3 3[-1,2,7]: 2 0:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE)},
+    {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ZERO)},
     {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
     {"-9223372036854775808 2147483647:1", "2147483647 1[-9223372036854775808]: 0 2147483646:1", NONE},
     {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
@@ -424,12 +430,12 @@ static void bad_options(void **state)
     static const int64_t falling[] = {3, 2};
     static const char *const absent[] = {"a", NULL};
     static const xsm_class_map maps[] = {
-        {sizeof(xsm_class_map), 2, 0, falling, NULL, 0, 0, NULL, 0, NULL},
-        {sizeof(xsm_class_map), 2, 0, NULL, absent, 0, 0, NULL, 0, NULL},
-        {sizeof(xsm_class_map), XSM_CLASSES_MAX + 1, 0, NULL, NULL, 0, 0, NULL, 0, NULL},
-        {sizeof(xsm_class_map), 1, XSM_FEATURES_MAX + 1, NULL, NULL, 0, 0, NULL, 0, NULL},
-        {8, 1, 1, NULL, NULL, 0, 0, NULL, 0, NULL},
-        {sizeof(xsm_class_map), 2, 0, NULL, NULL, 3, 0, NULL, 0, NULL},
+        {.size = sizeof(xsm_class_map), .classes = 2, .labels = falling},
+        {.size = sizeof(xsm_class_map), .classes = 2, .names = absent},
+        {.size = sizeof(xsm_class_map), .classes = XSM_CLASSES_MAX + 1},
+        {.size = sizeof(xsm_class_map), .classes = 1, .features = XSM_FEATURES_MAX + 1},
+        {.size = 8, .classes = 1, .features = 1},
+        {.size = sizeof(xsm_class_map), .classes = 2, .index_base = 3},
     };
     static const struct {
         xsm_read_options options;
@@ -485,6 +491,7 @@ static void refuses_options_of_other_formats(void **state)
         {OPTIONS(.format = XSM_FORMAT_CSV, .index_base = XSM_INDEX_BASE_ZERO), "the format is XSM_FORMAT_CSV"},
         {OPTIONS(.format = XSM_FORMAT_CACHE, .text = &often), "the format is XSM_FORMAT_CACHE"},
         {OPTIONS(.labels_path = "y.npy"), "and XC text alone"},
+        {OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE), "are numbered from 0"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xsm_error err = XSM_ERROR_INIT;

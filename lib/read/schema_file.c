@@ -1,11 +1,13 @@
 /*
- * The vocabulary of a text model on disk: words as lines of a tensor, and the settings as one line of metadata,
+ * What features are, on disk. A vocabulary: words as lines of a tensor, and the settings as one line of metadata,
  *
  *     words=V min_count=1 word_ngrams=2 min_chars=3 max_chars=6 buckets=262144 label_prefix=__label__
  *
  * in which the prefix is last, as it may contain anything but blanks. Of a vocabulary with buckets that has grown,
- * `first=N ` follows the number of words: how many of them have features before the buckets.
+ * `first=N ` follows the number of words: how many of them have features before the buckets. Columns: a tensor of their
+ * names, each terminated by a zero byte, as a name may contain line ends.
  */
+#include "data/schema.h"
 #include "data/vocabulary.h"
 #include "base/utf8.h"
 
@@ -15,14 +17,22 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-void xsmi_vocabulary_tensor(const xsm_vocabulary *v, xsmi_tensor *tensor)
+bool xsmi_schema_tensor(const xsmi_schema *s, xsmi_tensor *tensor)
 {
-    const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);
-    *tensor = (xsmi_tensor){.name = XSMI_VOCABULARY_TENSOR, .dtype = XSMI_DTYPE_U8, .rank = 1};
-    tensor->shape[0] = d->count ? d->starts[d->count] : 0;
+    if (!s || s->kind == XSMI_SCHEMA_NUMBERS) {
+        return false;
+    }
+    const xsmi_dictionary *d = s->vocabulary ? xsmi_vocabulary_dictionary(s->vocabulary) : NULL;
+    *tensor = (xsmi_tensor){.name = d ? XSMI_VOCABULARY_TENSOR : XSMI_FEATURE_NAMES_TENSOR,
+                            .dtype = XSMI_DTYPE_U8,
+                            .rank = 1,
+                            .shape = {!d         ? s->text_size
+                                      : d->count ? d->starts[d->count]
+                                                 : 0}};
+    return true;
 }
 
-char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v)
+static char *describe_words(xsm_context *ctx, const xsm_vocabulary *v)
 {
     const xsm_text_options *o = xsmi_vocabulary_options(v);
     const uint32_t words = xsm_vocabulary_words(v), before = xsmi_vocabulary_first_words(v);
@@ -46,8 +56,15 @@ char *xsmi_vocabulary_describe(xsm_context *ctx, const xsm_vocabulary *v)
     return copy;
 }
 
+xsm_status xsmi_schema_describe(xsm_context *ctx, const xsmi_schema *s, char **text, xsm_error *err)
+{
+    const xsm_vocabulary *v = xsmi_schema_vocabulary(s);
+    *text = v ? describe_words(ctx, v) : NULL;
+    return *text || !v ? XSM_OK : xsmi_fail_memory(err, 256, "metadata");
+}
+
 /* Words lie one after another, each terminated; in the file line ends stand for the terminators. */
-xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_words(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err)
 {
     const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);
     char some[4096];
@@ -61,6 +78,13 @@ xsm_status xsmi_vocabulary_write(const xsm_vocabulary *v, xsmi_container_writer 
         XSMI_TRY(xsmi_container_write(w, some, count, err));
     }
     return XSM_OK;
+}
+
+xsm_status xsmi_schema_write(const xsmi_schema *s, xsmi_container_writer *w, xsm_error *err)
+{
+    return !s || s->kind == XSMI_SCHEMA_NUMBERS ? XSM_OK
+           : s->vocabulary                      ? write_words(s->vocabulary, w, err)
+                                                : xsmi_container_write(w, s->text, s->text_size, err);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */
@@ -148,15 +172,9 @@ static xsm_status read_words(const xsmi_tensor *lines, const char *name, uint32_
     return XSM_OK;
 }
 
-xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, const char *name, xsm_vocabulary **out,
-                                xsm_error *err)
+static xsm_status read_vocabulary(xsm_context *ctx, const xsmi_tensor *lines, const char *text, const char *name,
+                                  xsmi_schema **out, xsm_error *err)
 {
-    const xsmi_tensor *lines = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
-    const char *text = xsmi_container_metadata(file, XSMI_KEY_VOCABULARY);
-    *out = NULL;
-    if (!lines && !text) {
-        return XSM_OK;
-    }
     if (!lines || !text || lines->dtype != XSMI_DTYPE_U8 || lines->rank != 1) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: a tensor 'vocabulary', U8 of 1 dimension, and metadata of that name need each other",
@@ -168,11 +186,45 @@ xsm_status xsmi_vocabulary_read(xsm_context *ctx, const xsmi_container *file, co
     xsm_vocabulary *v;
     XSMI_TRY(xsmi_vocabulary_new(ctx, &options, &v, err));
     xsm_status status = read_words(lines, name, words, v, err);
-    if (status != XSM_OK) {
-        xsmi_vocabulary_release(v);
-        return status;
-    }
     xsmi_vocabulary_set_first_words(v, first);
-    *out = v;
+    status = status == XSM_OK ? xsmi_schema_of_words(ctx, v, out, err) : status;
+    xsmi_vocabulary_release(v);
+    return status;
+}
+
+static xsm_status read_columns(xsm_context *ctx, const xsmi_tensor *names, const char *name, xsmi_schema **out,
+                               xsm_error *err)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; names->dtype == XSMI_DTYPE_U8 && i < names->size; i++) {
+        count += names->data[i] == 0;
+    }
+    if (names->rank != 1 || count == 0 || count > XSM_FEATURES_MAX || names->data[names->size - 1] != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the tensor 'feature_names' is U8 of 1 dimension, names that each end with a zero byte, "
+                         "and this is none",
+                         name);
+    }
+    return xsmi_schema_of_columns(ctx, (const char *)names->data, names->size, (uint32_t)count, out, err);
+}
+
+xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
+                            xsmi_schema **out, xsm_error *err)
+{
+    const xsmi_tensor *words = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
+    const xsmi_tensor *columns = xsmi_container_tensor(file, XSMI_FEATURE_NAMES_TENSOR);
+    const char *text = xsmi_container_metadata(file, XSMI_KEY_VOCABULARY);
+    *out = NULL;
+    if (columns && (words || text)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: 'feature_names' and a vocabulary; one of them is accepted", name);
+    }
+    if (words || text) {
+        XSMI_TRY(read_vocabulary(ctx, words, text, name, out, err));
+    } else if (columns) {
+        XSMI_TRY(read_columns(ctx, columns, name, out, err));
+    } else {
+        return xsmi_schema_of_numbers(ctx, index_base, out, err);
+    }
+    (*out)->index_base = index_base;
     return XSM_OK;
 }

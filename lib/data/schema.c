@@ -1,0 +1,156 @@
+/* Schemas: what the features of rows are. */
+#include "data/schema.h"
+#include "base/hash.h"
+#include "data/vocabulary.h"
+
+#include <string.h>
+
+static xsm_status start(xsm_context *ctx, xsmi_schema_kind kind, xsmi_schema **out, xsm_error *err)
+{
+    xsm_context *kept;
+    void *memory;
+    XSMI_TRY(xsmi_object_new(ctx, sizeof(xsmi_schema), "a description of features", &kept, &memory, err));
+    xsmi_schema *s = memory;
+    xsmi_holders_start(&s->holders);
+    s->context = kept;
+    s->kind = kind;
+    s->hash = (uint64_t)kind;
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsmi_schema_of_words(xsm_context *ctx, const xsm_vocabulary *v, xsmi_schema **out, xsm_error *err)
+{
+    xsmi_schema *s;
+    XSMI_TRY(start(ctx, XSMI_SCHEMA_WORDS, &s, err));
+    const xsmi_dictionary *words = xsmi_vocabulary_dictionary(v);
+    const xsm_text_options *o = xsmi_vocabulary_options(v);
+    const uint32_t buckets = xsmi_text_buckets(o);
+    const uint32_t first = buckets > 0 ? xsmi_vocabulary_first_words(v) : 0;
+    const uint32_t settings[] = {words->count, o->word_ngrams, o->min_chars, o->max_chars, buckets, first};
+    s->vocabulary = xsmi_vocabulary_retain(v);
+    s->count = words->count + buckets;
+    s->hash = xsmi_hash(settings, sizeof settings, s->hash);
+    s->hash = words->count ? xsmi_hash(words->text, (size_t)words->starts[words->count], s->hash) : s->hash;
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsmi_schema_of_columns(xsm_context *ctx, const char *text, size_t size, uint32_t count, xsmi_schema **out,
+                                  xsm_error *err)
+{
+    xsmi_schema *s;
+    XSMI_TRY(start(ctx, XSMI_SCHEMA_COLUMNS, &s, err));
+    s->text_size = size;
+    s->count = count;
+    s->text = xsmi_allocate(s->context, size, 1);
+    s->names = xsmi_allocate(s->context, count, sizeof *s->names);
+    if (!s->text || !s->names) {
+        xsmi_schema_release(s);
+        return xsmi_fail_memory(err, size, "the names of features");
+    }
+    memcpy(s->text, text, size);
+    const char *p = s->text;
+    for (uint32_t j = 0; j < count; j++) {
+        s->names[j] = p;
+        p += strlen(p) + 1;
+    }
+    s->hash = xsmi_hash(text, size, s->hash);
+    *out = s;
+    return XSM_OK;
+}
+
+xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_schema **out, xsm_error *err)
+{
+    *out = NULL;
+    if (index_base == XSM_INDEX_BASE_AUTO) {
+        return XSM_OK;
+    }
+    XSMI_TRY(start(ctx, XSMI_SCHEMA_NUMBERS, out, err));
+    (*out)->index_base = index_base;
+    (*out)->hash = xsmi_hash(&index_base, sizeof index_base, (*out)->hash);
+    return XSM_OK;
+}
+
+/* Of names that a host gives. */
+static xsm_status of_names(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err)
+{
+    const uint32_t count = map->feature_name_count;
+    size_t size = 0;
+    for (uint32_t j = 0; j < count; j++) {
+        if (!map->feature_names[j]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "the class map has no name for feature %u though it has names",
+                             j);
+        }
+        size += strlen(map->feature_names[j]) + 1;
+    }
+    if (count == 0 || count > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u names of features; 1 to %u are accepted", count,
+                         (unsigned)XSM_FEATURES_MAX);
+    }
+    char *text = xsmi_allocate(ctx, size, 1);
+    if (!text) {
+        return xsmi_fail_memory(err, size, "the names of features");
+    }
+    char *p = text;
+    for (uint32_t j = 0; j < count; j++) {
+        const size_t length = strlen(map->feature_names[j]) + 1;
+        memcpy(p, map->feature_names[j], length);
+        p += length;
+    }
+    const xsm_status status = xsmi_schema_of_columns(ctx, text, size, count, out, err);
+    xsmi_release(ctx, text, size, 1);
+    return status;
+}
+
+xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err)
+{
+    *out = NULL;
+    if (map->index_base < XSM_INDEX_BASE_AUTO || map->index_base > XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
+                         (int)map->index_base, XSM_INDEX_BASE_ONE);
+    }
+    if (map->vocabulary && map->feature_names) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "the class map has a vocabulary and names of features; one of them is accepted");
+    }
+    if (!map->vocabulary && !map->feature_names) {
+        return xsmi_schema_of_numbers(ctx, map->index_base, out, err);
+    }
+    XSMI_TRY(map->vocabulary ? xsmi_schema_of_words(ctx, map->vocabulary, out, err) : of_names(ctx, map, out, err));
+    (*out)->index_base = map->index_base;
+    return XSM_OK;
+}
+
+void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map)
+{
+    if (s) {
+        map->vocabulary = s->vocabulary;
+        map->index_base = s->index_base;
+        map->feature_names = s->names;
+        map->feature_name_count = s->names ? s->count : 0;
+    }
+}
+
+xsmi_schema *xsmi_schema_retain(const xsmi_schema *s)
+{
+    xsmi_schema *own = (xsmi_schema *)(uintptr_t)s; /* the count of references is not part of its contents */
+    if (own) {
+        xsmi_holders_add(&own->holders);
+    }
+    return own;
+}
+
+void xsmi_schema_release(const xsmi_schema *s)
+{
+    xsmi_schema *own = (xsmi_schema *)(uintptr_t)s;
+    if (own && xsmi_holders_drop(&own->holders)) {
+        xsm_context *ctx = own->context;
+        xsmi_vocabulary_release(own->vocabulary);
+        xsmi_release(ctx, own->names, own->count, sizeof *own->names);
+        xsmi_release(ctx, own->text, own->text_size, 1);
+        xsmi_release(ctx, own, 1, sizeof *own);
+        xsm_context_free(ctx);
+    }
+}

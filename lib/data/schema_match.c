@@ -1,0 +1,352 @@
+/*
+ * Where rows meet a model: what each feature of the rows is on the other side, or why it is nothing.
+ */
+#include "data/part.h"
+#include "data/schema.h"
+#include "base/activity.h"
+#include "base/order.h"
+#include "data/sort.h"
+#include "base/utf8.h"
+#include "data/vocabulary.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Features compared between two looks whether to go on. */
+#define FEATURES_TOGETHER (1 << 16)
+
+/* -- messages ------------------------------------------------------------------------------------------------------ */
+
+#define DESCRIPTION (XSMI_QUOTE_SIZE + 48)
+
+/* What a feature is, as "the word 'salt'". */
+static const char *describe(const xsmi_schema *s, uint32_t j, char text[DESCRIPTION])
+{
+    char quote[XSMI_QUOTE_SIZE];
+    size_t length = 0;
+    const uint32_t first = s->vocabulary ? xsmi_vocabulary_first_words(s->vocabulary) : 0;
+    const uint32_t buckets = s->vocabulary ? xsmi_text_buckets(xsmi_vocabulary_options(s->vocabulary)) : 0;
+    if (s->kind == XSMI_SCHEMA_NUMBERS) {
+        snprintf(text, DESCRIPTION, "number %llu", (unsigned long long)j + (s->index_base == XSM_INDEX_BASE_ONE));
+    } else if (j >= s->count) {
+        snprintf(text, DESCRIPTION, "none");
+    } else if (s->kind == XSMI_SCHEMA_COLUMNS) {
+        snprintf(text, DESCRIPTION, "the column %s", xsmi_quote(quote, s->names[j], strlen(s->names[j])));
+    } else if (j >= first && j - first < buckets) {
+        snprintf(text, DESCRIPTION, "bucket %u of n-grams", j - first);
+    } else {
+        const char *word =
+            xsmi_dictionary_text(xsmi_vocabulary_dictionary(s->vocabulary), j < first ? j : j - buckets, &length);
+        snprintf(text, DESCRIPTION, "the word %s", xsmi_quote(quote, word, length));
+    }
+    return text;
+}
+
+static xsm_status refuse_kinds(const xsmi_feature_map *map, xsm_error *err)
+{
+    static const char *const kinds[] = {"words", "columns of a table", "numbers"};
+    char rows[DESCRIPTION], wanted[DESCRIPTION];
+    return xsmi_fail(err, XSM_ERROR_DATA,
+                     "the features of %s are %s, and those of %s are %s: the first is %s here, and %s there; rows of "
+                     "the same kind are accepted",
+                     map->rows.what, kinds[map->rows.schema->kind], map->wanted.what, kinds[map->wanted.schema->kind],
+                     describe(map->rows.schema, 0, rows), describe(map->wanted.schema, 0, wanted));
+}
+
+/* The first feature of the rows that is another one on the other side. */
+static uint32_t first_difference(const xsmi_feature_map *map)
+{
+    uint32_t j = 0;
+    while (j < map->from && map->to[j] == j) {
+        j++;
+    }
+    return j;
+}
+
+static xsm_status refuse_at(const xsmi_feature_map *map, uint32_t j, xsm_error *err)
+{
+    char rows[DESCRIPTION], wanted[DESCRIPTION];
+    return xsmi_fail(err, XSM_ERROR_DATA,
+                     "feature %u (from 0) is %s in %s, and %s in %s; rows that are read with the model's class map are "
+                     "accepted",
+                     j, describe(map->rows.schema, j, rows), map->rows.what, describe(map->wanted.schema, j, wanted),
+                     map->wanted.what);
+}
+
+static xsm_status refuse_difference(const xsmi_feature_map *map, xsm_error *err)
+{
+    return map->to ? refuse_at(map, first_difference(map), err)
+                   : xsmi_fail(err, XSM_ERROR_DATA,
+                               "the features of %s are numbered from %d, and those of %s from %d; rows that are read "
+                               "with the model's class map are accepted",
+                               map->rows.what, map->rows.schema->index_base == XSM_INDEX_BASE_ONE, map->wanted.what,
+                               map->wanted.schema->index_base == XSM_INDEX_BASE_ONE);
+}
+
+/* -- comparing ----------------------------------------------------------------------------------------------------- */
+
+static void note_unknown(xsmi_feature_map *map, uint32_t feature)
+{
+    map->to[feature] = XSMI_NO_FEATURE;
+    map->first_unknown = map->unknown == 0 ? feature : XSMI_MIN(map->first_unknown, feature);
+    map->unknown++;
+}
+
+/* Words are features of both only if both make n-grams alike; how rare words were left out does not matter. */
+static xsm_status compare_settings(const xsmi_feature_map *map, xsm_error *err)
+{
+    const xsm_text_options *a = xsmi_vocabulary_options(map->rows.schema->vocabulary);
+    const xsm_text_options *b = xsmi_vocabulary_options(map->wanted.schema->vocabulary);
+    const struct {
+        const char *name;
+        uint32_t rows, wanted;
+    } settings[] = {
+        {"word_ngrams", a->word_ngrams, b->word_ngrams},
+        {"min_chars", a->min_chars, b->min_chars},
+        {"max_chars", a->max_chars, b->max_chars},
+        {"buckets", xsmi_text_buckets(a), xsmi_text_buckets(b)},
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        if (settings[i].rows != settings[i].wanted) {
+            return xsmi_fail(err, XSM_ERROR_DATA,
+                             "the text of %s was read with xsm_text_options.%s %u, and that of %s with %u; text that "
+                             "is read with the model's class map is accepted",
+                             map->rows.what, settings[i].name, settings[i].rows, map->wanted.what, settings[i].wanted);
+        }
+    }
+    return XSM_OK;
+}
+
+static xsm_status match_words(xsmi_feature_map *map, xsm_error *err)
+{
+    const xsm_vocabulary *rows = map->rows.schema->vocabulary, *wanted = map->wanted.schema->vocabulary;
+    const xsmi_dictionary *from = xsmi_vocabulary_dictionary(rows), *to = xsmi_vocabulary_dictionary(wanted);
+    const uint32_t buckets = xsmi_text_buckets(xsmi_vocabulary_options(rows));
+    XSMI_TRY(compare_settings(map, err));
+    for (uint32_t i = 0; i < from->count; i++) {
+        size_t length;
+        const char *word = xsmi_dictionary_text(from, i, &length);
+        const uint32_t place = xsmi_dictionary_find_hashed_word(to, from->entries[i].key, word, length);
+        const uint32_t feature = xsmi_vocabulary_feature(rows, i);
+        if (place == UINT32_MAX) {
+            note_unknown(map, feature);
+        } else {
+            map->to[feature] = xsmi_vocabulary_feature(wanted, place);
+        }
+        XSMI_TRY(i % FEATURES_TOGETHER == 0 ? xsmi_go_on(map->context, err) : XSM_OK);
+    }
+    for (uint32_t i = 0; i < buckets; i++) {
+        map->to[xsmi_vocabulary_first_words(rows) + i] = xsmi_vocabulary_first_words(wanted) + i;
+    }
+    return XSM_OK;
+}
+
+static int name_before(const void *state, uint32_t a, uint32_t b)
+{
+    const char *const *names = state;
+    return strcmp(names[a], names[b]) < 0;
+}
+
+static xsm_status sort_names(const xsmi_schema *s, uint32_t *sorted, uint32_t *scratch, xsm_error *err)
+{
+    for (uint32_t j = 0; j < s->count; j++) {
+        sorted[j] = j;
+    }
+    xsmi_sort_by(s->context, name_before, s->names, sorted, scratch, s->count);
+    return xsmi_go_on(s->context, err);
+}
+
+static xsm_status refuse_missing(const xsmi_feature_map *map, uint32_t column, uint32_t missing, xsm_error *err)
+{
+    char quote[XSMI_QUOTE_SIZE], first[DESCRIPTION];
+    const char *name = map->wanted.schema->names[column];
+    return xsmi_fail(err, XSM_ERROR_DATA,
+                     "the column %s of %s is missing in %s%s, whose first is %s; a table with all of the model's "
+                     "columns, in any order, is accepted",
+                     xsmi_quote(quote, name, strlen(name)), map->wanted.what, map->rows.what,
+                     missing > 1 ? " (and others are)" : "", describe(map->rows.schema, 0, first));
+}
+
+/* Of several columns of one name the first is the first one of the other side, and so on. */
+static xsm_status pair_names(xsmi_feature_map *map, uint32_t *a, uint32_t *b, uint32_t *scratch, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
+    uint32_t i = 0, j = 0, missing = 0, first = UINT32_MAX;
+    XSMI_TRY(sort_names(rows, a, scratch, err));
+    XSMI_TRY(sort_names(wanted, b, scratch, err));
+    while (i < rows->count || j < wanted->count) {
+        const int order = i == rows->count     ? 1
+                          : j == wanted->count ? -1
+                                               : strcmp(rows->names[a[i]], wanted->names[b[j]]);
+        if (order == 0) {
+            map->to[a[i++]] = b[j++];
+        } else if (order < 0) {
+            note_unknown(map, a[i++]);
+        } else {
+            first = XSMI_MIN(first, b[j]);
+            missing++;
+            j++;
+        }
+    }
+    return missing == 0 ? XSM_OK : refuse_missing(map, first, missing, err);
+}
+
+static xsm_status match_columns(xsmi_feature_map *map, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
+    const size_t count = (size_t)rows->count + wanted->count + XSMI_MAX(rows->count, wanted->count);
+    uint32_t *work = xsmi_allocate(rows->context, count, sizeof *work);
+    if (!work) {
+        return xsmi_fail_memory(err, count * sizeof *work, "the names of columns");
+    }
+    const xsm_status status =
+        pair_names(map, work, work + rows->count, work + rows->count + (size_t)wanted->count, err);
+    xsmi_release(rows->context, work, count, sizeof *work);
+    return status;
+}
+
+static xsm_status match_lists(xsmi_feature_map *map, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema;
+    map->context = xsmi_context_retain(rows->context);
+    map->from = rows->count;
+    map->to = xsmi_allocate(rows->context, map->from, sizeof *map->to);
+    if (!map->to) {
+        return xsmi_fail_memory(err, map->from * sizeof *map->to, "the numbers of features");
+    }
+    XSMI_TRY(rows->kind == XSMI_SCHEMA_WORDS ? match_words(map, err) : match_columns(map, err));
+    map->same = first_difference(map) == map->from;
+    return XSM_OK;
+}
+
+static xsm_status match(xsmi_feature_map *map, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
+    map->same = !rows || !wanted || xsmi_schema_equal(rows, wanted);
+    if (map->same) {
+        return XSM_OK;
+    }
+    if (rows->kind != wanted->kind) {
+        return refuse_kinds(map, err);
+    }
+    if (rows->kind != XSMI_SCHEMA_NUMBERS) {
+        return match_lists(map, err);
+    }
+    map->shift = (rows->index_base == XSM_INDEX_BASE_ONE) - (wanted->index_base == XSM_INDEX_BASE_ONE);
+    map->same = map->shift == 0;
+    return XSM_OK;
+}
+
+xsm_status xsmi_features_match(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,
+                               xsm_error *err)
+{
+    xsmi_feature_map made = {.rows = *rows, .wanted = *wanted};
+    xsm_status status = match(&made, err);
+    if (status == XSM_OK && !map && !made.same) {
+        status = refuse_difference(&made, err);
+    }
+    if (status == XSM_OK && map) {
+        *map = made;
+    } else {
+        xsmi_feature_map_end(&made);
+    }
+    return status;
+}
+
+void xsmi_feature_map_end(xsmi_feature_map *map)
+{
+    if (map->context) {
+        xsmi_release(map->context, map->to, map->from, sizeof *map->to);
+        xsm_context_free(map->context);
+        map->context = NULL;
+        map->to = NULL;
+    }
+}
+
+xsm_status xsmi_features_kept(const xsmi_feature_side *before, const xsmi_feature_side *after, xsm_error *err)
+{
+    const xsmi_schema *a = before->schema, *b = after->schema;
+    if (!a || !b || a->kind != XSMI_SCHEMA_COLUMNS || b->kind != XSMI_SCHEMA_COLUMNS) {
+        return xsmi_features_match(before, after, NULL, err);
+    }
+    uint32_t j = 0;
+    while (j < a->count && j < b->count && strcmp(a->names[j], b->names[j]) == 0) {
+        j++;
+    }
+    return j == a->count ? XSM_OK : refuse_at(&(xsmi_feature_map){.rows = *before, .wanted = *after}, j, err);
+}
+
+/* -- new features -------------------------------------------------------------------------------------------------- */
+
+static xsm_status join_words(xsmi_feature_map *map, xsmi_schema **joined, xsm_error *err)
+{
+    const xsm_vocabulary *rows = map->rows.schema->vocabulary;
+    const xsmi_dictionary *from = xsmi_vocabulary_dictionary(rows);
+    xsm_vocabulary *v;
+    XSMI_TRY(xsmi_vocabulary_new_grown(map->wanted.schema->vocabulary, &v, err));
+    xsm_status status = XSM_OK;
+    for (uint32_t i = 0; i < from->count && status == XSM_OK; i++) {
+        size_t length;
+        bool known;
+        const char *word = xsmi_dictionary_text(from, i, &length);
+        uint32_t *to = &map->to[xsmi_vocabulary_feature(rows, i)];
+        if (*to == XSMI_NO_FEATURE) {
+            *to = xsmi_vocabulary_feature(v, xsmi_vocabulary_dictionary(v)->count);
+            status = xsmi_vocabulary_add(v, word, length, &known, err);
+        }
+    }
+    status = status == XSM_OK ? xsmi_schema_of_words(map->context, v, joined, err) : status;
+    xsmi_vocabulary_release(v);
+    return status;
+}
+
+static xsm_status join_columns(xsmi_feature_map *map, xsmi_schema **joined, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
+    const size_t most = rows->text_size + wanted->text_size;
+    size_t size = wanted->text_size;
+    uint32_t count = wanted->count;
+    char *text = xsmi_allocate(map->context, most, 1);
+    if (!text) {
+        return xsmi_fail_memory(err, most, "the names of features");
+    }
+    memcpy(text, wanted->text, size);
+    for (uint32_t j = 0; j < rows->count; j++) {
+        const size_t length = strlen(rows->names[j]) + 1;
+        if (map->to[j] == XSMI_NO_FEATURE) {
+            memcpy(text + size, rows->names[j], length);
+            size += length;
+            map->to[j] = count++;
+        }
+    }
+    const xsm_status status = xsmi_schema_of_columns(map->context, text, size, count, joined, err);
+    xsmi_release(map->context, text, most, 1);
+    return status;
+}
+
+xsm_status xsmi_features_join(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,
+                              xsmi_schema **joined, xsm_error *err)
+{
+    XSMI_TRY(xsmi_features_match(rows, wanted, map, err));
+    xsm_status status = XSM_OK;
+    if (map->unknown == 0) {
+        *joined = xsmi_schema_retain(wanted->schema ? wanted->schema : rows->schema);
+    } else if ((uint64_t)wanted->schema->count + map->unknown > XSM_FEATURES_MAX) {
+        status = xsmi_fail(err, XSM_ERROR_LIMIT, "%u features and %u new ones; at most %u are supported",
+                           wanted->schema->count, map->unknown, (unsigned)XSM_FEATURES_MAX);
+    } else {
+        status =
+            rows->schema->kind == XSMI_SCHEMA_WORDS ? join_words(map, joined, err) : join_columns(map, joined, err);
+    }
+    if (status != XSM_OK) {
+        xsmi_feature_map_end(map);
+        return status;
+    }
+    map->unknown = 0;
+    map->wanted.schema = *joined;
+    map->wanted.features = XSMI_MAX(wanted->features, map->to     ? (*joined)->count
+                                                      : map->same ? rows->features
+                                                                  : rows->features + (uint32_t)map->shift);
+    map->same = !map->to ? map->same : first_difference(map) == map->from;
+    return XSM_OK;
+}
