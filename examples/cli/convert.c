@@ -69,10 +69,11 @@ static int note_new(const conversion *c)
         fprintf(stderr, "xsoftmax: classes that %s lacks: %s\n", c->like,
                 cli_grouped(info.classes - c->map.classes, &a));
     }
-    if (info.dropped_features > 0) {
-        fprintf(stderr, "xsoftmax: left out %s times: %s that %s lacks\n", cli_grouped(info.dropped_features, &a),
-                c->map.vocabulary ? "words" : "features", c->like);
+    char *left_out = cli_left_out(&info, c->like);
+    if (left_out) {
+        fprintf(stderr, "xsoftmax: %s\n", left_out);
     }
+    free(left_out);
     return CLI_GO_ON;
 }
 

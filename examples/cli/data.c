@@ -23,6 +23,27 @@ const char *cli_format_name(int32_t format)
     return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
 }
 
+char *cli_left_out(const xsm_dataset_info *info, const char *owner)
+{
+    cli_buffer a;
+    if (info->dropped_features > 0) {
+        return cli_format("left out %s times: %s that %s lacks", cli_grouped(info->dropped_features, &a),
+                          info->format == XSM_FORMAT_TEXT ? "words" : "features", owner);
+    }
+    return info->unknown_features > 0
+               ? cli_format("left out: %s columns that %s lacks", cli_grouped(info->unknown_features, &a), owner)
+               : NULL;
+}
+
+uint64_t cli_largest_number(const xsm_class_map *map)
+{
+    int64_t largest = 0;
+    for (uint32_t j = 0; j < map->feature_number_count; j++) {
+        largest = map->feature_numbers[j] > largest ? map->feature_numbers[j] : largest;
+    }
+    return (uint64_t)largest;
+}
+
 static int64_t read_standard_input(void *user, void *buffer, size_t size)
 {
     ssize_t got;

@@ -76,6 +76,9 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     if (map.features != features) {
         printf(", of %s in the data", cli_grouped(map.features, &c));
     }
+    if (map.feature_numbers) {
+        printf(", the numbers in use of those up to %s", cli_grouped(cli_largest_number(&map), &c));
+    }
     printf("\n  %-22s %s\n", "bias", about.bias ? "yes" : "no");
     char *shape = cli_model_shape(model);
     printf("  %-22s %s\n", "model", shape);
@@ -102,14 +105,17 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
     xsm_dataset *dataset = NULL;
-    cli_buffer a;
+    cli_buffer a, b;
     int code = cli_read(context, path, format, NULL, &dataset);
     code = code == CLI_GO_ON ? cli_data_used(format, (const xsm_dataset *const[]){dataset}, 1) : code;
     if (code != CLI_GO_ON) {
         xsm_dataset_free(dataset);
         return code;
     }
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_status status = xsm_dataset_get_info(dataset, &info, &err);
+    status = status == XSM_OK ? xsm_dataset_get_class_map(dataset, &map, &err) : status;
+    const uint64_t largest = status == XSM_OK ? cli_largest_number(&map) : 0;
     xsm_dataset_free(dataset);
     if (status != XSM_OK) {
         return cli_library_failed(&err);
@@ -117,8 +123,11 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
     double rows = (double)info.rows;
     printf("%s: data, %s, %s\n", path, cli_format_name(info.format), info.sparse ? "sparse" : "dense");
     printf("  %-22s %s\n", "rows", cli_grouped(info.rows, &a));
-    printf("  %-22s %s\n", "features", cli_grouped(info.features, &a));
-    printf("  %-22s %s (%.1f a row)\n", "values", cli_grouped(info.values, &a), (double)info.values / rows);
+    printf("  %-22s %s", "features", cli_grouped(info.features, &a));
+    if (largest > 0) {
+        printf(", the numbers in use of those up to %s", cli_grouped(largest, &b));
+    }
+    printf("\n  %-22s %s (%.1f a row)\n", "values", cli_grouped(info.values, &a), (double)info.values / rows);
     printf("  %-22s %s\n", "classes", cli_grouped(info.classes, &a));
     printf("  %-22s %s (%.2f a row)\n", "labels", cli_grouped(info.labels, &a), (double)info.labels / rows);
     printf("  %-22s %s\n", "rows without a label", cli_grouped(info.unlabelled, &a));

@@ -128,6 +128,11 @@ void cli_train_report(const cli_run *r)
     printf("%-10s %s: %s rows, %s features, %s class%s (%s of each row)\n", "data", r->data,
            cli_grouped(r->train_info.rows, &a), cli_grouped(r->train_info.features, &b),
            cli_grouped(r->train_info.classes, &c), r->train_info.classes == 1 ? "" : "es", kept[r->format.labels]);
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    if (xsm_dataset_get_class_map(r->train_rows, &map, NULL) == XSM_OK && map.feature_numbers) {
+        printf("%-10s its feature numbers go up to %s; those in use are the features\n", "",
+               cli_grouped(cli_largest_number(&map), &a));
+    }
     if (r->unlabelled_dropped + r->dropped > 0) {
         printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
                cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));
@@ -154,10 +159,11 @@ void cli_train_report(const cli_run *r)
         if (r->new_features > 0) {
             printf(" and %s new features", cli_grouped(r->new_features, &a));
         }
-        if (r->raw_info.dropped_features > 0) {
-            printf("; left out %s times: %s that it lacks", cli_grouped(r->raw_info.dropped_features, &a),
-                   r->raw_info.format == XSM_FORMAT_TEXT ? "words" : "features");
+        char *left_out = cli_left_out(&r->raw_info, "it");
+        if (left_out) {
+            printf("; %s", left_out);
         }
+        free(left_out);
         putchar('\n');
     }
     if (r->method >= 0) {

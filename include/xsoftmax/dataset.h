@@ -118,7 +118,10 @@ typedef struct xsm_text_options {
         sizeof(xsm_text_options), NULL, 0, 0, 0, 0, 0, 0                                                               \
     }
 
-/** First feature index of a LIBSVM file. */
+/** First feature index of a LIBSVM file, unless its indexes are numbers far above those in use, such as hashes: if the
+ *  largest is above 2^20 and more than 16 times as many as there are different ones, or beyond #XSM_FEATURES_MAX (up to
+ *  2^63 - 1), and no header, xsm_read_options::features or class map says how many features there are, the numbers in
+ *  use become features, in rising order (xsm_class_map::feature_numbers). So it is in XC text. */
 enum {
     /** As in the data of the class map; without a class map, 0 if an index 0 occurs, else 1. */
     XSM_INDEX_BASE_AUTO = 0,
@@ -146,13 +149,15 @@ typedef struct xsm_class_map {
     const char *const *feature_names; /**< [feature_name_count] names of the columns of a table, or NULL; not with a
                                            vocabulary. */
     uint32_t feature_name_count;      /**< D, before transforms; 0 without names. */
-    uint32_t reserved2;               /**< Zero. */
+    uint32_t feature_number_count;    /**< D, before transforms; 0 without numbers. */
+    const int64_t *feature_numbers;   /**< [feature_number_count] number of each feature in XC and LIBSVM files, from 0
+                                           on, each once; NULL = feature j is the j-th from the index base on. */
 } xsm_class_map;
 
 /** Starting value of an #xsm_class_map. */
 #define XSM_CLASS_MAP_INIT                                                                                             \
     {                                                                                                                  \
-        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0                                       \
+        sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL                                 \
     }
 
 /** What happens to a feature that a sparse row names more than once. */

@@ -14,7 +14,7 @@
 #define XSMI_LAST_xsm_choose_options label_tree
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_block losses
-#define XSMI_LAST_xsm_class_map reserved2
+#define XSMI_LAST_xsm_class_map feature_numbers
 #define XSMI_LAST_xsm_class_sums gradient
 #define XSMI_LAST_xsm_class_weights propensity_b
 #define XSMI_LAST_xsm_comm broadcast

@@ -113,6 +113,11 @@ xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *i
     return intern(d, (uint64_t)label, NULL, 0, id, err);
 }
 
+uint32_t xsmi_dictionary_find_number(const xsmi_dictionary *d, int64_t label)
+{
+    return xsmi_dictionary_find_hashed_word(d, (uint64_t)label, NULL, 0);
+}
+
 uint64_t xsmi_dictionary_hash(const char *word, size_t length)
 {
     return xsmi_hash(word, length, 0);

@@ -31,6 +31,8 @@ void xsmi_dictionary_end(xsmi_dictionary *d);
 
 /* The number of a label, new or known. */
 xsm_status xsmi_dictionary_number(xsmi_dictionary *d, int64_t label, uint32_t *id, xsm_error *err);
+/* UINT32_MAX if it is not in the dictionary. */
+uint32_t xsmi_dictionary_find_number(const xsmi_dictionary *d, int64_t label);
 xsm_status xsmi_dictionary_word(xsmi_dictionary *d, const char *word, size_t length, uint32_t *id, xsm_error *err);
 /* The number of a word; UINT32_MAX if it is not in the dictionary. */
 uint32_t xsmi_dictionary_find_word(const xsmi_dictionary *d, const char *word, size_t length);

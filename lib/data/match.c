@@ -68,7 +68,6 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
 {
     XSMI_TRY(xsmi_options_read(map, sizeof *map, XSMI_FIRST(xsm_class_map), given, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, map, reserved, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, map, reserved2, err));
     if (map->classes < 1 || map->classes > XSM_CLASSES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a class map of %u classes; accepted are 1 to %u", map->classes,
                          XSM_CLASSES_MAX);

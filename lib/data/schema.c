@@ -72,6 +72,33 @@ xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_sch
     return XSM_OK;
 }
 
+xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
+                                      xsm_error *err)
+{
+    xsmi_schema *s;
+    if (count == 0 || count > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "%u numbers of features; 1 to %u are accepted", count,
+                         (unsigned)XSM_FEATURES_MAX);
+    }
+    for (uint32_t j = 0; j < count; j++) {
+        if (numbers[j] < 0) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "the number of feature %u is %lld; 0 or more is accepted", j,
+                             (long long)numbers[j]);
+        }
+    }
+    XSMI_TRY(xsmi_schema_of_numbers(ctx, XSM_INDEX_BASE_ZERO, &s, err));
+    s->numbers = xsmi_allocate(s->context, count, sizeof *numbers);
+    if (!s->numbers) {
+        xsmi_schema_release(s);
+        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
+    }
+    memcpy(s->numbers, numbers, count * sizeof *numbers);
+    s->count = count;
+    s->hash = xsmi_hash(numbers, count * sizeof *numbers, s->hash);
+    *out = s;
+    return XSM_OK;
+}
+
 /* Of names that a host gives. */
 static xsm_status of_names(xsm_context *ctx, const xsm_class_map *map, xsmi_schema **out, xsm_error *err)
 {
@@ -111,9 +138,13 @@ xsm_status xsmi_schema_of_map(xsm_context *ctx, const xsm_class_map *map, xsmi_s
                          "the class map's index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
                          (int)map->index_base, XSM_INDEX_BASE_ONE);
     }
-    if (map->vocabulary && map->feature_names) {
+    if ((map->vocabulary != NULL) + (map->feature_names != NULL) + (map->feature_numbers != NULL) > 1) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "the class map has a vocabulary and names of features; one of them is accepted");
+                         "the class map has more than one of a vocabulary, names of features and numbers of features; "
+                         "one of them is accepted");
+    }
+    if (map->feature_numbers) {
+        return xsmi_schema_of_number_list(ctx, map->feature_numbers, map->feature_number_count, out, err);
     }
     if (!map->vocabulary && !map->feature_names) {
         return xsmi_schema_of_numbers(ctx, map->index_base, out, err);
@@ -130,6 +161,8 @@ void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map)
         map->index_base = s->index_base;
         map->feature_names = s->names;
         map->feature_name_count = s->names ? s->count : 0;
+        map->feature_numbers = s->numbers;
+        map->feature_number_count = s->numbers ? s->count : 0;
     }
 }
 
@@ -149,6 +182,7 @@ void xsmi_schema_release(const xsmi_schema *s)
         xsm_context *ctx = own->context;
         xsmi_vocabulary_release(own->vocabulary);
         xsmi_release(ctx, own->names, own->count, sizeof *own->names);
+        xsmi_release(ctx, own->numbers, own->count, sizeof *own->numbers);
         xsmi_release(ctx, own->text, own->text_size, 1);
         xsmi_release(ctx, own, 1, sizeof *own);
         xsm_context_free(ctx);

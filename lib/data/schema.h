@@ -22,12 +22,13 @@ typedef struct xsmi_schema {
     xsm_context *context;
     xsmi_schema_kind kind;
     int32_t index_base;         /* XSM_INDEX_BASE_* of the file */
-    uint32_t count;             /* words and buckets, or columns; 0 of numbers */
+    uint32_t count;             /* words and buckets, columns, or numbers of a list; 0 of other numbers */
     uint64_t hash;              /* of all that says what features are */
     xsm_vocabulary *vocabulary; /* of words: a reference */
     const char **names;         /* [count] of columns; they lie in `text`, one behind another */
     char *text;
     size_t text_size;
+    int64_t *numbers; /* [count] of numbers: a list of them in the file; NULL: all from the base on */
 } xsmi_schema;
 
 /* The schema that a class map describes; *out is NULL where it says nothing. */
@@ -38,6 +39,9 @@ xsm_status xsmi_schema_of_words(xsm_context *ctx, const xsm_vocabulary *v, xsmi_
 xsm_status xsmi_schema_of_columns(xsm_context *ctx, const char *text, size_t size, uint32_t count, xsmi_schema **out,
                                   xsm_error *err);
 xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_schema **out, xsm_error *err);
+/* Of numbers in files, which are copied. */
+xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
+                                      xsm_error *err);
 /* A view in a class map. */
 void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map);
 /* Adds or drops a reference; NULL is allowed. */
@@ -47,6 +51,11 @@ void xsmi_schema_release(const xsmi_schema *s);
 static inline bool xsmi_schema_equal(const xsmi_schema *a, const xsmi_schema *b)
 {
     return a == b || (a && b && a->kind == b->kind && a->count == b->count && a->hash == b->hash);
+}
+/* Of numbers: what a feature is called in files. */
+static inline int64_t xsmi_schema_number(const xsmi_schema *s, uint32_t feature)
+{
+    return s->numbers ? s->numbers[feature] : (int64_t)feature + (s->index_base == XSM_INDEX_BASE_ONE);
 }
 static inline const xsm_vocabulary *xsmi_schema_vocabulary(const xsmi_schema *s)
 {
@@ -112,10 +121,11 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
 /* -- on disk (schema_file.c) ---------------------------------------------------------------------------------------
  * Words: the tensor `vocabulary`, U8, a word a line in the order of features, and the metadata `vocabulary`, how text
  * becomes words and n-grams. Columns: the tensor `feature_names`, U8, each name terminated by a zero byte. The base of
- * numbers is metadata of the file that holds the schema. */
+ * numbers is metadata of the file that holds the schema; a list of them is the tensor `feature_numbers`, I64. */
 
 #define XSMI_VOCABULARY_TENSOR "vocabulary"
 #define XSMI_FEATURE_NAMES_TENSOR "feature_names"
+#define XSMI_FEATURE_NUMBERS_TENSOR "feature_numbers"
 #define XSMI_KEY_VOCABULARY "vocabulary"
 /* The tensor of a schema; false where it has none. */
 bool xsmi_schema_tensor(const xsmi_schema *s, xsmi_tensor *tensor);

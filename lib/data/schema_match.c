@@ -26,8 +26,8 @@ static const char *describe(const xsmi_schema *s, uint32_t j, char text[DESCRIPT
     size_t length = 0;
     const uint32_t first = s->vocabulary ? xsmi_vocabulary_first_words(s->vocabulary) : 0;
     const uint32_t buckets = s->vocabulary ? xsmi_text_buckets(xsmi_vocabulary_options(s->vocabulary)) : 0;
-    if (s->kind == XSMI_SCHEMA_NUMBERS) {
-        snprintf(text, DESCRIPTION, "number %llu", (unsigned long long)j + (s->index_base == XSM_INDEX_BASE_ONE));
+    if (s->kind == XSMI_SCHEMA_NUMBERS && (!s->numbers || j < s->count)) {
+        snprintf(text, DESCRIPTION, "number %lld", (long long)xsmi_schema_number(s, j));
     } else if (j >= s->count) {
         snprintf(text, DESCRIPTION, "none");
     } else if (s->kind == XSMI_SCHEMA_COLUMNS) {
@@ -205,16 +205,49 @@ static xsm_status match_columns(xsmi_feature_map *map, xsm_error *err)
     return status;
 }
 
+/* Numbers of which one side has a list, of a dictionary here; the other may have all numbers below a D. */
+static xsm_status match_numbers(xsmi_feature_map *map, xsmi_dictionary *places, xsm_error *err)
+{
+    const xsmi_schema *rows = map->rows.schema, *wanted = map->wanted.schema;
+    const int64_t most = map->wanted.features ? map->wanted.features : XSM_FEATURES_MAX;
+    for (uint32_t j = 0; wanted->numbers && j < wanted->count; j++) {
+        uint32_t place;
+        XSMI_TRY(xsmi_dictionary_number(places, wanted->numbers[j], &place, err));
+    }
+    for (uint32_t j = 0; j < map->from; j++) {
+        const int64_t number = xsmi_schema_number(rows, j), plain = number - xsmi_schema_number(wanted, 0);
+        map->to[j] = wanted->numbers              ? xsmi_dictionary_find_number(places, number)
+                     : plain >= 0 && plain < most ? (uint32_t)plain
+                                                  : XSMI_NO_FEATURE;
+        if (map->to[j] == XSMI_NO_FEATURE) {
+            note_unknown(map, j);
+        }
+        XSMI_TRY(j % FEATURES_TOGETHER == 0 ? xsmi_go_on(map->context, err) : XSM_OK);
+    }
+    return XSM_OK;
+}
+
+static xsm_status match_number_lists(xsmi_feature_map *map, xsm_error *err)
+{
+    xsmi_dictionary places;
+    xsmi_dictionary_start(&places, map->context, false);
+    const xsm_status status = match_numbers(map, &places, err);
+    xsmi_dictionary_end(&places);
+    return status;
+}
+
 static xsm_status match_lists(xsmi_feature_map *map, xsm_error *err)
 {
     const xsmi_schema *rows = map->rows.schema;
     map->context = xsmi_context_retain(rows->context);
-    map->from = rows->count;
+    map->from = rows->count ? rows->count : map->rows.features ? map->rows.features : map->wanted.schema->count;
     map->to = xsmi_allocate(rows->context, map->from, sizeof *map->to);
     if (!map->to) {
         return xsmi_fail_memory(err, map->from * sizeof *map->to, "the numbers of features");
     }
-    XSMI_TRY(rows->kind == XSMI_SCHEMA_WORDS ? match_words(map, err) : match_columns(map, err));
+    XSMI_TRY(rows->kind == XSMI_SCHEMA_WORDS     ? match_words(map, err)
+             : rows->kind == XSMI_SCHEMA_COLUMNS ? match_columns(map, err)
+                                                 : match_number_lists(map, err));
     map->same = first_difference(map) == map->from;
     return XSM_OK;
 }
@@ -229,7 +262,7 @@ static xsm_status match(xsmi_feature_map *map, xsm_error *err)
     if (rows->kind != wanted->kind) {
         return refuse_kinds(map, err);
     }
-    if (rows->kind != XSMI_SCHEMA_NUMBERS) {
+    if (rows->kind != XSMI_SCHEMA_NUMBERS || rows->numbers || wanted->numbers) {
         return match_lists(map, err);
     }
     map->shift = (rows->index_base == XSM_INDEX_BASE_ONE) - (wanted->index_base == XSM_INDEX_BASE_ONE);
@@ -324,6 +357,29 @@ static xsm_status join_columns(xsmi_feature_map *map, xsmi_schema **joined, xsm_
     return status;
 }
 
+static xsm_status join_numbers(xsmi_feature_map *map, xsmi_schema **joined, xsm_error *err)
+{
+    const uint32_t known = map->wanted.schema->count ? map->wanted.schema->count : map->wanted.features;
+    const uint32_t count = known + map->unknown;
+    int64_t *numbers = xsmi_allocate(map->context, count, sizeof *numbers);
+    if (!numbers) {
+        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
+    }
+    uint32_t next = 0;
+    for (; next < known; next++) {
+        numbers[next] = xsmi_schema_number(map->wanted.schema, next);
+    }
+    for (uint32_t j = 0; j < map->from; j++) {
+        if (map->to[j] == XSMI_NO_FEATURE) {
+            numbers[next] = xsmi_schema_number(map->rows.schema, j);
+            map->to[j] = next++;
+        }
+    }
+    const xsm_status status = xsmi_schema_of_number_list(map->context, numbers, count, joined, err);
+    xsmi_release(map->context, numbers, count, sizeof *numbers);
+    return status;
+}
+
 xsm_status xsmi_features_join(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,
                               xsmi_schema **joined, xsm_error *err)
 {
@@ -331,12 +387,13 @@ xsm_status xsmi_features_join(const xsmi_feature_side *rows, const xsmi_feature_
     xsm_status status = XSM_OK;
     if (map->unknown == 0) {
         *joined = xsmi_schema_retain(wanted->schema ? wanted->schema : rows->schema);
-    } else if ((uint64_t)wanted->schema->count + map->unknown > XSM_FEATURES_MAX) {
+    } else if ((uint64_t)XSMI_MAX(wanted->schema->count, wanted->features) + map->unknown > XSM_FEATURES_MAX) {
         status = xsmi_fail(err, XSM_ERROR_LIMIT, "%u features and %u new ones; at most %u are supported",
-                           wanted->schema->count, map->unknown, (unsigned)XSM_FEATURES_MAX);
+                           XSMI_MAX(wanted->schema->count, wanted->features), map->unknown, (unsigned)XSM_FEATURES_MAX);
     } else {
-        status =
-            rows->schema->kind == XSMI_SCHEMA_WORDS ? join_words(map, joined, err) : join_columns(map, joined, err);
+        status = rows->schema->kind == XSMI_SCHEMA_WORDS     ? join_words(map, joined, err)
+                 : rows->schema->kind == XSMI_SCHEMA_COLUMNS ? join_columns(map, joined, err)
+                                                             : join_numbers(map, joined, err);
     }
     if (status != XSM_OK) {
         xsmi_feature_map_end(map);

@@ -118,7 +118,6 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved2, err));
     if (given.classes != m->classes) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "a class map of %u classes for a model of %u", given.classes,
                          m->classes);

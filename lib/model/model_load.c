@@ -59,7 +59,8 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
                                         "embedding",
                                         XSMI_WEIGHT_SCALE,
                                         XSMI_EMBEDDING_SCALE,
-                                        XSMI_FEATURE_NAMES_TENSOR};
+                                        XSMI_FEATURE_NAMES_TENSOR,
+                                        XSMI_FEATURE_NUMBERS_TENSOR};
     const bool checkpoint = xsmi_container_metadata(s->container, XSMI_KEY_CHECKPOINT) != NULL;
     const xsmi_tensor *t;
     for (size_t i = 0; (t = xsmi_container_tensor_at(s->container, i)) != NULL; i++) {
@@ -71,12 +72,12 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
-            return xsmi_fail(
-                err, XSM_ERROR_FORMAT,
-                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                "class_counts, embedding, idf, products, vocabulary, feature_names, correction, nodes and those of a "
-                "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
-                s->name, t->name);
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                             "class_counts, embedding, idf, products, vocabulary, feature_names, feature_numbers, "
+                             "correction, nodes and those of a "
+                             "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
+                             s->name, t->name);
         }
     }
     return XSM_OK;

@@ -14,7 +14,8 @@
  *     nodes        U32 [2K-1] if the weights are those of a hierarchy's nodes (class_tree.h)
  *     indptr, ...               in place of the weight: sparse weights, or trees (sparse_file.h)
  *     label_names  U8 [bytes]   one name per line, if the classes have names
- *     vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table
+ *     vocabulary   U8 [bytes]   one word per line, if rows are text; or feature_names, if they are of a table, or
+ *                  feature_numbers, I64 [D], if files number them otherwise
  *                               (schema_file.c)
  *     host.*                    tensors of the host, before others of smaller elements (host_tensors.c)
  *

@@ -31,6 +31,7 @@ static xsm_status choose_form(const xsm_encoder_options *o, const xsm_class_map 
     form->index_base = o->index_base ? o->index_base : map->index_base;
     form->features = map->features;
     form->vocabulary = map->vocabulary;
+    form->numbers = map->feature_numbers;
     const bool sparse = form->format == XSM_FORMAT_XC || form->format == XSM_FORMAT_LIBSVM;
     if (!sparse && form->format != XSM_FORMAT_TEXT) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

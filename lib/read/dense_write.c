@@ -1,5 +1,5 @@
-/* Writing CSV and TSV: the columns of features by their names, or f0, f1, ..., the weight where it has a column and,
- * last, the label. */
+/* Writing CSV and TSV: the columns of features by their names, or f0, f1, ... (or their numbers), the weight where it
+ * has a column and, last, the label. */
 #include "read/dense.h"
 #include "data/schema.h"
 
@@ -44,6 +44,7 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
     const char *label = o->options->label_column, *weights = o->options->weights_column;
     const char *const *names = names_of(o->d);
+    const int64_t *numbers = xsmi_output_numbers(o);
     XSMI_TRY(check_name(o->d, "label_column", label, err));
     XSMI_TRY(weights ? check_name(o->d, "weights_column", weights, err) : XSM_OK);
     if (weights && strcmp(weights, label) == 0) {
@@ -55,7 +56,7 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
             XSMI_TRY(write_field(o, names[j], separator, err));
         } else {
             XSMI_TRY(xsmi_output_char(o, 'f', err));
-            XSMI_TRY(xsmi_output_integer(o, j, err));
+            XSMI_TRY(xsmi_output_integer(o, numbers ? numbers[j] : (int64_t)j, err));
         }
         XSMI_TRY(xsmi_output_char(o, separator, err));
     }

@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/file.h"
 #include "data/dataset.h"
+#include "data/schema.h"
 
 #define XSMI_WRITE_BUFFER ((size_t)256 << 10)
 
@@ -40,6 +41,11 @@ xsm_status xsmi_output_float(xsmi_output *o, float value, xsm_error *err);
 static inline int64_t xsmi_output_label(const xsmi_output *o, uint32_t k)
 {
     return o->d->map.labels && !o->numbers ? o->d->map.labels[k] : (int64_t)k;
+}
+/* The list of numbers that features have in files, or NULL. */
+static inline const int64_t *xsmi_output_numbers(const xsmi_output *o)
+{
+    return o->d->schema && !o->d->transformed ? o->d->schema->numbers : NULL;
 }
 
 #endif

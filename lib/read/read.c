@@ -20,7 +20,6 @@ static xsm_status check_map(xsmi_reader *r, xsm_error *err)
     XSMI_TRY(
         xsmi_options_read(&r->map, sizeof r->map, XSMI_FIRST(xsm_class_map), r->options.classes, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &r->map, reserved2, err));
     XSMI_TRY(xsmi_schema_of_map(r->context, &r->map, &r->wanted, err));
     r->has_map = true;
     if (r->map.classes > XSM_CLASSES_MAX || r->map.features > XSM_FEATURES_MAX) {

@@ -9,9 +9,10 @@
 
 struct xsmi_row_reader {
     xsmi_reader reader;
-    xsmi_text text;     /* with a vocabulary */
-    xsmi_sparse sparse; /* else */
-    char *line;         /* of sparse rows: a copy with a line end */
+    xsmi_text text;          /* with a vocabulary */
+    xsmi_sparse sparse;      /* else */
+    xsmi_dictionary numbers; /* of the features, where rows number them otherwise */
+    char *line;              /* of sparse rows: a copy with a line end */
     size_t line_capacity;
 };
 
@@ -35,9 +36,16 @@ static xsm_status start(xsmi_row_reader *r, xsm_context *ctx, const xsmi_row_for
         .libsvm = form->format == XSM_FORMAT_LIBSVM,
         .base = form->format == XSM_FORMAT_LIBSVM && form->index_base == XSM_INDEX_BASE_ONE,
         .limit = XSM_FEATURES_MAX,
-        .kept = form->features,
         .line_number = 1,
     };
+    r->sparse.any_number = form->numbers != NULL;
+    r->sparse.kept = form->numbers ? UINT64_MAX : form->features;
+    xsmi_dictionary_start(&r->sparse.wide, ctx, false);
+    xsmi_dictionary_start(&r->numbers, ctx, false);
+    for (uint32_t j = 0; form->numbers && j < form->features; j++) {
+        uint32_t feature;
+        XSMI_TRY(xsmi_dictionary_number(&r->numbers, form->numbers[j], &feature, err));
+    }
     xsmi_sparse_set_plain(&r->sparse);
     return XSM_OK;
 }
@@ -67,6 +75,9 @@ void xsmi_row_reader_free(xsmi_row_reader *r)
     xsmi_reader_labels *l = &r->reader.label;
     if (r->text.r) {
         xsmi_text_end(&r->text);
+    } else if (r->numbers.context) {
+        xsmi_dictionary_end(&r->numbers);
+        xsmi_dictionary_end(&r->sparse.wide);
     }
     xsmi_release(ctx, r->sparse.keys, r->sparse.key_capacity, sizeof *r->sparse.keys);
     xsmi_release(ctx, r->sparse.scratch, r->sparse.scratch_capacity, sizeof *r->sparse.scratch);
@@ -99,7 +110,8 @@ static xsm_status read_sparse(xsmi_row_reader *r, const char *bytes, size_t leng
     XSMI_TRY(XSMI_GROW(r->reader.context, r->line, r->line_capacity, length + 1, "a row", err));
     memcpy(r->line, bytes, length);
     r->line[length] = '\n';
-    return xsmi_sparse_read_row(&r->sparse, r->line, length, err);
+    XSMI_TRY(xsmi_sparse_read_row(&r->sparse, r->line, length, err));
+    return r->sparse.any_number ? xsmi_sparse_place_row(&r->sparse, &r->numbers, err) : XSM_OK;
 }
 
 xsm_status xsmi_row_reader_read(xsmi_row_reader *r, const char *bytes, size_t length, xsmi_row_entries *entries,

@@ -16,6 +16,7 @@ typedef struct xsmi_row_form {
     int32_t index_base;               /* LIBSVM: XSM_INDEX_BASE_ZERO or ONE */
     uint32_t features;                /* D; larger features are left out */
     const xsm_vocabulary *vocabulary; /* text: borrowed */
+    const int64_t *numbers;           /* [features] of the features in rows; NULL = as they are */
 } xsmi_row_form;
 
 /* The features of a row, in the reader's arrays. */

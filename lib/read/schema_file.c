@@ -19,8 +19,13 @@
 
 bool xsmi_schema_tensor(const xsmi_schema *s, xsmi_tensor *tensor)
 {
-    if (!s || s->kind == XSMI_SCHEMA_NUMBERS) {
+    if (!s || (s->kind == XSMI_SCHEMA_NUMBERS && !s->numbers)) {
         return false;
+    }
+    if (s->numbers) {
+        *tensor =
+            (xsmi_tensor){.name = XSMI_FEATURE_NUMBERS_TENSOR, .dtype = XSMI_DTYPE_I64, .rank = 1, .shape = {s->count}};
+        return true;
     }
     const xsmi_dictionary *d = s->vocabulary ? xsmi_vocabulary_dictionary(s->vocabulary) : NULL;
     *tensor = (xsmi_tensor){.name = d ? XSMI_VOCABULARY_TENSOR : XSMI_FEATURE_NAMES_TENSOR,
@@ -82,9 +87,11 @@ static xsm_status write_words(const xsm_vocabulary *v, xsmi_container_writer *w,
 
 xsm_status xsmi_schema_write(const xsmi_schema *s, xsmi_container_writer *w, xsm_error *err)
 {
-    return !s || s->kind == XSMI_SCHEMA_NUMBERS ? XSM_OK
-           : s->vocabulary                      ? write_words(s->vocabulary, w, err)
-                                                : xsmi_container_write(w, s->text, s->text_size, err);
+    return !s              ? XSM_OK
+           : s->vocabulary ? write_words(s->vocabulary, w, err)
+           : s->numbers    ? xsmi_container_write(w, s->numbers, s->count * sizeof *s->numbers, err)
+           : s->names      ? xsmi_container_write(w, s->text, s->text_size, err)
+                           : XSM_OK;
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */
@@ -208,15 +215,45 @@ static xsm_status read_columns(xsm_context *ctx, const xsmi_tensor *names, const
     return xsmi_schema_of_columns(ctx, (const char *)names->data, names->size, (uint32_t)count, out, err);
 }
 
+/* The tensor may lie anywhere. */
+static xsm_status read_number_list(xsm_context *ctx, const xsmi_tensor *t, const char *name, xsmi_schema **out,
+                                   xsm_error *err)
+{
+    if (t->dtype != XSMI_DTYPE_I64 || t->rank != 1 || t->shape[0] < 1 || t->shape[0] > XSM_FEATURES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the tensor 'feature_numbers' is I64 of 1 dimension, and this is none", name);
+    }
+    const size_t count = (size_t)t->shape[0];
+    int64_t *numbers = xsmi_allocate(ctx, count, sizeof *numbers);
+    if (!numbers) {
+        return xsmi_fail_memory(err, count * sizeof *numbers, "the numbers of features");
+    }
+    memcpy(numbers, t->data, count * sizeof *numbers);
+    xsm_error inner = XSM_ERROR_INIT;
+    xsm_status status = xsmi_schema_of_number_list(ctx, numbers, (uint32_t)count, out, &inner);
+    xsmi_release(ctx, numbers, count, sizeof *numbers);
+    if (status != XSM_OK) {
+        status = xsmi_fail(err, status == XSM_ERROR_RANGE ? XSM_ERROR_FORMAT : status, "%s: %s", name, inner.message);
+    }
+    return status;
+}
+
 xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
                             xsmi_schema **out, xsm_error *err)
 {
     const xsmi_tensor *words = xsmi_container_tensor(file, XSMI_VOCABULARY_TENSOR);
     const xsmi_tensor *columns = xsmi_container_tensor(file, XSMI_FEATURE_NAMES_TENSOR);
+    const xsmi_tensor *numbers = xsmi_container_tensor(file, XSMI_FEATURE_NUMBERS_TENSOR);
     const char *text = xsmi_container_metadata(file, XSMI_KEY_VOCABULARY);
     *out = NULL;
-    if (columns && (words || text)) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: 'feature_names' and a vocabulary; one of them is accepted", name);
+    if ((columns != NULL) + (numbers != NULL) + (words || text) > 1) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: more than one of 'feature_names', 'feature_numbers' and a vocabulary; one of them is "
+                         "accepted",
+                         name);
+    }
+    if (numbers) {
+        return read_number_list(ctx, numbers, name, out, err);
     }
     if (words || text) {
         XSMI_TRY(read_vocabulary(ctx, words, text, name, out, err));

@@ -6,6 +6,7 @@
  * lines without anything else are skipped; read against a class map, blank lines are rows, so that each has an answer.
  */
 #include "read/sparse.h"
+#include "base/order.h"
 #include "read/format.h"
 #include "read/label_file.h"
 #include "read/number.h"
@@ -123,9 +124,15 @@ static xsm_status read_header(xsmi_sparse *s, const char *text, size_t count, xs
 /* The limits set by the caller. */
 static void set_limits(xsmi_sparse *s)
 {
+    const xsmi_reader *r = s->r;
     bool drops;
-    uint32_t wanted = xsmi_reader_features(s->r, &drops);
+    uint32_t wanted = xsmi_reader_features(r, &drops);
     s->kept = UINT64_MAX;
+    const bool known = r->has_map && r->map.feature_numbers;
+    s->any_number = known || (!s->has_header && r->options.features == 0 && (!r->has_map || r->options.new_features));
+    if (s->any_number) {
+        return;
+    }
     if (wanted == 0) {
         return;
     }
@@ -168,9 +175,12 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
                                 "the first line declares %llu rows and the file has %llu; the numbers must agree",
                                 (unsigned long long)s->declared_rows, (unsigned long long)r->rows);
     }
-    bool drops;
-    uint32_t wanted = xsmi_reader_features(r, &drops);
-    r->features = wanted ? wanted : (uint32_t)(s->has_header ? header_features : s->largest);
+    bool drops, compacts;
+    XSMI_TRY(xsmi_sparse_compact(s, &compacts, err));
+    if (!compacts) {
+        uint32_t wanted = xsmi_reader_features(r, &drops);
+        r->features = wanted ? wanted : (uint32_t)(s->has_header ? header_features : s->largest);
+    }
     return XSM_OK;
 }
 
@@ -238,6 +248,11 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
                  r->source.name, (unsigned long long)s->queries, (unsigned long long)s->query_line);
     }
     uint32_t base = late && s->base_open && s->largest > 0 ? 1 : 0;
+    bool compacts;
+    XSMI_TRY(xsmi_sparse_compact(s, &compacts, err));
+    if (compacts) {
+        return XSM_OK;
+    }
     if (base > 0 || (late && kept != UINT64_MAX)) {
         apply_base(s, base, kept);
     }
@@ -261,7 +276,9 @@ static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *,
 {
     xsmi_reader *r = s->r;
     s->limit = XSM_FEATURES_MAX;
+    xsmi_dictionary_start(&s->wide, r->context, false);
     xsm_status status = lines(s, err);
+    xsmi_dictionary_end(&s->wide);
     xsmi_release(r->context, s->keys, s->key_capacity, sizeof *s->keys);
     xsmi_release(r->context, s->scratch, s->scratch_capacity, sizeof *s->scratch);
     return status;
@@ -292,10 +309,28 @@ static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
+/* D as a header says it: above all numbers. */
+static xsm_status declared_features(const xsmi_output *o, int64_t *features, xsm_error *err)
+{
+    const xsm_dataset *d = o->d;
+    const int64_t *numbers = xsmi_output_numbers(o);
+    *features = d->features;
+    for (uint32_t j = 0; numbers && j < d->features; j++) {
+        if (numbers[j] >= (int64_t)XSM_FEATURES_MAX) {
+            return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                             "feature %u has the number %lld; Extreme Classification text declares at most %u features",
+                             j, (long long)numbers[j], (unsigned)XSM_FEATURES_MAX);
+        }
+        *features = XSMI_MAX(*features, numbers[j] + 1);
+    }
+    return XSM_OK;
+}
+
 static xsm_status write_header(xsmi_output *o, xsm_error *err)
 {
     const xsm_dataset *d = o->d;
-    int64_t largest = d->classes > 0 ? xsmi_output_label(o, d->classes - 1) : -1;
+    int64_t largest = d->classes > 0 ? xsmi_output_label(o, d->classes - 1) : -1, features;
+    XSMI_TRY(declared_features(o, &features, err));
     if (d->classes > 0 && (xsmi_output_label(o, 0) < 0 || largest >= (int64_t)XSM_CLASSES_MAX)) {
         return xsmi_fail(
             err, XSM_ERROR_UNSUPPORTED, "the label %lld; Extreme Classification text has labels from 0 to %u",
@@ -303,7 +338,7 @@ static xsm_status write_header(xsmi_output *o, xsm_error *err)
     }
     XSMI_TRY(xsmi_output_integer(o, (int64_t)d->rows, err));
     XSMI_TRY(xsmi_output_char(o, ' ', err));
-    XSMI_TRY(xsmi_output_integer(o, d->features, err));
+    XSMI_TRY(xsmi_output_integer(o, features, err));
     XSMI_TRY(xsmi_output_char(o, ' ', err));
     XSMI_TRY(xsmi_output_integer(o, largest + 1, err));
     return xsmi_output_char(o, '\n', err);
@@ -311,6 +346,7 @@ static xsm_status write_header(xsmi_output *o, xsm_error *err)
 
 static xsm_status write_row(xsmi_output *o, uint64_t row, uint32_t base, xsm_error *err)
 {
+    const int64_t *numbers = xsmi_output_numbers(o);
     size_t count;
     const uint32_t *labels = xsmi_dataset_labels(o->d, row, &count);
     for (size_t j = 0; j < count; j++) {
@@ -325,8 +361,9 @@ static xsm_status write_row(xsmi_output *o, uint64_t row, uint32_t base, xsm_err
     }
     for (size_t j = 0; j < f.count; j++) {
         if (f.values[j] != 0) {
+            const size_t feature = f.index ? f.index[j] : j;
             XSMI_TRY(xsmi_output_char(o, ' ', err));
-            XSMI_TRY(xsmi_output_integer(o, (int64_t)(f.index ? f.index[j] : j) + base, err));
+            XSMI_TRY(xsmi_output_integer(o, numbers ? numbers[feature] : (int64_t)feature + base, err));
             XSMI_TRY(xsmi_output_char(o, ':', err));
             XSMI_TRY(xsmi_output_float(o, f.values[j], err));
         }
@@ -348,6 +385,12 @@ static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
 {
     const xsm_dataset *d = o->d;
     uint32_t base = o->options->index_base != XSM_INDEX_BASE_ZERO;
+    if (xsmi_output_numbers(o) && o->options->index_base == XSM_INDEX_BASE_ONE) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "xsm_write_options.index_base is XSM_INDEX_BASE_ONE, and the features have numbers of their "
+                         "own, the first %lld (xsm_class_map.feature_numbers)",
+                         (long long)xsmi_output_numbers(o)[0]);
+    }
     for (uint64_t i = 0; i < d->rows; i++) {
         if (d->label_offsets[i + 1] == d->label_offsets[i] && xsmi_dataset_row_is_empty(d, i)) {
             return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,

@@ -29,6 +29,8 @@ typedef struct xsmi_sparse {
     uint64_t edge_line, edge_column;   /* first position of an index that is too large if the base is 0 */
 
     uint64_t queries, query_line; /* LIBSVM: query ids that were skipped, and the line of the first */
+    bool any_number;              /* numbers beyond the limit have codes, until xsmi_sparse_compact() */
+    xsmi_dictionary wide;         /* these numbers */
 
     uint64_t *keys; /* sorting long rows */
     size_t key_capacity;
@@ -36,9 +38,17 @@ typedef struct xsmi_sparse {
     size_t scratch_capacity;
 } xsmi_sparse;
 
+/* The code of the first number beyond the limit. */
+#define XSMI_SPARSE_WIDE UINT32_C(0x80000000)
+
 /* Updates the range of indexes that need no further check; call after every change of limit, base or base_open. */
 void xsmi_sparse_set_plain(xsmi_sparse *s);
 /* Reads a line, which ends with a line end at text[length], as the next row. */
 xsm_status xsmi_sparse_read_row(xsmi_sparse *s, const char *text, size_t length, xsm_error *err);
+/* After the last row: gives the reader D and the numbers of features, if features are not what the file calls them:
+ * *compacts. (compact.c) */
+xsm_status xsmi_sparse_compact(xsmi_sparse *s, bool *compacts, xsm_error *err);
+/* Gives the features of the only row that was read their places in `numbers`. (compact.c) */
+xsm_status xsmi_sparse_place_row(xsmi_sparse *s, const xsmi_dictionary *numbers, xsm_error *err);
 
 #endif

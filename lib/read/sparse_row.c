@@ -181,11 +181,26 @@ void xsmi_sparse_set_plain(xsmi_sparse *s)
     s->plain_count = s->base > 0 ? 0 : s->limit - s->plain_first;
 }
 
+/* The code of a number beyond the limit. */
+static xsm_status place_wide(xsmi_sparse *s, const char *p, uint64_t *feature, xsm_error *err)
+{
+    uint32_t id;
+    if (*feature > INT64_MAX) {
+        return fail(s, p, XSM_ERROR_LIMIT, err, "expected a feature index up to 9223372036854775807 (2^63 - 1)");
+    }
+    XSMI_TRY(xsmi_dictionary_number(&s->wide, (int64_t)*feature, &id, err));
+    *feature = (uint64_t)XSMI_SPARSE_WIDE + id;
+    return XSM_OK;
+}
+
 /* Handles an index outside of the common case: the base, the limit. *feature is as in the file. */
 static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, xsm_error *err)
 {
     uint64_t column = (uint64_t)(p - s->line) + 1;
     uint64_t index = *feature;
+    if (s->any_number && !s->limit_by && index >= s->limit + s->base) {
+        return place_wide(s, p, feature, err);
+    }
     if (s->base_open) {
         if (index == 0) {
             /* The base is 0 after all; the last index of base 1 is now too large. */
@@ -216,23 +231,31 @@ static xsm_status place_index(xsmi_sparse *s, const char *p, uint64_t *feature, 
     return XSM_OK;
 }
 
+/* What the line calls a feature. */
+static unsigned long long shown_number(const xsmi_sparse *s, uint32_t feature)
+{
+    return s->any_number && feature >= XSMI_SPARSE_WIDE
+               ? (unsigned long long)xsmi_dictionary_label(&s->wide, feature - XSMI_SPARSE_WIDE)
+               : (unsigned long long)feature + s->base;
+}
+
 /* Second position of a feature in the line, for the message. */
 static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_error *err)
 {
     bool found = false;
-    uint64_t shown = (uint64_t)feature + s->base;
+    const unsigned long long shown = shown_number(s, feature);
     for (const char *p = s->features_start; !at_end(s, p);) {
         uint64_t index = 0;
         const char *start = p;
         for (; xsmi_is_digit(*p); p++) {
-            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^32, as it was read before */
+            index = index * 10 + (uint64_t)(*p - '0'); /* below 2^63, as it was read before */
         }
         if (p > start && index == shown) {
             if (found) {
                 return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, (uint64_t)(start - s->line) + 1,
                                         "feature %llu for the second time in this row; each is accepted once "
                                         "(xsm_read_options.duplicates = XSM_DUPLICATES_SUM adds them)",
-                                        (unsigned long long)shown);
+                                        shown);
             }
             found = true;
         }
@@ -261,7 +284,7 @@ static xsm_status add_duplicates(const xsmi_sparse *s, uint32_t *index, float *v
         if (!isfinite(values[left])) {
             return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, 1,
                                     "the values of feature %llu have a sum beyond float32",
-                                    (unsigned long long)index[left] + s->base);
+                                    shown_number(s, index[left]));
         }
     }
     *count = left;
@@ -316,7 +339,7 @@ static uint64_t long_index(const char *p)
 {
     uint64_t index = 0;
     for (; xsmi_is_digit(*p); p++) {
-        index = index > UINT32_MAX ? index : index * 10 + (uint64_t)(*p - '0');
+        index = index > INT64_MAX / 10 ? UINT64_MAX : index * 10 + (uint64_t)(*p - '0');
     }
     return index;
 }

@@ -1694,6 +1694,49 @@ run 2 convert --data new.words --like old.model --min-count 2 --to cache --outpu
 says stderr '--min-count: the words are those of --like'
 rm -f old.model new.model old.words new.words last.words test.words more.* new.cache names labels wanted found
 
+# Columns are found by name, in any order; a new one is learned, or left out.
+printf 'a,b,label\n1,0,x\n0,1,y\n1,0.2,x\n0.1,1,y\n' >old.csv
+printf 'b,c,label,a\n1,0,y,0\n0,0,x,1\n0,1,z,0\n' >new.csv
+printf 'b,label\n1,y\n' >less.csv
+run 0 train --data old.csv --estimator softmax --eta 1 --epochs 30 --model old.model
+run 0 train --data new.csv --warm-start old.model --estimator softmax --eta 1 --epochs 30 --test new.csv --model new.model
+says stdout 'with 1 new classes and 1 new features'
+says stdout 'error 0.00 %'
+run 0 train --data new.csv --warm-start old.model --estimator softmax --eta 1 --new-words no
+says stdout 'with 1 new classes; left out: 1 columns that it lacks'
+run 1 train --data less.csv --warm-start old.model --estimator softmax --eta 1
+says stderr "the column 'a' of the model is missing"
+run 0 convert --data new.csv --like old.model --to csv --output like.csv
+says stderr 'left out: 1 columns that old.model lacks'
+expect 'its columns' test "$(tr '\n' ' ' <like.csv)" = 'a,b,label 0,1,y 1,0,x 0,0,z '
+rm -f old.* new.* less.csv like.csv
+
+# Hashed feature numbers: only those in use are features, and models find them again.
+printf '1 7:1 200000000:2\n2 3:3\n1 3:1 7:2\n2 200000000:1\n' >hashed.svm
+printf '1 2:1 3:2\n2 1:3\n1 1:1 2:2\n2 3:1\n' >plain.svm
+for data in plain hashed; do
+    run 0 train --data $data.svm --estimator softmax --eta 0.5 --model $data.model
+    grep log-loss stdout >$data.log
+    run 0 predict --model $data.model --data $data.svm --probabilities --top 2
+    cp stdout $data.answers
+done
+expect 'the model of the renumbered rows' cmp -s plain.log hashed.log
+expect 'its answers' cmp -s plain.answers hashed.answers
+run 0 info hashed.model
+says stdout 'features               3, the numbers in use of those up to 200,000,000'
+run 0 info hashed.svm
+says stdout 'features               3, the numbers in use of those up to 200,000,000'
+printf '1 9:1 200000000:2\n3 99999999999:3\n' >more.svm
+run 0 convert --data more.svm --like hashed.model --to libsvm --output more.out
+says stderr 'left out 2 times'
+expect 'written with its numbers' test "$(head -n 1 more.out)" = '1 200000000:2'
+run 0 train --data more.svm --warm-start hashed.model --estimator softmax --eta 0.5 --model more.model
+says stdout 'its feature numbers go up to 99,999,999,999; those in use are the features'
+says stdout 'with 1 new classes and 2 new features'
+run 0 convert --data hashed.svm --to csv --output hashed.csv
+expect 'columns by their numbers' test "$(head -n 1 hashed.csv)" = f3,f7,f200000000,label
+rm -f hashed.* plain.* more.*
+
 # While a learning rate is chosen there is nothing to keep yet.
 echo old >stop.model
 env --default-signal=INT "$xsoftmax" train --estimator implicit --data train.txt --epochs 100000000 --schedule constant --model stop.model --history stop.csv \

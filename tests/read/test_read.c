@@ -97,7 +97,7 @@ static const good cases[] = {
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero)}, /* as in the training file */
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ZERO)},
     {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
-    {"-9223372036854775808 2147483647:1", "2147483647 1[-9223372036854775808]: 0 2147483646:1", NONE},
+    {"-9223372036854775808 2147483647:1", "1 1[-9223372036854775808]: 0 0:1", NONE},
     {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
     /* CSV and TSV */
     {"a,label,b\n1,3,2\n-.5,1,4e1\n", "2 2[1,3]: 1 1 2; 0 -0.5 40", NONE},

@@ -96,12 +96,9 @@ static void data_is_refused(void **state)
     xsm_model *m = NULL;
     read.classes = &map;
     REFUSES(xsm_class_map, map, reserved, xsm_dataset_read(NULL, path, &read, &other, &err));
-    REFUSES(xsm_class_map, map, reserved2, xsm_dataset_read(NULL, path, &read, &other, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_dataset_extend(d, &map, &err));
-    REFUSES(xsm_class_map, map, reserved2, xsm_dataset_extend(d, &map, &err));
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
     REFUSES(xsm_class_map, map, reserved, xsm_model_set_class_map(m, &map, &err));
-    REFUSES(xsm_class_map, map, reserved2, xsm_model_set_class_map(m, &map, &err));
     REFUSES(xsm_class_map, map, reserved, xsm_model_grow(m, map.features, &map, &err));
     assert_null(other);
     xsm_model_free(m);
