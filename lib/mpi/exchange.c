@@ -10,8 +10,7 @@
 #define TESTS 4
 #define PAUSE 20000
 
-/* Ends a call that was begun. */
-static int wait_for(MPI_Request *begun)
+static int test_until_done(MPI_Request *begun)
 {
     for (int done = 0, tests = 1;; tests++) {
         const int failed = MPI_Test(begun, &done, MPI_STATUS_IGNORE);
@@ -24,6 +23,22 @@ static int wait_for(MPI_Request *begun)
             nanosleep(&(struct timespec){.tv_nsec = PAUSE}, NULL);
         }
     }
+}
+
+/* Ends a call that was begun. Open MPI hands a failure of such a call to the handler of MPI_COMM_WORLD, not to that of
+ * the call's communicator, and the default one ends the job. */
+static int wait_for(MPI_Request *begun)
+{
+    MPI_Errhandler before;
+    int failed = MPI_Comm_get_errhandler(MPI_COMM_WORLD, &before);
+    if (failed) {
+        return failed;
+    }
+    failed = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    failed = failed ? failed : test_until_done(begun);
+    (void)MPI_Comm_set_errhandler(MPI_COMM_WORLD, before);
+    (void)MPI_Errhandler_free(&before);
+    return failed;
 }
 
 static int reduce(const xsmi_mpi_way *way, float *values, int count)

@@ -134,6 +134,20 @@ static void test_pieces(void)
     }
 }
 
+/* Two ranks that wait by turns, and do not agree on what is sent: the call fails, and ends no program. */
+static void test_failures(void)
+{
+    MPI_Comm pair;
+    unsigned char data[COUNT] = {0};
+    CHECK(MPI_Comm_split(MPI_COMM_WORLD, rank < 2, rank, &pair) == 0);
+    CHECK(MPI_Comm_set_errhandler(pair, MPI_ERRORS_RETURN) == 0);
+    const xsmi_mpi_way way = {pair, COUNT, 1};
+    if (rank < 2 && ranks > 1) {
+        CHECK((xsmi_mpi_copy(&way, data, rank == 0 ? COUNT : 7, 0) != 0) == (rank == 1));
+    }
+    MPI_Comm_free(&pair);
+}
+
 /* Two groups at once: of all ranks, and of them in the other order; the program's messages stay apart. */
 static void test_table(void)
 {
@@ -189,6 +203,7 @@ int main(int argc, char **argv)
         test_refusals();
         test_pieces();
         test_table();
+        test_failures();
     }
     MPI_Finalize();
     refused(XSM_ERROR_STATE, &all, sizeof all);
