@@ -26,6 +26,10 @@ typedef size_t (*xsmi_option_getter)(const void *of, const char *name, char *buf
 xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
                                     xsmi_option_getter get, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
+/* Compares the settings of all processes of a group; on all of them the same status. The message names the first that
+ * differs, of the first process where one does. `status` is that of gathering them. Rank 0 sends 8 bytes, all 8; where
+ * they differ, rank 0 its settings as text. */
+xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err);
 /* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
 

@@ -308,6 +308,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "training by an estimator", err));
     XSMI_TRY(xsmi_model_need_together(model, "an estimator", err));
     xsmi_activity activity;
+    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_estimator_agree(e, model->context, err) : XSM_OK);
     if (xsmi_model_is_divided(model) && !size) { /* ranks with the same rows find the same of what follows */
         XSMI_TRY(labels_alone ? xsmi_check_same_labels(model->context, train, err)
                               : xsmi_check_same_rows(model->context, train, err));

@@ -209,6 +209,30 @@ static xsm_status bind(xsm_optimizer *o, xsm_model *model, xsm_model *whole, xsm
     return status;
 }
 
+static size_t get_of_optimizer(const void *of, const char *name, char *buffer, size_t size)
+{
+    return xsm_optimizer_get(of, name, buffer, size);
+}
+
+xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm_error *err)
+{
+    const xsm_option *option;
+    XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "optimizer", "", o->ops.name, err));
+    for (size_t i = 0; (option = xsm_optimizer_ops_option(&o->ops, i)) != NULL; i++) {
+        XSMI_TRY(xsmi_settings_add_option(s, XSMI_SETTINGS_PREFIX "optimizer.", option, o, get_of_optimizer, err));
+    }
+    return XSM_OK;
+}
+
+/* Compares the optimizers of the processes of a group. */
+static xsm_status agree_settings(const xsm_optimizer *o, xsm_context *group, xsm_error *err)
+{
+    xsmi_settings s = {.context = o->context};
+    const xsm_status status = xsmi_settings_agree(group, &s, xsmi_optimizer_settings(o, &s, err), err);
+    xsmi_settings_free(&s);
+    return status;
+}
+
 xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -222,7 +246,9 @@ xsm_status xsm_optimizer_bind(xsm_optimizer *o, xsm_model *model, xsm_error *err
     xsm_status status = XSM_OK;
     if (divided) {
         xsmi_agree_begin(model->context);
-        status = xsmi_agree_once(model->context, bind(o, model->part.own, model, err), err);
+        status = agree_settings(o, model->context, err);
+        status = status == XSM_OK ? bind(o, model->part.own, model, err) : status;
+        status = xsmi_agree_once(model->context, status, err);
     } else {
         status = bind(o, model, NULL, err);
     }

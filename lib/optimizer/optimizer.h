@@ -8,6 +8,7 @@
 #ifndef XSMI_OPTIMIZER_H
 #define XSMI_OPTIMIZER_H
 
+#include "base/settings.h"
 #include "gradient/gradient.h"
 #include "optimizer/feature_list.h"
 
@@ -61,6 +62,9 @@ struct xsm_optimizer {
 };
 
 XSMI_COUNTED(optimizer)
+
+/* Adds an optimizer's settings. */
+xsm_status xsmi_optimizer_settings(const xsm_optimizer *o, xsmi_settings *s, xsm_error *err);
 
 /* The model that the optimizer was bound to. */
 static inline const xsm_model *xsmi_optimizer_model(const xsm_optimizer *o)

@@ -3,53 +3,11 @@
 
 #include "base/activity.h"
 #include "base/hash.h"
-#include "index/index.h"
 #include "base/random.h"
 
 #define PREFIX XSMI_SETTINGS_PREFIX
 /* The numbers of rows and draws that distinguish two samplers. */
 enum { PROBE_ROWS = 32, PROBE_DRAWS = 16 };
-
-static size_t get_of_estimator(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_estimator_get(of, name, buffer, size);
-}
-
-static size_t get_of_optimizer(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_optimizer_get(of, name, buffer, size);
-}
-
-static size_t get_of_sampler(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_sampler_get(of, name, buffer, size);
-}
-
-static size_t get_of_index(const void *of, const char *name, char *buffer, size_t size)
-{
-    return xsm_index_get(of, name, buffer, size);
-}
-
-static xsm_status add_estimator(xsmi_settings *s, const xsm_estimator *e, xsm_error *err)
-{
-    const xsm_option *option;
-    XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator", "", e->ops.name, err));
-    for (size_t i = 0; (option = xsm_estimator_ops_option(&e->ops, i)) != NULL; i++) {
-        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.", option, e, get_of_estimator, err));
-    }
-    for (size_t i = 0; e->sampling.sampler && (option = xsm_sampler_ops_option(&e->sampling.sampler->ops, i)) != NULL;
-         i++) {
-        XSMI_TRY(
-            xsmi_settings_add_option(s, PREFIX "estimator.sampler.", option, e->sampling.sampler, get_of_sampler, err));
-    }
-    if (e->search.index) {
-        XSMI_TRY(xsmi_settings_add(s, PREFIX "estimator.index.table", "", e->search.index->ops.name, err));
-    }
-    for (size_t i = 0; e->search.index && (option = xsm_index_ops_option(&e->search.index->ops, i)) != NULL; i++) {
-        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "estimator.index.", option, e->search.index, get_of_index, err));
-    }
-    return XSM_OK;
-}
 
 /* A hash of a sampler's draws for some rows: a host's sampler may have been made elsewhere. */
 static uint64_t probe(const xsm_estimator *e)
@@ -70,18 +28,10 @@ static uint64_t probe(const xsm_estimator *e)
     return hash;
 }
 
-static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
+/* What the steps of a run depend on. */
+static xsm_status add_run(xsmi_settings *s, const xsm_trainer_options *o, xsm_error *err)
 {
     static const char *const schedules[] = {"constant", "step", "inverse", "sqrt"}; /* XSM_SCHEDULE_* */
-    const xsm_trainer_options *o = &t->options;
-    const xsm_estimator *e = t->estimator;
-    XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
-    XSMI_TRY(add_estimator(s, e, err));
-    const xsm_option *option;
-    XSMI_TRY(xsmi_settings_add(s, PREFIX "optimizer", "", t->optimizer->ops.name, err));
-    for (size_t i = 0; (option = xsm_optimizer_ops_option(&t->optimizer->ops, i)) != NULL; i++) {
-        XSMI_TRY(xsmi_settings_add_option(s, PREFIX "optimizer.", option, t->optimizer, get_of_optimizer, err));
-    }
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "batch", o->batch, err));
     XSMI_TRY(xsmi_settings_add_real(s, PREFIX "eta", o->eta, err));
     XSMI_TRY(xsmi_settings_add(s, PREFIX "schedule", "", schedules[o->schedule], err));
@@ -90,6 +40,17 @@ static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
     }
     XSMI_TRY(xsmi_settings_add(s, PREFIX "order", "", o->order == XSM_ORDER_FILE ? "file" : "shuffle", err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "seed", o->seed, err));
+    return XSM_OK;
+}
+
+static xsm_status gather(xsm_trainer *t, xsmi_settings *s, xsm_error *err)
+{
+    const xsm_trainer_options *o = &t->options;
+    const xsm_estimator *e = t->estimator;
+    XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
+    XSMI_TRY(xsmi_estimator_settings(e, s, err));
+    XSMI_TRY(xsmi_optimizer_settings(t->optimizer, s, err));
+    XSMI_TRY(add_run(s, o, err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "rows", t->rows, err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "features", t->train->features, err));
     XSMI_TRY(xsmi_settings_add_whole(s, PREFIX "classes", t->train->classes, err));
@@ -117,4 +78,18 @@ xsm_status xsmi_settings_gather(xsm_trainer *t, xsmi_settings *out, xsm_error *e
     }
     *out = s;
     return XSM_OK;
+}
+
+xsm_status xsmi_trainer_agree(xsm_context *group, const xsm_trainer_options *o, xsm_error *err)
+{
+    xsmi_settings s = {.context = group};
+    xsm_status status = add_run(&s, o, err);
+    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "epochs", o->epochs, err) : status;
+    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "evaluate_every", o->evaluate_every, err) : status;
+    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "evaluate_train", (uint64_t)o->evaluate_train, err)
+                              : status;
+    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "test", o->test != NULL, err) : status;
+    status = xsmi_settings_agree(group, &s, status, err);
+    xsmi_settings_free(&s);
+    return status;
 }

@@ -401,6 +401,22 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
     return XSM_OK;
 }
 
+/* Compares the options among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_fit_options *o, xsm_error *err)
+{
+    xsmi_settings s = {.context = group};
+    xsm_status status = xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "iterations", o->iterations, err);
+    status =
+        status == XSM_OK ? xsmi_settings_add_real(&s, XSMI_SETTINGS_PREFIX "tolerance", o->tolerance, err) : status;
+    status = status == XSM_OK ? xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "memory", o->memory, err) : status;
+    status = status == XSM_OK
+                 ? xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "evaluate_every", o->evaluate_every, err)
+                 : status;
+    status = xsmi_settings_agree(group, &s, status, err);
+    xsmi_settings_free(&s);
+    return status;
+}
+
 static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                             const xsm_fit_options *options, xsm_fit_result *result, xsm_error *err)
 {
@@ -416,6 +432,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
     fit t = {.model = model, .own = xsmi_model_changed(model), .train = train, .estimator = estimator, .err = err};
     t.options = (xsm_fit_options)XSM_FIT_OPTIONS_INIT;
     XSMI_TRY(read_options(options, &t.options, err));
+    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &t.options, err) : XSM_OK);
     xsm_fit_result r = XSM_FIT_RESULT_INIT;
     if (result) {
         /* Checks the result struct before the work. */

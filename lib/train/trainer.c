@@ -7,6 +7,7 @@
 #include "data/part.h"
 #include "model/divided.h"
 #include "predict/evaluate.h"
+#include "train/checkpoint_settings.h"
 #include "train/window.h"
 
 #include "base/activity.h"
@@ -99,6 +100,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
     }
     xsm_trainer_options o = XSM_TRAINER_OPTIONS_INIT;
     XSMI_TRY(xsmi_trainer_read_options(options, estimator, &o, err));
+    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_trainer_agree(model->context, &o, err) : XSM_OK);
     if (o.test && xsmi_model_is_divided(model)) { /* an evaluation does so, after an epoch */
         XSMI_TRY(xsmi_check_same_rows(model->context, o.test, err));
     }

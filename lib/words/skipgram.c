@@ -249,6 +249,29 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
 }
 
 /* A trainer for what was checked; of->context may be NULL. */
+/* Compares the options among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_skipgram_options *o, xsm_error *err)
+{
+    const struct {
+        const char *key;
+        double value;
+    } numbers[] = {{XSMI_SETTINGS_PREFIX "epochs", (double)o->epochs},
+                   {XSMI_SETTINGS_PREFIX "window", o->window},
+                   {XSMI_SETTINGS_PREFIX "negatives", o->negatives},
+                   {XSMI_SETTINGS_PREFIX "power", o->power},
+                   {XSMI_SETTINGS_PREFIX "subsample", o->subsample},
+                   {XSMI_SETTINGS_PREFIX "eta", o->eta},
+                   {XSMI_SETTINGS_PREFIX "batch", o->batch}};
+    xsmi_settings s = {.context = group};
+    xsm_status status = xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "seed", o->seed, err);
+    for (size_t i = 0; status == XSM_OK && i < sizeof numbers / sizeof *numbers; i++) {
+        status = xsmi_settings_add_real(&s, numbers[i].key, numbers[i].value, err);
+    }
+    status = xsmi_settings_agree(group, &s, status, err);
+    xsmi_settings_free(&s);
+    return status;
+}
+
 static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, xsm_skipgram **out, xsm_error *err)
 {
     xsm_context *ctx;
@@ -306,7 +329,8 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
     const xsmi_word_task given = {context, corpus, input, output, estimator};
     xsm_skipgram *made = NULL;
     xsmi_agree_begin(output->context);
-    xsm_status status = make(&given, &o, &made, err);
+    xsm_status status = xsmi_model_is_divided(output) ? agree_options(output->context, &o, err) : XSM_OK;
+    status = status == XSM_OK ? make(&given, &o, &made, err) : status;
     status = xsmi_model_is_divided(output) ? xsmi_agree_once(output->context, status, err) : status;
     if (status != XSM_OK) {
         xsm_skipgram_free(made);

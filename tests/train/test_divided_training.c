@@ -1395,6 +1395,50 @@ static void test_unlike_rows(void **state)
     test_problem_free(&p);
 }
 
+/* -- other settings than rank 0's ---------------------------------------------------------------------------------- */
+
+static xsm_status prepare_unlike(test_rank *r)
+{
+    work *w = r->user;
+    training t = {.of = &w[r->rank == 1], .rank = r};
+    const xsm_status status = prepare(&t, r->context, &r->err);
+    end(&t);
+    return status;
+}
+
+static void test_unlike_settings(void **state)
+{
+    (void)state;
+    static const settings plan = {"ove", {{"negatives", "4"}}, "sgd", 7, true, false, 0, 0};
+    static const struct {
+        const char *says;
+        settings plan;
+    } others[] = {
+        {"estimator = umax", {"umax", {{"negatives", "4"}}, "sgd", 7, true, false, 0, 0}},
+        {"estimator = softmax", {"softmax", {{NULL}}, "sgd", 7, true, false, 0, 0}},
+        {"estimator = sampled-softmax", {"sampled-softmax", {{"negatives", "4"}}, "sgd", 7, true, false, 0, 0}},
+        {"estimator.ridge = 1,", {"ove", {{"negatives", "4"}, {"ridge", "1"}}, "sgd", 7, true, false, 0, 0}},
+        {"estimator.seed = 5,", {"ove", {{"negatives", "4"}, {"seed", "5"}}, "sgd", 7, true, false, 0, 0}},
+        {"estimator.negatives = 3,", {"ove", {{"negatives", "3"}}, "sgd", 7, true, false, 0, 0}},
+        {"optimizer = adagrad,", {"ove", {{"negatives", "4"}}, "adagrad", 7, true, false, 0, 0}},
+        {"batch = 1,", {"ove", {{"negatives", "4"}}, "sgd", 1, true, false, 0, 0}},
+        {"eta = 0.25,", {"ove", {{"negatives", "4"}}, "sgd", 7, true, false, 0.25, 0}},
+    };
+    test_problem p = problem_of(&plan);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        work w[2] = {{.plan = &plan, .rows = p.data}, {.plan = &others[i].plan, .rows = p.data}};
+        test_rank ranks[TEST_RANKS];
+        test_run_ranks(3, 1, 0, prepare_unlike, w, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            assert_fails(ranks[r].status, XSM_ERROR_ARGUMENT, ranks[r].err);
+            if (!strstr(ranks[r].err.message, others[i].says) || !strstr(ranks[r].err.message, "rank 1 has")) {
+                fail_msg("%s: %s", others[i].says, ranks[r].err.message);
+            }
+        }
+    }
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1407,7 +1451,7 @@ int main(void)
         cmocka_unit_test(test_memory_lost),        test_of_full(test_memory_lost_in_loop),
         cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
         cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_hidden_lost),
-        cmocka_unit_test(test_unlike_rows),
+        cmocka_unit_test(test_unlike_rows),        cmocka_unit_test(test_unlike_settings),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

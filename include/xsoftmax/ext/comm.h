@@ -42,6 +42,11 @@ extern "C" {
  * arrays to predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA
  * on all ranks.
  *
+ * **Settings.** When an estimator or an optimizer is bound to a divided model, and when a trainer, L-BFGS or skip-gram
+ * is begun, ranks compare its options in the same way. If they differ, the call fails with #XSM_ERROR_ARGUMENT on all
+ * ranks, and the message says which one of which rank. The learning rate of single steps in a host's loop is not
+ * compared.
+ *
  * **Exceptions.** The functions must return; they must not throw.
  *
  * **Threads.** All calls of a rank that need the group must come from one thread at a time.
