@@ -391,6 +391,8 @@ XSOFTMAX_INITIAL(xsm_encoder_options, XSM_ENCODER_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_search_metrics, XSM_SEARCH_METRICS_INIT);
 XSOFTMAX_INITIAL(xsm_evaluate_options, XSM_EVALUATE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_metrics, XSM_METRICS_INIT);
+XSOFTMAX_INITIAL(xsm_class_metrics_options, XSM_CLASS_METRICS_OPTIONS_INIT);
+XSOFTMAX_INITIAL(xsm_class_metrics, XSM_CLASS_METRICS_INIT);
 XSOFTMAX_INITIAL(xsm_calibration, XSM_CALIBRATION_INIT);
 XSOFTMAX_INITIAL(xsm_calibrate_options, XSM_CALIBRATE_OPTIONS_INIT);
 XSOFTMAX_INITIAL(xsm_calibrate_result, XSM_CALIBRATE_RESULT_INIT);
@@ -1565,6 +1567,15 @@ class model : public handle<xsm_model, xsm_model_free>
     {
         return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_geometry(get(), geometry, err); });
     }
+    /** What makes probabilities of scores, an XSM_LINK_* value. */
+    std::int32_t link() const noexcept
+    {
+        return detail::about<xsm_model_info>(xsm_model_get_info, get()).link;
+    }
+    template <class How = throwing> outcome<How, void> set_link(std::int32_t link)
+    {
+        return detail::invoke<How>([&](xsm_error *err) { return xsm_model_set_link(get(), link, err); });
+    }
     /** Adds features; `features` are all of them. */
     template <class How = throwing> outcome<How, void> grow(std::uint32_t features)
     {
@@ -2238,9 +2249,12 @@ struct evaluation {
     std::vector<double> ndcg;                /**< [top] ndcg[k-1]: nDCG at k. */
     std::vector<double> psp;                 /**< [top] precision with propensities; NaN without class counts. */
     std::vector<double> psndcg;              /**< [top] nDCG with propensities; NaN without class counts. */
+    std::vector<double> recall;              /**< [top] recall at k. */
+    std::vector<double> hits;                /**< [top] share of rows with a label among the k best. */
+    std::vector<double> reciprocal_rank;     /**< [top] MRR at k. */
 };
 
-/** Evaluates a model; with `top` above 0 also precision and nDCG at 1 to `top`, plain and with propensities. A label
+/** Evaluates a model; with `top` above 0 also the measures of the k best classes, for k of 1 to `top`. A label
  * tree is searched with the beam of the options. */
 template <class How = throwing>
 outcome<How, evaluation> evaluate(const context &in, const model &of, const dataset &rows, std::uint32_t top = 0,
@@ -2252,12 +2266,18 @@ outcome<How, evaluation> evaluate(const context &in, const model &of, const data
         out->ndcg.resize(top);
         out->psp.resize(top);
         out->psndcg.resize(top);
+        out->recall.resize(top);
+        out->hits.resize(top);
+        out->reciprocal_rank.resize(top);
         if (top) {
             metrics.top = top;
             metrics.precision = out->precision.data();
             metrics.ndcg = out->ndcg.data();
             metrics.psp = out->psp.data();
             metrics.psndcg = out->psndcg.data();
+            metrics.recall = out->recall.data();
+            metrics.hits = out->hits.data();
+            metrics.reciprocal_rank = out->reciprocal_rank.data();
         }
         const xsm_status status = xsm_evaluate(in.get(), of.get(), rows.get(), &options, &metrics, err);
         out->measures = metrics;
@@ -2265,6 +2285,48 @@ outcome<How, evaluation> evaluate(const context &in, const model &of, const data
         out->measures.ndcg = nullptr;
         out->measures.psp = nullptr;
         out->measures.psndcg = nullptr;
+        out->measures.recall = nullptr;
+        out->measures.hits = nullptr;
+        out->measures.reciprocal_rank = nullptr;
+        return status;
+    });
+}
+
+/** Result of evaluate_classes(): the measures without arrays, and the arrays. */
+struct class_evaluation {
+    xsm_class_metrics measures = XSM_CLASS_METRICS_INIT; /**< Its arrays are not set. */
+    std::vector<double> labels;                          /**< [K] rows that have the class as a label. */
+    std::vector<double> predicted;                       /**< [K] rows for which it is predicted. */
+    std::vector<double> right;                           /**< [K] rows where it is both. */
+    std::vector<xsm_confusion> confusions;               /**< The pairs with most rows, up to `most` of them. */
+};
+
+/** Compares what is predicted with the labels, class by class. */
+template <class How = throwing>
+outcome<How, class_evaluation>
+evaluate_classes(const context &in, const model &of, const dataset &rows, std::uint32_t most = 0,
+                 const xsm_class_metrics_options &options = init<xsm_class_metrics_options>())
+{
+    return detail::fill<How>(class_evaluation(), [&](class_evaluation *out, xsm_error *err) {
+        auto metrics = init<xsm_class_metrics>();
+        out->labels.resize(of.classes());
+        out->predicted.resize(of.classes());
+        out->right.resize(of.classes());
+        out->confusions.resize(most);
+        metrics.most = most;
+        metrics.labels = out->labels.data();
+        metrics.predicted = out->predicted.data();
+        metrics.right = out->right.data();
+        metrics.confusions = most ? out->confusions.data() : nullptr;
+        const xsm_status status = xsm_evaluate_classes(in.get(), of.get(), rows.get(), &options, &metrics, err);
+        if (status == XSM_OK && metrics.found < most) {
+            out->confusions.resize(static_cast<std::size_t>(metrics.found));
+        }
+        out->measures = metrics;
+        out->measures.labels = nullptr;
+        out->measures.predicted = nullptr;
+        out->measures.right = nullptr;
+        out->measures.confusions = nullptr;
         return status;
     });
 }

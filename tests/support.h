@@ -134,14 +134,17 @@ int test_files_teardown(void **state);
  * saying so, when they are not there or this build cannot read them. Valid until the next call. */
 const char *test_data(const char *file);
 
-/* Declares metrics with all four arrays, of `top_` numbers each. */
+/* Declares metrics with all arrays, of `top_` numbers each. */
 #define TEST_METRICS(name, top_)                                                                                       \
-    double name##_values[4][top_];                                                                                     \
+    double name##_values[7][top_];                                                                                     \
     xsm_metrics name = XSM_METRICS_INIT;                                                                               \
     name.top = (top_);                                                                                                 \
     name.precision = name##_values[0];                                                                                 \
     name.ndcg = name##_values[1];                                                                                      \
     name.psp = name##_values[2];                                                                                       \
-    name.psndcg = name##_values[3]
+    name.psndcg = name##_values[3];                                                                                    \
+    name.recall = name##_values[4];                                                                                    \
+    name.hits = name##_values[5];                                                                                      \
+    name.reciprocal_rank = name##_values[6]
 
 #endif

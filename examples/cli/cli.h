@@ -46,6 +46,9 @@ const char *cli_bytes(double bytes, cli_buffer *buffer);
 const char *cli_seconds(double seconds, cli_buffer *buffer);
 /* The shortest decimal text that reads back as the same double; "" if it is not finite. */
 const char *cli_real(double number, cli_buffer *buffer);
+/* Writes a class's name as the data has it: its label, or its number. Tabs, line ends and backslashes of names become
+ * \\t, \\n, \\r and \\\\. */
+void cli_write_class(FILE *out, const xsm_class_map *map, uint32_t class);
 /* The most memory that the process has used, in bytes. */
 uint64_t cli_peak_bytes(void);
 /* Seconds of a monotonic clock. */
@@ -303,6 +306,18 @@ void cli_name_flags(xsm_error *err);
 int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);
 /* Refuses all data flags that were given, because the file is not data. */
 int cli_data_unused(const cli_data *data, const char *path);
+/* Reads from standard input, for an xsm_source; -1 after Ctrl-C, too. */
+int64_t cli_read_input(void *user, void *buffer, size_t size);
+/* Bytes, in two parts, that come before the rest of standard input, or, `alone`, in place of it; and how many lines
+ * came before them. */
+typedef struct cli_ahead {
+    const char *bytes[2];
+    size_t count[2];
+    int alone;
+    uint64_t lines;
+} cli_ahead;
+/* What cli_read() of "-" is to begin with; NULL: nothing. The bytes are borrowed. */
+void cli_read_ahead(const cli_ahead *bytes);
 /* Reads a file, "-" being standard input, with the flags' settings. `classes` may be NULL. */
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out);
@@ -357,6 +372,29 @@ static inline uint32_t cli_threads(const xsm_context *context)
 }
 /* Describes a model, its sizes and settings, in one line; the caller frees the text. */
 char *cli_model_shape(const xsm_model *model);
+
+/* --- stream.c: rows as they come ---------------------------------------------------------------------------------- */
+
+/* Lines of standard input. Start it with CLI_STREAM_INIT. */
+typedef struct cli_stream {
+    char *bytes; /* those that were read and are not done with */
+    size_t count, room;
+    size_t done;                         /* bytes of the last piece */
+    uint64_t lines, done_lines;          /* before the last piece, and its own */
+    uint64_t pieces, announced;          /* announced: rows, by the first line of XC; UINT64_MAX without */
+    unsigned long long features, labels; /* by that line */
+    char *header;                        /* the first line of a table */
+    int ended, looked, table, whole;     /* whole: no text, but one piece */
+} cli_stream;
+#define CLI_STREAM_INIT                                                                                                \
+    {                                                                                                                  \
+        NULL, 0, 0, 0, 0, 0, 0, UINT64_MAX, 0, 0, NULL, 0, 0, 0, 0                                                     \
+    }
+/* Whether rows are to be answered as they come: from standard input that is no file. */
+int cli_stream_wanted(const char *path, const cli_data *data);
+/* The next rows, as by cli_read_for_model(), or NULL at the end. Sets the format of `data` by the first ones. */
+int cli_stream_next(cli_stream *s, xsm_context *context, cli_data *data, const xsm_model *model, xsm_dataset **rows);
+void cli_stream_free(cli_stream *s);
 
 /* --- index.c: an index to search the classes with ----------------------------------------------------------------- */
 
@@ -451,7 +489,11 @@ void cli_filter_free(cli_filter *f);
 
 /* --- measures.c: the measures of the k best classes --------------------------------------------------------------- */
 
-enum { CLI_MEASURES = 4, CLI_MEASURE_RANKS = 4 };
+enum {
+    CLI_MEASURES = 7,
+    CLI_MEASURES_FIRST = 4, /* of reports of training, and of its history with several labels a row */
+    CLI_MEASURE_RANKS = 4
+};
 typedef struct cli_measure {
     const char *key, *title; /* in JSON and CSV, and for people */
     size_t offset;           /* of its array in xsm_metrics */
@@ -468,7 +510,7 @@ typedef struct cli_metrics {
 } cli_metrics;
 /* Sets the arrays, for xsm_evaluate(). */
 void cli_metrics_start(cli_metrics *m);
-/* Copies metrics and all four of their arrays of CLI_MEASURE_TOP numbers. */
+/* Copies metrics and all of their arrays of CLI_MEASURE_TOP numbers. */
 void cli_metrics_keep(cli_metrics *m, const xsm_metrics *from);
 
 /* A measure for all k. */
@@ -494,14 +536,74 @@ void cli_json_open_list(cli_json *json, const char *key);
 void cli_json_close_list(cli_json *json);
 void cli_json_text(cli_json *json, const char *key, const char *value);
 void cli_json_whole(cli_json *json, const char *key, uint64_t value);
+/* A class by its name, or by its label: a number. */
+void cli_json_class(cli_json *json, const char *key, const xsm_class_map *map, uint32_t class);
 void cli_json_null(cli_json *json, const char *key);
 /* Numbers that JSON cannot represent become null. */
 void cli_json_real(cli_json *json, const char *key, double value);
 /* One member for each of cli_measure_ranks; `count` of the values are known. */
 void cli_json_ranks(cli_json *json, const char *key, const double *values, uint32_t count);
-/* {"log_loss", "error", "rows"} and, if requested, the measures of the k best classes and "calibration_error".
+/* {"log_loss", "error", "rows"} and, if `measures` are above 0, so many of the k best classes and "calibration_error".
  * `metrics` may be NULL: all are null. */
-void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking);
+void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, size_t measures);
+
+/* --- classes.c: figures of each class ----------------------------------------------------------------------------- */
+
+/* The values of --by-class, --confusions, --f1-threshold and --no-f1, and what they led to. */
+typedef struct cli_classes {
+    const char *path; /* of the table, or NULL */
+    uint64_t most;    /* confusions to report */
+    double threshold; /* XSM_DEFAULT: by the rows and the model */
+    int unwanted;     /* no figures of classes */
+    xsm_class_metrics of;
+    double *counts; /* [3][K] labels, predicted, right */
+} cli_classes;
+
+#define CLI_CLASSES_FLAGS(x)                                                                                           \
+    {                                                                                                                  \
+        "by-class",                                                                                                    \
+        CLI_OUTPUT,                                                                                                    \
+        &(x).path,                                                                                                     \
+        "FILE",                                                                                                        \
+        "write rows, predictions, precision, recall and F1 of each label here",                                        \
+        NULL,                                                                                                          \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        0,                                                                                                             \
+        0},                                                                                                            \
+        {"confusions",                                                                                                 \
+         CLI_WHOLE,                                                                                                    \
+         &(x).most,                                                                                                    \
+         "N",                                                                                                          \
+         "report the N pairs of a missed label and a wrong one that are most frequent",                                \
+         NULL,                                                                                                         \
+         1,                                                                                                            \
+         1e6,                                                                                                          \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"f1-threshold",                                                                                               \
+         CLI_REAL,                                                                                                     \
+         &(x).threshold,                                                                                               \
+         "P",                                                                                                          \
+         "F1: predicted are classes with this probability; 0: the best (0.5 for several labels, or 0)",                \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         1,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+    {                                                                                                                  \
+        "no-f1", CLI_SWITCH, &(x).unwanted, NULL, "leave out F1, for which every class is scored once more", NULL, 0,  \
+            0, 0, 0                                                                                                    \
+    }
+
+/* Checks the flags. */
+int cli_classes_plan(const cli_classes *c);
+/* Evaluates and writes the table. */
+int cli_classes_run(cli_classes *c, xsm_context *context, const xsm_model *model, const xsm_dataset *rows,
+                    uint32_t beam);
+void cli_classes_report(const cli_classes *c, const xsm_model *model);
+void cli_classes_json(cli_json *json, const cli_classes *c, const xsm_model *model);
+void cli_classes_free(cli_classes *c);
 
 /* --- progress.c: the bar ------------------------------------------------------------------------------------------ */
 
@@ -531,7 +633,7 @@ typedef struct cli_output {
 } cli_output;
 
 /* The checkpoint is only planned here: the library replaces it atomically at each save. */
-enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUT_CHECKPOINT, CLI_OUTPUTS };
+enum { CLI_OUTPUT_MODEL, CLI_OUTPUT_HISTORY, CLI_OUTPUT_CHECKPOINT, CLI_OUTPUT_CLASSES, CLI_OUTPUTS };
 extern cli_output cli_outputs[CLI_OUTPUTS];
 /* The folder that contains a path; the caller frees it. */
 char *cli_folder_of(const char *path);

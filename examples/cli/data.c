@@ -44,10 +44,29 @@ uint64_t cli_largest_number(const xsm_class_map *map)
     return (uint64_t)largest;
 }
 
-static int64_t read_standard_input(void *user, void *buffer, size_t size)
+static cli_ahead ahead; /* what is left of it */
+
+void cli_read_ahead(const cli_ahead *bytes)
+{
+    ahead = bytes ? *bytes : (cli_ahead){{NULL, NULL}, {0, 0}, 0, 0};
+}
+
+int64_t cli_read_input(void *user, void *buffer, size_t size)
 {
     ssize_t got;
     (void)user;
+    for (size_t i = 0; i < 2; i++) {
+        const size_t count = ahead.count[i] < size ? ahead.count[i] : size;
+        if (count > 0) {
+            memcpy(buffer, ahead.bytes[i], count);
+            ahead.bytes[i] += count;
+            ahead.count[i] -= count;
+            return (int64_t)count;
+        }
+    }
+    if (ahead.alone) {
+        return 0;
+    }
     /* A pipe may have nothing for long. */
     for (struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN}; poll(&in, 1, 50) == 0;) {
         if (cli_stop_waits()) {
@@ -221,6 +240,18 @@ static int read_text_flags(const cli_data *data, const xsm_vocabulary *vocabular
     return CLI_GO_ON;
 }
 
+/* Numbers the line of a message as that of the input, of which `before` lines came before those that were read. */
+static void count_lines(xsm_error *err, uint64_t before)
+{
+    char *at = before > 0 ? strstr(err->message, ", line ") : NULL, *end = NULL;
+    const unsigned long long line = at ? strtoull(at + 7, &end, 10) : 0;
+    if (at && end != at + 7) {
+        char *rest = cli_format("%s", end);
+        snprintf(at + 7, sizeof err->message - (size_t)(at + 7 - err->message), "%llu%s", line + before, rest);
+        free(rest);
+    }
+}
+
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out)
 {
@@ -263,7 +294,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         return cli_misuse("standard input is given to one rank alone; each of several reads a file");
     }
     if (strcmp(path, "-") == 0) {
-        xsm_source source = {NULL, read_standard_input};
+        xsm_source source = {NULL, cli_read_input};
         cli_note("reading standard input ...");
         status = xsm_dataset_read_source(context, &source, "standard input", &options, out, &err);
     } else {
@@ -272,6 +303,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     }
     cli_note_clear();
     cli_name_flags(&err);
+    count_lines(&err, ahead.lines);
     if (status != XSM_OK && status != XSM_CANCELLED && cli_stop_waits()) {
         return cli_fail("cancelled while reading standard input");
     }

@@ -9,6 +9,7 @@ typedef struct evaluation {
     cli_data format;
     cli_index index;
     cli_shortlist shortlist;
+    cli_classes classes;
     uint64_t threads, beam;
     int tree_alone, label_tree; /* label_tree: of the model, which is always searched */
     double propensity_a, propensity_b;
@@ -103,7 +104,8 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     if (e->label_tree) {
         cli_json_whole(&json, "label_tree_beam", metrics->beam);
     }
-    cli_json_metrics(&json, "test", metrics, 1);
+    cli_json_metrics(&json, "test", metrics, CLI_MEASURES);
+    cli_classes_json(&json, &e->classes, e->model);
     if (e->ranked) {
         cli_json_open(&json, "ranks");
         cli_json_whole(&json, "labels", e->ranks.labels);
@@ -185,6 +187,7 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
             putchar('\n');
         }
     }
+    cli_classes_report(&e->classes, e->model);
     if (is_searching(e)) {
         print_search(e, search);
     }
@@ -238,6 +241,7 @@ static int evaluate(evaluation *e)
     options.propensity_a = e->propensity_a;
     options.propensity_b = e->propensity_b;
     int code = cli_context(e->threads, &e->context);
+    code = code == CLI_GO_ON ? cli_classes_plan(&e->classes) : code;
     code = code == CLI_GO_ON
                ? cli_shortlist_load(e->context, &e->shortlist, cli_index_wanted(&e->index) || e->tree_alone)
                : code;
@@ -265,6 +269,10 @@ static int evaluate(evaluation *e)
     if (status != XSM_OK) {
         return cli_fail("%s: %s", e->data, err.message);
     }
+    code = cli_agree(cli_classes_run(&e->classes, e->context, e->model, e->rows, options.beam));
+    if (code != CLI_GO_ON) {
+        return code;
+    }
     if (e->ranked) {
         code = cli_agree(rank(e)); /* with a label tree each rank is alone */
         if (code != CLI_GO_ON) {
@@ -281,8 +289,11 @@ static int evaluate(evaluation *e)
 
 int cli_evaluate(const cli_command *command, int argc, char **argv)
 {
-    evaluation e = {
-        .format = CLI_DATA_INIT, .propensity_a = XSM_DEFAULT, .propensity_b = XSM_DEFAULT, .ranks = XSM_RANKS_INIT};
+    evaluation e = {.format = CLI_DATA_INIT,
+                    .propensity_a = XSM_DEFAULT,
+                    .propensity_b = XSM_DEFAULT,
+                    .ranks = XSM_RANKS_INIT,
+                    .classes = {.threshold = XSM_DEFAULT}};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"model", CLI_INPUT, &e.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
@@ -297,6 +308,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
          NULL, 0, 10, 0, 0},
         {"propensity-b", CLI_REAL, &e.propensity_b, "B", "of PSP and PSnDCG: 0.4 for Wikipedia, 2.6 for Amazon (1.5)",
          NULL, 0, 1e9, 0, 0},
+        CLI_CLASSES_FLAGS(e.classes),
         CLI_INDEX_FLAGS(e.index, "report what a search in an index (spherical) finds too"),
         CLI_SHORTLIST_FLAGS(e.shortlist, "report what the candidates of a label tree hold too"),
         {"beam", CLI_WHOLE, &e.beam, "W",
@@ -322,6 +334,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         xsm_dataset_free(e.known[i]);
     }
     free(e.known);
+    cli_classes_free(&e.classes);
     cli_list_free(&e.known_paths);
     cli_index_free(&e.index);
     cli_shortlist_free(&e.shortlist);

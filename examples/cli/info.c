@@ -84,6 +84,8 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     printf("  %-22s %s\n", "model", shape);
     free(shape);
     printf("  %-22s %s\n", "correction", about.correction);
+    printf("  %-22s %s\n", "probabilities",
+           about.link == XSM_LINK_SIGMOID ? "of each class by itself" : "sum to one over the classes");
     xsm_calibration calibration = XSM_CALIBRATION_INIT;
     (void)xsm_model_get_calibration(model, &calibration, NULL);
     if (calibration.method == XSM_CALIBRATION_TEMPERATURE) {

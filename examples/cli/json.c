@@ -67,6 +67,16 @@ void cli_json_whole(cli_json *json, const char *key, uint64_t value)
     fprintf(json->out, "%llu", (unsigned long long)value);
 }
 
+void cli_json_class(cli_json *json, const char *key, const xsm_class_map *map, uint32_t class)
+{
+    if (map->names) {
+        cli_json_text(json, key, map->names[class]);
+        return;
+    }
+    start(json, key);
+    cli_write_class(json->out, map, class);
+}
+
 void cli_json_null(cli_json *json, const char *key)
 {
     start(json, key);
@@ -97,7 +107,7 @@ void cli_json_ranks(cli_json *json, const char *key, const double *values, uint3
     cli_json_close(json);
 }
 
-void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, int ranking)
+void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metrics, size_t measures)
 {
     cli_json_open(json, key);
     if (metrics) {
@@ -109,8 +119,8 @@ void cli_json_metrics(cli_json *json, const char *key, const xsm_metrics *metric
         cli_json_null(json, "error");
         cli_json_null(json, "rows");
     }
-    if (ranking) {
-        for (size_t i = 0; i < CLI_MEASURES; i++) {
+    if (measures > 0) {
+        for (size_t i = 0; i < measures; i++) {
             cli_json_ranks(json, cli_measures[i].key, metrics ? cli_measure_values(metrics, i) : NULL,
                            metrics ? metrics->top : 0);
         }

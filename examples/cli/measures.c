@@ -11,6 +11,9 @@ const cli_measure cli_measures[CLI_MEASURES] = {
     {"ndcg", "nDCG", offsetof(xsm_metrics, ndcg)},
     {"psp", "PSP", offsetof(xsm_metrics, psp)},
     {"psndcg", "PSnDCG", offsetof(xsm_metrics, psndcg)},
+    {"recall", "recall", offsetof(xsm_metrics, recall)},
+    {"hits", "hits", offsetof(xsm_metrics, hits)},
+    {"mrr", "MRR", offsetof(xsm_metrics, reciprocal_rank)},
 };
 const uint32_t cli_measure_ranks[CLI_MEASURE_RANKS] = {1, 3, 5, CLI_MEASURE_TOP};
 
@@ -61,7 +64,8 @@ int cli_measures_read(const char *flag, const char *list, unsigned *set)
             i++;
         }
         if (i == CLI_MEASURES) {
-            return cli_misuse("%s: '%.*s' is none of precision, ndcg, psp and psndcg", flag, (int)length, word);
+            return cli_misuse("%s: '%.*s' is none of precision, ndcg, psp, psndcg, recall, hits and mrr", flag,
+                              (int)length, word);
         }
         if (wanted & 1U << i) {
             return cli_misuse("%s: '%.*s' is named twice", flag, (int)length, word);

@@ -35,11 +35,13 @@ typedef struct prediction {
     cli_shortlist shortlist;
     cli_filter filter;
     uint64_t top, threads, beam;
-    int probabilities, tree_alone;
+    int probabilities, tree_alone, json;
 
     xsm_context *context;
     xsm_model *model;
     xsm_dataset *rows;
+    cli_stream stream;
+    uint64_t row_count, empty; /* so far */
     slice *slices;
     size_t slice_count;
 } prediction;
@@ -116,25 +118,46 @@ static int make_slices(prediction *p)
     return CLI_GO_ON;
 }
 
-/* Prints "label:value" pairs separated by tabs, one line for each row. A name may contain spaces and colons, so the
- * value is what follows the last colon. */
-static void print_slice(const slice *s, const xsm_class_map *map)
+/* Prints "label:value" pairs separated by tabs. A name may contain spaces and colons, so the value is what follows the
+ * last colon. */
+static void print_text(const slice *s, const xsm_class_map *map, size_t first, uint32_t length)
 {
-    uint32_t top = cli_predictor_info(s->predictor).top;
-    for (size_t i = 0; i < s->batch.count; i++) {
-        for (uint32_t j = 0; j < s->lengths[i]; j++) {
-            size_t entry = i * top + j;
-            uint32_t k = s->classes[entry];
-            if (j > 0) {
-                putchar('\t');
-            }
-            if (map->names) {
-                fputs(map->names[k], stdout);
-            } else {
-                printf("%lld", map->labels ? (long long)map->labels[k] : (long long)k);
-            }
-            printf(":%.6g", s->scores ? (double)s->scores[entry] : s->probabilities[entry]);
+    for (uint32_t j = 0; j < length; j++) {
+        const size_t entry = first + j;
+        if (j > 0) {
+            putchar('\t');
         }
+        cli_write_class(stdout, map, s->classes[entry]);
+        printf(":%.6g", s->scores ? (double)s->scores[entry] : s->probabilities[entry]);
+    }
+}
+
+static void print_json(const slice *s, const xsm_class_map *map, size_t first, uint32_t length)
+{
+    cli_json json = {stdout, 0};
+    cli_json_open(&json, NULL);
+    cli_json_open_list(&json, "best");
+    for (uint32_t j = 0; j < length; j++) {
+        const size_t entry = first + j;
+        cli_json_open(&json, NULL);
+        cli_json_class(&json, "label", map, s->classes[entry]);
+        if (s->scores) {
+            cli_json_real(&json, "score", (double)s->scores[entry]);
+        } else {
+            cli_json_real(&json, "probability", s->probabilities[entry]);
+        }
+        cli_json_close(&json);
+    }
+    cli_json_close_list(&json);
+    cli_json_close(&json);
+}
+
+/* Prints a line for each row. */
+static void print_slice(const slice *s, const xsm_class_map *map, int json)
+{
+    const uint32_t top = cli_predictor_info(s->predictor).top;
+    for (size_t i = 0; i < s->batch.count; i++) {
+        (json ? print_json : print_text)(s, map, i * top, s->lengths[i]);
         putchar('\n');
     }
 }
@@ -171,12 +194,6 @@ static int run_window(prediction *p, uint64_t first, uint64_t rows, size_t *used
 /* Checks the search flags, before anything is read. */
 static int make_index(prediction *p)
 {
-    if (p->probabilities && (cli_index_wanted(&p->index) || p->shortlist.path)) {
-        return cli_misuse("--probabilities need the scores of all classes; not with --%s", p->index.path ? "index-file"
-                                                                                           : p->index.name
-                                                                                               ? "index"
-                                                                                               : "shortlist");
-    }
     if (p->probabilities && (p->filter.threshold < 0 || p->filter.threshold > 1)) {
         return cli_misuse("--threshold is of probabilities, with --probabilities; 0 to 1 is accepted");
     }
@@ -233,11 +250,15 @@ static int measure_recall(prediction *p, uint64_t rows, double *recall, double *
     return code;
 }
 
+/* `rows` 0: they are not known yet, so that nothing is said of the recall. */
 static int build_index(prediction *p, uint64_t rows)
 {
     cli_buffer a, b, c;
     double recall, part;
     int code = cli_index_build(&p->index, p->model);
+    if (rows == 0 || code != CLI_GO_ON) {
+        return code;
+    }
     code = code == CLI_GO_ON ? measure_recall(p, rows, &recall, &part) : code;
     if (code == CLI_GO_ON) {
         uint32_t classes = xsm_model_class_count(p->model);
@@ -276,13 +297,13 @@ static int tell_beam(prediction *p, uint64_t rows)
 }
 
 /* Such rows all get the same prediction, from the biases: often the features are numbered or named otherwise. */
-static void tell_unknown(const prediction *p, const xsm_dataset_info *info)
+static void tell_unknown(const prediction *p)
 {
     cli_buffer a, b;
-    if (info->empty > 0 && xsm_model_feature_count(p->model) > 0) {
+    if (p->empty > 0 && xsm_model_feature_count(p->model) > 0) {
         fprintf(cli_messages(), "xsoftmax: %s of %s row%s %s no feature that the model knows\n",
-                cli_grouped(info->empty, &a), cli_grouped(info->rows, &b), info->rows == 1 ? "" : "s",
-                info->empty == 1 ? "has" : "have");
+                cli_grouped(p->empty, &a), cli_grouped(p->row_count, &b), p->row_count == 1 ? "" : "s",
+                p->empty == 1 ? "has" : "have");
     }
 }
 
@@ -297,57 +318,114 @@ static int compare_count(const prediction *p, uint64_t rows)
                                                                   (unsigned long long)rows, (unsigned long long)first));
 }
 
-static int predict(prediction *p)
+/* Predicts p->rows. */
+static int predict_rows(prediction *p, const xsm_class_map *map, uint64_t rows)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-    int code = cli_context(p->threads, &p->context);
-    code = code == CLI_GO_ON ? make_index(p) : code;
-    code = code == CLI_GO_ON ? cli_load_for_data(p->context, p->model_path, p->data, &p->model) : code;
-    code = code == CLI_GO_ON ? cli_filter_make(p->context, &p->filter, p->model) : code;
-    code = code == CLI_GO_ON ? cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows) : code;
-    code = code == CLI_GO_ON ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
-    code = cli_agree(code);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    const int label_tree = cli_model_info(p->model).trees > 0;
-    const int finds = p->shortlist.path || (p->beam > 0 && !p->tree_alone && !label_tree);
-    if (p->probabilities && p->beam && !p->tree_alone && !label_tree) {
-        return cli_misuse("--probabilities need the scores of all classes; not with --beam, but for label trees");
-    }
-    if (xsm_model_get_class_map(p->model, &map, &err) != XSM_OK ||
-        xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
-    code = compare_count(p, info.rows);
-    if (code != CLI_GO_ON) {
-        return code;
-    }
-    tell_unknown(p, &info);
-    code = cli_index_wanted(&p->index) ? build_index(p, info.rows) : finds ? tell_beam(p, info.rows) : CLI_GO_ON;
-    code = cli_agree(code == CLI_GO_ON ? make_slices(p) : code);
-    for (uint64_t first = 0; code == CLI_GO_ON && first < info.rows;) {
+    int code = CLI_GO_ON;
+    for (uint64_t first = 0; code == CLI_GO_ON && first < rows;) {
         size_t used = 0;
         if (cli_agree_any(ferror(stdout))) {
             break; /* cli_main() reports the error */
         }
         if (cli_agree_any(cli_stop_waits())) {
             code = cli_fail("cancelled while predicting: %llu of %llu rows", (unsigned long long)first,
-                            (unsigned long long)info.rows);
+                            (unsigned long long)rows);
             break;
         }
         if (cli_notes_alone()) {
-            cli_note("predicting: %3d %%", (int)(100 * (double)first / (double)info.rows));
+            cli_note("predicting: %3d %%", (int)(100 * (double)first / (double)rows));
         }
-        code = cli_agree(run_window(p, first, info.rows, &used));
+        code = cli_agree(run_window(p, first, rows, &used));
         for (size_t i = 0; code == CLI_GO_ON && i < used; i++) {
-            print_slice(&p->slices[i], &map);
+            print_slice(&p->slices[i], map, p->json);
             first += p->slices[i].batch.count;
         }
     }
     cli_note_clear();
+    return code;
+}
+
+/* Reads the next rows, the first time all of them unless they are answered as they come; *rows is 0 at the end. */
+static int read_rows(prediction *p, int streams, uint64_t *rows)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    const int first = p->row_count == 0;
+    *rows = 0;
+    if (!first && !streams) {
+        return CLI_GO_ON;
+    }
+    xsm_dataset_free(p->rows);
+    p->rows = NULL;
+    int code = streams ? cli_stream_next(&p->stream, p->context, &p->format, p->model, &p->rows)
+                       : cli_read_for_model(p->context, p->data, &p->format, p->model, &p->rows);
+    code = code == CLI_GO_ON && first ? cli_data_used(&p->format, (const xsm_dataset *const[]){p->rows}, 1) : code;
+    if (code == CLI_GO_ON && p->rows && xsm_dataset_get_info(p->rows, &info, &err) != XSM_OK) {
+        code = cli_library_failed(&err);
+    }
+    *rows = info.rows;
+    p->row_count += info.rows;
+    p->empty += info.empty;
+    return code;
+}
+
+/* What must hold between the flags and the model. */
+static int check_model(const prediction *p)
+{
+    xsm_calibration calibration = XSM_CALIBRATION_INIT;
+    const xsm_model_info about = cli_model_info(p->model);
+    (void)xsm_model_get_calibration(p->model, &calibration, NULL);
+    const int each = calibration.method == XSM_CALIBRATION_LABELS ||
+                     (calibration.method == XSM_CALIBRATION_NONE && about.link == XSM_LINK_SIGMOID);
+    const char *search = p->index.path                                   ? "index-file"
+                         : p->index.name                                 ? "index"
+                         : p->shortlist.path                             ? "shortlist"
+                         : p->beam && !p->tree_alone && about.trees == 0 ? "beam"
+                                                                         : NULL;
+    return p->probabilities && search && !each && about.trees == 0
+               ? cli_misuse("--probabilities need the scores of all classes; not with --%s, but for models whose "
+                            "classes have probabilities of their own",
+                            search)
+               : CLI_GO_ON;
+}
+
+static int predict(prediction *p)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    uint64_t rows = 0;
+    const int streams = cli_stream_wanted(p->data, &p->format);
+    int code = cli_context(p->threads, &p->context);
+    code = code == CLI_GO_ON ? make_index(p) : code;
+    code = code == CLI_GO_ON ? cli_load_for_data(p->context, p->model_path, p->data, &p->model) : code;
+    code = code == CLI_GO_ON ? check_model(p) : code;
+    code = code == CLI_GO_ON ? cli_filter_make(p->context, &p->filter, p->model) : code;
+    code = cli_agree(code == CLI_GO_ON ? read_rows(p, streams, &rows) : code);
+    code = code == CLI_GO_ON ? compare_count(p, rows) : code;
+    if (code != CLI_GO_ON) {
+        return code;
+    }
+    if (xsm_model_get_class_map(p->model, &map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    const int finds = p->shortlist.path || (p->beam > 0 && !p->tree_alone && cli_model_info(p->model).trees == 0);
+    if (!streams) {
+        tell_unknown(p);
+    }
+    code = cli_index_wanted(&p->index) ? build_index(p, streams ? 0 : rows)
+           : finds && !streams         ? tell_beam(p, rows)
+                                       : CLI_GO_ON;
+    code = cli_agree(code == CLI_GO_ON ? make_slices(p) : code);
+    while (code == CLI_GO_ON && rows > 0) {
+        code = predict_rows(p, &map, rows);
+        if (ferror(stdout) || (streams && fflush(stdout) != 0)) {
+            break;
+        }
+        code = code == CLI_GO_ON ? read_rows(p, streams, &rows) : code;
+    }
+    if (streams) {
+        tell_unknown(p);
+    }
     return code == CLI_GO_ON ? CLI_DONE : code;
 }
 
@@ -364,6 +442,7 @@ static void release(prediction *p)
     cli_index_free(&p->index);
     cli_shortlist_free(&p->shortlist);
     cli_filter_free(&p->filter);
+    cli_stream_free(&p->stream);
     xsm_dataset_free(p->rows);
     xsm_model_free(p->model);
     xsm_context_free(p->context);
@@ -371,11 +450,12 @@ static void release(prediction *p)
 
 int cli_predict(const cli_command *command, int argc, char **argv)
 {
-    prediction p = {.format = CLI_DATA_INIT, .top = 5, .filter = {.threshold = NAN}};
+    prediction p = {.format = CLI_DATA_INIT, .stream = CLI_STREAM_INIT, .top = 5, .filter = {.threshold = NAN}};
     const cli_flag flags[] = {
         {NULL, CLI_HEADING, NULL, NULL, "Options", NULL, 0, 0, 0, 0},
         {"model", CLI_INPUT, &p.model_path, "FILE", "the saved model", NULL, 0, 0, 0, 1},
-        {"data", CLI_INPUT, &p.data, "FILE", "rows, with or without labels; - is standard input", NULL, 0, 0, 0, 1},
+        {"data", CLI_INPUT, &p.data, "FILE",
+         "rows, with or without labels; - is standard input, of a pipe answered as they come", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(p.format),
         {"top", CLI_WHOLE, &p.top, "K", "classes a row, or as many as there are (5)", NULL, 1, 65536, 0, 0},
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
@@ -388,6 +468,7 @@ int cli_predict(const cli_command *command, int argc, char **argv)
          XSM_CLASSES_MAX, 0, 0},
         {"tree-alone", CLI_SWITCH, &p.tree_alone, NULL, "predict by the model's tree, without its weights", NULL, 0, 0,
          0, 0},
+        {"json", CLI_SWITCH, &p.json, NULL, "print one JSON object a row", NULL, 0, 0, 0, 0},
         {"threads", CLI_WHOLE, &p.threads, "T", "threads (all)", NULL, 1, 4096, 0, 0},
     };
     int code = cli_parse(command, flags, sizeof flags / sizeof flags[0], NULL, 0, argc, argv);

@@ -72,7 +72,7 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     }
     cli_json_metrics(&json, "train", r->train_known ? &r->train_metrics.of : NULL, 0);
     if (r->test_rows) {
-        cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, 1);
+        cli_json_metrics(&json, "test", r->test_known ? &r->test_metrics.of : NULL, CLI_MEASURES);
     } else {
         cli_json_null(&json, "test");
     }
@@ -98,7 +98,7 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, uint64_t
         printf(", of %s of the %s rows (--evaluate-train all)", cli_grouped(metrics->rows, &a), cli_grouped(rows, &b));
     }
     if (precision) {
-        for (size_t i = 0; i < CLI_MEASURES; i++) {
+        for (size_t i = 0; i < CLI_MEASURES_FIRST; i++) {
             if (!isnan(cli_measure_at(metrics, i, 1))) {
                 if (i == 1 || i == 2) {
                     printf("\n%-10s %s", "", cli_measures[i].title);

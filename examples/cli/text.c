@@ -190,3 +190,19 @@ double cli_clock(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
+
+void cli_write_class(FILE *out, const xsm_class_map *map, uint32_t class)
+{
+    if (!map->names) {
+        fprintf(out, "%lld", map->labels ? (long long)map->labels[class] : (long long)class);
+        return;
+    }
+    for (const char *c = map->names[class]; *c; c++) {
+        const char *escaped = *c == '\t' ? "\\t" : *c == '\n' ? "\\n" : *c == '\r' ? "\\r" : *c == '\\' ? "\\\\" : NULL;
+        if (escaped) {
+            fputs(escaped, out);
+        } else {
+            putc(*c, out);
+        }
+    }
+}

@@ -197,7 +197,7 @@ int cli_train_run(cli_run *r)
     }
     if (!r->history_measures) { /* with one label a row the other measures add little to precision */
         int several = r->train_info.labels > r->train_info.rows - r->train_info.unlabelled;
-        r->history.measures = several ? (1U << CLI_MEASURES) - 1 : 1;
+        r->history.measures = several ? (1U << CLI_MEASURES_FIRST) - 1 : 1;
     }
     if (r->history_path && cli_history_open(&r->history) != CLI_GO_ON) {
         return CLI_FAILED;

@@ -38,7 +38,7 @@ enum {
     /** 1/(1 + exp(-(scale z + shift))), each class by itself, for several labels a row (Platt, Probabilistic outputs
      *  for support vector machines, 1999, with one pair of numbers for all classes). */
     XSM_CALIBRATION_LABELS = 2,
-    /** The softmax of the scores: a model without a calibration. */
+    /** A model without a calibration: probabilities are those of its link (xsm_model_set_link()). */
     XSM_CALIBRATION_NONE = 3
 };
 
@@ -62,8 +62,9 @@ typedef struct xsm_calibration {
 typedef struct xsm_calibrate_options {
     size_t size;       /**< sizeof(xsm_calibrate_options). */
     int32_t method;    /**< An XSM_CALIBRATION_* value, not NONE; #XSM_CALIBRATION_AUTO = by the rows:
-                            #XSM_CALIBRATION_LABELS if any has several labels, and for a label tree with
-                            #XSM_LABEL_TREE_SIGMOID or #XSM_LABEL_TREE_HINGE; else #XSM_CALIBRATION_TEMPERATURE. */
+                            #XSM_CALIBRATION_LABELS if any has several labels, and for a model with #XSM_LINK_SIGMOID or
+                            a label tree with #XSM_LABEL_TREE_SIGMOID or #XSM_LABEL_TREE_HINGE; else
+                            #XSM_CALIBRATION_TEMPERATURE. */
     uint32_t reserved; /**< Zero. */
     uint64_t rows;     /**< At most so many of the rows, one of each of equal parts, by a hash; 0 = all. */
 } xsm_calibrate_options;

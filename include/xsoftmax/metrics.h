@@ -23,15 +23,19 @@
  * | `ndcg` | sum of [r_j in P] / log2(j+1), divided by its largest possible value (min(k, P) labels first) |
  * | `psp` | sum of [r_j in P] / p(r_j) / k: precision with weights for rare classes |
  * | `psndcg` | sum of [r_j in P] / (p(r_j) log2(j+1)), divided by the sum of 1 / log2(j+1) for j <= min(k, P) |
+ * | `recall` | sum over j <= k of [r_j in P] / P |
+ * | `hits` | 1 if any r_j with j <= k is in P, else 0 |
+ * | `reciprocal_rank` | 1/j of the first r_j in P, 0 if j > k (MRR\@k: Voorhees, TREC-8 question answering, 1999) |
  *
  * p is the propensity of Jain, Prabhu and Varma (2016): 1/p(l) = 1 + C (n_l + B)^-A with C = (log n - 1) (B + 1)^A, for
  * a class that n_l of n training rows have (C at least 0); a label that does not occur in training has n_l = 0.
- * `precision` and `ndcg` are means over the rows. `psp` and `psndcg` are the mean over the rows divided by the mean of
- * the best possible ranking (the labels, largest 1/p first), as in the usual evaluation programs of extreme
+ * All but `psp` and `psndcg` are means over the rows. `psp` and `psndcg` are the mean over the rows divided by the mean
+ * of the best possible ranking (the labels, largest 1/p first), as in the usual evaluation programs of extreme
  * classification.
  *
- * Probabilities are those of the model's calibration (@ref calibrate). Calibrated for several labels, a row's log-loss
- * is the sum over all classes of -log p for its labels and -log(1 - p) for the others. In a label tree the sum is over
+ * Probabilities are those of the model's calibration (@ref calibrate) or link (xsm_model_set_link()). Calibrated for
+ * several labels, and with #XSM_LINK_SIGMOID, a row's log-loss is the sum over all classes of -log p for its labels and
+ * -log(1 - p) for the others. In a label tree the sum is over
  * the classes that the beam finds and the row's labels; it is so without a calibration, too, if the link is
  * #XSM_LABEL_TREE_SIGMOID.
  *
@@ -87,8 +91,9 @@ typedef struct xsm_metrics {
     uint64_t unlabelled;    /**< Rows without any label, left out. */
     uint64_t unseen_labels; /**< Labels of all rows that are not in the class map. */
     double log_loss;        /**< Mean over the known rows of the mean of -log p(label) over the row's known labels
-                                 (#XSM_CALIBRATION_LABELS: see above). NaN if there are no such rows, and for a label
-                                 tree with #XSM_LABEL_TREE_HINGE without a calibration, whose scores rank only. */
+                                 (#XSM_CALIBRATION_LABELS, #XSM_LINK_SIGMOID: see above). NaN if there are no such
+                                 rows, and for a label tree with #XSM_LABEL_TREE_HINGE without a calibration, whose
+                                 scores rank only. */
     double error;           /**< Share of rows whose class with the highest score is not one of their labels. */
     uint32_t top;           /**< Input: numbers in each array, 1 to #XSM_TOP_MAX; may be more than K. */
     uint32_t beam;     /**< Width of the beam by which a label tree ranked the classes; 0: every class was scored. */
@@ -100,12 +105,15 @@ typedef struct xsm_metrics {
     /** Expected calibration error: over 15 bins of equal width of the probability of each row's best class, the mean
      *  over the rows of | share of rows of the bin whose best class is a label - mean probability of the bin |. */
     double calibration_error;
+    double *recall;          /**< [top] or NULL. recall[k-1]: mean over rows of (labels among the k best) / labels. */
+    double *hits;            /**< [top] or NULL. hits[k-1]: share of rows with a label among the k best. */
+    double *reciprocal_rank; /**< [top] or NULL. reciprocal_rank[k-1]: MRR\@k. */
 } xsm_metrics;
 
 /** Starting value of an #xsm_metrics. */
 #define XSM_METRICS_INIT                                                                                               \
     {                                                                                                                  \
-        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0                                      \
+        sizeof(xsm_metrics), 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, NULL, NULL, NULL                    \
     }
 
 /** Settings of xsm_evaluate_ranks(). Start with #XSM_RANKS_OPTIONS_INIT. */
@@ -143,6 +151,53 @@ typedef struct xsm_ranks {
         sizeof(xsm_ranks), 0, 0, 0, 0, 0, 0, NULL                                                                      \
     }
 
+/** A label that rows have and that is not predicted for them, and a class that is, wrongly. */
+typedef struct xsm_confusion {
+    uint32_t label;     /**< The label, a class. */
+    uint32_t predicted; /**< The class. */
+    double rows;        /**< Rows with both, each as often as its weight says. */
+} xsm_confusion;
+
+/** Settings of xsm_evaluate_classes(). Start with #XSM_CLASS_METRICS_OPTIONS_INIT. */
+typedef struct xsm_class_metrics_options {
+    size_t size; /**< sizeof(xsm_class_metrics_options). */
+    /** What is predicted for a row: the classes with this probability or a larger one, 0 to 1; 0 = its best class
+     *  alone. #XSM_DEFAULT = 0.5 where rows have several labels and each class has a probability of its own
+     *  (#XSM_LINK_SIGMOID, #XSM_CALIBRATION_LABELS, a label tree whose probabilities do not sum to one), else 0. */
+    double threshold;
+    uint32_t beam;     /**< As xsm_evaluate_options::beam. */
+    uint32_t reserved; /**< Zero. */
+} xsm_class_metrics_options;
+
+/** Starting value of an #xsm_class_metrics_options. */
+#define XSM_CLASS_METRICS_OPTIONS_INIT                                                                                 \
+    {                                                                                                                  \
+        sizeof(xsm_class_metrics_options), XSM_DEFAULT, 0, 0                                                           \
+    }
+
+/** Result of xsm_evaluate_classes(). The caller sets the arrays that it wants and `most`, the function the rest. Start
+ *  with #XSM_CLASS_METRICS_INIT. */
+typedef struct xsm_class_metrics {
+    size_t size;       /**< sizeof(xsm_class_metrics). */
+    uint64_t rows;     /**< Evaluated rows: those with a label, in the class map or not. */
+    double threshold;  /**< The threshold that was used; 0 = the best class of each row. */
+    double micro_f1;   /**< F1 of the sums over all classes. */
+    double macro_f1;   /**< Mean of F1 over the classes that are a label or predicted. */
+    uint32_t counted;  /**< Classes of that mean. */
+    uint32_t most;     /**< Input: entries of `confusions`. */
+    double *labels;    /**< [K] or NULL: rows that have the class as a label, by weight; so are the two below. */
+    double *predicted; /**< [K] or NULL: rows for which it is predicted. */
+    double *right;     /**< [K] or NULL: rows where it is both: true positives. */
+    xsm_confusion *confusions; /**< [most] or NULL: the pairs with most rows, most first, of equal ones by classes. */
+    uint64_t found;            /**< Pairs with rows, all that there are; the smaller of this and `most` are written. */
+} xsm_class_metrics;
+
+/** Starting value of an #xsm_class_metrics. */
+#define XSM_CLASS_METRICS_INIT                                                                                         \
+    {                                                                                                                  \
+        sizeof(xsm_class_metrics), 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0                                         \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -177,6 +232,26 @@ XSM_API xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, co
  *          every class twice: O(N K (nnz + labels a row)). The result is bit-identical for any number of threads. */
 XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                       const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err);
+
+/** Compares what is predicted for each row, as a set of classes, with its labels, class by class. With the true
+ *  positives T, the labels L and the predictions P of a class or of all, F1 = 2 T / (L + P) (van Rijsbergen 1979):
+ *  the micro mean takes the sums over all classes, the macro mean is over the classes with L + P > 0, as scikit-learn's
+ *  f1_score() has both (Opitz and Burst, Macro F1 and macro F1, 2019). Labels that the model does not have count in the
+ *  sum of L alone.
+ *  @param context context whose threads to use, or NULL for the model's
+ *  @param model   the model
+ *  @param dataset rows with the model's D, read against its class map and already transformed
+ *  @param options settings, or NULL
+ *  @param[in,out] metrics the result, see #xsm_class_metrics
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no row has a label, or those with one have no weight above 0;
+ *          #XSM_ERROR_DIVERGED if a score is not finite; #XSM_ERROR_SHAPE if the rows do not match the model;
+ *          #XSM_ERROR_RANGE; #XSM_ERROR_UNSUPPORTED for a threshold without probabilities. Scores every class once, and
+ *          again where more classes than were expected have so large a probability. 24 bytes a class, and 16 for each
+ *          pair of confused classes where they are wanted. Bit-identical for any number of threads. */
+XSM_API xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                                        const xsm_class_metrics_options *options, xsm_class_metrics *metrics,
+                                        xsm_error *err);
 
 #ifdef __cplusplus
 }

@@ -92,6 +92,13 @@ enum {
     XSM_GEOMETRY_EUCLIDEAN = 1
 };
 
+/** What makes probabilities of scores, where no calibration does (xsm_model_set_link()). */
+enum {
+    XSM_LINK_SOFTMAX = 0, /**< exp(z_k) / sum_j exp(z_j): one class is right. */
+    /** 1/(1 + exp(-z_k)): each class is right or not, whatever the others are. */
+    XSM_LINK_SIGMOID = 1
+};
+
 /** Function that is applied to the pooled vectors of a row. */
 enum {
     XSM_ACTIVATION_IDENTITY = 0, /**< No change: the model is linear in the row, with weights of rank H at most. */
@@ -213,7 +220,8 @@ typedef struct xsm_model_info {
     uint32_t trees;          /**< Trees of a label tree; 0 for other models. */
     int32_t correction_kind; /**< An XSM_CORRECTION_* value; a later release may have others. */
     int32_t dtype;           /**< Type of the weights, an XSM_DTYPE_* value (xsm_model_convert() in ext/weights.h). */
-    int32_t reserved;        /**< Zero. */
+    int32_t link;            /**< An XSM_LINK_* value; of a label tree #XSM_LINK_SOFTMAX where its probabilities sum to
+                                  one. */
 } xsm_model_info;
 
 /** Starting value of an #xsm_model_info. */
@@ -283,6 +291,18 @@ XSM_API uint32_t xsm_model_feature_count(const xsm_model *model);
  *          `hierarchical`; #XSM_ERROR_RANGE. On failure the scores do not change. O(K D) */
 XSM_API xsm_status xsm_model_set_geometry(xsm_model *model, int32_t geometry, xsm_error *err);
 
+/** Sets what makes probabilities of scores in prediction, evaluation, thresholds and calibration; it is saved with the
+ *  model. A new model has #XSM_LINK_SOFTMAX. Training sets the link that the estimator trains for: `one-vs-all` and
+ *  `one-vs-all-sampled`, and tables with #XSM_ESTIMATOR_SIGMOID, #XSM_LINK_SIGMOID; all others #XSM_LINK_SOFTMAX. An
+ *  optimizer's step does so, too. So only a host that writes weights itself (xsm_model_parameters()) calls this. Scores
+ *  stay as they are; a calibration is removed.
+ *  @param model the model; no trainer may be at work on it
+ *  @param link  an XSM_LINK_* value
+ *  @param err   what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for #XSM_LINK_SIGMOID in a label tree, whose link is an option of its fit,
+ *          and in a model of `hierarchical`; #XSM_ERROR_RANGE. O(1) */
+XSM_API xsm_status xsm_model_set_link(xsm_model *model, int32_t link, xsm_error *err);
+
 /** Removes the correction: the scores are then those of the weights alone. Without its hierarchy, a model trained by
  *  `hierarchical` has no meaningful scores of classes. NULL is allowed. O(1). */
 XSM_API void xsm_model_clear_correction(xsm_model *model);
@@ -349,8 +369,8 @@ XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform
 XSM_API xsm_status xsm_model_transform(const xsm_model *model, xsm_dataset *dataset, xsm_error *err);
 /** Sets an entry of the file's metadata. Keys that the library writes itself are an error: `format_version`,
  *  `checksum`, `transform`, `input_features`, `index_base`, `training_rows`, `vocabulary`, `first_layer`,
- *  `score_function`, `calibration`, `sparse_features`, `label_trees`, `checkpoint` and `library`. A `value` of NULL
- *  removes the entry.
+ *  `score_function`, `link`, `calibration`, `sparse_features`, `label_trees`, `checkpoint` and `library`. A `value` of
+ *  NULL removes the entry.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for such a key; #XSM_ERROR_FORMAT for text that is not UTF-8 */
 XSM_API xsm_status xsm_model_set_metadata(xsm_model *model, const char *key, const char *value, xsm_error *err);
 /** An entry of the metadata, or NULL if there is none; valid until the model changes. */

@@ -76,12 +76,13 @@ typedef struct xsm_prediction {
     const xsm_batch *batch; /**< n rows, already transformed. */
     uint32_t *classes;      /**< [n][top] output: highest score first; classes with equal scores in increasing order. */
     float *scores;          /**< [n][top] output: their scores, or NULL. */
-    double *probabilities;  /**< [n][top] output: the probabilities by the model's calibration (@ref calibrate), which
-                               without one are exp(score) divided by the sum over all K classes; or NULL. Not available
+    double *probabilities;  /**< [n][top] output: the probabilities by the model's calibration (@ref calibrate) or,
+                               without one, its link: exp(score) divided by the sum over all K classes, or with
+                               #XSM_LINK_SIGMOID 1/(1 + exp(-score)); or NULL. Not available
                                with an index, a shortlist or a beam of less than K, which do not score all classes;
-                               available with them for #XSM_CALIBRATION_LABELS, and with the tree alone, whose
-                               probabilities sum to one. A label tree has them of what it finds: exp(score) without a
-                               calibration. */
+                               available with them for #XSM_CALIBRATION_LABELS and #XSM_LINK_SIGMOID, and with the tree
+                               alone, whose probabilities sum to one. A label tree has them of what it finds: exp(score)
+                               without a calibration. */
     uint32_t *lengths; /**< [n] output: classes of each row, up to `top`; or NULL. The other entries of `classes` are
                             #XSM_NO_CLASS, of `scores` -INFINITY, of `probabilities` 0. */
     const xsm_filter *filter;         /**< What every row may get, of the model's K; NULL = all classes. Borrowed, as

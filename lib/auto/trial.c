@@ -124,7 +124,9 @@ static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi
     if (!isfinite(out->loss) || r->model->hierarchy || r->model->trees) { /* label trees are calibrated as they are */
         return XSM_OK;
     }
-    return try_calibration(r, rows, XSM_CALIBRATION_AUTO, NULL, &out->loss, &done, err);
+    /* By the rows alone, so that methods with other links are compared by the same loss. */
+    const int32_t method = rows->counted.labels > rows->rows ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
+    return try_calibration(r, rows, method, NULL, &out->loss, &done, err);
 }
 
 /* Whether a calibration gives all that is needed, the log-loss and P@1, so that rows are scored once: it does for one

@@ -15,6 +15,8 @@
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_block losses
 #define XSMI_LAST_xsm_class_map feature_numbers
+#define XSMI_LAST_xsm_class_metrics found
+#define XSMI_LAST_xsm_class_metrics_options reserved
 #define XSMI_LAST_xsm_class_sums gradient
 #define XSMI_LAST_xsm_class_weights propensity_b
 #define XSMI_LAST_xsm_comm broadcast
@@ -53,8 +55,8 @@
 #define XSMI_LAST_xsm_label_tree_result checkpoint
 #define XSMI_LAST_xsm_labels weights
 #define XSMI_LAST_xsm_load_options copy
-#define XSMI_LAST_xsm_metrics calibration_error
-#define XSMI_LAST_xsm_model_info reserved
+#define XSMI_LAST_xsm_metrics reciprocal_rank
+#define XSMI_LAST_xsm_model_info link
 #define XSMI_LAST_xsm_model_options layout
 #define XSMI_LAST_xsm_optimizer_check_options set
 #define XSMI_LAST_xsm_optimizer_info name

@@ -55,6 +55,7 @@ xsm_status xsmi_estimator_reserve(const xsm_estimator *e, xsm_gradient *g, uint6
         g->hierarchy = xsmi_class_tree_retain(e->hierarchy);
     }
     g->row_bound = e->row_bound;
+    g->link = xsmi_estimator_link(e);
     xsmi_example_weighted(e, NULL, g);
     return XSM_OK;
 }

@@ -47,12 +47,12 @@ enum {
 
 static const char *const function_names[] = {"width", "select",    "plan",  "search_plan", "search",      "exact",
                                              "sift",  "row_bound", "joint", "joint_width", "joint_select"};
-static const char *const property_names[] = {"proximal",   "row state", "several labels", "corrected",
-                                             "other loss", "unbounded", "weights",        "label weights"};
+static const char *const property_names[] = {"proximal",  "row state", "several labels", "corrected", "other loss",
+                                             "unbounded", "weights",   "label weights",  "sigmoid"};
 
 #define ANY_LOSS                                                                                                       \
     (XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_UNBOUNDED | XSM_ESTIMATOR_WEIGHTED | XSM_ESTIMATOR_LABEL_WEIGHTED)
-#define SEVERAL (ANY_LOSS | XSM_ESTIMATOR_MULTI_LABEL)
+#define SEVERAL (ANY_LOSS | XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_SIGMOID)
 #define BY_ROW (SEVERAL | XSM_ESTIMATOR_ROW_STATE)
 #define STEPS (BY_ROW | XSM_ESTIMATOR_PROXIMAL)
 

@@ -110,6 +110,12 @@ static inline xsm_example xsmi_example_at(const xsm_estimator *e, uint64_t row, 
 uint64_t xsmi_stream_slot(const xsm_estimator *e, const xsm_batch *batch, uint64_t i);
 void xsmi_stream_free(xsmi_stream_rows *s);
 
+/* What training makes of the model's scores, an XSM_LINK_* value. */
+static inline int32_t xsmi_estimator_link(const xsm_estimator *e)
+{
+    return e->ops.flags & XSM_ESTIMATOR_SIGMOID ? XSM_LINK_SIGMOID : XSM_LINK_SOFTMAX;
+}
+
 /* Sets whether the examples of a gradient have weights, for rows of the data or with those of a batch, and then the
  * weights of example i. */
 static inline void xsmi_example_weighted(const xsm_estimator *e, const xsm_batch *batch, xsm_gradient *g)

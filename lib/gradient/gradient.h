@@ -62,6 +62,7 @@ struct xsm_gradient {
     bool weighted;               /* examples have weights other than 1 */
     const float **label_weights; /* [examples] of each example's labels, if `label_weighted` */
     bool label_weighted;
+    int32_t link; /* XSM_LINK_* of the scores that steps lead to */
     xsmi_shared_classes shared;
     xsmi_layer_gradient layer;
     bool layered;                /* the examples' rows are the hidden vectors of `layer`; of the gradient that

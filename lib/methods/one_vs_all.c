@@ -140,7 +140,8 @@ const xsm_class_sums xsmi_one_vs_all_sums = {
 const xsm_estimator_ops xsmi_one_vs_all_ops = {
     XSMI_ESTIMATOR_OF(xsmi_kernels_state),
     .kind = XSM_ESTIMATOR_EXACT,
-    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED,
+    .flags =
+        XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED | XSM_ESTIMATOR_SIGMOID,
     .name = "one-vs-all",
     .summary = "exact logistic regression of each class against all others",
     .bind = xsmi_bind_kernels,

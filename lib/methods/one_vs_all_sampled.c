@@ -98,7 +98,8 @@ static void gradient(void *state, const xsm_score_block *block)
 
 const xsm_estimator_ops xsmi_one_vs_all_sampled_ops = {
     XSMI_ESTIMATOR_OF(sampled_state),
-    .flags = XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED,
+    .flags =
+        XSM_ESTIMATOR_MULTI_LABEL | XSM_ESTIMATOR_OTHER_LOSS | XSM_ESTIMATOR_LABEL_WEIGHTED | XSM_ESTIMATOR_SIGMOID,
     .name = "one-vs-all-sampled",
     .summary = "logistic regression of each class, the others sampled; unbiased",
     XSMI_ESTIMATOR_OPTIONS(options),

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const xsmi_link_words[2] = {[XSM_LINK_SOFTMAX] = "softmax", [XSM_LINK_SIGMOID] = "sigmoid"};
 static const char *const names[] = {[XSM_CALIBRATION_TEMPERATURE] = "temperature", [XSM_CALIBRATION_LABELS] = "labels"};
 
 /* -- sums over tiles ----------------------------------------------------------------------------------------------- */
@@ -116,7 +117,7 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_calibration, &given, reserved, err));
     const xsmi_calibration c = {given.method, xsmi_as_float(given.scale), xsmi_as_float(given.shift)};
     if (c.method == XSM_CALIBRATION_NONE && c.scale == 1 && c.shift == 0) {
-        xsmi_model_put_calibration(m, c);
+        xsmi_model_drop_calibration(m);
         return XSM_OK;
     }
     if (!xsmi_calibration_is_valid(&c)) {
@@ -131,14 +132,33 @@ xsm_status xsm_model_set_calibration(xsm_model *m, const xsm_calibration *calibr
     return XSM_OK;
 }
 
+xsm_status xsm_model_set_link(xsm_model *m, int32_t link, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_link: the model is NULL");
+    }
+    if (link != XSM_LINK_SOFTMAX && link != XSM_LINK_SIGMOID) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "link %d is no XSM_LINK_* value", link);
+    }
+    if (link == XSM_LINK_SIGMOID && (m->trees || m->hierarchy)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "%s",
+                         m->trees ? "the link of a label tree is an option of its fit"
+                                  : "the model's scores are log-probabilities of its hierarchy, which sum to one");
+    }
+    xsmi_model_put_link(m, link);
+    return XSM_OK;
+}
+
 xsm_status xsm_model_get_calibration(const xsm_model *m, xsm_calibration *calibration, xsm_error *err)
 {
     XSMI_ENTER(err);
     if (!m) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_get_calibration: the model is NULL");
     }
+    const bool own = xsmi_calibration_is_link(&m->calibration, m->link);
     const xsm_calibration have = {.size = sizeof have,
-                                  .method = m->calibration.method,
+                                  .method = own ? XSM_CALIBRATION_NONE : m->calibration.method,
                                   .scale = m->calibration.scale,
                                   .shift = m->calibration.shift};
     return xsmi_options_write(&have, sizeof have, XSMI_FIRST(xsm_calibration), calibration, "xsm_calibration", err);

@@ -22,7 +22,17 @@ typedef struct xsmi_calibration {
     double scale, shift; /* float32 values, as which tiles use them */
 } xsmi_calibration;
 
-#define XSMI_CALIBRATION_NONE ((xsmi_calibration){XSM_CALIBRATION_NONE, 1, 0})
+/* What a model has without a calibration, by its XSM_LINK_*. */
+static inline xsmi_calibration xsmi_calibration_of_link(int32_t link)
+{
+    return link == XSM_LINK_SIGMOID ? (xsmi_calibration){XSM_CALIBRATION_LABELS, 1, 0}
+                                    : (xsmi_calibration){XSM_CALIBRATION_NONE, 1, 0};
+}
+static inline bool xsmi_calibration_is_link(const xsmi_calibration *c, int32_t link)
+{
+    const xsmi_calibration own = xsmi_calibration_of_link(link);
+    return c->method == own.method && c->scale == own.scale && c->shift == own.shift;
+}
 
 /* A number rounded to float32. Through memory: gcc 12 leaves out the rounding of two neighbours that it converts there
  * and back at once. */
@@ -71,6 +81,8 @@ void xsmi_add_exponentials(const xsmi_kernels *kernels, const xsmi_tile *tile, s
 void xsmi_add_branches(const xsmi_kernels *kernels, const xsmi_tile *tile, size_t rows, const xsmi_calibration *c,
                        double *sum, float *scratch);
 
+/* Of the file's metadata "link", by XSM_LINK_*. */
+extern const char *const xsmi_link_words[2];
 /* The text of the file's metadata "calibration", such as "temperature 0.8" or "labels 1.1 -2": the scale, then the
  * shift. And reading it; false if it is no such text. */
 #define XSMI_CALIBRATION_TEXT 96

@@ -177,6 +177,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
         }
     }
     wider->alpha = m->alpha;
+    wider->link = m->link;
     wider->calibration = m->calibration;
     wider->score = m->score; /* a new class is at the origin, with a bias of 0 */
     XSMI_TRY(copy_weights(m, match, &to, err));

@@ -57,6 +57,7 @@ xsm_status xsm_model_get_info(const xsm_model *m, xsm_model_info *info, xsm_erro
     known.weights = xsmi_model_stored(m, &known.bytes);
     known.trees = m->trees ? m->trees->count : 0;
     known.dtype = xsmi_model_dtype(m);
+    known.link = m->trees && !xsmi_label_sums_to_one(m->trees) ? XSM_LINK_SIGMOID : m->link;
     if (m->layer) {
         const xsm_embedding_options *made = &m->layer->made;
         known.hidden = m->features;

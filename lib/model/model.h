@@ -108,7 +108,9 @@ struct xsm_model {
      * weights belong to. */
     xsmi_correction *correction;
     xsmi_class_tree *hierarchy;
-    xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration) */
+    int32_t link;                 /* XSM_LINK_* */
+    xsmi_calibration calibration; /* of these scores: what changes them drops it (xsmi_model_drop_calibration), which
+                                     leaves that of the link */
 
     xsmi_model_map map;
     xsm_transform *transform;
@@ -261,13 +263,20 @@ static inline void xsmi_model_put_calibration(xsm_model *m, xsmi_calibration c)
 {
     m->calibration = c;
     if (m->part.own) {
+        m->part.own->link = m->link;
         m->part.own->calibration = c;
     }
 }
 /* Removes the calibration, for the scores are about to change. */
 static inline void xsmi_model_drop_calibration(xsm_model *m)
 {
-    xsmi_model_put_calibration(m, XSMI_CALIBRATION_NONE);
+    xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
+}
+/* The same, and sets the link that they will have. */
+static inline void xsmi_model_put_link(xsm_model *m, int32_t link)
+{
+    m->link = link;
+    xsmi_model_drop_calibration(m);
 }
 /* An error if probabilities are not made from scores of classes. */
 xsm_status xsmi_model_check_calibratable(const xsm_model *m, int32_t method, xsm_error *err);

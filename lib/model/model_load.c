@@ -387,7 +387,22 @@ static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* Called after the correction and the hierarchy, on which it depends. */
+/* Called after the hierarchy, like the next, which depends on both. */
+static xsm_status load_link(const source *s, xsm_model *m, xsm_error *err)
+{
+    const char *word = xsmi_container_metadata(s->container, XSMI_KEY_LINK);
+    const bool sigmoid = word && strcmp(word, xsmi_link_words[XSM_LINK_SIGMOID]) == 0;
+    const bool known = !word || sigmoid || strcmp(word, xsmi_link_words[XSM_LINK_SOFTMAX]) == 0;
+    if (!known || (sigmoid && (m->hierarchy || m->trees))) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT,
+                         "%s: the metadata '" XSMI_KEY_LINK "' is '%.100s'; softmax is accepted, and sigmoid but for "
+                         "label trees and hierarchies",
+                         s->name, word);
+    }
+    xsmi_model_put_link(m, sigmoid ? XSM_LINK_SIGMOID : XSM_LINK_SOFTMAX);
+    return XSM_OK;
+}
+
 static xsm_status load_calibration(const source *s, xsm_model *m, xsm_error *err)
 {
     const char *text = xsmi_container_metadata(s->container, XSMI_KEY_CALIBRATION);
@@ -446,6 +461,9 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     }
     if (status == XSM_OK) {
         status = load_score(&s, m, err);
+    }
+    if (status == XSM_OK) {
+        status = load_link(&s, m, err);
     }
     if (status == XSM_OK) {
         status = load_calibration(&s, m, err);

@@ -536,7 +536,7 @@ static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, conten
 {
     list_contents(m, c);
     size_t count = m->metadata.count;
-    size_t capacity = count + 10 + (c->extras ? c->extras->metadata_count : 0);
+    size_t capacity = count + 11 + (c->extras ? c->extras->metadata_count : 0);
     xsmi_entry *metadata = xsmi_allocate(m->context, capacity, sizeof *metadata);
     if (!metadata) {
         return xsmi_fail_memory(err, capacity * sizeof *metadata, "metadata");
@@ -582,7 +582,10 @@ static xsm_status begin_file(const xsm_model *m, const xsmi_place *place, conten
     if (m->score != XSM_GEOMETRY_LINEAR) {
         metadata[count++] = (xsmi_entry){XSMI_KEY_SCORE, xsmi_score_names[m->score]};
     }
-    if (m->calibration.method != XSM_CALIBRATION_NONE) {
+    if (m->link != XSM_LINK_SOFTMAX) {
+        metadata[count++] = (xsmi_entry){XSMI_KEY_LINK, xsmi_link_words[m->link]};
+    }
+    if (!xsmi_calibration_is_link(&m->calibration, m->link)) {
         xsmi_calibration_describe(&m->calibration, calibration, sizeof calibration);
         metadata[count++] = (xsmi_entry){XSMI_KEY_CALIBRATION, calibration};
     }

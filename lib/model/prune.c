@@ -216,6 +216,7 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
     }
     XSMI_TRY(xsmi_host_tensors_copy(to->context, &from->host, &to->host, err));
     XSMI_TRY(xsmi_divided_set_scoring(to, from->correction, from->hierarchy, err));
+    to->link = from->link;
     xsmi_model_put_calibration(to, from->calibration);
     const xsm_model *a = xsmi_model_weights(from);
     xsm_model *b = xsmi_model_changed(to);

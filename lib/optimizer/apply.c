@@ -529,7 +529,8 @@ xsm_status xsm_optimizer_apply(xsm_optimizer *o, const xsm_batch *given, const x
     }
     status = xsmi_end(&activity, status, err);
     if (status != XSM_CANCELLED) {
-        xsmi_model_drop_calibration(o->whole ? o->whole : o->model);
+        xsm_model *m = o->whole ? o->whole : o->model;
+        xsmi_model_put_link(m, status == XSM_OK ? g->link : m->link);
     }
     return status;
 }

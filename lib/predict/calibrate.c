@@ -271,7 +271,8 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
         .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .precision = precision};
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_AUTO) {
-        const bool each = rows->counted.labels > rows->rows || (model->trees && !xsmi_label_sums_to_one(model->trees));
+        const bool each = rows->counted.labels > rows->rows || model->link == XSM_LINK_SIGMOID ||
+                          (model->trees && !xsmi_label_sums_to_one(model->trees));
         job.method = each ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
     }
     *r = (xsm_calibrate_result){.size = sizeof *r, .method = job.method, .scale = 1};

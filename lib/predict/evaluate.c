@@ -25,6 +25,8 @@
  * of the time left that it is expected to take. */
 enum { FIRST_SAMPLE = 128, SAMPLE_GROWTH = 8 };
 #define SAMPLE_SHARE 0.8
+/* Arrays of an xsm_metrics. */
+enum { ARRAYS = 7 };
 
 /* The sums of all jobs so far. */
 typedef struct total {
@@ -59,26 +61,25 @@ static void add_round(const xsmi_evaluate_job *job, size_t jobs, total *sum)
 
 static bool is_ranked(const xsm_metrics *m)
 {
-    return m->precision || m->ndcg || m->psp || m->psndcg;
+    return m->precision || m->ndcg || m->psp || m->psndcg || m->recall || m->hits || m->reciprocal_rank;
 }
 
 /* Writes the means to the arrays that the caller wants. */
 static void write_measures(const xsmi_evaluate_job *job, const total *sum, const xsm_metrics *m)
 {
-    const double *sums = sum->measures;
     const uint32_t top = job->top;
-    for (uint32_t k = 0; k < top; k++) {
-        if (m->precision) {
-            m->precision[k] = sums[XSMI_PRECISION * top + k] / sum->all.weight;
-        }
-        if (m->ndcg) {
-            m->ndcg[k] = sums[XSMI_NDCG * top + k] / sum->all.weight;
-        }
-        if (m->psp) {
-            m->psp[k] = job->weights ? sums[XSMI_PSP * top + k] / sums[XSMI_PSP_BEST * top + k] : (double)NAN;
-        }
-        if (m->psndcg) {
-            m->psndcg[k] = job->weights ? sums[XSMI_PSNDCG * top + k] / sums[XSMI_PSNDCG_BEST * top + k] : (double)NAN;
+    const struct {
+        double *to;
+        int sum, by; /* 0: the weight of the rows */
+    } means[] = {
+        {m->precision, XSMI_PRECISION, 0},          {m->ndcg, XSMI_NDCG, 0},     {m->psp, XSMI_PSP, XSMI_PSP_BEST},
+        {m->psndcg, XSMI_PSNDCG, XSMI_PSNDCG_BEST}, {m->recall, XSMI_RECALL, 0}, {m->hits, XSMI_HITS, 0},
+        {m->reciprocal_rank, XSMI_RECIPROCAL, 0}};
+    for (size_t i = 0; i < sizeof means / sizeof *means; i++) {
+        const double *sums = sum->measures + (size_t)means[i].sum * top;
+        const double *by = means[i].by ? sum->measures + (size_t)means[i].by * top : NULL;
+        for (uint32_t k = 0; means[i].to && k < top; k++) {
+            means[i].to[k] = by && !job->weights ? (double)NAN : sums[k] / (by ? by[k] : sum->all.weight);
         }
     }
 }
@@ -140,9 +141,9 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
 {
-    double *values = xsmi_allocate(ctx, 4 * (uint64_t)top, sizeof *values);
+    double *values = xsmi_allocate(ctx, ARRAYS * (uint64_t)top, sizeof *values);
     if (!values) {
-        return xsmi_fail_memory(err, 4 * (uint64_t)top * sizeof *values, "the measures of an evaluation");
+        return xsmi_fail_memory(err, ARRAYS * (uint64_t)top * sizeof *values, "the measures of an evaluation");
     }
     *m = (xsm_metrics)XSM_METRICS_INIT;
     m->top = top;
@@ -150,12 +151,15 @@ xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_
     m->ndcg = values + top;
     m->psp = values + 2 * (size_t)top;
     m->psndcg = values + 3 * (size_t)top;
+    m->recall = values + 4 * (size_t)top;
+    m->hits = values + 5 * (size_t)top;
+    m->reciprocal_rank = values + 6 * (size_t)top;
     return XSM_OK;
 }
 
 void xsmi_metrics_free(xsm_context *ctx, xsm_metrics *m)
 {
-    xsmi_release(ctx, m->precision, 4 * (size_t)m->top, sizeof *m->precision);
+    xsmi_release(ctx, m->precision, ARRAYS * (size_t)m->top, sizeof *m->precision);
     *m = (xsm_metrics)XSM_METRICS_INIT;
 }
 
@@ -186,7 +190,10 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     const xsmi_region regions[] = {xsmi_output("precision", m->precision, m->top, sizeof *m->precision),
                                    xsmi_output("ndcg", m->ndcg, m->top, sizeof *m->ndcg),
                                    xsmi_output("psp", m->psp, m->top, sizeof *m->psp),
-                                   xsmi_output("psndcg", m->psndcg, m->top, sizeof *m->psndcg)};
+                                   xsmi_output("psndcg", m->psndcg, m->top, sizeof *m->psndcg),
+                                   xsmi_output("recall", m->recall, m->top, sizeof *m->recall),
+                                   xsmi_output("hits", m->hits, m->top, sizeof *m->hits),
+                                   xsmi_output("reciprocal_rank", m->reciprocal_rank, m->top, sizeof *m->hits)};
     XSMI_TRY(xsmi_check_overlap("xsm_metrics", regions, sizeof regions / sizeof *regions, err));
     XSMI_TRY(xsmi_propensity_options(&o->propensity_a, &o->propensity_b, err));
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {

@@ -8,7 +8,7 @@
 
 #include <xsoftmax/metrics.h>
 
-/* Metrics with all four arrays, in memory of their own; xsmi_metrics_free() also accepts zeros. */
+/* Metrics with all arrays, in memory of their own; xsmi_metrics_free() also accepts zeros. */
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err);
 void xsmi_metrics_free(xsm_context *ctx, xsm_metrics *m);
 

@@ -98,11 +98,13 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
     uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
     double *sums = job->measures + index * XSMI_MEASURES * top;
     double hits = 0, gain = 0, weighted = 0, weighted_gain = 0, most = 0, most_gain = 0, ideal = 0;
+    double first = 0; /* 1/rank of the first label */
     for (uint32_t k = 0; k < top; k++) {
         for (size_t j = 0; j < count; j++) {
             if (top_class[k] != XSMI_NO_CLASS && labels[j] == top_class[k]) {
                 double weight = weight_of(job, labels[j]);
                 hits += 1;
+                first = hits > 1 ? first : 1 / ((double)k + 1);
                 gain += job->discounts[k];
                 weighted += weight;
                 weighted_gain += weight * job->discounts[k];
@@ -119,6 +121,9 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
         sums[XSMI_PSP_BEST * top + k] += times * (most / (k + 1));
         sums[XSMI_PSNDCG * top + k] += times * (weighted_gain / ideal);
         sums[XSMI_PSNDCG_BEST * top + k] += times * (most_gain / ideal);
+        sums[XSMI_RECALL * top + k] += times * (hits / (double)count);
+        sums[XSMI_HITS * top + k] += hits > 0 ? times : 0;
+        sums[XSMI_RECIPROCAL * top + k] += times * first;
     }
 }
 

@@ -21,7 +21,18 @@ typedef struct xsmi_evaluated {
 } xsmi_evaluated;
 
 /* Sums over rows for each k <= top. Weighted measures also have the sum of the best possible values. */
-enum { XSMI_PRECISION, XSMI_NDCG, XSMI_PSP, XSMI_PSP_BEST, XSMI_PSNDCG, XSMI_PSNDCG_BEST, XSMI_MEASURES };
+enum {
+    XSMI_PRECISION,
+    XSMI_NDCG,
+    XSMI_PSP,
+    XSMI_PSP_BEST,
+    XSMI_PSNDCG,
+    XSMI_PSNDCG_BEST,
+    XSMI_RECALL,
+    XSMI_HITS,
+    XSMI_RECIPROCAL,
+    XSMI_MEASURES
+};
 
 typedef struct xsmi_evaluate_job {
     xsm_context *context;

@@ -603,7 +603,7 @@ xsm_status xsm_trainer_run(xsm_trainer *t, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_STATE, "xsm_trainer_run: the trainer is running: this is in its own callback");
     }
     XSMI_TRY(xsmi_trainer_check(t, err));
-    xsmi_model_drop_calibration(t->model);
+    xsmi_model_put_link(t->model, xsmi_estimator_link(t->estimator));
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "training", "steps", t->options.epochs * steps_per_epoch(t));
     t->running = true;

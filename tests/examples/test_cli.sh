@@ -235,7 +235,7 @@ done <<END
 2|--evaluate-train no: --history needs|train --estimator implicit --data train.txt --history out.csv --evaluate-train no
 2|--evaluate-train: 'half' is not known; no, all or sample is accepted|train --estimator implicit --data train.txt --evaluate-train half
 2|--history-measures needs --history|train --estimator implicit --data train.txt --history-measures psp
-2|'recall' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,recall
+2|'accuracy' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,accuracy
 2|'' is none of precision|train --estimator implicit --data train.txt --history out.csv --history-measures precision,
 2|'psp' is named twice|train --estimator implicit --data train.txt --history out.csv --history-measures psp,ndcg,psp
 2|--evaluate-every needs --history|train --estimator implicit --data train.txt --evaluate-every 2
@@ -968,7 +968,7 @@ expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
-\"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"calibration_error\":$number}}\$" stdout
+\"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"recall\":$ranks,\"hits\":$ranks,\"mrr\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model unseen --no-evaluate
 expect 'without evaluation' grep -q '"train":{"log_loss":null,"error":null,"rows":null},"test":null}$' stdout
@@ -1199,11 +1199,96 @@ expect 'the rights stay' test "$(stat -c %a real/m)" = 640
 # What train said about the test rows, evaluate says too: it applies the transform and keeps the labels as training did.
 run 0 train --estimator implicit --data train.txt --test test.txt --transform tfidf,unit --epochs 20 --eta 3 --model m6 --json
 sed 's/.*"test"://; s/}$//' stdout >trained
-run 0 evaluate --model m6 --data test.txt --json
+run 0 evaluate --model m6 --data test.txt --json --no-f1
 sed 's/.*"test"://; s/}$//' stdout >evaluated
 expect 'evaluate agrees with train' cmp trained evaluated
 says stdout '"examples":102,'
 says stdout '"unlabelled":1,'
+# Of each class: rows 1 and 3 are right, 2 and 4 are not; c is never predicted, and a name is quoted.
+printf '__label__a x\n__label__b y\n__label__c,"d z\n' >three.rows
+run 0 train --data three.rows --estimator softmax --eta 9 --epochs 30 --model three.model
+printf '__label__a x\n__label__b x\n__label__b y\n__label__c,"d y\n' >four.rows
+run 0 evaluate --model three.model --data four.rows --by-class three.csv --confusions 9 --json
+expect 'F1 in the JSON' grep -q '"f1":{"micro":0.5,"macro":0.3888888888888[0-9]*,"classes":3,"threshold":0},' stdout
+says stdout '"confusions":[{"label":"b","predicted":"a","rows":1},{"label":"c,\"d","predicted":"b","rows":1}]}'
+printf '%s\n' label,rows,predicted,true_positives,precision,recall,f1 '"a",1,2,1,0.5,1,0.6666666666666666' \
+    '"b",2,2,1,0.5,0.5,0.5' '"c,""d",1,0,0,,0,0' >wanted.csv
+expect 'the figures of each class' cmp three.csv wanted.csv
+run 0 evaluate --model three.model --data four.rows --confusions 1
+says stdout 'recall     @1 0.5000, '
+says stdout 'hits       @1 0.5000, '
+says stdout 'MRR        @1 0.5000, @3 0.7'
+says stdout 'F1         micro 0.5000, macro 0.3889 over 3 classes; predicted is the best class of a row'
+says stdout 'confusions b taken for a: 1'
+run 2 evaluate --model three.model --data four.rows --by-class three.model
+run 2 evaluate --model three.model --data four.rows --by-class three.csv --no-f1
+# Two sure labels have a probability of their own each, and F1 is of what has one of a half.
+printf '__label__a __label__b x\n__label__a __label__b x\n__label__c y\n' >sure.rows
+run 0 train --data sure.rows --estimator one-vs-all --eta 5 --epochs 50 --model sure.model
+run 0 info sure.model
+says stdout 'probabilities          of each class by itself'
+run 0 predict --model sure.model --data sure.rows --probabilities --top 2
+expect 'two sure labels' awk -F'[:\t]' 'NR == 1 && !($2 > .9 && $4 > .9) { exit 1 }' stdout
+run 0 predict --model sure.model --data sure.rows --probabilities --threshold .5 --index exact
+expect 'those above a half, by a search too' awk -F'\t' '{ n = n NF } END { exit n != "221" }' stdout
+run 0 evaluate --model sure.model --data sure.rows
+says stdout 'F1         micro 1.0000, macro 1.0000 over 3 classes; predicted is what has a probability of 0.5 or more'
+run 0 evaluate --model sure.model --data sure.rows --f1-threshold 0
+says stdout 'F1         micro 0.7500, '
+# A name's tabs, line ends and backslashes are escaped; JSON has it whole.
+printf '10 0:1\n20 1:1\n' >odd.rows
+awk 'BEGIN { for (i = 0; i < 21; i++) print i == 10 ? "a\tb\\c" : "n" i }' >odd.names
+run 0 train --data odd.rows --estimator softmax --eta 1 --label-names odd.names --model odd.model
+run 0 predict --model odd.model --data odd.rows --top 1
+expect 'an escaped name' grep -q '^a\\tb\\\\c:[-0-9.e]*$' stdout
+run 0 predict --model odd.model --data odd.rows --top 1 --json --probabilities
+expect 'a name in JSON' grep -q '^{"best":\[{"label":"a\\u0009b\\\\c","probability":[0-9.e-]*}\]}$' stdout
+# A pipe is answered row by row: the answer is there before the next line is sent.
+cat >ask.py <<'EOF'
+import subprocess, sys
+program, model, *lines = sys.argv[1:]
+with subprocess.Popen([program, "predict", "--model", model, "--data", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as p:
+    for line in lines:
+        p.stdin.write((line.replace("!", "") + "\n").encode())
+        p.stdin.flush()
+        if not line.endswith("!"):  # a header
+            sys.stdout.write(p.stdout.readline().decode())
+            sys.stdout.flush()
+    p.stdin.close()
+    sys.exit(p.wait())
+EOF
+run 0 train --data dense.csv --estimator softmax --eta 1 --epochs 2 --model dense.model
+printf '1,0.5,1\n2,1,0.5\n' >dense.rows
+ask() { # MODEL FILE LINE...: the answers to the lines are those to the file
+    model=$1 file=$2
+    shift 2
+    checks=$((checks + 1))
+    timeout 20 python3 ask.py "$xsoftmax" "$model" "$@" >asked 2>stderr || wrong "asking $model line by line"
+    run 0 predict --model "$model" --data "$file"
+    expect "the answers of $model are those to a file" cmp asked stdout
+}
+if command -v python3 >/dev/null; then
+    ask three.model four.rows '__label__a x' '__label__b x' '__label__b y' '__label__c,"d y'
+    ask odd.model odd.rows '10 0:1' '20 1:1'
+    { echo '2 2 21' && cat odd.rows; } >odd.xc
+    ask odd.model odd.xc '2 2 21!' '10 0:1' '20 1:1'
+    printf 'label,a,b\n1,0.5,1\n2,1,0.5\n' >dense.two
+    ask dense.model dense.two 'label,a,b!' '1,0.5,1' '2,1,0.5'
+fi
+# As many rows as one likes, in bounded memory; a line that is wrong by its number; and what is compressed.
+awk 'BEGIN { for (i = 0; i < 40000; i++) print "__label__a x y z w" i }' >long.rows
+checks=$((checks + 1))
+(ulimit -v 200000 && "$xsoftmax" predict --model three.model --data - --top 1 --threads 1) <long.rows >whole 2>stderr || wrong 'a long file'
+cat long.rows | "$xsoftmax" predict --model three.model --data - --top 1 >pieces 2>stderr || wrong 'a long pipe'
+expect 'a long pipe as the file' cmp whole pieces
+{ head -n 30000 rows && cat rows rows rows && echo '10 0:x'; } | "$xsoftmax" predict --model m6 --data - --format libsvm >stdout 2>stderr &&
+    wrong 'a wrong line of a pipe'
+says stderr "standard input, line 1201, column 6: expected a number, found 'x'"
+if [ "$gzip" = gzip ]; then
+    gzip -c four.rows | "$xsoftmax" predict --model three.model --data - >asked 2>stderr || wrong 'a compressed pipe'
+    run 0 predict --model three.model --data four.rows
+    expect 'a compressed pipe as the file' cmp asked stdout
+fi
 run 0 evaluate --model m6 --data strange.txt --threads 1
 says stdout '1 of a class that training never saw'
 run 0 evaluate --model m6 --data test.txt --labels all

@@ -229,6 +229,44 @@ static void ties_go_to_the_smaller_class(void **state)
     test_problem_free(&p);
 }
 
+/* F1 and confusions of the golden rows. */
+static void compare_f1(xsm_context *ctx, xsm_model *m, const xsm_dataset *data)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    double labels[RANKED_CLASSES], predicted[RANKED_CLASSES], right[RANKED_CLASSES];
+    xsm_confusion pairs[3];
+    assert_ok(xsm_model_set_link(m, XSM_LINK_SIGMOID, &err), err);
+    for (size_t i = 0; i < sizeof golden_f1 / sizeof *golden_f1; i++) {
+        xsm_class_metrics_options options = XSM_CLASS_METRICS_OPTIONS_INIT;
+        xsm_class_metrics got = XSM_CLASS_METRICS_INIT;
+        double sums[3] = {0}, macro = 0;
+        options.threshold = golden_f1[i].probability;
+        got.labels = labels;
+        got.predicted = predicted;
+        got.right = right;
+        got.confusions = pairs;
+        got.most = 3;
+        assert_ok(xsm_evaluate_classes(ctx, m, data, &options, &got, &err), err);
+        assert_true(fabs(got.micro_f1 - golden_f1[i].micro) <= 1e-12);
+        assert_true(fabs(got.macro_f1 - golden_f1[i].macro) <= 1e-12);
+        assert_true(got.threshold == options.threshold);
+        assert_int_equal(got.counted, golden_f1[i].counted);
+        assert_int_equal(got.found, golden_f1[i].found);
+        assert_int_equal(pairs[0].label, golden_f1[i].label);
+        assert_int_equal(pairs[0].predicted, golden_f1[i].predicted);
+        assert_true(pairs[0].rows == golden_f1[i].rows && pairs[0].rows >= pairs[1].rows);
+        for (uint32_t k = 0; k < RANKED_CLASSES; k++) {
+            macro += right[k] > 0 ? 2 * right[k] / (labels[k] + predicted[k]) : 0;
+            sums[0] += labels[k];
+            sums[1] += predicted[k];
+            sums[2] += right[k];
+        }
+        assert_true(fabs(macro / got.counted - got.macro_f1) <= 1e-12);
+        assert_true(2 * sums[2] / (sums[0] + sums[1]) >= got.micro_f1); /* unseen labels are not among them */
+    }
+    assert_ok(xsm_model_set_link(m, XSM_LINK_SOFTMAX, &err), err);
+}
+
 /* Rankings that a script without our code has measured, too. */
 static void rankings_are_worth_what_numpy_says(void **state)
 {
@@ -299,7 +337,11 @@ static void rankings_are_worth_what_numpy_says(void **state)
                 assert_true(fabs(metrics.ndcg[k] - golden_ranks[r].ndcg[k]) <= 1e-12);
                 assert_true(fabs(metrics.psp[k] - golden_ranks[r].psp[k]) <= 1e-12);
                 assert_true(fabs(metrics.psndcg[k] - golden_ranks[r].psndcg[k]) <= 1e-12);
+                assert_true(fabs(metrics.recall[k] - golden_recall[k]) <= 1e-12);
+                assert_true(fabs(metrics.hits[k] - golden_hits[k]) <= 1e-12);
+                assert_true(fabs(metrics.reciprocal_rank[k] - golden_reciprocal_rank[k]) <= 1e-12);
             }
+            compare_f1(ctx, m, data);
             xsm_context_free(ctx);
         }
     }

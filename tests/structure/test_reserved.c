@@ -183,6 +183,10 @@ static void runs_are_refused(void **state)
     REFUSES(xsm_choose_options, choose, label_tree, xsm_choose(NULL, p.data, &choose, &choice, &err));
     xsm_evaluate_options evaluate = XSM_EVALUATE_OPTIONS_INIT;
     TEST_METRICS(metrics, 1);
+    xsm_class_metrics_options of_classes = XSM_CLASS_METRICS_OPTIONS_INIT;
+    xsm_class_metrics by_class = XSM_CLASS_METRICS_INIT;
+    REFUSES(xsm_class_metrics_options, of_classes, reserved,
+            xsm_evaluate_classes(NULL, m, p.data, &of_classes, &by_class, &err));
     REFUSES(xsm_evaluate_options, evaluate, reserved, xsm_evaluate(NULL, m, p.data, &evaluate, &metrics, &err));
     xsm_ranks ranks = XSM_RANKS_INIT;
     REFUSES(xsm_ranks, ranks, reserved, xsm_evaluate_ranks(NULL, m, p.data, NULL, &ranks, &err));

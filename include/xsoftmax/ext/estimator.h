@@ -67,7 +67,9 @@ enum {
     XSM_ESTIMATOR_WEIGHTED = 64,
     /** With #XSM_ESTIMATOR_MULTI_LABEL: reads xsm_score_block::label_weights. For tables without it, the weight of a
      *  row's only label multiplies that of the row, and rows of several labels with weights are refused. */
-    XSM_ESTIMATOR_LABEL_WEIGHTED = 128
+    XSM_ESTIMATOR_LABEL_WEIGHTED = 128,
+    /** Scores are log-odds, each class for itself: training sets #XSM_LINK_SIGMOID (xsm_model_set_link()). */
+    XSM_ESTIMATOR_SIGMOID = 256
 };
 
 /** The data and model that an estimator is bound to. */
@@ -283,7 +285,7 @@ struct xsm_estimator_ops {
     uint32_t abi;              /**< Required: #XSM_EXT_ABI_VERSION. */
     int32_t kind;              /**< How the classes of an example are found: #XSM_ESTIMATOR_LISTED to
                                     #XSM_ESTIMATOR_HIERARCHY. */
-    uint32_t flags;            /**< Sum of properties, #XSM_ESTIMATOR_PROXIMAL to #XSM_ESTIMATOR_UNBOUNDED. */
+    uint32_t flags;            /**< Sum of properties, #XSM_ESTIMATOR_PROXIMAL to #XSM_ESTIMATOR_SIGMOID. */
     uint32_t reserved;         /**< Zero. */
     const char *name;          /**< Required: lower-case words joined by hyphens. */
     const char *summary;       /**< Required: one line. */
