@@ -479,63 +479,92 @@ void xsmi_dataset_count_weights(xsm_dataset *d)
     }
 }
 
-void xsmi_dataset_count_labels(xsm_dataset *d)
+static void start_counts(xsm_dataset *d)
 {
     xsmi_dataset_edited(d);
     d->counted.labels = d->label_offsets[d->rows];
     xsmi_dataset_count_weights(d);
     d->counted.unlabelled = d->counted.unseen_rows = d->counted.unseen_labels = 0;
     memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);
-    for (uint64_t i = 0; i < d->rows; i++) {
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        size_t unseen = 0;
-        for (size_t j = 0; j < count; j++) {
-            if (labels[j] == XSM_CLASS_UNSEEN) {
-                unseen++;
-            } else {
-                d->map.counts[labels[j]]++;
-            }
+}
+
+static void count_row(xsm_dataset *d, uint64_t row)
+{
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
+    size_t unseen = 0;
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] == XSM_CLASS_UNSEEN) {
+            unseen++;
+        } else {
+            d->map.counts[labels[j]]++;
         }
-        d->counted.unlabelled += count == 0;
-        d->counted.unseen_labels += unseen;
-        d->counted.unseen_rows += count > 0 && unseen == count;
+    }
+    d->counted.unlabelled += count == 0;
+    d->counted.unseen_labels += unseen;
+    d->counted.unseen_rows += count > 0 && unseen == count;
+}
+
+void xsmi_dataset_count_labels(xsm_dataset *d)
+{
+    start_counts(d);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        count_row(d, i);
     }
 }
 
 /* Labels that are checked between two looks whether to go on. */
 #define LABELS_TOGETHER ((uint64_t)1 << 16)
 
-xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err)
+/* Asks the hook after a row, now and then. */
+static xsm_status ask_after(const xsm_dataset *d, uint64_t row, uint64_t *look, xsm_error *err)
+{
+    if (d->label_offsets[row + 1] + row < *look) {
+        return XSM_OK;
+    }
+    *look = d->label_offsets[row + 1] + row + LABELS_TOGETHER;
+    return xsmi_go_on(d->context, err);
+}
+
+/* Checks a row's labels; the class map's counts are the last row with each class, from 1. */
+static xsm_status check_row(xsm_dataset *d, uint64_t row, const char *name, xsm_error *err)
 {
     const char *file = name ? name : "", *colon = name ? ": " : "";
     const xsm_status wrong = name ? XSM_ERROR_FORMAT : XSM_ERROR_RANGE;
-    uint64_t look = 0;
-    memset(d->map.counts, 0, d->classes * sizeof *d->map.counts); /* the last row with each class, from 1 */
-    for (uint64_t i = 0; i < d->rows; i++) {
-        size_t count;
-        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
-        for (size_t j = 0; j < count; j++) {
-            if (labels[j] == XSM_CLASS_UNSEEN) {
-                continue;
-            }
-            if (labels[j] >= d->classes) {
-                return xsmi_fail(err, wrong,
-                                 "%s%srow %llu (from 0) has the label %u; labels are below the number of classes, %u",
-                                 file, colon, (unsigned long long)i, labels[j], d->classes);
-            }
-            if (d->map.counts[labels[j]] == i + 1) {
-                return xsmi_fail(err, wrong, "%s%srow %llu (from 0) has the label %u twice", file, colon,
-                                 (unsigned long long)i, labels[j]);
-            }
-            d->map.counts[labels[j]] = i + 1;
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
+    for (size_t j = 0; j < count; j++) {
+        if (labels[j] == XSM_CLASS_UNSEEN) {
+            continue;
         }
-        if (d->label_offsets[i + 1] + i >= look) {
-            look = d->label_offsets[i + 1] + i + LABELS_TOGETHER;
-            XSMI_TRY(xsmi_go_on(d->context, err));
+        if (labels[j] >= d->classes) {
+            return xsmi_fail(err, wrong,
+                             "%s%srow %llu (from 0) has the label %u; labels are below the number of classes, %u", file,
+                             colon, (unsigned long long)row, labels[j], d->classes);
         }
+        if (d->map.counts[labels[j]] == row + 1) {
+            return xsmi_fail(err, wrong, "%s%srow %llu (from 0) has the label %u twice", file, colon,
+                             (unsigned long long)row, labels[j]);
+        }
+        d->map.counts[labels[j]] = row + 1;
     }
-    xsmi_dataset_count_labels(d);
+    return XSM_OK;
+}
+
+xsm_status xsmi_dataset_check_labels(xsm_dataset *d, const char *name, xsm_error *err)
+{
+    uint64_t look = 0;
+    memset(d->map.counts, 0, d->classes * sizeof *d->map.counts);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        XSMI_TRY(check_row(d, i, name, err));
+        XSMI_TRY(ask_after(d, i, &look, err));
+    }
+    start_counts(d);
+    look = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        count_row(d, i);
+        XSMI_TRY(ask_after(d, i, &look, err));
+    }
     return XSM_OK;
 }
 
