@@ -543,8 +543,8 @@ static json_t *metadata_of(const serve_worker *w)
 {
     json_t *metadata = json_object();
     for (uint64_t i = 0; i < w->info->metadata_count; i++) {
-        const char *key = w->info->metadata_keys[i];
-        metadata = with(metadata, key, text_of(xsm_model_get_metadata(w->model, key)));
+        const char *key = w->info->metadata_keys[i], *value = xsm_model_get_metadata(w->model, key);
+        metadata = with(metadata, key, text_of(value[0] == '/' ? serve_file_name(value) : value));
     }
     return metadata;
 }

@@ -122,7 +122,8 @@ train() {
 }
 train --data text --estimator softmax --epochs 5 --transform tfidf,unit --model a.model
 train --data text --estimator softmax --epochs 2 --transform tfidf,unit --seed 7 --model b.model
-train --data sparse --format libsvm --estimator softmax --model sparse.model
+train --data sparse --format libsvm --estimator softmax --model first.model
+train --data sparse --format libsvm --estimator softmax --warm-start "$work/first.model" --model sparse.model
 train --data dense.csv --estimator softmax --transform unit --model dense.model
 
 # --- answers ----------------------------------------------------------------------------------------------------------
@@ -217,6 +218,8 @@ ask 404 -H 'Expect:' -d @large "$url/"
 # --- other models -------------------------------------------------------------------------------------------------------
 stop INT
 start sparse.model --threads 1
+ask 200 "$url/model"
+says answer '"training.warm_start":"first.model"'
 sed 's/^[^ ]*//' sparse >features
 "$xsoftmax" predict --model sparse.model --data features --top 5 --threads 1 >predicted 2>said
 predict 200 "{\"rows\": [$(awk '{ printf "%s\"%s\"", (NR > 1 ? "," : ""), $0 }' features)]}"
