@@ -10,7 +10,7 @@
 
 #include <xsoftmax/metrics.h>
 
-enum { BASES = 4, MOST_WEIGHTS = 10000 };
+enum { BASES = 5, MOST_WEIGHTS = 10000 };
 
 /* -- caches that are in order ----------------------------------------------------------------------------------------
  */
@@ -18,6 +18,7 @@ enum { BASES = 4, MOST_WEIGHTS = 10000 };
 static const char text[] = "__label__x:2 the cat sat\n__label__y the dog ran off\n__label__z:0 __label__x a cat\n"
                            "the cat\n__label__x sat sat the\n__label__y\n";
 static const char table[] = "a,b,weight,label\n1,2,0.5,dog\n0,0,2,cat\n3,0,1,dog\n";
+static const char hashed[] = "1 7:1 900000001:2\n2 900000001:0.5 1700000000:1\n";
 static const char sparse[] = "-3 1:1 4:2\n7 2:0.5\n7 1:-1 2:3\n9 5:2\n";
 
 static xsm_dataset *read_rows(xsm_context *ctx, const char *from, size_t size, const xsm_read_options *options)
@@ -49,7 +50,8 @@ static xsm_dataset *make_rows(xsm_context *ctx, size_t which)
         return read_rows(ctx, text, sizeof text - 1, &options);
     }
     options.format = XSM_FORMAT_LIBSVM;
-    return read_rows(ctx, sparse, sizeof sparse - 1, &options);
+    return which == 3 ? read_rows(ctx, sparse, sizeof sparse - 1, &options)
+                      : read_rows(ctx, hashed, sizeof hashed - 1, &options);
 }
 
 static const fuzz_contents *know(size_t which)
