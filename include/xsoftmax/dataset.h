@@ -487,10 +487,10 @@ XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another `which`. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
- *  these rows (xsm_model_grow()). If both maps have names and no labels, classes with equal names are the same; the
- *  classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all classes are
- *  in increasing order of labels. Sparse rows get the number of features of the map if that is larger. Features become
- *  those of the map, words by word and columns by name; what the map lacks follows as new features.
+ *  these rows (xsm_model_grow()). If both maps have names, and one of them no labels, classes with equal names are the
+ *  same; the classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all
+ *  classes are in increasing order of labels. Sparse rows get the number of features of the map if that is larger.
+ *  Features become those of the map, words by word and columns by name; what the map lacks follows as new features.
  *  @param dataset the dataset; its labels are renumbered
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL

@@ -103,7 +103,8 @@ static xsm_status drop_classes(xsm_dataset *d, xsm_error *err)
                 next++;
             }
         }
-        status = xsmi_dataset_renumber(d, class_of, used, labels, names, err);
+        const bool words = names && !d->map.labels; /* their numbers say nothing */
+        status = xsmi_dataset_renumber(d, class_of, used, words ? NULL : labels, names, err);
     }
     xsmi_release(ctx, class_of, all, sizeof *class_of);
     xsmi_release(ctx, labels, used, sizeof *labels);

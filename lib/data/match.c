@@ -1,8 +1,9 @@
 /*
  * Matching the classes of two maps, and merging a dataset's classes with those of a map.
  *
- * Classes are words when a map has names and no labels of its own (0, 1, ...); they are then matched by name. Otherwise
- * they are matched by label, and names are only shown.
+ * Classes are words when a map has names and no labels; they are matched by name where the other side has names, too.
+ * So they are where both have names and the labels 0, 1, .... Otherwise they are matched by label, and names are only
+ * shown.
  */
 #include "data/part.h"
 #include "base/entry.h"
@@ -87,7 +88,8 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
                             bool *words, xsm_error *err)
 {
-    *words = has_words(from) && has_words(to);
+    const bool named = from->names && to->names;
+    *words = named && (!from->labels || !to->labels || (has_words(from) && has_words(to)));
     if (*words) {
         return match_names(ctx, from, to, match, err);
     }
@@ -175,12 +177,12 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
 static void merge_words(together *t, const xsm_class_map *own, const xsm_class_map *map)
 {
     for (uint32_t j = 0; j < map->classes; j++) {
-        add(t, j, map->names[j], NULL);
+        add(t, label_of(map, j), map->names[j], NULL);
     }
     for (uint32_t k = 0; k < own->classes; k++) {
         if (t->match[k] == XSM_CLASS_UNSEEN) {
             t->match[k] = t->classes;
-            add(t, t->classes, own->names[k], NULL);
+            add(t, t->labels[t->classes - 1] + 1, own->names[k], NULL);
         }
     }
 }
@@ -220,7 +222,10 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     together t = {.context = d->context};
     xsm_status status = prepare(&t, &own, &map, err);
     if (status == XSM_OK) {
-        if (t.words) {
+        if (t.words && label_of(&map, map.classes - 1) > INT64_MAX - (int64_t)own.classes) {
+            status = xsmi_fail(err, XSM_ERROR_LIMIT, "the label %lld of the map leaves no labels for new classes",
+                               (long long)label_of(&map, map.classes - 1));
+        } else if (t.words) {
             merge_words(&t, &own, &map);
         } else {
             merge_numbers(&t, &own, &map);

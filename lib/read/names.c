@@ -75,6 +75,20 @@ static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_
     return XSM_OK;
 }
 
+/* The labels stay numbers, which a map with names alone has not. */
+static xsm_status set_labels(xsm_dataset *d, xsm_error *err)
+{
+    int64_t *labels = d->map.labels ? d->map.labels : xsmi_allocate(d->context, d->classes, sizeof *labels);
+    if (!labels) {
+        return xsmi_fail_memory(err, d->classes * sizeof *labels, "the labels of classes");
+    }
+    for (uint32_t k = 0; !d->map.labels && k < d->classes; k++) {
+        labels[k] = k;
+    }
+    d->map.labels = labels;
+    return XSM_OK;
+}
+
 static xsm_status set_names(xsm_dataset *d, names *n, xsm_error *err)
 {
     char *text = xsmi_allocate(d->context, n->used, 1);
@@ -118,7 +132,8 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
         status = read_lines(d, &lines, &n, err);
     }
     if (status == XSM_OK) {
-        status = set_names(d, &n, err);
+        status = set_labels(d, err);
+        status = status == XSM_OK ? set_names(d, &n, err) : status;
     }
     xsmi_lines_end(&lines);
     xsmi_source_close(&source);

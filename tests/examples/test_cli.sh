@@ -1742,6 +1742,17 @@ for more in '' '--word-ngrams 2 --buckets 50' '--hidden 4 --optimizer adagrad'; 
     run 0 train --data last.words --warm-start old.model --min-count 2 --estimator softmax --eta 0.1
     says stdout 'with 1 new classes and 1 new features'
 done
+# Classes are their names, though some labels are not used.
+printf '#d #a apple\n#b pear\n#f #c plum\n' >several.words
+run 0 train --data several.words --format text --label-prefix '#' --estimator softmax --labels first --eta 0.5 --epochs 50 \
+    --model old.model
+printf '#a #d fig\n#f #a plum\n' >several.words
+run 0 train --data several.words --warm-start old.model --estimator implicit --eta 0.1 --epochs 5 --model new.model
+says stdout 'with 1 new classes and 1 new features'
+printf 'apple\npear\nplum\n' >fruit.txt
+run 0 predict --model new.model --data fruit.txt --top 1
+expect 'classes by their names' test "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'd b f '
+rm -f several.words fruit.txt
 run 2 train --data new.words --warm-start old.model --word-ngrams 2 --estimator softmax --eta 0.1
 says stderr "--word-ngrams 2: the model's text was read with 1"
 run 2 train --data new.words --warm-start old.model --min-count 2 --new-words no --estimator softmax --eta 0.1

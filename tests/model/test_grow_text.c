@@ -299,12 +299,46 @@ static void other_words_are_refused(void **state)
     xsm_model_free(m);
 }
 
+/* Classes are their names, whichever of them are left in the rows. */
+static void classes_are_their_names(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *train = NULL, *rows = NULL;
+    assert_ok(
+        read_text("__label__d __label__a w\n__label__b v\n__label__f __label__c w v\n", NULL, NULL, 0, &train, &err),
+        err);
+    assert_ok(xsm_dataset_keep_labels(train, XSM_LABELS_FIRST, &err), err);
+    assert_ok(xsm_dataset_drop(train, XSM_DROP_CLASSES, NULL, &err), err);
+    xsm_class_map map = map_of(train);
+    assert_words(&map, "v:0 w:1 b d f 2");
+    assert_null(map.labels);
+    xsm_model *m = model_of(train, 0, "");
+    for (int old = 0; old < 2; old++) { /* with numbers that say nothing, too */
+        const int64_t numbers[] = {1, 3, 5};
+        map = map_of_model(m);
+        map.labels = old ? numbers : NULL;
+        assert_ok(read_text("__label__c __label__f w\n__label__d v\n", NULL, &map, 1, &rows, &err), err);
+        assert_ok(xsm_dataset_keep_labels(rows, XSM_LABELS_FIRST, &err), err);
+        assert_ok(xsm_dataset_drop(rows, XSM_DROP_CLASSES, NULL, &err), err);
+        assert_ok(xsm_dataset_extend(rows, &map, &err), err);
+        const xsm_class_map joined = map_of(rows);
+        assert_words(&joined, "v:0 w:1 b d f c 2");
+        assert_int_equal(rows->labels[0], 3);
+        assert_int_equal(rows->labels[1], 1);
+        xsm_dataset_free(rows);
+        rows = NULL;
+    }
+    xsm_dataset_free(train);
+    xsm_model_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words_follow_all_features), cmocka_unit_test(old_rows_keep_their_features),
         cmocka_unit_test(least_counts_of_new_words), cmocka_unit_test(weights_of_new_words),
-        cmocka_unit_test(other_words_are_refused),
+        cmocka_unit_test(other_words_are_refused),   cmocka_unit_test(classes_are_their_names),
     };
     int failures = cmocka_run_group_tests_name("grow_text", tests, NULL, NULL);
     test_files_end();
