@@ -156,6 +156,9 @@ int cli_checkpoint_pause(cli_run *r)
 void cli_checkpoint_finish(cli_run *r)
 {
     if (r->checkpoint_path) {
+        if (cli_outputs[CLI_OUTPUT_CHECKPOINT].in_place) {
+            cli_stop_again();
+        }
         save(r);
     }
 }

@@ -664,6 +664,8 @@ void cli_stop_install(void);
 int cli_stop_requested(void);
 /* What was requested has happened: training has ended. From now on the request cancels nothing. */
 void cli_stop_taken(void);
+/* From now on a request cancels again: a model is written to a pipe, whose reader may never come. */
+void cli_stop_again(void);
 /* Whether a request is still to be followed. */
 int cli_stop_waits(void);
 /* From now on Ctrl-C keeps the complete outputs, writes the two texts and ends the process with exit code 0. The texts

@@ -2,6 +2,8 @@
 #include "cli.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -25,13 +27,31 @@ static void flush(cli_history *history)
     cli_outputs[CLI_OUTPUT_HISTORY].ready = written;
 }
 
+/* Opens a file; waiting for the reader of a pipe ends with a signal. */
+static int open_waiting(const char *path)
+{
+    int file;
+    while ((file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666)) < 0 && errno == ENXIO) {
+        if (cli_stop_waits()) {
+            errno = EINTR;
+            return -1;
+        }
+        (void)poll(NULL, 0, 20);
+    }
+    if (file >= 0) {
+        (void)fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+    }
+    return file;
+}
+
 static int open_file(cli_history *history)
 {
     const char *path = cli_output_begin(CLI_OUTPUT_HISTORY);
     if (!path) {
         return CLI_FAILED;
     }
-    history->file = fopen(path, "we");
+    const int file = open_waiting(path);
+    history->file = file >= 0 ? fdopen(file, "w") : NULL;
     if (!history->file) {
         return cli_fail("%s: cannot write: %s", path, strerror(errno));
     }

@@ -5,8 +5,10 @@
  */
 #include "cli.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -180,8 +182,8 @@ static int plan(int which, const char *path)
     struct stat st;
     int code = CLI_GO_ON;
     int exists = stat(path, &st) == 0;
-    /* Resolves links, so that their target is replaced, not the link. */
-    char *real = exists ? realpath(path, NULL) : NULL;
+    /* Resolves links, so that their target is replaced, not the link; pipes have no name to resolve. */
+    char *real = exists && S_ISREG(st.st_mode) ? realpath(path, NULL) : NULL;
     if (!real) {
         real = cli_format("%s", path);
     }
@@ -228,12 +230,61 @@ char *cli_output_name(int which)
     return name;
 }
 
+/* As the library does: owner, group and rights of the old file, and of another group those of all others. */
+static void keep_rights(int file, const struct stat *old)
+{
+    struct stat fresh;
+    mode_t mode = old->st_mode & 0777;
+    if (fstat(file, &fresh) == 0) {
+        if (fresh.st_gid != old->st_gid && fchown(file, (uid_t)-1, old->st_gid) != 0) {
+            mode &= (mode_t)(0707 | (mode & 07) << 3);
+        }
+        (void)fchmod(file, mode);
+        if (fresh.st_uid != old->st_uid && fchown(file, old->st_uid, (gid_t)-1) != 0) {
+            return; /* only a privileged process can give files away */
+        }
+    }
+}
+
+/* Removes what killed processes left behind of the same output: NAME.PROCESS-N.new. */
+static void remove_leftovers(const char *path)
+{
+    char *folder = cli_folder_of(path);
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    DIR *entries = opendir(folder);
+    for (const struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+        long process;
+        unsigned attempt;
+        int end = 0;
+        const size_t length = strlen(name);
+        if (strncmp(entry->d_name, name, length) == 0 &&
+            sscanf(entry->d_name + length, ".%ld-%u.new%n", &process, &attempt, &end) == 2 && end > 0 &&
+            entry->d_name[length + (size_t)end] == '\0' && process > 0 && kill((pid_t)process, 0) != 0 &&
+            errno == ESRCH) {
+            char *left = cli_format("%s/%s", folder, entry->d_name);
+            unlink(left);
+            free(left);
+        }
+    }
+    if (entries) {
+        closedir(entries);
+    }
+    free(folder);
+}
+
 const char *cli_output_begin(int which)
 {
+    static int registered;
     cli_output *output = &cli_outputs[which];
     struct stat st;
     if (output->in_place) {
         return output->path;
+    }
+    if (!registered) {
+        registered = atexit(cli_output_discard) == 0; /* where memory runs out */
+    }
+    if (which != CLI_OUTPUT_HISTORY) { /* whose lines are worth something */
+        remove_leftovers(output->path);
     }
     int exists = stat(output->path, &st) == 0;
     /* The process number distinguishes two runs, the counter a file that an earlier process left behind. */
@@ -242,7 +293,7 @@ const char *cli_output_begin(int which)
         int file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (file >= 0) {
             if (exists) {
-                (void)fchmod(file, st.st_mode & 07777); /* the new file has the permissions of the old one */
+                keep_rights(file, &st);
             }
             close(file);
             output->temporary = name;

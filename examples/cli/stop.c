@@ -91,6 +91,11 @@ void cli_stop_taken(void)
     taken = 1;
 }
 
+void cli_stop_again(void)
+{
+    requested = taken = 0;
+}
+
 int cli_stop_waits(void)
 {
     return requested && !taken;

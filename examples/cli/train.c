@@ -62,6 +62,7 @@ static int finish(cli_run *r, char **json)
     }
     r->history_failed = code == CLI_GO_ON && cli_history_close(&r->history) != CLI_GO_ON; /* the model is kept */
     if (code == CLI_GO_ON && r->model_path && save_last) {
+        cli_stop_again();
         code = save_model(r);
     }
     cli_stop_hold();

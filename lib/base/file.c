@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,83 +173,137 @@ static int open_temporary(const char *path, int nameless, char *name, size_t siz
     return fd;
 }
 
-xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err)
+/* Gives a new file owner, group and rights of the one that it replaces, as far as that is permitted: members of another
+ * group get the rights of all others. */
+static void keep_rights(int fd, const struct stat *old)
+{
+    struct stat fresh;
+    mode_t mode = old->st_mode & 0777;
+    if (fstat(fd, &fresh) != 0) {
+        return;
+    }
+    if (fresh.st_gid != old->st_gid && fchown(fd, (uid_t)-1, old->st_gid) != 0) {
+        mode &= (mode_t)(0707 | (mode & 07) << 3);
+    }
+    (void)fchmod(fd, mode);
+    if (fresh.st_uid != old->st_uid && fchown(fd, old->st_uid, (gid_t)-1) != 0) {
+        return; /* only a privileged process can give files away */
+    }
+}
+
+/* Milliseconds between two looks whether to go on. */
+#define LOOK_EVERY 20
+
+/* Opens a pipe once it has a reader; waiting can be cancelled. */
+static xsm_status open_pipe(xsmi_replace *file, const char *path, xsm_error *err)
+{
+    xsm_status status = XSM_OK;
+    xsmi_activity activity;
+    xsmi_begin(&activity, file->context, "waiting for the reader of a pipe", "bytes", 0);
+    while (status == XSM_OK && (file->fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK)) < 0 && errno == ENXIO) {
+        (void)poll(NULL, 0, LOOK_EVERY);
+        status = xsmi_go_on(file->context, err);
+    }
+    return xsmi_end(&activity, status, err);
+}
+
+/* Opens what is no regular file, by the name that was given: that of /dev/stdout may resolve to nothing. */
+static xsm_status open_in_place(xsmi_replace *file, const char *path, bool pipe, xsm_error *err)
 {
     char text[128];
+    if (pipe) {
+        XSMI_TRY(open_pipe(file, path, err));
+    } else {
+        file->fd = open(path, O_WRONLY | O_CLOEXEC);
+    }
+    return file->fd >= 0
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(errno, text, sizeof text));
+}
+
+/* Opens a new file beside file->path; `old`: NULL, or what is there. */
+static xsm_status open_beside(xsmi_replace *file, const struct stat *old, xsm_error *err)
+{
+    char text[128];
+    struct stat folder;
+    file->temporary_size = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
+    file->temporary = xsmi_allocate(file->context, file->temporary_size, 1);
+    if (!file->temporary) {
+        return xsmi_fail_memory(err, file->temporary_size, "a path");
+    }
+    if (stat(folder_of(file->path, file->temporary, file->temporary_size), &folder) == 0) {
+        file->device = folder.st_dev;
+        file->folder = folder.st_ino;
+    }
+    file->fd = open_nameless(file->path, file->temporary, file->temporary_size);
+    if (file->fd < 0) {
+        file->fd = open_temporary(file->path, -1, file->temporary, file->temporary_size);
+        file->named = file->fd >= 0;
+    }
+    if (file->fd < 0) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path,
+                         xsmi_error_text(errno, text, sizeof text));
+    }
+    if (old) {
+        keep_rights(file->fd, old);
+    }
+    return XSM_OK;
+}
+
+/* Copies the path of a file to write. A symbolic link is followed, so that what it points to is replaced, not the link.
+ */
+static xsm_status copy_path(xsmi_replace *file, const char *path, bool follow, xsm_error *err)
+{
+    char text[128];
+    xsm_context *ctx = file->context;
+    char *real = follow ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
+    xsm_status status = XSM_OK;
+    if (follow && !real) {
+        status = xsmi_fail_memory(err, PATH_MAX, "a path");
+    } else if (follow && !realpath(path, real)) {
+        status = xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(errno, text, sizeof text));
+    } else {
+        file->path = xsmi_copy_text(ctx, real ? real : path, strlen(real ? real : path));
+        status = file->path ? status : xsmi_fail_memory(err, strlen(path) + 1, "a path");
+    }
+    xsmi_release(ctx, real, PATH_MAX, 1);
+    return status;
+}
+
+xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err)
+{
     struct stat st;
     if (path[0] == '\0') {
         return xsmi_fail(err, XSM_ERROR_IO, "cannot write: the path is empty");
     }
-    bool exists = stat(path, &st) == 0;
+    const bool exists = stat(path, &st) == 0, regular = !exists || S_ISREG(st.st_mode);
     if (!exists && lstat(path, &st) == 0 && S_ISLNK(st.st_mode)) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: it is a symbolic link to nothing", path);
+    }
+    if (exists && S_ISDIR(st.st_mode)) {
+        return xsmi_fail(err, XSM_ERROR_IO, "%s: is a directory", path);
     }
     xsmi_replace *file = xsmi_allocate(ctx, 1, sizeof *file);
     if (!file) {
         return xsmi_fail_memory(err, sizeof *file, "a file being written");
     }
-    file->context = xsmi_context_retain(ctx);
-    file->fd = -1;
-    file->temporary = NULL;
-    file->temporary_size = 0;
-    file->device = 0;
-    file->folder = 0;
-    file->named = false;
-    file->path = NULL;
-    file->written = file->pushed = file->waited = 0;
-    /* A symbolic link is followed, so that what it points to is replaced, not the link. */
-    char *real = exists ? xsmi_allocate(ctx, PATH_MAX, 1) : NULL;
-    if (exists && (!real || !realpath(path, real))) {
-        xsm_status status =
-            real ? xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(errno, text, sizeof text))
-                 : xsmi_fail_memory(err, PATH_MAX, "a path");
-        xsmi_release(ctx, real, PATH_MAX, 1);
-        release(file);
-        return status;
+    *file = (xsmi_replace){.context = xsmi_context_retain(ctx), .fd = -1};
+    xsm_status status = copy_path(file, path, exists && regular, err);
+    if (status == XSM_OK) {
+        status = regular ? open_beside(file, exists ? &st : NULL, err)
+                         : open_in_place(file, path, S_ISFIFO(st.st_mode), err);
     }
-    file->path = xsmi_copy_text(ctx, real ? real : path, strlen(real ? real : path));
-    xsmi_release(ctx, real, PATH_MAX, 1);
-    if (!file->path) {
-        release(file);
-        return xsmi_fail_memory(err, strlen(path) + 1, "a path");
-    }
-    size_t size = strlen(file->path) + sizeof ".0123456789abcdef.tmp";
-    if (exists && !S_ISREG(st.st_mode)) {
-        if (S_ISDIR(st.st_mode)) {
-            release(file);
-            return xsmi_fail(err, XSM_ERROR_IO, "%s: is a directory", path);
-        }
-        file->fd = open(file->path, O_WRONLY | O_CLOEXEC);
-    } else {
-        file->temporary_size = size;
-        file->temporary = xsmi_allocate(ctx, size, 1);
-        if (!file->temporary) {
-            release(file);
-            return xsmi_fail_memory(err, size, "a path");
-        }
-        struct stat folder;
-        if (stat(folder_of(file->path, file->temporary, size), &folder) == 0) {
-            file->device = folder.st_dev;
-            file->folder = folder.st_ino;
-        }
-        file->fd = open_nameless(file->path, file->temporary, size);
-        if (file->fd < 0) {
-            file->fd = open_temporary(file->path, -1, file->temporary, size);
-            file->named = file->fd >= 0;
-        }
-        if (file->fd >= 0 && exists) {
-            (void)fchmod(file->fd, st.st_mode & 07777); /* the new file gets the rights of the old one */
-        }
-    }
-    if (file->fd < 0) {
-        int failure = errno;
-        xsm_status status =
-            xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", path, xsmi_error_text(failure, text, sizeof text));
+    if (status != XSM_OK) {
         release(file);
         return status;
     }
     *out = file;
     return XSM_OK;
+}
+
+bool xsmi_replace_forward(const xsmi_replace *file)
+{
+    return !file->temporary && lseek(file->fd, 0, SEEK_CUR) < 0;
 }
 
 static const char *name_of(const xsmi_replace *file)
@@ -271,6 +326,11 @@ static xsm_status write_all(xsmi_replace *file, const unsigned char *bytes, size
         ssize_t written = at ? pwrite(file->fd, bytes, size, (off_t)offset) : write(file->fd, bytes, size);
         if (written < 0) {
             if (errno == EINTR) {
+                continue;
+            }
+            if (errno == EAGAIN) { /* a pipe that is full */
+                XSMI_TRY(xsmi_go_on(file->context, err));
+                (void)poll(&(struct pollfd){.fd = file->fd, .events = POLLOUT}, 1, LOOK_EVERY);
                 continue;
             }
             return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot write: %s", file->path,

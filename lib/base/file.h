@@ -31,6 +31,8 @@ void xsmi_read_close(int fd);
 typedef struct xsmi_replace xsmi_replace;
 xsm_status xsmi_replace_open(xsm_context *ctx, const char *path, xsmi_replace **out, xsm_error *err);
 xsm_status xsmi_replace_write(xsmi_replace *file, const void *data, size_t size, xsm_error *err);
+/* Whether bytes written before cannot be overwritten: it is a pipe. */
+bool xsmi_replace_forward(const xsmi_replace *file);
 /* Overwrites bytes written before, for a header that is known last. */
 xsm_status xsmi_replace_rewrite(xsmi_replace *file, uint64_t offset, const void *data, size_t size, xsm_error *err);
 /* Syncs, renames over `path`, syncs the folder, and releases `file` whatever the result. */

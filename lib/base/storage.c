@@ -216,7 +216,7 @@ xsm_status xsmi_sink_open(xsm_context *ctx, const xsmi_place *place, uint64_t by
     if (!place->storage) {
         xsmi_replace *file = NULL;
         XSMI_TRY(xsmi_replace_open(ctx, place->name, &file, err));
-        *out = (xsmi_sink){&files, file, false};
+        *out = (xsmi_sink){&files, file, xsmi_replace_forward(file)};
         return XSM_OK;
     }
     host_sink *h = xsmi_allocate(ctx, 1, sizeof *h);

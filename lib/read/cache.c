@@ -104,8 +104,9 @@ static xsm_status write_names(const xsm_dataset *d, xsmi_container_writer *w, xs
     return XSM_OK;
 }
 
-static xsm_status write_arrays(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_arrays(const void *contents, xsmi_container_writer *w, xsm_error *err)
 {
+    const xsm_dataset *d = contents;
     uint64_t rows = d->rows;
     uint64_t values = d->sparse ? d->offsets[rows] : 0;
     if (d->sparse) {
@@ -195,12 +196,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
         return status;
     }
     xsmi_expect(activity, xsmi_container_expected(w));
-    status = write_arrays(d, w, err);
-    if (status != XSM_OK) {
-        xsmi_container_abandon(w);
-        return status;
-    }
-    return xsmi_container_commit(w, err);
+    return xsmi_container_fill(w, write_arrays, d, err);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */

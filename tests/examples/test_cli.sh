@@ -957,6 +957,57 @@ run 0 predict --data blank.csv --format csv --model spelled.model --top 1
 expect 'three rows, three answers' test "$(cut -d: -f1 stdout | tr '\n' ' ' | cut -d' ' -f1,3)" = '01 1'
 rm -f spelled.* one.csv lines.csv blank.*
 
+# Pipes: written forward, with the bytes of files; waiting for a reader ends with the first signal.
+mkfifo pipe
+make_pipes() {
+    echo 'train --data train.txt --estimator implicit --eta 1 --epochs 1 --model'
+    echo 'train --data train.txt --estimator implicit --eta 1 --epochs 1 --history'
+    echo 'train --data train.txt --estimator implicit --eta 1 --epochs 1 --checkpoint'
+    echo 'calibrate --model model --data test.txt --output'
+    echo 'index model'
+    echo 'prune --keep 2 model'
+    echo 'convert --data train.txt --to cache --output'
+    echo 'convert --data train.txt --to xc --output'
+}
+make_pipes | while read -r command; do
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command pipe >/dev/null 2>stderr &
+    sleep 0.3
+    kill -TERM $!
+    wait $! && echo "$command"
+done >not-ended
+expect 'a signal ends the wait for a reader' test ! -s not-ended
+make_pipes | grep -v 'checkpoint\|history' | while read -r command; do
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command whole.file >/dev/null || echo "$command"
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command pipe >/dev/null 2>stderr &
+    cmp -s pipe whole.file || echo "$command: other bytes"
+    wait $! || echo "$command: failed"
+    # shellcheck disable=SC2086
+    "$xsoftmax" $command /dev/stdout | head -c "$(wc -c <whole.file)" | cmp -s - whole.file || echo "$command: /dev/stdout"
+done >not-written
+expect 'pipes get what files get' test ! -s not-written
+expect 'the pipe is still one' test -p pipe
+# What a killed process left beside an output goes when that is written again; what a living one has stays.
+dead=$(sh -c 'echo $$')
+: >"left.$dead-0.new"
+: >"left.$$-0.new"
+: >"left.$dead-0.newer"
+run 0 calibrate --model model --data test.txt --output left
+expect 'what is left' test "$(ls left*)" = "$(ls "left" "left.$$-0.new" "left.$dead-0.newer")"
+chmod 6755 left
+run 0 calibrate --model model --data test.txt --output left
+expect 'no more than rights' test "$(stat -c %a left 2>/dev/null || echo 755)" = 755
+if [ "$(id -u)" -eq 0 ] && chown 12345:23456 left 2>stderr; then
+    chmod 640 left
+    run 0 calibrate --model model --data test.txt --output left
+    expect 'owner and group stay' test "$(stat -c %u:%g:%a left)" = 12345:23456:640
+    run 0 index model left
+    expect 'of the library, too' test "$(stat -c %u:%g:%a left)" = 12345:23456:640
+fi
+rm -rf pipe left* whole.file not-ended not-written
+
 # JSON: the members that are promised, in their order, and nothing else.
 number='-\{0,1\}[0-9][0-9.e+-]*'
 ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"

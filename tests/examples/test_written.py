@@ -95,7 +95,7 @@ with tempfile.TemporaryDirectory() as work:
     for to, separator in (("csv", ","), ("tsv", "\t")):
         convert("--data", "named.csv", "--to", to, "--output", "out")
         read = table("out", separator)
-        same(f"{to} columns", read[0], ["f0", "f1", "label"])
+        same(f"{to} columns", read[0], ["a", "b", "label"])
         same(to, [[float(a), float(b), name] for a, b, name in read[1:]], wanted)
         convert("--data", "out", "--to", "cache", "--output", "cache")
         convert("--data", "cache", "--to", to, "--output", "again")
