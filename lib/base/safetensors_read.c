@@ -183,6 +183,7 @@ static xsm_status begin_checksum(const xsmi_container *c, bool verify, checksum 
         return FAIL(c, err, "the checksum is not %d hexadecimal digits in small letters", XSMI_CHECKSUM_DIGITS);
     }
     sum->digits = verify ? digits : NULL;
+    memset(&sum->state, 0, sizeof sum->state); /* the first reset with a seed reads the one before */
     sum->sum = sum->since = 0;
     for (size_t i = 0; i < c->header.metadata_count; i++) {
         sum->sum += xsmi_entry_hash(c->header.metadata[i].key, c->header.metadata[i].value);
