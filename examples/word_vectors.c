@@ -30,6 +30,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: word_vectors train TEXT VECTORS [--KEY VALUE ...]\n"
@@ -191,14 +192,14 @@ static int32_t show_progress(void *user, const xsm_progress *p)
     if (p->examples == 0) {
         return 0;
     }
-    fprintf(stderr, "\r%5.1f %%  epoch %llu of %llu  %.0f words/s  loss %.4f ",
-            p->steps ? 100 * (double)p->step / (double)p->steps : 0, (unsigned long long)p->epoch + !p->epoch_ended,
-            (unsigned long long)p->epochs, p->seconds > 0 ? (double)p->step / p->seconds : 0, p->loss);
-    if (p->epoch_ended) {
-        fprintf(stderr, "\n");
-        if (history) {
-            fprintf(history, "%llu,%.3f,%.6f\n", (unsigned long long)p->epoch, p->seconds, p->loss);
-        }
+    if (isatty(STDERR_FILENO)) {
+        fprintf(stderr, "\r%5.1f %%  epoch %llu of %llu  %.0f words/s  loss %.4f %s",
+                p->steps ? 100 * (double)p->step / (double)p->steps : 0, (unsigned long long)p->epoch + !p->epoch_ended,
+                (unsigned long long)p->epochs, p->seconds > 0 ? (double)p->step / p->seconds : 0, p->loss,
+                p->epoch_ended ? "\n" : "");
+    }
+    if (p->epoch_ended && history) {
+        fprintf(history, "%llu,%.3f,%.6f\n", (unsigned long long)p->epoch, p->seconds, p->loss);
     }
     return 0;
 }
@@ -206,6 +207,9 @@ static int32_t show_progress(void *user, const xsm_progress *p)
 static int32_t show_fit(void *user, const xsm_progress *p)
 {
     (void)user;
+    if (!isatty(STDERR_FILENO) && p->step < p->steps) {
+        return 0;
+    }
     fprintf(stderr, "step %llu of %llu  %.1f s  objective %.5f\n", (unsigned long long)p->step,
             (unsigned long long)p->steps, p->seconds, p->objective);
     return 0;

@@ -74,7 +74,7 @@ int cli_checkpoint_recall_choice(cli_run *r)
     recall(r, "training.optimizer", &r->optimizer_name);
     recall(r, "training.schedule", &r->schedule_text);
     if (!r->hidden.size && about.hidden) {
-        r->hidden = (cli_hidden){about.hidden, about.activation, about.pool, about.tied};
+        r->hidden = (cli_hidden){about.hidden, about.activation, about.pool, about.tied, r->hidden.vectors};
     }
     r->batch = recall_whole(r, "training.batch", r->batch);
     r->epochs = recall_whole(r, "training.epochs", r->epochs);

@@ -54,6 +54,13 @@ uint64_t cli_peak_bytes(void);
 /* Seconds of a monotonic clock. */
 double cli_clock(void);
 
+/* --- names.c: the library's words in those of the command ----------------------------------------------------------
+ */
+
+/* Replaces the library's names of settings, values and things in a message by those of the command; it becomes no
+ * longer. */
+void cli_name_flags(char *text);
+
 /* --- group.c: several processes that divide a model --------------------------------------------------------------- */
 
 /* The group of this process; NULL = it is alone. */
@@ -300,8 +307,6 @@ extern const char *const cli_bad_byte_words[];
 
 /* Refuses rows if none of them has a label; the message says how `path` could have provided labels. */
 int cli_need_labels(const char *path, const xsm_dataset *rows);
-/* Replaces the library's names of settings and things in a message by those of the command. */
-void cli_name_flags(xsm_error *err);
 /* Refuses flags that apply to none of the rows read (some may be NULL), because those have other formats. */
 int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t count);
 /* Refuses all data flags that were given, because the file is not data. */

@@ -136,7 +136,6 @@ static int write_rows(const conversion *c, const xsm_dataset *rows, const char *
     cli_note("writing %s ...", output);
     xsm_status status = xsm_dataset_write(rows, output, &options, &err);
     cli_note_clear();
-    cli_name_flags(&err);
     if (status == XSM_ERROR_IO || status == XSM_CANCELLED) { /* for names of files */
         return cli_library_failed(&err);
     }

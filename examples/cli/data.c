@@ -176,38 +176,6 @@ int cli_data_unused(const cli_data *data, const char *path)
     return code;
 }
 
-void cli_name_flags(xsm_error *err)
-{
-    static const struct {
-        const char *member, *flag;
-    } names[] = {{"the class map", "the model"},
-                 {"xsm_read_options.format", "--format"},
-                 {"xsm_read_options.index_base", "--index-base"},
-                 {"xsm_read_options.label_column", "--label-column"},
-                 {"xsm_read_options.weights_column", "--weights-column"},
-                 {"xsm_read_options.weights_path", "--weights"},
-                 {"xsm_read_options.labels_path", "--labels-from"},
-                 {"xsm_read_options.label_weights", "--label-weights"},
-                 {"xsm_read_options.duplicates = XSM_DUPLICATES_SUM", "--duplicates sum"},
-                 {"xsm_read_options.bad_bytes = XSM_BAD_BYTES_REPLACE", "--bad-bytes replace"},
-                 {"xsm_text_options.label_prefix", "--label-prefix"},
-                 {"xsm_text_options.min_count", "--min-count"},
-                 {"xsm_write_options.label_column", "--to-label-column"},
-                 {"xsm_write_options.weights_path or weights_column", "--weights-to or --to-weights-column"},
-                 {"xsm_write_options.weights_column", "--to-weights-column"},
-                 {"xsm_write_options.labels_path", "--labels-to"},
-                 {"xsm_write_options.weights_path", "--weights-to"},
-                 {"xsm_write_options.names_path", "--names-to"}};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        char *at = strstr(err->message, names[i].member);
-        if (at) { /* the names of flags are shorter */
-            size_t member = strlen(names[i].member), flag = strlen(names[i].flag);
-            memcpy(at, names[i].flag, flag);
-            memmove(at + flag, at + member, strlen(at + member) + 1);
-        }
-    }
-}
-
 /* How text is read: as a vocabulary's was, with which flags must agree, but for the least count of new words. */
 static int read_text_flags(const cli_data *data, const xsm_vocabulary *vocabulary, xsm_text_options *text)
 {
@@ -302,7 +270,6 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         status = xsm_dataset_read(context, path, &options, out, &err);
     }
     cli_note_clear();
-    cli_name_flags(&err);
     count_lines(&err, ahead.lines);
     if (status != XSM_OK && status != XSM_CANCELLED && cli_stop_waits()) {
         return cli_fail("cancelled while reading standard input");
@@ -351,7 +318,7 @@ static void print_warning(void *user, int32_t level, const char *message)
     if (level == XSM_LOG_WARNING) {
         xsm_error text = XSM_ERROR_INIT;
         snprintf(text.message, sizeof text.message, "%s", message);
-        cli_name_flags(&text);
+        cli_name_flags(text.message);
         cli_note_clear();
         fprintf(cli_messages(), "xsoftmax: note: %s\n", text.message);
     }

@@ -10,7 +10,7 @@ const char *const cli_pool_words[] = {"sum", "mean", NULL};                    /
 
 const char *cli_hidden_companion(const cli_hidden *h)
 {
-    return h->activation >= 0 ? "activation" : h->pool >= 0 ? "pool" : h->tied ? "tied" : NULL;
+    return h->activation >= 0 ? "activation" : h->pool >= 0 ? "pool" : h->tied ? "tied" : h->vectors ? "vectors" : NULL;
 }
 
 int cli_hidden_check(const cli_run *r)
@@ -30,7 +30,15 @@ int cli_hidden_check(const cli_run *r)
     if (r->full) {
         return cli_misuse("--hidden: lbfgs takes linear models; sgd is what trains embedding models");
     }
-    return CLI_GO_ON;
+    if (h->vectors && h->tied) {
+        return cli_misuse("--vectors: with --tied features are no words");
+    }
+    uint64_t length = 0;
+    const int code = h->vectors ? cli_vectors_length(h->vectors, &length) : CLI_GO_ON;
+    return code == CLI_GO_ON && h->vectors && length != h->size
+               ? cli_misuse("--hidden %llu: the vectors of %s have a length of %llu", (unsigned long long)h->size,
+                            h->vectors, (unsigned long long)length)
+               : code;
 }
 
 /* Tied vectors are for things that are both features and classes: class k must be feature k. */
@@ -69,7 +77,7 @@ int cli_hidden_model(cli_run *r, const xsm_class_map *map)
                                 &r->model, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    return CLI_GO_ON;
+    return h->vectors ? cli_vectors_load(r, map) : CLI_GO_ON;
 }
 
 char *cli_model_shape(const xsm_model *model)

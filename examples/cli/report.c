@@ -34,6 +34,9 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_whole(&json, "classes", r->train_info.classes);
     cli_json_whole(&json, "labels_unused", r->labels_unused);
     cli_json_whole(&json, "hidden", about.hidden);
+    if (r->hidden.vectors) {
+        cli_json_whole(&json, "vectors_found", r->vectors_found);
+    }
     cli_json_text(&json, "score", cli_score_words[about.geometry]);
     if (r->test_rows) {
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
@@ -154,6 +157,10 @@ void cli_train_report(const cli_run *r)
     char *shape = cli_model_shape(r->model);
     printf("%-10s %s\n", "model", shape);
     free(shape);
+    if (r->hidden.vectors) {
+        printf("%-10s %s: vectors of %s of %s words, the others at random\n", "start", r->hidden.vectors,
+               cli_grouped(r->vectors_found, &a), cli_grouped(r->vectors_words, &b));
+    }
     if (r->warm_path) {
         printf("%-10s from %s, with %s new classes", "start", r->warm_path, cli_grouped(r->new_classes, &a));
         if (r->new_features > 0) {

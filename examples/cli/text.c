@@ -17,6 +17,7 @@ __attribute__((format(printf, 1, 0))) static void complain(const char *format, v
         fputs("xsoftmax: out of memory\n", stderr);
         return;
     }
+    cli_name_flags(text);
     for (char *c = text; *c; c++) {
         if ((unsigned char)*c < 32 || *c == 127) {
             *c = '?';

@@ -18,6 +18,7 @@ typedef struct cli_hidden {
     uint64_t size;        /* 0: a linear model */
     int activation, pool; /* XSM_ACTIVATION_*, XSM_POOL_*; -1 = not given */
     int tied;
+    const char *vectors; /* a file of vectors to start from, or NULL */
 } cli_hidden;
 extern const char *const cli_activation_words[], *const cli_pool_words[];
 
@@ -44,6 +45,16 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
          0},                                                                                                            \
         {"pool",         CLI_CHOICE, &(h).pool, "HOW", "--hidden: how a row's vectors are combined: sum or mean (sum)", \
          cli_pool_words, 0,          0,         0,     0},                                                              \
+        {"vectors",                                                                                                     \
+         CLI_INPUT,                                                                                                     \
+         &(h).vectors,                                                                                                  \
+         "FILE",                                                                                                        \
+         "start from the vectors of words in this .vec file, and --hidden is their length",                             \
+         NULL,                                                                                                          \
+         0,                                                                                                             \
+         0,                                                                                                             \
+         0,                                                                                                             \
+         0},                                                                                                            \
     {                                                                                                                   \
         "tied", CLI_SWITCH, &(h).tied, NULL,                                                                            \
             "--hidden: features and classes are the same things, with one vector each", NULL, 0, 0, 0, 0                \
@@ -116,6 +127,8 @@ typedef struct cli_run {
     uint64_t unlabelled_dropped;
     uint64_t labels_unused; /* as the estimator takes one a row */
     int unused_told;        /* it was said how many these are */
+    uint64_t vectors_found; /* of the words, in the file of --vectors */
+    uint32_t vectors_words;
     cli_history history;
     double entered, began, started; /* reading, choosing, training */
     int spent;                      /* the time budget ended the run */
@@ -146,6 +159,9 @@ const char *cli_hidden_companion(const cli_hidden *hidden);
  * have been read. */
 int cli_hidden_check(const cli_run *run);
 int cli_hidden_model(cli_run *run, const xsm_class_map *map);
+/* --vectors (vectors.c): the length of the vectors in a file, and those of the words that the model knows. */
+int cli_vectors_length(const char *path, uint64_t *length);
+int cli_vectors_load(cli_run *run, const xsm_class_map *map);
 /* Makes the model and records in it how it is made. */
 int cli_train_make_model(cli_run *run);
 /* Records a value in the model's metadata, under prefix and name; a number under "training.". */

@@ -229,6 +229,12 @@ int cli_train_prepare(cli_run *r)
         }
     }
     r->trees_open = cli_label_tree_open(r);
+    if (r->hidden.vectors && !r->hidden.size && r->method < 0) {
+        const int code = cli_vectors_length(r->hidden.vectors, &r->hidden.size);
+        if (code != CLI_GO_ON) {
+            return code;
+        }
+    }
     const char *hidden = r->hidden.size ? "hidden" : cli_hidden_companion(&r->hidden);
     const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->score >= 0 ? "score" : NULL;
     if (r->warm_path && models) {

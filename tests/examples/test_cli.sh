@@ -37,6 +37,7 @@ run() {
     code=0
     "$xsoftmax" "$@" >stdout 2>stderr </dev/null || code=$?
     [ "$code" -eq "$wanted" ] || wrong "exit code $code, not $wanted: $*"
+    ! grep -q 'xsm_\|XSM_' stdout stderr || wrong "words of the library, not of the command: $*"
 }
 
 says() {
@@ -897,6 +898,38 @@ for flags in '' '--hidden 2 --eta 1' '--score euclidean --eta 1' '--optimizer lb
     run 0 info default.model
     expect 'the model says so' grep -q 'training.labels *all$' stdout
 done
+# Vectors of words to start from: those of the file where it has the word, whatever is between; the length is the file's.
+printf '3 2\nx 0.5 -1.5\nq 9 9\ny 2 3 \n' >words.vec
+run 0 train --data labels.txt --vectors words.vec --epochs 1 --eta 1e-9 --model vectors.model
+says stdout 'words.vec: vectors of 2 of 3 words, the others at random'
+says stdout 'embedding, 3 features to 2 by sum'
+cat >vectors.py <<'EOF'
+import json, struct, sys
+file = open(sys.argv[1], "rb").read()
+size = struct.unpack("<Q", file[:8])[0]
+head = json.loads(file[8:8 + size])
+first, last = head["embedding"]["data_offsets"]
+numbers = struct.unpack("<6f", file[8 + size + first:8 + size + last])
+first, last = head["vocabulary"]["data_offsets"]
+words = file[8 + size + first:8 + size + last].decode().split()
+have = {word: numbers[2 * i:2 * i + 2] for i, word in enumerate(words)}
+near = lambda a, b: all(abs(x - y) < 1e-6 for x, y in zip(a, b))
+sys.exit(not (near(have["x"], (0.5, -1.5)) and near(have["y"], (2, 3)) and max(map(abs, have["z"])) < 2))
+EOF
+! command -v python3 >/dev/null || expect 'the vectors of the file' python3 vectors.py vectors.model
+printf 'x 0.5 -1.5\ny 2 3\n' >bare.vec
+run 0 train --data labels.txt --vectors bare.vec --epochs 1 --eta 1e-9 --json
+says stdout '"vectors_found":2,'
+run 2 train --data labels.txt --vectors words.vec --hidden 3 --eta 1
+says stderr '--hidden 3: the vectors of words.vec have a length of 2'
+printf '2 2\nx 0.5 one\n' >bad.vec
+run 1 train --data labels.txt --vectors bad.vec --eta 1
+says stderr "bad.vec, line 2: number 2 of the vector is 'one'"
+run 1 train --data train.txt --vectors words.vec --eta 1
+says stderr 'the features of train.txt are no words'
+printf '1 2\nother 1 2\n' >other.vec
+run 1 train --data labels.txt --vectors other.vec --eta 1
+says stderr 'other.vec: none of its words is among the 3 of labels.txt'
 run 0 train --data labels.txt --hidden 2 --eta 1 --json
 says stdout '"method":"sampled-softmax"'
 says stdout '"labels_unused":0,'
@@ -1134,6 +1167,8 @@ run 0 train --data train.txt --test test.txt --json --model default.model
 expect 'three lines' test "$(wc -l <stderr)" -eq 3
 says stderr 'chosen     softmax, by '
 says stderr ' rows in '
+says stderr ' others: calibrated log-loss '
+says stderr ' (the model is not calibrated; --calibrate FILE does that)'
 expect 'the choice in the JSON' grep -q "\"choice\":{\"why\":\[\"softmax, by [^]]*\],\"method\":\"softmax\",\"optimizer\":\"[a-z]*\",\
 \"transform\":\"[a-z,]*unit\",\"ridge\":$number,\
 \"factor\":\($number\|null\),\"pairs\":0,\"held\":[1-9][0-9]*,\"held_loss\":$number,\"held_precision\":$number,\"measure\":\"log-loss\",\"seconds\":$number,\

@@ -32,6 +32,7 @@ train() {
 train "$folder/v.vec" --also "$folder/v.safetensors" --output "$folder/out.safetensors" --history "$folder/h.csv" --threads 2
 train "$folder/again.vec" --threads 1
 cmp "$folder/v.vec" "$folder/again.vec" || fail "two runs differ"
+! grep -q "words/s" "$folder/progress" || fail "progress in a file"
 train "$folder/e.vec" --estimator nce --set negatives=5 --set sampler=frequency
 train "$folder/h.vec" --estimator hierarchical --spread 0.1
 train "$folder/f.vec" --fit 2
