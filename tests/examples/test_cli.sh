@@ -1314,6 +1314,7 @@ run 0 train --data sure.rows --estimator one-vs-all --eta 5 --epochs 50 --model 
 run 0 info sure.model
 says stdout 'probabilities          of each class by itself'
 run 0 predict --model sure.model --data sure.rows --probabilities --top 2
+# shellcheck disable=SC2016
 expect 'two sure labels' awk -F'[:\t]' 'NR == 1 && !($2 > .9 && $4 > .9) { exit 1 }' stdout
 run 0 predict --model sure.model --data sure.rows --probabilities --threshold .5 --index exact
 expect 'those above a half, by a search too' awk -F'\t' '{ n = n NF } END { exit n != "221" }' stdout
@@ -1364,6 +1365,7 @@ fi
 # As many rows as one likes, in bounded memory; a line that is wrong by its number; and what is compressed.
 awk 'BEGIN { for (i = 0; i < 40000; i++) print "__label__a x y z w" i }' >long.rows
 checks=$((checks + 1))
+# shellcheck disable=SC3045
 (ulimit -v 200000 && "$xsoftmax" predict --model three.model --data - --top 1 --threads 1) <long.rows >whole 2>stderr || wrong 'a long file'
 cat long.rows | "$xsoftmax" predict --model three.model --data - --top 1 >pieces 2>stderr || wrong 'a long pipe'
 expect 'a long pipe as the file' cmp whole pieces
