@@ -2,6 +2,8 @@
 # The command line: what it accepts, what it refuses and in which words, and that a failed run leaves files alone.
 #
 #   test_cli.sh XSOFTMAX gzip|no-gzip     the second says whether compressed data is read
+# Words are split, and texts are not expanded, on purpose.
+# shellcheck disable=SC2002,SC2015,SC2086,SC2094
 set -u
 LC_ALL=C
 export LC_ALL

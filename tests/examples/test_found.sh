@@ -2,6 +2,8 @@
 # Files as they are found: what the command reads, and what it says of a file that it does not read.
 #
 #   test_found.sh XSOFTMAX
+# Words are split, and texts are not expanded, on purpose.
+# shellcheck disable=SC2059,SC2086
 set -u
 LC_ALL=C
 export LC_ALL

@@ -3,6 +3,8 @@
 #
 #   test_serve.sh SERVE XSOFTMAX [REQUESTS]     the last is how many malformed requests it must outlive (100, with
 #                                               XSM_TEST_FULL 500)
+# Words are split, and texts are not expanded, on purpose.
+# shellcheck disable=SC2016
 set -u
 LC_ALL=C
 export LC_ALL
