@@ -15,6 +15,12 @@ _xsoftmax() {
         words='no all sample'
     elif [ "$before" = --new-words ]; then
         words='yes no'
+    elif [ "$before" = --header ]; then
+        words='auto yes no'
+    elif [ "$before" = --duplicates ]; then
+        words='fail sum'
+    elif [ "$before" = --bad-bytes ]; then
+        words='fail replace'
     elif [ "$before" = --exclude ]; then
         words='known nothing'
     else

@@ -160,12 +160,14 @@ typedef struct cli_data {
     int label_weights;            /* labels have weights in text */
     int new_features, new_labels; /* those that the model lacks are kept (xsm_read_options) */
     int duplicates, bad_bytes;    /* XSM_DUPLICATES_*, XSM_BAD_BYTES_* */
+    int header;                   /* XSM_HEADER_*; of tables, like the following */
+    const char *separator, *ignore_columns, *label_separator, *text_column;
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
         XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, \
-            0, 0, 0, 0                                                                                                 \
+            0, 0, 0, 0, 0, NULL, NULL, NULL, NULL                                                                      \
     }
 
 extern const char *const cli_format_words[];
@@ -173,6 +175,7 @@ extern const char *const cli_label_words[];
 extern const char *const cli_base_words[];
 extern const char *const cli_duplicate_words[];
 extern const char *const cli_bad_byte_words[];
+extern const char *const cli_header_words[];
 
 /* Flags of every command that reads data. */
 #define CLI_DATA_FLAGS(data)                                                                                           \
@@ -180,7 +183,7 @@ extern const char *const cli_bad_byte_words[];
      CLI_CHOICE,                                                                                                       \
      &(data).format,                                                                                                   \
      "NAME",                                                                                                           \
-     "what the data files are: auto, xc, libsvm, csv, tsv, text, npy or cache (auto)",                                 \
+     "what the data files are: auto, xc, libsvm, csv, tsv, text, npy, npz or cache (auto)",                            \
      cli_format_words,                                                                                                 \
      0,                                                                                                                \
      0,                                                                                                                \
@@ -200,7 +203,7 @@ extern const char *const cli_bad_byte_words[];
          CLI_TEXT,                                                                                                     \
          &(data).label_column,                                                                                         \
          "NAME",                                                                                                       \
-         "csv and tsv: name of the label column (label); npy: its number",                                             \
+         "csv and tsv: name or number of the label column (label); npy: its number",                                   \
          NULL,                                                                                                         \
          0,                                                                                                            \
          0,                                                                                                            \
@@ -216,11 +219,61 @@ extern const char *const cli_bad_byte_words[];
          0,                                                                                                            \
          0,                                                                                                            \
          0},                                                                                                           \
+        {"header",                                                                                                     \
+         CLI_CHOICE,                                                                                                   \
+         &(data).header,                                                                                               \
+         "WHAT",                                                                                                       \
+         "csv and tsv: line 1 has names of columns: auto, yes or no (auto)",                                           \
+         cli_header_words,                                                                                             \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"separator",                                                                                                  \
+         CLI_TEXT,                                                                                                     \
+         &(data).separator,                                                                                            \
+         "CHAR",                                                                                                       \
+         "csv: what is between columns: a character, tab or space (found out: , ; |)",                                 \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"ignore-columns",                                                                                             \
+         CLI_TEXT,                                                                                                     \
+         &(data).ignore_columns,                                                                                       \
+         "LIST",                                                                                                       \
+         "csv and tsv: names or numbers of columns that are left out",                                                 \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"label-separator",                                                                                            \
+         CLI_TEXT,                                                                                                     \
+         &(data).label_separator,                                                                                      \
+         "CHAR",                                                                                                       \
+         "csv and tsv: what is between labels of a row (a row has one)",                                               \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
+        {"text-column",                                                                                                \
+         CLI_TEXT,                                                                                                     \
+         &(data).text_column,                                                                                          \
+         "NAME",                                                                                                       \
+         "csv and tsv: name or number of a column whose words are the features",                                       \
+         NULL,                                                                                                         \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         0},                                                                                                           \
         {"labels-from",                                                                                                \
          CLI_INPUT,                                                                                                    \
          &(data).labels_from,                                                                                          \
          "FILE",                                                                                                       \
-         "xc and npy: file with the labels of each row",                                                               \
+         "xc, npy and npz: file with the labels of each row",                                                          \
          NULL,                                                                                                         \
          0,                                                                                                            \
          0,                                                                                                            \
@@ -230,7 +283,7 @@ extern const char *const cli_bad_byte_words[];
          CLI_CHOICE,                                                                                                   \
          &(data).duplicates,                                                                                           \
          "WHAT",                                                                                                       \
-         "xc and libsvm: a feature named twice in a row: fail, or sum (fail)",                                         \
+         "xc, libsvm and npz: a feature named twice in a row: fail, or sum (fail)",                                    \
          cli_duplicate_words,                                                                                          \
          0,                                                                                                            \
          0,                                                                                                            \

@@ -9,17 +9,19 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* In the order of XSM_FORMAT_*, XSM_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_* and XSM_BAD_BYTES_*. */
-const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", NULL};
+/* In the order of XSM_FORMAT_*, XSM_LABELS_*, XSM_INDEX_BASE_*, XSM_DUPLICATES_*,
+ * XSM_BAD_BYTES_* and XSM_HEADER_*. */
+const char *const cli_format_words[] = {"auto", "xc", "libsvm", "csv", "tsv", "text", "npy", "cache", "npz", NULL};
 const char *const cli_label_words[] = {"all", "first", "smallest", NULL};
 const char *const cli_base_words[] = {"auto", "0", "1", NULL};
 const char *const cli_duplicate_words[] = {"fail", "sum", NULL};
+const char *const cli_header_words[] = {"auto", "yes", "no", NULL};
 const char *const cli_bad_byte_words[] = {"fail", "replace", NULL};
 
 const char *cli_format_name(int32_t format)
 {
     static const char *const names[] = {
-        "", "Extreme Classification text", "LIBSVM text", "CSV", "TSV", "words", "NumPy", "a cache"};
+        "", "Extreme Classification text", "LIBSVM text", "CSV", "TSV", "words", "NumPy", "a cache", "a NumPy archive"};
     return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
 }
 
@@ -97,7 +99,7 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
                         ? "; where the rows of XC text have none, they are in a file of their own (--labels-from FILE, "
                           "and of the rows to test --test-labels-from FILE)"
                     : info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV
-                        ? "; the column of labels is --label-column NAME (label)"
+                        ? "; the column of labels is --label-column, a name or a number (label)"
                         : "");
 }
 
@@ -107,7 +109,8 @@ int cli_need_labels(const char *path, const xsm_dataset *rows)
  * were read. */
 static int check_formats(const cli_data *data, unsigned formats, const char *found, int code)
 {
-    const unsigned text = IS(TEXT), memory = IS(XC) | IS(LIBSVM) | IS(CSV) | IS(TSV) | IS(TEXT) | IS(NPY);
+    const unsigned text = IS(TEXT) | (data->text_column ? IS(CSV) | IS(TSV) : 0);
+    const unsigned memory = IS(XC) | IS(LIBSVM) | IS(CSV) | IS(TSV) | IS(TEXT) | IS(NPY) | IS(NPZ);
     const struct {
         const char *flag;
         int given;
@@ -116,11 +119,16 @@ static int check_formats(const cli_data *data, unsigned formats, const char *fou
     } flags[] = {
         {"index-base", data->index_base != XSM_INDEX_BASE_AUTO, IS(LIBSVM), "libsvm"},
         {"label-column", data->label_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
+        {"header", data->header != XSM_HEADER_AUTO, IS(CSV) | IS(TSV), "csv and tsv"},
+        {"separator", data->separator != NULL, IS(CSV) | IS(TSV), "csv and tsv"},
+        {"ignore-columns", data->ignore_columns != NULL, IS(CSV) | IS(TSV), "csv and tsv"},
+        {"label-separator", data->label_separator != NULL, IS(CSV) | IS(TSV), "csv and tsv"},
+        {"text-column", data->text_column != NULL, IS(CSV) | IS(TSV), "csv and tsv"},
         {"weights-column", data->weights_column != NULL, IS(CSV) | IS(TSV) | IS(NPY), "csv, tsv and npy"},
-        {"label-weights", data->label_weights, IS(XC) | IS(LIBSVM) | IS(TEXT), "xc, libsvm and text"},
-        {"labels-from", data->labels_from != NULL, IS(XC) | IS(NPY), "xc and npy"},
-        {"test-labels-from", data->test_labels_from != NULL, IS(XC) | IS(NPY), "xc and npy"},
-        {"duplicates", data->duplicates != XSM_DUPLICATES_FAIL, IS(XC) | IS(LIBSVM), "xc and libsvm"},
+        {"label-weights", data->label_weights, IS(XC) | IS(LIBSVM) | IS(TEXT) | IS(NPZ), "xc, libsvm, text and npz"},
+        {"labels-from", data->labels_from != NULL, IS(XC) | IS(NPY) | IS(NPZ), "xc, npy and npz"},
+        {"test-labels-from", data->test_labels_from != NULL, IS(XC) | IS(NPY) | IS(NPZ), "xc, npy and npz"},
+        {"duplicates", data->duplicates != XSM_DUPLICATES_FAIL, IS(XC) | IS(LIBSVM) | IS(NPZ), "xc, libsvm and npz"},
         {"bad-bytes", data->bad_bytes != XSM_BAD_BYTES_FAIL, IS(CSV) | IS(TSV) | IS(TEXT), "csv, tsv and text"},
         {"no-verify", data->believe, IS(CACHE), "cache"},
         {"spool", data->spool != NULL, memory, "every format but cache, which is mapped"},
@@ -153,7 +161,7 @@ int cli_data_used(const cli_data *data, const xsm_dataset *const *read, size_t c
         formats |= read[i] ? 1U << info.format : 0;
     }
     char *found = cli_format("%s", "");
-    for (int32_t f = XSM_FORMAT_XC; f <= XSM_FORMAT_CACHE; f++) {
+    for (int32_t f = XSM_FORMAT_XC; f <= XSM_FORMAT_NPZ; f++) {
         if (formats >> f & 1) {
             char *longer = cli_format("%s%s%s", found, *found ? " and " : "the rows read are ", cli_format_words[f]);
             free(found);
@@ -220,6 +228,15 @@ static void count_lines(xsm_error *err, uint64_t before)
     }
 }
 
+/* Separators that a shell does not like have names. */
+static const char *separator_of(const char *given)
+{
+    return !given                                                   ? NULL
+           : strcmp(given, "tab") == 0 || strcmp(given, "\\t") == 0 ? "\t"
+           : strcmp(given, "space") == 0                            ? " "
+                                                                    : given;
+}
+
 int cli_read(xsm_context *context, const char *path, const cli_data *data, const xsm_class_map *classes,
              xsm_dataset **out)
 {
@@ -240,6 +257,11 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.new_labels = data->new_labels;
     options.duplicates = data->duplicates;
     options.bad_bytes = data->bad_bytes;
+    options.header = data->header;
+    options.separator = separator_of(data->separator);
+    options.ignore_columns = data->ignore_columns;
+    options.label_separator = separator_of(data->label_separator);
+    options.text_column = data->text_column;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     if (read_text_flags(data, classes ? classes->vocabulary : NULL, &text) != CLI_GO_ON) {
         return CLI_USAGE;

@@ -124,8 +124,10 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
         drop(s, length);
         return;
     }
-    const int columns = memchr(s->bytes, ',', length) || memchr(s->bytes, '\t', length);
-    s->table = data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV ||
+    const int columns = memchr(s->bytes, ',', length) || memchr(s->bytes, '\t', length) ||
+                        memchr(s->bytes, ';', length) || memchr(s->bytes, '|', length);
+    s->table = data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV || data->text_column ||
+               data->header != XSM_HEADER_AUTO || data->separator || data->ignore_columns || data->label_separator ||
                (open && columns && !memchr(s->bytes, ':', length));
     if (open && !s->table && map->index_base != XSM_INDEX_BASE_AUTO) {
         data->format = XSM_FORMAT_LIBSVM;
@@ -145,7 +147,7 @@ static int fill(cli_stream *s, cli_data *data, const xsm_class_map *map, size_t 
             look(s, data, map);
             continue;
         }
-        const uint64_t least = s->table && !s->header ? 2 : 1;
+        const uint64_t least = s->table && !s->header && data->header != XSM_HEADER_NO ? 2 : 1;
         if (s->ended || (*lines >= least && (s->count >= PIECE || !has_more()))) {
             return CLI_GO_ON;
         }
@@ -179,7 +181,10 @@ static int settle(cli_stream *s, cli_data *data, const xsm_class_map *map, const
     }
     data->format = info.format;
     s->table = info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV;
-    if (s->table && !s->header) {
+    if (s->table && data->header == XSM_HEADER_AUTO) {
+        data->header = info.rows == s->done_lines ? XSM_HEADER_NO : XSM_HEADER_YES; /* was line 1 a row? */
+    }
+    if (s->table && !s->header && data->header == XSM_HEADER_YES) {
         const size_t length = complete(s, 1, &lines);
         s->header = cli_format("%.*s", (int)length, s->bytes);
     }

@@ -206,7 +206,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "weights of labels by class: balanced, propensity, or a FILE of lines LABEL WEIGHT (1 each)", NULL, 0, 0, 0,
          0},
         {"test-labels-from", CLI_INPUT, &r.format.test_labels_from, "FILE",
-         "xc and npy: file with the labels of each row to test", NULL, 0, 0, 0, 0},
+         "xc, npy and npz: file with the labels of each row to test", NULL, 0, 0, 0, 0},
         {"test-weights", CLI_INPUT, &r.format.test_weights, "FILE", "weight of each row to test (1 each)", NULL, 0, 0,
          0, 0},
         CLI_TEXT_FLAGS(r.format),

@@ -71,7 +71,8 @@ enum {
      *  rows without labels and features, so that each has a prediction. Labels may be negative and may be written as
      *  `+1` or `1.0`, with blanks before them. A query id `qid:3` behind them is left out, with a warning. */
     XSM_FORMAT_LIBSVM = 2,
-    /** Comma-separated dense values under a header line, fields quoted as in RFC 4180. One column contains the label;
+    /** Dense values with commas between, or another separator (xsm_read_options::separator), fields quoted as in RFC
+     *  4180, with a header line or without (xsm_read_options::header). One column contains the label;
      *  an empty field means no label. If every label is an integer without leading zeros or a plus, labels are
      *  numbers; otherwise they are words: the classes are the words in bytewise order, stored as names, and a class map
      *  with names is matched by name. Empty lines are skipped. With a class map, they are rows of zeros without a
@@ -85,13 +86,16 @@ enum {
      *  classes are the names in bytewise order. An empty line is a row without labels and features. See
      *  #xsm_text_options. */
     XSM_FORMAT_TEXT = 5,
-    /** A NumPy file: a matrix of float32 or float64 in row-major order, little-endian. Labels are integers (or floats
-     *  with integer values) in a second file (xsm_read_options::labels_path), or in a column of the matrix:
-     *  xsm_read_options::label_column is its number, from 0; negative numbers count from the end. */
+    /** A NumPy file: a matrix of numbers (floats, integers or booleans of any byte order), row by row. Labels are
+     *  integers (or floats with integer values) in a second file (xsm_read_options::labels_path), or in a column of the
+     *  matrix: xsm_read_options::label_column is its number, from 0; negative numbers count from the end. */
     XSM_FORMAT_NPY = 6,
     /** A cache that xsm_dataset_write() writes for fast reading: one safetensors file with rows, classes, names and
      *  vocabulary. It is mapped, not read, so it may be larger than memory. It must be an uncompressed file. */
-    XSM_FORMAT_CACHE = 7
+    XSM_FORMAT_CACHE = 7,
+    /** A NumPy archive (`.npz`) with one sparse matrix, as scipy.sparse.save_npz() writes it, in the format csr. Labels
+     *  are in a second file (xsm_read_options::labels_path). It can be read, not written. */
+    XSM_FORMAT_NPZ = 8
 };
 
 /** How text is converted to features. Start with #XSM_TEXT_OPTIONS_INIT; 0 and NULL mean the defaults.
@@ -160,6 +164,15 @@ typedef struct xsm_class_map {
         sizeof(xsm_class_map), 0, 0, NULL, NULL, 0, 0, NULL, 0, NULL, NULL, 0, 0, NULL                                 \
     }
 
+/** Whether the first line of CSV and TSV has the names of the columns. */
+enum {
+    /** As it looks: it has them if it has the name of the label column, or words in columns of features. If it is read
+     *  as a row, a warning is logged; if it may be either, as 0, 1, 2, ..., that is an error. */
+    XSM_HEADER_AUTO = 0,
+    XSM_HEADER_YES = 1, /**< It has. */
+    XSM_HEADER_NO = 2   /**< It is a row; columns have numbers. */
+};
+
 /** What happens to a feature that a sparse row names more than once. */
 enum {
     XSM_DUPLICATES_FAIL = 0, /**< It is an error. */
@@ -174,8 +187,8 @@ enum {
 
 /** How to read a file. Start with #XSM_READ_OPTIONS_INIT. If `format` names a format, options of other formats are an
  *  error. With #XSM_FORMAT_AUTO, options of formats other than the detected one are ignored, except `labels_path`: it
- *  is an error for any file that is not NPY or XC, because its labels would be lost, and `weights_column` for any that
- *  has no columns. */
+ *  is an error for any file that is not NPY, NPZ or XC, because its labels would be lost, and `weights_column` for any
+ *  that has no columns. */
 typedef struct xsm_read_options {
     size_t size;        /**< sizeof(xsm_read_options). */
     int32_t format;     /**< An XSM_FORMAT_* value. */
@@ -183,16 +196,17 @@ typedef struct xsm_read_options {
     int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
     uint32_t features;  /**< Number of features D, up to #XSM_FEATURES_MAX; 0 = from the header, the class map, or the
                              largest index. */
-    const char *label_column;     /**< CSV and TSV: name of the label column; NULL = "label". NPY: its number, from 0,
-                                       negative from the end; NULL = no label column. */
+    const char *label_column;     /**< CSV and TSV: name of the label column, or its number, from 0, negative from the
+                                       end; NULL = "label". NPY: its number; NULL = no label column. */
     const xsm_class_map *classes; /**< Classes and features of the training data, or NULL. If `features` is 0, D is that
                                        of the map, and larger feature indexes are dropped and counted. If the map has a
                                        vocabulary, text is read with it, and unknown words are left out and counted. */
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */
-    const char *labels_path;      /**< File of the rows' labels. NPY: [N] or [N,1] integers. XC whose rows have none: a
-                                       line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line `N L`, plain or
-                                       gzip; the file of the rows may begin with `N D`. NULL = none. */
+    const char *labels_path;      /**< File of the rows' labels. NPY, NPZ, and XC whose rows have none: a .npy vector of
+                                       integers, a .npz matrix of SciPy that is not zero where a row has a label, or text
+                                       with a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line `N L`,
+                                       plain or gzip. NULL = none. */
     const char *spool;     /**< A folder: rows are stored in temporary files there instead of memory; the files are
                                 removed with the dataset. NULL = memory. Caches are never in memory. */
     int32_t skip_verify;   /**< Caches: 1 = do not verify the checksum. What the file says of its rows is
@@ -209,14 +223,25 @@ typedef struct xsm_read_options {
                                      those that it has, so that a model can learn them (xsm_model_grow()). Words count
                                      from `text`'s `min_count` on. */
     int32_t new_labels;         /**< 1 = labels that `classes` lacks are classes, too, as in xsm_dataset_extend(). */
-    int32_t duplicates;         /**< XC and LIBSVM: an XSM_DUPLICATES_* value. */
+    int32_t duplicates;         /**< XC, LIBSVM and NPZ: an XSM_DUPLICATES_* value. */
     int32_t bad_bytes;          /**< Text, CSV and TSV: an XSM_BAD_BYTES_* value. */
+    int32_t header;             /**< CSV and TSV: an XSM_HEADER_* value. */
+    int32_t reserved;           /**< Zero. */
+    const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
+                                the one of , ; | that splits the first line best. */
+    const char *ignore_columns;  /**< CSV and TSV: names or numbers of columns that are left out, commas between. NULL =
+                                      none, but for a first column without a name, as pandas and R write it: it numbers
+                                      the rows. */
+    const char *label_separator; /**< CSV and TSV: the character between labels of a row; NULL = one label a row. */
+    const char *text_column;     /**< CSV and TSV: name or number of a column whose words are the features, as in
+                                      #XSM_FORMAT_TEXT, but for labels: those are in their column. NULL = none. */
 } xsm_read_options;
 
 /** Starting value of an #xsm_read_options. */
 #define XSM_READ_OPTIONS_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0               \
+        sizeof(xsm_read_options), 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL,  \
+            NULL, NULL, NULL                                                                                           \
     }
 
 /** How to write a file. Start with #XSM_WRITE_OPTIONS_INIT. Options of formats other than `format` are an error. */

@@ -72,7 +72,7 @@
 #define XSMI_LAST_xsm_prune_options reserved
 #define XSMI_LAST_xsm_ranks hits
 #define XSMI_LAST_xsm_ranks_options known_count
-#define XSMI_LAST_xsm_read_options bad_bytes
+#define XSMI_LAST_xsm_read_options text_column
 #define XSMI_LAST_xsm_row label_weights
 #define XSMI_LAST_xsm_sampler_check_options set
 #define XSMI_LAST_xsm_sampler_info reserved

@@ -75,14 +75,14 @@ static xsm_status add_wide(compaction *c, xsm_error *err)
     xsmi_sparse *s = c->s;
     const xsmi_reader *r = s->r;
     const uint32_t count = s->wide.count;
-    XSMI_TRY(XSMI_GROW(r->context, s->keys, s->key_capacity, count, "the numbers of features", err));
-    XSMI_TRY(XSMI_GROW(r->context, s->scratch, s->scratch_capacity, count, "the numbers of features", err));
+    XSMI_TRY(XSMI_GROW(r->context, s->sort.keys, s->sort.key_capacity, count, "the numbers of features", err));
+    XSMI_TRY(XSMI_GROW(r->context, s->sort.scratch, s->sort.scratch_capacity, count, "the numbers of features", err));
     for (uint32_t i = 0; i < count; i++) {
-        s->keys[i] = s->wide.entries[i].key; /* not negative */
+        s->sort.keys[i] = s->wide.entries[i].key; /* not negative */
     }
-    xsmi_sort(r->context, s->keys, s->scratch, count);
+    xsmi_sort(r->context, s->sort.keys, s->sort.scratch, count);
     for (uint32_t i = 0; i < count; i++) {
-        XSMI_TRY(add(c, (int64_t)s->keys[i], err));
+        XSMI_TRY(add(c, (int64_t)s->sort.keys[i], err));
     }
     return xsmi_go_on(r->context, err);
 }
@@ -114,20 +114,7 @@ static xsm_status add_known(compaction *c, xsm_error *err)
 static xsm_status sort_row(xsmi_sparse *s, size_t start, size_t end, xsm_error *err)
 {
     const xsmi_reader_entries *e = &s->r->entries;
-    XSMI_TRY(XSMI_GROW(s->r->context, s->keys, s->key_capacity, end - start, "sorting a row", err));
-    XSMI_TRY(XSMI_GROW(s->r->context, s->scratch, s->scratch_capacity, end - start, "sorting a row", err));
-    for (size_t j = start; j < end; j++) {
-        uint32_t bits;
-        memcpy(&bits, &e->values[j], sizeof bits);
-        s->keys[j - start] = (uint64_t)e->index[j] << 32 | bits;
-    }
-    xsmi_sort(s->r->context, s->keys, s->scratch, end - start);
-    for (size_t j = start; j < end; j++) {
-        const uint32_t bits = (uint32_t)s->keys[j - start];
-        e->index[j] = (uint32_t)(s->keys[j - start] >> 32);
-        memcpy(&e->values[j], &bits, sizeof bits);
-    }
-    return XSM_OK;
+    return xsmi_sort_entries(s->r->context, &s->sort, e->index + start, e->values + start, end - start, err);
 }
 
 /* The codes of a row become features, from `next` on; those of no feature are dropped and counted. */

@@ -1,362 +1,86 @@
 /*
- * CSV and TSV (RFC 4180 with either separator): a header line, one column of labels, perhaps one of weights, all others
+ * CSV and TSV (RFC 4180 with any separator), with or without a header line: columns of labels, weights, text or
  * features. Rows that are read against a class map may lack the labels.
- *
- * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
- * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
  */
 #include "read/dense.h"
-#include "read/format.h"
-#include "read/number.h"
-#include "base/grow.h"
 #include "base/order.h"
 #include "base/utf8.h"
+#include "data/schema.h"
+#include "read/columns.h"
+#include "read/format.h"
+#include "read/number.h"
+#include "read/text.h"
 
+#include <math.h>
 #include <string.h>
 
 /* -- recognising --------------------------------------------------------------------------------------------------- */
 
-/* Whether a field is a number, with spaces around it or without. */
-static bool is_number(const char *text, size_t length)
+static xsmi_match match_table(const xsmi_reader *r, const xsmi_early_line *line, int32_t format)
 {
-    const char *p = text, *end = text + length, *after;
-    float value;
-    while (p < end && xsmi_is_space(*p)) {
-        p++;
-    }
-    while (end > p && xsmi_is_space(end[-1])) {
-        end--;
-    }
-    return p < end && xsmi_parse_short_float(p, &after, &value) == XSMI_NUMBER_OK && after == end;
-}
-
-/* Whether a header line has the label column; quoted names may not span lines here. */
-static bool is_dense_header(const char *text, size_t length, char separator, const char *label_column)
-{
-    size_t wanted = strlen(label_column);
-    if (!memchr(text, separator, length)) {
-        return false;
-    }
-    for (size_t at = 0; at <= length;) {
-        const char *stop = memchr(text + at, separator, length - at);
-        size_t end = stop ? (size_t)(stop - text) : length;
-        size_t start = at;
-        size_t size = end - at;
-        if (size >= 2 && text[start] == '"' && text[end - 1] == '"') {
-            start++;
-            size -= 2;
-        }
-        if (size == wanted && memcmp(text + start, label_column, wanted) == 0) {
-            return true;
-        }
-        at = end + 1;
-    }
-    return false;
-}
-
-/* Columns of weights. */
-static size_t weighted(const xsmi_reader *r)
-{
-    return r->options.weights_column != NULL;
-}
-
-/* Whether a line without the label column is a header nevertheless: it has a column for each feature of a class map,
- * and one of weights where these are asked for, so that there are no labels, or names alone, so that reading it says
- * what is missing. */
-static bool is_bare_header(const xsmi_reader *r, const char *text, size_t length, char separator)
-{
-    size_t fields = 0;
-    size_t names = 0;
-    bool drops;
-    for (size_t at = 0; at <= length; fields++) {
-        const char *stop = memchr(text + at, separator, length - at);
-        size_t end = stop ? (size_t)(stop - text) : length;
-        names += end > at && !is_number(text + at, end - at);
-        at = end + 1;
-    }
-    return fields > 1 &&
-           (names == fields || (names > 0 && r->has_map && fields == xsmi_reader_features(r, &drops) + weighted(r)));
-}
-
-static xsmi_match match_header(const xsmi_reader *r, const xsmi_early_line *line, char separator)
-{
-    const char *text = line->text;
-    if (!line->first) {
+    const char *given = r->options.separator;
+    if (!line->first || line->length == 0 || (given && (given[0] == '\t') != (format == XSM_FORMAT_TSV))) {
         return XSMI_MATCH_NO;
     }
-    return is_dense_header(text, line->length, separator, xsmi_reader_label_column(r)) ||
-                   (r->map.feature_names && is_dense_header(text, line->length, separator, r->map.feature_names[0]))
-               ? XSMI_MATCH_SURE
-           : is_bare_header(r, text, line->length, separator) ? XSMI_MATCH_MAYBE
-                                                              : XSMI_MATCH_NO;
+    switch (xsmi_columns_match(r, format, line->text, line->length)) {
+    case XSMI_TABLE_SURE:
+        return XSMI_MATCH_SURE;
+    case XSMI_TABLE_MAYBE:
+        return XSMI_MATCH_MAYBE;
+    default:
+        return XSMI_MATCH_NO;
+    }
 }
 
 static xsmi_match match_csv(const xsmi_reader *r, const xsmi_early_line *line)
 {
-    return match_header(r, line, ',');
+    return match_table(r, line, XSM_FORMAT_CSV);
 }
 
 static xsmi_match match_tsv(const xsmi_reader *r, const xsmi_early_line *line)
 {
-    return match_header(r, line, '\t');
+    return match_table(r, line, XSM_FORMAT_TSV);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
-typedef struct record {
-    xsmi_reader *r;
-    char separator;
-    char *text;
-    size_t length;
-    size_t at;     /* start of the next field */
-    bool done;     /* the last field was returned */
-    uint64_t line; /* the line of `at`, and where it starts */
-    size_t line_start;
-} record;
-
-typedef struct field {
-    size_t start, length; /* in the record's text, without quotes, doubled ones made single */
-    uint64_t line, column;
-    bool quoted;
-} field;
-
-static xsm_status fail_here(const record *c, size_t at, xsm_error *err, const char *what)
-{
-    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%s", what);
-}
-
-static void start_record(record *c, char *text, size_t length)
-{
-    c->text = text;
-    c->length = length;
-    c->at = 0;
-    c->done = false;
-    c->line_start = 0;
-}
-
-/* The rest of a field after its opening quote at `open`: finds the closing one, line by line. */
-static xsm_status quoted_field(record *c, size_t open, field *f, xsm_error *err)
-{
-    size_t from = open + 1; /* next byte to read */
-    size_t to = open + 1;   /* next byte of the decoded field */
-    for (;;) {
-        char *quote = memchr(c->text + from, '"', c->length - from);
-        if (!quote) {
-            size_t part = c->length - from;
-            memmove(c->text + to, c->text + from, part);
-            to += part;
-            size_t old = c->length;
-            XSMI_TRY(xsmi_lines_extend(&c->r->lines, &c->text, &c->length, err));
-            if (!c->text) {
-                return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
-                                        "a quoted field that does not end; expected a closing quote");
-            }
-            /* The line end (one byte or two) belongs to the field. */
-            size_t end = old;
-            while (c->text[end] != '\n') {
-                c->text[to++] = c->text[end++];
-            }
-            c->text[to++] = '\n';
-            from = end + 1;
-            c->line++;
-            c->line_start = from;
-            continue;
-        }
-        size_t at = (size_t)(quote - c->text);
-        size_t part = at - from;
-        memmove(c->text + to, c->text + from, part);
-        to += part;
-        from = at + 1;
-        if (from < c->length && c->text[from] == '"') {
-            c->text[to++] = '"';
-            from++;
-            continue;
-        }
-        f->start = open + 1;
-        f->length = to - f->start;
-        if (from < c->length && c->text[from] != c->separator) {
-            return fail_here(c, from, err,
-                             "expected a separator or the end of the line after a closing quote (a quote "
-                             "within a quoted field is doubled)");
-        }
-        c->done = from >= c->length;
-        c->at = from + 1;
-        return XSM_OK;
-    }
-}
-
-/* The next field; it exists as long as the record is not complete. */
-static xsm_status next_field(record *c, field *f, xsm_error *err)
-{
-    f->line = c->line;
-    f->column = c->at - c->line_start + 1;
-    f->quoted = c->at < c->length && c->text[c->at] == '"';
-    if (f->quoted) {
-        return quoted_field(c, c->at, f, err);
-    }
-    const char *stop = memchr(c->text + c->at, c->separator, c->length - c->at);
-    size_t end = stop ? (size_t)(stop - c->text) : c->length;
-    f->start = c->at;
-    f->length = end - c->at;
-    c->done = !stop;
-    c->at = end + 1;
-    return XSM_OK;
-}
-
-#define NO_COLUMN SIZE_MAX
-
-typedef struct columns {
-    size_t count, label, weight; /* the columns of labels and weights, NO_COLUMN without */
-    size_t features;             /* columns besides these */
-    char *text;                  /* their names, each terminated */
-    size_t text_size, text_capacity;
-    xsmi_feature_map map; /* of a class map with names: where it has them; else the columns keep their order */
-    bool names;           /* some name is not a number: the line is a header */
-    char found[200];      /* the names, for the message when the label column is not among them */
-    size_t found_length;
-} columns;
-
-/* Keeps the name of a column of features. */
-static xsm_status keep_name(const record *c, const field *f, columns *k, xsm_error *err)
-{
-    const char *name = c->text + f->start;
-    if (memchr(name, '\0', f->length)) {
-        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
-                                "a byte of 0 in the name of a column; names without are accepted");
-    }
-    XSMI_TRY(
-        XSMI_GROW(c->r->context, k->text, k->text_capacity, k->text_size + f->length + 1, "the names of columns", err));
-    memcpy(k->text + k->text_size, name, f->length);
-    k->text_size += f->length;
-    k->text[k->text_size++] = '\0';
-    k->features++;
-    return XSM_OK;
-}
-
-static void list_column(columns *k, const char *name, size_t length)
-{
-    char quote[XSMI_QUOTE_SIZE];
-    xsmi_quote(quote, name, length);
-    size_t size = strlen(quote);
-    if (k->found_length + size + 6 < sizeof k->found) {
-        if (k->found_length > 0) {
-            memcpy(k->found + k->found_length, ", ", 2);
-            k->found_length += 2;
-        }
-        memcpy(k->found + k->found_length, quote, size + 1);
-        k->found_length += size;
-    } else if (k->found[k->found_length - 1] != '.') {
-        memcpy(k->found + k->found_length, " ...", 5);
-        k->found_length += 4;
-    }
-}
-
-/* Notes a column if its name is the wanted one. */
-static xsm_status note_column(const record *c, const field *f, const char *wanted, const char *what, size_t number,
-                              size_t *column, xsm_error *err)
-{
-    if (f->length != strlen(wanted) || memcmp(c->text + f->start, wanted, f->length) != 0) {
-        return XSM_OK;
-    }
-    if (*column != NO_COLUMN) {
-        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
-                                "a second column '%s'; one column of %s is accepted", wanted, what);
-    }
-    *column = number;
-    return XSM_OK;
-}
-
-static xsm_status read_header(record *c, columns *k, xsm_error *err)
-{
-    const char *wanted = xsmi_reader_label_column(c->r), *weights = c->r->options.weights_column;
-    bool drops;
-    k->label = k->weight = NO_COLUMN;
-    uint64_t first_line = c->line;
-    if (weights && strcmp(weights, wanted) == 0) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "%s: the column '%s' is that of the labels; another is accepted as "
-                         "xsm_read_options.weights_column",
-                         c->r->source.name, weights);
-    }
-    while (!c->done) {
-        field f = {0};
-        XSMI_TRY(next_field(c, &f, err));
-        const char *name = c->text + f.start;
-        XSMI_TRY(note_column(c, &f, wanted, "labels", k->count, &k->label, err));
-        XSMI_TRY(weights ? note_column(c, &f, weights, "weights", k->count, &k->weight, err) : XSM_OK);
-        k->names |= !is_number(name, f.length);
-        list_column(k, name, f.length);
-        if (k->label != k->count && k->weight != k->count) {
-            XSMI_TRY(keep_name(c, &f, k, err));
-        }
-        k->count++;
-    }
-    const bool have = k->label != NO_COLUMN;
-    if (weights && k->weight == NO_COLUMN) {
-        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                "no column '%s' (xsm_read_options.weights_column); the columns are %s", weights,
-                                k->found);
-    }
-    if (!have && k->names && c->r->map.feature_names) {
-        return XSM_OK; /* its columns are found by name */
-    }
-    if (!have && c->r->has_map && k->count == xsmi_reader_features(c->r, &drops) + weighted(c->r)) {
-        return k->names ? XSM_OK
-                        : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                           "numbers where the names of columns are expected: %s", k->found);
-    }
-    if (!have && c->r->has_map) {
-        return xsmi_reader_fail(
-            c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-            "no column '%s' (xsm_read_options.label_column), and the class map has %u features, the "
-            "file %zu column%s: %s",
-            wanted, (unsigned)xsmi_reader_features(c->r, &drops), k->count, k->count == 1 ? "" : "s", k->found);
-    }
-    if (!have) {
-        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                "no column '%s'; the columns, with %s between, are %s; name the label's with "
-                                "xsm_read_options.label_column",
-                                wanted, c->separator == ',' ? "commas" : "tabs", k->found);
-    }
-    if (k->count == 1 + weighted(c->r)) {
-        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, first_line, 1,
-                                "no column beside '%s'%s%s%s; at least one column of features is needed (separated by "
-                                "%s)",
-                                wanted, weights ? " and '" : "", weights ? weights : "", weights ? "'" : "",
-                                c->separator == ',' ? "commas" : "tabs");
-    }
-    return XSM_OK;
-}
+typedef struct table {
+    xsmi_columns k;
+    xsmi_feature_map map;        /* of a class map with names: where it has them; else the columns keep their order */
+    xsmi_text text;              /* with a column of text */
+    xsmi_field words;            /* of it */
+    uint64_t commas, comma_line; /* labels with a comma in them, and the first of them */
+} table;
 
 /* Finds the columns of a class map that names them. */
-static xsm_status match_names(const record *c, columns *k, uint64_t line, xsm_error *err)
+static xsm_status match_names(const xsmi_record *c, table *t, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
     const xsmi_feature_side rows = {r->schema, 0, "the file"};
     const xsmi_feature_side wanted = {r->wanted, r->map.features, "the class map"};
     xsm_error inner = XSM_ERROR_INIT;
     xsmi_schema *all = NULL;
-    const xsm_status status = r->options.new_features ? xsmi_features_join(&rows, &wanted, &k->map, &all, &inner)
-                                                      : xsmi_features_match(&rows, &wanted, &k->map, &inner);
+    const xsm_status status = r->options.new_features ? xsmi_features_join(&rows, &wanted, &t->map, &all, &inner)
+                                                      : xsmi_features_match(&rows, &wanted, &t->map, &inner);
     if (status != XSM_OK) {
         return status == XSM_ERROR_DATA ? xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "%s", inner.message)
                                         : xsmi_fail_copy(err, &inner);
     }
-    if (k->map.unknown > 0) {
+    if (t->map.unknown > 0) {
         char quote[XSMI_QUOTE_SIZE];
-        const char *name = r->schema->names[k->map.first_unknown];
+        const char *name = r->schema->names[t->map.first_unknown];
         xsmi_log(r->context, XSM_LOG_INFO, "%s: %u column%s that the class map has not, left out: %s%s", r->source.name,
-                 k->map.unknown, k->map.unknown == 1 ? "" : "s", xsmi_quote(quote, name, strlen(name)),
-                 k->map.unknown == 1 ? "" : ", ...");
+                 t->map.unknown, t->map.unknown == 1 ? "" : "s", xsmi_quote(quote, name, strlen(name)),
+                 t->map.unknown == 1 ? "" : ", ...");
     }
-    r->unknown_features = k->map.unknown;
+    r->unknown_features = t->map.unknown;
     xsmi_schema_release(r->schema);
     r->schema = all ? all : xsmi_schema_retain(r->wanted);
     r->features = all ? all->count : r->features;
     return XSM_OK;
 }
 
-static xsm_status count_features(const record *c, size_t features, uint64_t line, xsm_error *err)
+static xsm_status count_features(const xsmi_record *c, size_t features, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
     bool drops;
@@ -375,25 +99,26 @@ static xsm_status count_features(const record *c, size_t features, uint64_t line
     return XSM_OK;
 }
 
-static xsm_status set_features(const record *c, columns *k, uint64_t line, xsm_error *err)
+static xsm_status set_features(const xsmi_record *c, table *t, uint64_t line, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    if (k->features > XSM_FEATURES_MAX) {
+    if (t->k.features > XSM_FEATURES_MAX) {
         return xsmi_reader_fail(r, err, XSM_ERROR_LIMIT, line, 1, "%zu columns of features; at most %u are supported",
-                                k->features, (unsigned)XSM_FEATURES_MAX);
+                                t->k.features, (unsigned)XSM_FEATURES_MAX);
     }
-    if (k->features == 0) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1, "no column of features; at least one is needed");
+    const bool named = t->k.header && r->wanted && r->wanted->kind == XSMI_SCHEMA_COLUMNS;
+    XSMI_TRY(count_features(c, named ? r->wanted->count : t->k.features, line, err));
+    if (!t->k.header) {
+        r->stride = xsmi_dataset_stride(r->features);
+        return XSM_OK;
     }
-    const bool named = r->wanted && r->wanted->kind == XSMI_SCHEMA_COLUMNS;
-    XSMI_TRY(count_features(c, named ? r->wanted->count : k->features, line, err));
-    const size_t names = named ? k->features : XSMI_MIN(k->features, r->features);
+    const size_t names = named ? t->k.features : XSMI_MIN(t->k.features, r->features);
     size_t size = 0;
     for (size_t j = 0; j < names; j++) {
-        size += strlen(k->text + size) + 1;
+        size += strlen(t->k.text + size) + 1;
     }
-    XSMI_TRY(xsmi_schema_of_columns(r->context, k->text, size, (uint32_t)names, &r->schema, err));
-    XSMI_TRY(named ? match_names(c, k, line, err) : XSM_OK);
+    XSMI_TRY(xsmi_schema_of_columns(r->context, t->k.text, size, (uint32_t)names, &r->schema, err));
+    XSMI_TRY(named ? match_names(c, t, line, err) : XSM_OK);
     r->stride = xsmi_dataset_stride(r->features);
     return XSM_OK;
 }
@@ -403,9 +128,9 @@ static bool is_blank(char c, char separator)
     return c != separator && xsmi_is_space(c);
 }
 
-/* A number from [start, start+length) of the record, spaces around it allowed. Behind it stands the separator, a quote
- * or the end of the line, none of which is part of a number. */
-static xsm_status read_value(const record *c, const field *f, float *value, xsm_error *err)
+/* A number from a field, spaces around it allowed. */
+static xsm_status read_value(const xsmi_record *c, const table *t, size_t column, const xsmi_field *f, float *value,
+                             xsm_error *err)
 {
     const char *p = c->text + f->start;
     const char *end = p + f->length;
@@ -427,17 +152,14 @@ static xsm_status read_value(const record *c, const field *f, float *value, xsm_
                                                     : "expected a number";
         p = result == XSMI_NUMBER_OK ? after : p;
     }
-    char quote[XSMI_QUOTE_SIZE];
-    uint64_t column = f->column + (uint64_t)(p - (c->text + f->start)) + (f->quoted ? 1 : 0);
-    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, column, "%s, found %s", problem,
-                            p == end ? "an empty field" : xsmi_quote(quote, p, (size_t)(end - p)));
+    return xsmi_columns_fail(c, &t->k, column, f, p, problem, err);
 }
 
-static xsm_status read_weight(const record *c, const field *f, xsm_error *err)
+static xsm_status read_weight(const xsmi_record *c, const table *t, size_t column, const xsmi_field *f, xsm_error *err)
 {
     xsmi_reader *r = c->r;
     float value;
-    XSMI_TRY(read_value(c, f, &value, err));
+    XSMI_TRY(read_value(c, t, column, f, &value, err));
     if (!(value >= 0)) {
         char quote[XSMI_QUOTE_SIZE];
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
@@ -448,87 +170,189 @@ static xsm_status read_weight(const record *c, const field *f, xsm_error *err)
     return XSM_OK;
 }
 
-static xsm_status read_label(const record *c, const field *f, xsm_error *err)
+/* One label of those in a field. */
+static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *word, size_t length, size_t before,
+                            xsm_error *err)
 {
-    if (f->length == 0) {
-        return XSM_OK; /* a row without a label */
-    }
-    xsmi_reader *r = c->r;
-    const char *word = c->text + f->start;
-    size_t length = f->length;
-    XSMI_TRY(xsmi_reader_text(r, f->line, f->column + (f->quoted ? 1 : 0), " in a label", &word, &length, err));
+    uint32_t id;
+    XSMI_TRY(
+        xsmi_reader_text(r, f->line, f->column + before + (f->quoted ? 1 : 0), " in a label", &word, &length, err));
     if (memchr(word, '\n', length) || memchr(word, '\r', length)) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
                                 "a line end in a label; names of classes are of one line");
     }
-    uint32_t id;
     XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, length, &id, err));
     xsmi_reader_add_label(r, id);
     return XSM_OK;
 }
 
-static xsm_status read_record(record *c, const columns *k, xsm_error *err)
+static xsm_status read_labels(const xsmi_record *c, const xsmi_field *f, char separator, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
+    const char *const start = c->text + f->start;
+    const char *end = start + f->length;
+    XSMI_TRY(xsmi_reader_reserve(r, 0, f->length / 2 + 1, err));
+    for (const char *p = start; p <= end;) {
+        const char *stop = memchr(p, separator, (size_t)(end - p));
+        stop = stop ? stop : end;
+        const char *first = p, *last = stop;
+        while (first < last && xsmi_is_space(*first)) {
+            first++;
+        }
+        while (last > first && xsmi_is_space(last[-1])) {
+            last--;
+        }
+        if (first == last) {
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column + (uint64_t)(first - start),
+                                    "an empty label; labels are separated by '%c' here", separator);
+        }
+        XSMI_TRY(add_label(r, f, first, (size_t)(last - first), (size_t)(first - start), err));
+        if (r->options.labels == XSM_LABELS_FIRST) {
+            break;
+        }
+        p = stop + 1;
+    }
+    return XSM_OK;
+}
+
+static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f, xsm_error *err)
+{
+    const char *separator = c->r->options.label_separator;
+    if (f->length == 0) {
+        return XSM_OK; /* a row without a label */
+    }
+    if (separator) {
+        return read_labels(c, f, separator[0], err);
+    }
+    if (memchr(c->text + f->start, ',', f->length) && t->commas++ == 0) {
+        t->comma_line = f->line;
+    }
+    return add_label(c->r, f, c->text + f->start, f->length, 0, err);
+}
+
+/* A number or a name of the row, which says nothing about it; a fraction is no such thing. */
+static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_error *err)
+{
+    const char *text = c->text + f->start, *after;
+    float value;
+    return f->length == 0 || xsmi_parse_short_float(text, &after, &value) != XSMI_NUMBER_OK ||
+                   after != text + f->length || value == floorf(value)
+               ? XSM_OK
+               : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, f->line, f->column,
+                                  "a fraction in the first column, which numbers or names the rows where it has no "
+                                  "name; give it a name, or leave it out (xsm_read_options.ignore_columns = 0)");
+}
+
+static xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next, const xsmi_field *f,
+                               float *row, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    const uint32_t place = t->map.to ? t->map.to[next] : next;
+    if (place == XSMI_NO_FEATURE) {
+        return XSM_OK; /* of a column that is left out the fields may be anything */
+    }
+    float value;
+    XSMI_TRY(read_value(c, t, column, f, &value, err));
+    if (place < r->features) {
+        row[place] = value;
+    } else {
+        r->dropped += value != 0;
+    }
+    return XSM_OK;
+}
+
+/* A field that is no feature. */
+static xsm_status read_other(const xsmi_record *c, table *t, size_t column, const xsmi_field *f, xsm_error *err)
+{
+    switch (t->k.roles[column]) {
+    case XSMI_COLUMN_LABEL:
+        return read_label(c, t, f, err);
+    case XSMI_COLUMN_WEIGHT:
+        return read_weight(c, t, column, f, err);
+    case XSMI_COLUMN_ROW:
+        return check_row_name(c, f, err);
+    case XSMI_COLUMN_TEXT:
+        t->words = *f;
+        return XSM_OK;
+    default:
+        return XSM_OK;
+    }
+}
+
+static xsm_status end_record(const xsmi_record *c, table *t, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    if (r->options.text_column) {
+        return xsmi_text_read_words(&t->text, c->text + t->words.start, t->words.length, t->words.line, err);
+    }
     float *row = r->entries.values + r->entries.count;
-    uint32_t next = 0;
-    for (size_t i = 0; i < k->count; i++) {
-        if (c->done) {
-            size_t at = c->at - 1;
-            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1,
-                                    "%zu fields; the header line has %zu", i, k->count);
-        }
-        field f = {0};
-        XSMI_TRY(next_field(c, &f, err));
-        if (i == k->label) {
-            XSMI_TRY(read_label(c, &f, err));
-            continue;
-        }
-        if (i == k->weight) {
-            XSMI_TRY(read_weight(c, &f, err));
-            continue;
-        }
-        const uint32_t place = k->map.to ? k->map.to[next] : next;
-        next++;
-        if (place == XSMI_NO_FEATURE) {
-            continue; /* of a column that is left out the fields may be anything */
-        }
-        float value;
-        XSMI_TRY(read_value(c, &f, &value, err));
-        if (place < r->features) {
-            row[place] = value;
-        } else {
-            r->dropped += value != 0;
-        }
-    }
-    if (!c->done) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
-                                "more than %zu fields; the header line has %zu", k->count, k->count);
-    }
     memset(row + r->features, 0, (r->stride - r->features) * sizeof *row);
     r->entries.count += r->stride;
     xsmi_reader_end_row(r);
     return XSM_OK;
 }
 
-/* An empty line of rows that are read against a class map is a row of zeros without a label: each has an answer. */
-static xsm_status read_nothing(xsmi_reader *r, xsm_error *err)
+static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
 {
+    xsmi_reader *r = c->r;
+    const xsmi_columns *k = &t->k;
+    const char *like = k->header ? "the header line has" : "the first row has";
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
-    memset(r->entries.values + r->entries.count, 0, r->stride * sizeof *r->entries.values);
-    r->entries.count += r->stride;
+    float *row = r->entries.values + r->entries.count;
+    uint32_t next = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        if (c->done) {
+            size_t at = c->at - 1;
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%zu fields; %s %zu", i,
+                                    like, k->count);
+        }
+        xsmi_field f = {0};
+        XSMI_TRY(xsmi_record_next(c, &f, err));
+        XSMI_TRY(k->roles[i] == XSMI_COLUMN_FEATURE ? read_feature(c, t, i, next++, &f, row, err)
+                                                    : read_other(c, t, i, &f, err));
+    }
+    if (!c->done) {
+        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, c->at - c->line_start + 1,
+                                "more than %zu fields; %s %zu", k->count, like, k->count);
+    }
+    return end_record(c, t, err);
+}
+
+/* An empty line of rows that are read against a class map is a row of zeros without a label: each has an answer. */
+static xsm_status read_nothing(const xsmi_record *c, table *t, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
     if (r->options.weights_column) {
         r->weights[r->rows] = 0;
     }
+    if (r->options.text_column) {
+        return xsmi_text_read_words(&t->text, "", 0, c->line, err);
+    }
+    memset(r->entries.values + r->entries.count, 0, r->stride * sizeof *r->entries.values);
+    r->entries.count += r->stride;
     xsmi_reader_end_row(r);
     return XSM_OK;
 }
 
-static xsm_status read_records(record *c, columns *k, xsm_error *err)
+/* The first record: names of columns, or a row. */
+static xsm_status read_first(xsmi_record *c, table *t, xsm_error *err)
 {
     xsmi_reader *r = c->r;
-    bool have_header = false;
+    const uint64_t line = c->line;
+    XSMI_TRY(xsmi_record_split(c, err));
+    XSMI_TRY(xsmi_columns_find(c, &t->k, err));
+    XSMI_TRY(r->options.text_column ? xsmi_text_start(&t->text, r, err) : set_features(c, t, line, err));
+    t->text.only_words = true;
+    c->again = t->k.header ? 0 : c->count;
+    c->done = t->k.header;
+    return t->k.header ? XSM_OK : read_record(c, t, err);
+}
+
+static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
+{
+    xsmi_reader *r = c->r;
+    bool have_columns = false;
     for (;;) {
         char *text;
         size_t length;
@@ -537,43 +361,57 @@ static xsm_status read_records(record *c, columns *k, xsm_error *err)
         if (!text) {
             break;
         }
-        if (length == 0 && !(have_header && r->has_map)) {
+        if (length == 0 && !(have_columns && r->has_map)) {
             continue; /* as every reader of CSV does */
         }
-        uint64_t line = c->line;
-        start_record(c, text, length);
         if (length == 0) {
-            XSMI_TRY(read_nothing(r, err));
-        } else if (have_header) {
-            XSMI_TRY(read_record(c, k, err));
-        } else {
-            XSMI_TRY(read_header(c, k, err));
-            XSMI_TRY(set_features(c, k, line, err));
-            have_header = true;
+            XSMI_TRY(read_nothing(c, t, err));
+            continue;
         }
+        if (!have_columns) {
+            const char found = xsmi_columns_separator(r, r->format->id, text, length);
+            c->separator = found ? found : xsmi_dense_separator(r->format->id);
+        }
+        xsmi_record_start(c, text, length);
+        XSMI_TRY(have_columns ? read_record(c, t, err) : read_first(c, t, err));
+        have_columns = true;
     }
-    return have_header ? XSM_OK
-                       : xsmi_fail(err, XSM_ERROR_DATA,
-                                   "%s: the file is empty; a header line and at least one row are "
-                                   "needed",
-                                   r->source.name);
+    return have_columns
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA, "%s: the file is empty; at least one row is needed", r->source.name);
+}
+
+static xsm_status end_table(const xsmi_reader *r, table *t, xsm_error *err)
+{
+    if (t->commas > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: %llu labels have a comma in them, first in line %llu, and each is one label; "
+                 "xsm_read_options.label_separator reads several of a field",
+                 r->source.name, (unsigned long long)t->commas, (unsigned long long)t->comma_line);
+    }
+    return r->options.text_column ? xsmi_text_finish(&t->text, err) : XSM_OK;
 }
 
 static xsm_status read_dense(xsmi_reader *r, xsm_error *err)
 {
-    record c = {.r = r, .separator = xsmi_dense_separator(r->format->id)};
-    columns k = {0};
-    const xsm_status status = read_records(&c, &k, err);
-    xsmi_feature_map_end(&k.map);
-    xsmi_release(r->context, k.text, k.text_capacity, 1);
+    xsmi_record c = {.r = r};
+    table t = {.k = {.count = 0}};
+    xsm_status status = read_records(&c, &t, err);
+    status = status == XSM_OK ? end_table(r, &t, err) : status;
+    if (t.text.r) {
+        xsmi_text_end(&t.text);
+    }
+    xsmi_feature_map_end(&t.map);
+    xsmi_columns_end(&t.k, r->context);
+    xsmi_record_end(&c);
     return status;
 }
 
 const xsmi_format xsmi_csv_format = {
     .id = XSM_FORMAT_CSV,
     .name = "CSV",
-    .form = "CSV with a header line",
-    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES,
+    .form = "CSV",
+    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES | XSMI_ACCEPTS_TABLE,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,
@@ -585,8 +423,8 @@ const xsmi_format xsmi_csv_format = {
 const xsmi_format xsmi_tsv_format = {
     .id = XSM_FORMAT_TSV,
     .name = "TSV",
-    .form = "TSV with a header line",
-    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES,
+    .form = "TSV",
+    .accepts = XSMI_ACCEPTS_COLUMNS | XSMI_ACCEPTS_BAD_BYTES | XSMI_ACCEPTS_TABLE,
     .labels = XSMI_LABELS_WORDS,
     .single = true,
     .named = true,

@@ -2,6 +2,7 @@
  * XSM_FORMAT_AUTO. */
 #include "read/format.h"
 #include "base/utf8.h"
+#include "read/columns.h"
 #include "read/foreign.h"
 #include "read/number.h"
 
@@ -33,12 +34,16 @@ xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_err
     }
 }
 
-/* The format that a line shows best, and how surely. */
-static const xsmi_format *best_of(const xsmi_reader *r, const xsmi_early_line *line, xsmi_match *best)
+/* The format that a line shows best, and how surely, among those with all options of `accepts`. */
+static const xsmi_format *best_with(const xsmi_reader *r, const xsmi_early_line *line, unsigned accepts,
+                                    xsmi_match *best)
 {
     const xsmi_format *format = NULL;
     *best = XSMI_MATCH_NO;
     for (size_t i = 0; xsmi_formats[i]; i++) {
+        if ((xsmi_formats[i]->accepts & accepts) != accepts) {
+            continue;
+        }
         xsmi_match match = xsmi_formats[i]->match ? xsmi_formats[i]->match(r, line) : XSMI_MATCH_NO;
         if (match > *best) {
             *best = match;
@@ -46,6 +51,13 @@ static const xsmi_format *best_of(const xsmi_reader *r, const xsmi_early_line *l
         }
     }
     return format;
+}
+
+/* The same among all formats; tables come first where the options ask for one. */
+static const xsmi_format *best_of(const xsmi_reader *r, const xsmi_early_line *line, xsmi_match *best)
+{
+    const xsmi_format *table = best_with(r, line, XSMI_ACCEPTS_TABLE, best);
+    return *best == XSMI_MATCH_SURE && xsmi_columns_asked_for(&r->options) ? table : best_with(r, line, 0, best);
 }
 
 static const char *known_forms(char *text, size_t size)
@@ -95,7 +107,7 @@ static xsm_status guess(xsmi_reader *r, const xsmi_early_line *line, xsm_error *
     return r->format ? XSM_OK
                      : xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, r->lines.line, 1,
                                         "the format cannot be recognised from %s; known are %s; a header line has a "
-                                        "column %s",
+                                        "column %s; columns with blanks between need xsm_read_options.separator",
                                         shown, known_forms(known, sizeof known), xsmi_reader_label_column(r));
 }
 
@@ -108,7 +120,8 @@ static bool is_sizes(const char *text, size_t length)
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 {
     bool first = true, sizes = false;
-    xsmi_match match = XSMI_MATCH_OPEN;
+    xsmi_match match = XSMI_MATCH_OPEN, table;
+    const xsmi_format *fallback = NULL; /* a table of whole numbers looks like labels alone */
     xsmi_lines_hold(&r->lines);
     while (match == XSMI_MATCH_OPEN) {
         char *text;
@@ -118,7 +131,9 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
             return xsmi_fail(err, XSM_ERROR_DATA, "%s: the file is empty; at least one row is needed", r->source.name);
         }
         if (!text || (r->lines.line > 1 && xsmi_lines_buffered(&r->lines) > DETECT_BYTES)) {
-            return fail_unknown(r, err);
+            r->format = fallback;
+            XSMI_TRY(fallback ? XSM_OK : fail_unknown(r, err));
+            break;
         }
         xsmi_early_line line = {text, length, r->lines.line == 1, first, sizes};
         r->format = best_of(r, &line, &match);
@@ -126,6 +141,9 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
             XSMI_TRY(guess(r, &line, err));
         } else if (match == XSMI_MATCH_MAYBE) {
             XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+        }
+        if (first && length > 0) {
+            fallback = best_with(r, &line, XSMI_ACCEPTS_TABLE, &table);
         }
         sizes |= line.top && is_sizes(text, length);
         first = first && length == 0; /* blank lines may come before a header */

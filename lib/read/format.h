@@ -33,7 +33,8 @@ enum {
     XSMI_ACCEPTS_SKIP_VERIFY = 16,
     XSMI_ACCEPTS_LABEL_WEIGHTS = 32,
     XSMI_ACCEPTS_DUPLICATES = 64,
-    XSMI_ACCEPTS_BAD_BYTES = 128
+    XSMI_ACCEPTS_BAD_BYTES = 128,
+    XSMI_ACCEPTS_TABLE = 256
 };
 
 /* What the labels of a file are. */
@@ -76,6 +77,7 @@ typedef struct xsmi_format {
     X(xsmi_tsv_format) \
     X(xsmi_libsvm_format) \
     X(xsmi_npy_format) \
+    X(xsmi_npz_format) \
     X(xsmi_cache_format)
 /* clang-format on */
 #define XSMI_DECLARE_FORMAT(table) extern const xsmi_format table;

@@ -15,6 +15,7 @@ struct xsmi_gunzip {
     z_stream stream;
     bool open;         /* the stream must be ended */
     bool between;      /* a member has ended */
+    bool bare;         /* one stream without header */
     uint64_t position; /* compressed bytes used */
 };
 
@@ -48,11 +49,12 @@ static xsm_status fail(const xsmi_gunzip *g, int code, xsm_error *err)
     if (code == Z_MEM_ERROR) {
         return xsmi_fail(err, XSM_ERROR_MEMORY, "%s: out of memory while uncompressing", g->name);
     }
-    return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: damaged gzip data near its byte %llu (%s)", g->name,
-                     (unsigned long long)g->position, g->stream.msg ? g->stream.msg : "invalid stream");
+    return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: damaged %s data near its byte %llu (%s)", g->name,
+                     g->bare ? "deflated" : "gzip", (unsigned long long)g->position,
+                     g->stream.msg ? g->stream.msg : "invalid stream");
 }
 
-xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err)
+static xsm_status new_stream(xsm_context *ctx, const char *name, bool bare, xsmi_gunzip **out, xsm_error *err)
 {
     xsmi_gunzip *g = xsmi_allocate_zero(ctx, 1, sizeof *g);
     if (!g) {
@@ -63,7 +65,8 @@ xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out
     g->stream.zalloc = zlib_allocate;
     g->stream.zfree = zlib_release;
     g->stream.opaque = ctx;
-    int code = inflateInit2(&g->stream, 15 + 16);
+    g->bare = bare;
+    int code = inflateInit2(&g->stream, bare ? -15 : 15 + 16);
     if (code != Z_OK) {
         xsm_status status = fail(g, code, err);
         xsmi_gunzip_free(g);
@@ -72,6 +75,16 @@ xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out
     g->open = true;
     *out = g;
     return XSM_OK;
+}
+
+xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err)
+{
+    return new_stream(ctx, name, false, out, err);
+}
+
+xsm_status xsmi_inflate_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err)
+{
+    return new_stream(ctx, name, true, out, err);
 }
 
 void xsmi_gunzip_free(xsmi_gunzip *g)
@@ -137,13 +150,14 @@ xsm_status xsmi_gunzip_step(xsmi_gunzip *g, xsmi_gunzip_io *io, xsm_error *err)
     io->produced = space - g->stream.avail_out;
     if (code == Z_STREAM_END) {
         g->between = true;
+        io->done = g->bare;
     } else if (code != Z_OK && code != Z_BUF_ERROR) {
         return fail(g, code, err);
     } else if (io->produced == 0 && io->input_size == 0 && io->last) {
         /* Checked last: after all input there may still be output. */
         return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: the gzip data end too early, after %llu compressed bytes; the file is cut off", g->name,
-                         (unsigned long long)g->position);
+                         "%s: the %s data end too early, after %llu compressed bytes; the file is cut off", g->name,
+                         g->bare ? "deflated" : "gzip", (unsigned long long)g->position);
     }
     return XSM_OK;
 }

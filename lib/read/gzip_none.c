@@ -11,6 +11,11 @@ xsm_status xsmi_gunzip_new(xsm_context *ctx, const char *name, xsmi_gunzip **out
                      name);
 }
 
+xsm_status xsmi_inflate_new(xsm_context *ctx, const char *name, xsmi_gunzip **out, xsm_error *err)
+{
+    return xsmi_gunzip_new(ctx, name, out, err);
+}
+
 void xsmi_gunzip_free(xsmi_gunzip *g)
 {
     (void)g;

@@ -1,12 +1,17 @@
 /*
- * Labels in a text file of their own: a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line of two numbers,
- * rows and labels, as the Extreme Classification Repository has them.
+ * Labels in a file of their own: text with a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line of two
+ * numbers, rows and labels, as the Extreme Classification Repository has them; a vector of NumPy, a label a row; or a
+ * sparse matrix of SciPy, which is not zero where a row has a label.
  */
 #include "read/label_file.h"
 #include "base/utf8.h"
+#include "read/csr.h"
+#include "read/foreign.h"
+#include "read/npy_array.h"
 #include "read/number.h"
 
 #include <stdio.h>
+#include <string.h>
 
 typedef struct label_lines {
     xsmi_reader *r; /* the rows, which are all there */
@@ -84,6 +89,12 @@ static xsm_status wrong_count(const label_lines *l, uint64_t count, xsm_error *e
                      l->lines.source->name, (unsigned long long)count, l->r->source.name, (unsigned long long)l->rows);
 }
 
+/* Ends the labels of a row. */
+static void end_row(label_lines *l)
+{
+    l->r->label.offsets[++l->r->rows] = l->r->label.count;
+}
+
 /* Whether the first line declares rows and labels. */
 static bool is_header(label_lines *l, size_t length)
 {
@@ -124,20 +135,118 @@ static xsm_status read_lines(label_lines *l, xsm_error *err)
         }
         if (r->rows < l->rows) {
             XSMI_TRY(read_line(l, length, err));
-            r->label.offsets[++r->rows] = r->label.count;
+            end_row(l);
         }
     }
+}
+
+static xsm_status read_vector(label_lines *l, xsm_error *err)
+{
+    xsmi_source *s = l->lines.source;
+    xsmi_npy n = {.name = s->name};
+    XSMI_TRY(xsmi_npy_read_header(s, &n, err));
+    if (n.kind == 'U' || n.kind == 'S') {
+        return XSMI_NPY_FAIL(&n, err, "%s",
+                             "labels that are text; numbers are read: save numpy.unique(y, return_inverse=True)[1]");
+    }
+    if (n.rank < 1 || n.columns != 1) {
+        return XSMI_NPY_FAIL(
+            &n, err,
+            "labels of the shape (%llu, %llu); (%llu,) is needed, a label for each row, or for several "
+            "scipy.sparse.save_npz('y.npz', scipy.sparse.csr_matrix(y))",
+            (unsigned long long)n.rows, (unsigned long long)n.columns, (unsigned long long)l->rows);
+    }
+    for (uint64_t i = 0; i < n.rows; i++) {
+        unsigned char bytes[8];
+        size_t got;
+        int64_t label;
+        xsmi_row_labels row = {.r = l->r};
+        if (n.rows != l->rows) {
+            return wrong_count(l, n.rows, err);
+        }
+        XSMI_TRY(xsmi_npy_read(s, bytes, n.size, &got, err));
+        if (got < n.size) {
+            return xsmi_npy_cut_short(&n, i, err);
+        }
+        if (!xsmi_npy_integer(&n, bytes, &label)) {
+            return XSMI_NPY_FAIL(&n, err, "the label of row %llu (from 0) is no integer of 64 bits",
+                                 (unsigned long long)i);
+        }
+        XSMI_TRY(xsmi_reader_reserve(l->r, 0, 1, err));
+        XSMI_TRY(xsmi_row_labels_add(&row, label, 1, err));
+        XSMI_TRY(xsmi_row_labels_end(&row, err));
+        end_row(l);
+    }
+    return n.rows == l->rows ? xsmi_npy_check_end(s, &n, err) : wrong_count(l, n.rows, err);
+}
+
+static xsm_status add_matrix_row(label_lines *l, const xsmi_csr *m, xsm_error *err)
+{
+    const uint64_t i = l->r->rows, first = m->offsets[i], last = m->offsets[i + 1];
+    xsmi_row_labels row = {.r = l->r};
+    XSMI_TRY(xsmi_reader_reserve(l->r, 0, (size_t)(last - first), err));
+    for (uint64_t j = first; j < last; j++) {
+        const float weight = m->values[j];
+        if (weight < 0 || (weight != 1 && weight != 0 && !l->r->options.label_weights)) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: row %llu, column %u (both from 0): a label with the value %g, and 1 is accepted, or "
+                             "another weight of 0 and more with xsm_read_options.label_weights",
+                             l->lines.source->name, (unsigned long long)i, m->index[j], (double)weight);
+        }
+        XSMI_TRY(weight == 0 ? XSM_OK : xsmi_row_labels_add(&row, m->index[j], weight, err));
+    }
+    XSMI_TRY(xsmi_row_labels_end(&row, err));
+    end_row(l);
+    return XSM_OK;
+}
+
+static xsm_status read_matrix(label_lines *l, xsm_error *err)
+{
+    xsmi_csr m;
+    xsm_status status = xsmi_csr_read(l->lines.source, &m, err);
+    status = status == XSM_OK && m.rows != l->rows ? wrong_count(l, m.rows, err) : status;
+    while (status == XSM_OK && l->r->rows < l->rows) {
+        status = add_matrix_row(l, &m, err);
+    }
+    xsmi_csr_end(&m);
+    return status;
+}
+
+static xsm_status read_labels(label_lines *l, xsm_error *err)
+{
+    const unsigned char *bytes;
+    size_t count;
+    XSMI_TRY(xsmi_source_peek(l->lines.source, 6, &bytes, &count, err));
+    if (count >= 6 && memcmp(bytes, XSMI_NPY_MAGIC, 6) == 0) {
+        return read_vector(l, err);
+    }
+    return xsmi_is_npz(bytes, count) ? read_matrix(l, err) : read_lines(l, err);
+}
+
+/* Rows may have labels of their own, or some from a file. */
+static xsm_status check_rows(const xsmi_reader *r, xsm_error *err)
+{
+    for (uint64_t i = 0; i < r->rows && r->label.count > 0; i++) {
+        if (r->label.offsets[i + 1] > 0) {
+            return xsmi_fail(err, XSM_ERROR_FORMAT,
+                             "%s: row %llu (from 0) has labels; they are in it or in a file of their own "
+                             "(xsm_read_options.labels_path), one of them is accepted",
+                             r->source.name, (unsigned long long)i);
+        }
+    }
+    return XSM_OK;
 }
 
 xsm_status xsmi_read_label_file(xsmi_reader *r, xsm_error *err)
 {
     xsmi_source source;
     label_lines l = {.r = r, .rows = r->rows, .declared = UINT64_MAX};
+    XSMI_TRY(check_rows(r, err));
     xsm_status status = xsmi_source_open_file(&source, r->context, r->options.labels_path, err);
     if (status == XSM_OK) {
         xsmi_lines_start(&l.lines, &source);
         r->rows = 0;
-        status = read_lines(&l, err);
+        status = read_labels(&l, err);
     }
     xsmi_lines_end(&l.lines);
     xsmi_source_close(&source);

@@ -4,7 +4,7 @@
 
 #include "read/reader.h"
 
-/* Gives the rows of the reader, none of which has a label, those of the file; it must have as many rows. */
+/* Gives the rows of the reader those of the file, which must have as many; it fails if a row has a label. */
 xsm_status xsmi_read_label_file(xsmi_reader *r, xsm_error *err);
 
 #endif

@@ -2,6 +2,7 @@
  * Reading a file: options, its format, and the dataset made from the rows read.
  */
 #include "read/format.h"
+#include "read/label_file.h"
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
@@ -82,8 +83,13 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
     } options[] = {
         {o->index_base != XSM_INDEX_BASE_AUTO, XSMI_ACCEPTS_INDEX_BASE, "index_base"},
         {o->label_column != NULL, XSMI_ACCEPTS_COLUMNS, "label_column"},
+        {o->header != XSM_HEADER_AUTO, XSMI_ACCEPTS_TABLE, "header"},
+        {o->separator != NULL, XSMI_ACCEPTS_TABLE, "separator"},
+        {o->ignore_columns != NULL, XSMI_ACCEPTS_TABLE, "ignore_columns"},
+        {o->label_separator != NULL, XSMI_ACCEPTS_TABLE, "label_separator"},
+        {o->text_column != NULL, XSMI_ACCEPTS_TABLE, "text_column"},
         {o->weights_column != NULL, XSMI_ACCEPTS_COLUMNS, "weights_column"},
-        {text_set, XSMI_ACCEPTS_TEXT, "text"},
+        {text_set && !o->text_column, XSMI_ACCEPTS_TEXT, "text"},
         {o->labels_path != NULL, XSMI_ACCEPTS_LABELS_PATH, "labels_path"},
         {o->label_weights != 0, XSMI_ACCEPTS_LABEL_WEIGHTS, "label_weights"},
         {o->skip_verify != 0, XSMI_ACCEPTS_SKIP_VERIFY, "skip_verify"},
@@ -101,6 +107,46 @@ static xsm_status check_format(const xsmi_reader *r, bool text_set, xsm_error *e
     return XSM_OK;
 }
 
+/* Members that are one of some values, from 0 on. */
+static xsm_status check_choices(const xsm_read_options *o, xsm_error *err)
+{
+    const struct {
+        const char *member, *values;
+        int32_t value, most;
+    } choices[] = {{"labels", "XSM_LABELS_*", o->labels, XSM_LABELS_SMALLEST},
+                   {"index_base", "XSM_INDEX_BASE_*", o->index_base, XSM_INDEX_BASE_ONE},
+                   {"duplicates", "XSM_DUPLICATES_*", o->duplicates, XSM_DUPLICATES_SUM},
+                   {"bad_bytes", "XSM_BAD_BYTES_*", o->bad_bytes, XSM_BAD_BYTES_REPLACE},
+                   {"header", "XSM_HEADER_*", o->header, XSM_HEADER_NO}};
+    for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
+        if (choices[i].value < 0 || choices[i].value > choices[i].most) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.%s is %d; an %s value (0 to %d) is accepted",
+                             choices[i].member, (int)choices[i].value, choices[i].values, (int)choices[i].most);
+        }
+    }
+    return XSM_OK;
+}
+
+/* A separator is a character that is part of no number. */
+static xsm_status check_separators(const xsm_read_options *o, xsm_error *err)
+{
+    static const char refused[] = "\"\r\n.+-0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    const char *given[] = {o->separator, o->label_separator};
+    for (size_t i = 0; i < 2; i++) {
+        if (given[i] && (strlen(given[i]) != 1 || strchr(refused, given[i][0]) || (unsigned char)given[i][0] >= 0x80)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "xsm_read_options.%s is '%.20s'; one character of one byte is accepted that is no letter, "
+                             "digit, quote, sign or point",
+                             i == 0 ? "separator" : "label_separator", given[i]);
+        }
+    }
+    if (o->separator && o->format == XSM_FORMAT_TSV && o->separator[0] != '\t') {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_read_options.separator is '%s', and TSV has tabs; that is XSM_FORMAT_CSV", o->separator);
+    }
+    return XSM_OK;
+}
+
 static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, xsm_error *err)
 {
     r->options = (xsm_read_options)XSM_READ_OPTIONS_INIT;
@@ -112,26 +158,8 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
                          "xsm_read_options.format is %d; an XSM_FORMAT_* value (0 to %d) is accepted",
                          (int)r->options.format, (int)xsmi_format_last());
     }
-    if (r->options.labels < XSM_LABELS_ALL || r->options.labels > XSM_LABELS_SMALLEST) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_read_options.labels is %d; an XSM_LABELS_* value (0 to %d) is accepted",
-                         (int)r->options.labels, XSM_LABELS_SMALLEST);
-    }
-    if (r->options.index_base < XSM_INDEX_BASE_AUTO || r->options.index_base > XSM_INDEX_BASE_ONE) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_read_options.index_base is %d; an XSM_INDEX_BASE_* value (0 to %d) is accepted",
-                         (int)r->options.index_base, XSM_INDEX_BASE_ONE);
-    }
-    if (r->options.duplicates < XSM_DUPLICATES_FAIL || r->options.duplicates > XSM_DUPLICATES_SUM) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_read_options.duplicates is %d; an XSM_DUPLICATES_* value (0 to %d) is accepted",
-                         (int)r->options.duplicates, XSM_DUPLICATES_SUM);
-    }
-    if (r->options.bad_bytes < XSM_BAD_BYTES_FAIL || r->options.bad_bytes > XSM_BAD_BYTES_REPLACE) {
-        return xsmi_fail(err, XSM_ERROR_RANGE,
-                         "xsm_read_options.bad_bytes is %d; an XSM_BAD_BYTES_* value (0 to %d) is accepted",
-                         (int)r->options.bad_bytes, XSM_BAD_BYTES_REPLACE);
-    }
+    XSMI_TRY(check_choices(&r->options, err));
+    XSMI_TRY(check_separators(&r->options, err));
     if (r->options.features > XSM_FEATURES_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_read_options.features is %u; at most %u are supported",
                          r->options.features, (unsigned)XSM_FEATURES_MAX);
@@ -143,6 +171,7 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_read_options, &r->options, reserved, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_features, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_labels, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
@@ -318,7 +347,7 @@ static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
 static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
-    if (!r->format && r->has_map && r->map.vocabulary) {
+    if (!r->format && r->has_map && r->map.vocabulary && !r->options.text_column) {
         r->format = &xsmi_text_format;
     }
     if (!r->format) {
@@ -326,7 +355,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
     }
     XSMI_TRY(check_lost(r, r->source.name, err));
     XSMI_TRY(choose_base(r, err));
-    r->sparse = r->format->sparse;
+    r->sparse = r->format->sparse || r->options.text_column;
     xsmi_dictionary_start(&r->dictionary, r->context, r->format->labels != XSMI_LABELS_NUMBERS);
     XSMI_TRY(xsmi_reader_reserve(r, 0, 0, err));
     r->label.offsets[0] = 0;
@@ -338,6 +367,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
         return r->guessed ? say_nearest(r, status, err) : status;
     }
     XSMI_TRY(check_schema(r, err));
+    XSMI_TRY(r->options.labels_path ? xsmi_read_label_file(r, err) : XSM_OK);
     tell(r);
     return xsmi_go_on(r->context, err);
 }
@@ -436,7 +466,7 @@ static xsm_status read_source(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     xsm_dataset *d = NULL;
     XSMI_TRY(finish(r, &d, err));
     /* The smallest name is known only after all names; numbers were compared while reading. */
-    if (r->format->labels == XSMI_LABELS_NAMES && r->options.labels == XSM_LABELS_SMALLEST) {
+    if (r->dictionary.words && r->options.labels == XSM_LABELS_SMALLEST) {
         xsm_status status = xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
         if (status != XSM_OK) {
             xsm_dataset_free(d);

@@ -79,8 +79,7 @@ void xsmi_row_reader_free(xsmi_row_reader *r)
         xsmi_dictionary_end(&r->numbers);
         xsmi_dictionary_end(&r->sparse.wide);
     }
-    xsmi_release(ctx, r->sparse.keys, r->sparse.key_capacity, sizeof *r->sparse.keys);
-    xsmi_release(ctx, r->sparse.scratch, r->sparse.scratch_capacity, sizeof *r->sparse.scratch);
+    xsmi_entry_sort_end(ctx, &r->sparse.sort);
     xsmi_release(ctx, r->line, r->line_capacity, 1);
     xsmi_release(ctx, e->values, e->value_capacity, sizeof *e->values);
     xsmi_release(ctx, e->index, e->index_capacity, sizeof *e->index);

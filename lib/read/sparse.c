@@ -8,7 +8,6 @@
 #include "read/sparse.h"
 #include "base/order.h"
 #include "read/format.h"
-#include "read/label_file.h"
 #include "read/number.h"
 #include "base/utf8.h"
 
@@ -279,27 +278,14 @@ static xsm_status read_sparse(xsmi_sparse *s, xsm_status (*lines)(xsmi_sparse *,
     xsmi_dictionary_start(&s->wide, r->context, false);
     xsm_status status = lines(s, err);
     xsmi_dictionary_end(&s->wide);
-    xsmi_release(r->context, s->keys, s->key_capacity, sizeof *s->keys);
-    xsmi_release(r->context, s->scratch, s->scratch_capacity, sizeof *s->scratch);
+    xsmi_entry_sort_end(r->context, &s->sort);
     return status;
 }
 
 static xsm_status read_xc(xsmi_reader *r, xsm_error *err)
 {
     XSMI_TRY(xsmi_schema_of_numbers(r->context, XSM_INDEX_BASE_ZERO, &r->schema, err));
-    XSMI_TRY(read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err));
-    if (!r->options.labels_path) {
-        return XSM_OK;
-    }
-    for (uint64_t i = 0; i < r->rows && r->label.count > 0; i++) {
-        if (r->label.offsets[i + 1] > 0) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: row %llu (from 0) has labels; they are in it or in a file of their own "
-                             "(xsm_read_options.labels_path), one of them is accepted",
-                             r->source.name, (unsigned long long)i);
-        }
-    }
-    return xsmi_read_label_file(r, err);
+    return read_sparse(&(xsmi_sparse){.r = r}, read_xc_lines, err);
 }
 
 static xsm_status read_libsvm(xsmi_reader *r, xsm_error *err)

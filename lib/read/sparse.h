@@ -4,6 +4,7 @@
 #ifndef XSMI_SPARSE_H
 #define XSMI_SPARSE_H
 
+#include "read/entry_sort.h"
 #include "read/reader.h"
 
 typedef struct xsmi_sparse {
@@ -32,10 +33,7 @@ typedef struct xsmi_sparse {
     bool any_number;              /* numbers beyond the limit have codes, until xsmi_sparse_compact() */
     xsmi_dictionary wide;         /* these numbers */
 
-    uint64_t *keys; /* sorting long rows */
-    size_t key_capacity;
-    uint64_t *scratch;
-    size_t scratch_capacity;
+    xsmi_entry_sort sort;
 } xsmi_sparse;
 
 /* The code of the first number beyond the limit. */

@@ -9,7 +9,6 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "read/number.h"
-#include "data/sort.h"
 #include "base/utf8.h"
 
 #include <math.h>
@@ -269,65 +268,25 @@ static xsm_status duplicate_failure(const xsmi_sparse *s, uint32_t feature, xsm_
     return xsmi_fail(err, XSM_ERROR_INTERNAL, "a repeated feature that is not there");
 }
 
-/* Adds the values of a feature that a sorted row names more than once. *count: how many features are left. */
+/* Adds the values of features that a sorted row names more than once. */
 static xsm_status add_duplicates(const xsmi_sparse *s, uint32_t *index, float *values, size_t *count, xsm_error *err)
 {
-    size_t left = 0;
-    for (size_t i = 0; i < *count; left++) {
-        double sum = 0;
-        size_t first = i;
-        for (; i < *count && index[i] == index[first]; i++) {
-            sum += (double)values[i];
-        }
-        index[left] = index[first];
-        values[left] = (float)sum;
-        if (!isfinite(values[left])) {
+    *count = xsmi_add_duplicates(index, values, *count);
+    for (size_t i = 0; i < *count; i++) {
+        if (!isfinite(values[i])) {
             return xsmi_reader_fail(s->r, err, XSM_ERROR_FORMAT, s->line_number, 1,
-                                    "the values of feature %llu have a sum beyond float32",
-                                    shown_number(s, index[left]));
+                                    "the values of feature %llu have a sum beyond float32", shown_number(s, index[i]));
         }
     }
-    *count = left;
     return XSM_OK;
 }
 
-/* Rows up to this length are sorted in place. */
-#define SHORT_ROW 32
-
-static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t *left, xsm_error *err)
+static xsm_status sort_row(xsmi_sparse *s, uint32_t *index, float *values, size_t *count, xsm_error *err)
 {
-    const size_t count = *left;
-    if (count <= SHORT_ROW) {
-        for (size_t i = 1; i < count; i++) {
-            uint32_t x = index[i];
-            float v = values[i];
-            size_t j = i;
-            for (; j > 0 && index[j - 1] > x; j--) {
-                index[j] = index[j - 1];
-                values[j] = values[j - 1];
-            }
-            index[j] = x;
-            values[j] = v;
-        }
-    } else {
-        xsm_context *ctx = s->r->context;
-        XSMI_TRY(XSMI_GROW(ctx, s->keys, s->key_capacity, count, "sorting a row", err));
-        XSMI_TRY(XSMI_GROW(ctx, s->scratch, s->scratch_capacity, count, "sorting a row", err));
-        for (size_t i = 0; i < count; i++) {
-            uint32_t bits;
-            memcpy(&bits, &values[i], sizeof bits);
-            s->keys[i] = (uint64_t)index[i] << 32 | bits;
-        }
-        xsmi_sort(ctx, s->keys, s->scratch, count);
-        for (size_t i = 0; i < count; i++) {
-            uint32_t bits = (uint32_t)s->keys[i];
-            index[i] = (uint32_t)(s->keys[i] >> 32);
-            memcpy(&values[i], &bits, sizeof bits);
-        }
-    }
-    for (size_t i = 1; i < count; i++) {
+    XSMI_TRY(xsmi_sort_entries(s->r->context, &s->sort, index, values, *count, err));
+    for (size_t i = 1; i < *count; i++) {
         if (index[i] == index[i - 1]) {
-            return s->r->options.duplicates == XSM_DUPLICATES_SUM ? add_duplicates(s, index, values, left, err)
+            return s->r->options.duplicates == XSM_DUPLICATES_SUM ? add_duplicates(s, index, values, count, err)
                                                                   : duplicate_failure(s, index[i], err);
         }
     }

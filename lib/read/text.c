@@ -200,8 +200,13 @@ static xsm_status end_row(xsmi_text *t, xsm_error *err)
 
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err)
 {
+    return xsmi_text_read_words(t, line, length, t->r->lines.line, err);
+}
+
+xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err)
+{
     xsmi_reader *r = t->r;
-    XSMI_TRY(xsmi_reader_text(r, r->lines.line, 1, "", &line, &length, err));
+    XSMI_TRY(xsmi_reader_text(r, number, 1, "", &line, &length, err));
     t->line = line;
     t->key_count = 0;
     t->window_length = 0;
@@ -220,7 +225,8 @@ xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm
         }
         const char *word = line + at;
         size_t size = end - at;
-        if (size >= t->prefix_length && memcmp(word, t->options.label_prefix, t->prefix_length) == 0) {
+        if (!t->only_words && size >= t->prefix_length &&
+            memcmp(word, t->options.label_prefix, t->prefix_length) == 0) {
             XSMI_TRY(add_label(t, word, size, &first, err));
         } else {
             XSMI_TRY(add_word(t, word, size, err));
@@ -452,6 +458,18 @@ void xsmi_text_end(xsmi_text *t)
     xsmi_release(ctx, t->marked, t->marked_capacity, 1);
 }
 
+xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err)
+{
+    if (t->commas > 0) {
+        xsmi_log(
+            t->r->context, XSM_LOG_WARNING,
+            "%s: %llu labels end with a comma, the first is %s in line %llu; labels are separated by blanks, so the "
+            "comma is part of the name",
+            t->r->source.name, (unsigned long long)t->commas, t->comma, (unsigned long long)t->comma_line);
+    }
+    return (t->vocabulary && !t->grows) || t->r->rows == 0 ? XSM_OK : end_text(t, err);
+}
+
 static xsm_status read_lines(xsmi_text *t, xsm_error *err)
 {
     for (;;) {
@@ -463,14 +481,7 @@ static xsm_status read_lines(xsmi_text *t, xsm_error *err)
         }
         XSMI_TRY(xsmi_text_read_row(t, line, length, err));
     }
-    if (t->commas > 0) {
-        xsmi_log(
-            t->r->context, XSM_LOG_WARNING,
-            "%s: %llu labels end with a comma, the first is %s in line %llu; labels are separated by blanks, so the "
-            "comma is part of the name",
-            t->r->source.name, (unsigned long long)t->commas, t->comma, (unsigned long long)t->comma_line);
-    }
-    return (t->vocabulary && !t->grows) || t->r->rows == 0 ? XSM_OK : end_text(t, err);
+    return xsmi_text_finish(t, err);
 }
 
 static xsm_status read_text(xsmi_reader *r, xsm_error *err)

@@ -12,6 +12,7 @@ typedef struct xsmi_text {
     xsmi_reader *r;
     xsm_text_options options;
     size_t prefix_length;
+    bool only_words;                  /* there are no labels in it */
     const xsm_vocabulary *vocabulary; /* the class map's, or NULL while it is being made */
     bool grows;                       /* words that the class map's vocabulary lacks become features */
     xsmi_dictionary words;            /* of the whole text, with their counts: those that `vocabulary` lacks */
@@ -37,5 +38,9 @@ xsm_status xsmi_text_start(xsmi_text *t, xsmi_reader *r, xsm_error *err);
 void xsmi_text_end(xsmi_text *t);
 /* Reads a line as the reader's next row: with a vocabulary of features, else of codes. */
 xsm_status xsmi_text_read_row(xsmi_text *t, const char *line, size_t length, xsm_error *err);
+/* The same of a text in line `number` of the file. */
+xsm_status xsmi_text_read_words(xsmi_text *t, const char *line, size_t length, uint64_t number, xsm_error *err);
+/* Behind the last row: makes the vocabulary, and the codes features. */
+xsm_status xsmi_text_finish(xsmi_text *t, xsm_error *err);
 
 #endif

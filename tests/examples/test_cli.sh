@@ -164,7 +164,7 @@ done <<END
 2|--order: 'random' is not known; shuffle or file|$good --order random
 2|--labels: 'last' is not known; all, first or smallest|$good --labels last
 2|--labels all: 'implicit' takes one label a row|$good --labels all
-2|--format: 'json' is not known; auto, xc, libsvm, csv, tsv, text, npy or cache|$good --format json
+2|--format: 'json' is not known; auto, xc, libsvm, csv, tsv, text, npy, cache or npz|$good --format json
 2|--index-base: '2' is not known; auto, 0 or 1|$good --index-base 2
 2|--schedule: 'cosine' is not known; step:FACTOR, inverse|$good --schedule cosine
 2|--schedule: '2' is not a factor|$good --schedule step:2
@@ -760,7 +760,7 @@ echo 'nothing 1' >by-class
 run 1 train --data single.xc --format xc --class-weights by-class --eta 1
 says stderr "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows"
 run 2 train --data weighted.csv --format csv --label-weights --eta 1
-says stderr '--label-weights is for xc, libsvm and text'
+says stderr '--label-weights is for xc, libsvm, text and npz'
 run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
 says stderr 'the rows have weights, and this format has no place for them; set --weights-to'
 run 1 train --data rows.xc --format xc --weights twos.not --eta 1
@@ -818,8 +818,8 @@ says stderr 'xc, libsvm, csv, tsv, npy or cache is accepted'
 refuse 2 '--min-count is for text, and --format is xc' 'train --data train.txt --format xc --min-count 2'
 refuse 2 '--index-base is for libsvm, and --format is csv' 'train --data dense.csv --format csv --index-base 1'
 refuse 2 '--label-column is for csv, tsv and npy, and --format is libsvm' 'predict --model model --data small.svm --format libsvm --label-column y'
-refuse 2 '--labels-from is for xc and npy, and --format is libsvm' 'evaluate --model model --data test.txt --format libsvm --labels-from y'
-refuse 2 '--test-labels-from is for xc and npy, and --format is csv' 'train --data train.txt --test test.txt --format csv --test-labels-from y'
+refuse 2 '--labels-from is for xc, npy and npz, and --format is libsvm' 'evaluate --model model --data test.txt --format libsvm --labels-from y'
+refuse 2 '--test-labels-from is for xc, npy and npz, and --format is csv' 'train --data train.txt --test test.txt --format csv --test-labels-from y'
 refuse 2 '--no-verify is for cache, and --format is xc' 'info train.txt --format xc --no-verify'
 refuse 2 '--spool is for every format but cache, which is mapped, and --format is cache' \
     'convert --data train.cache --format cache --spool . --to xc --output x'
@@ -1535,9 +1535,10 @@ run 0 predict --model words.model --data bare.csv --top 1
 says stdout 'blue:'
 printf 'a,label\n1,2\n' >narrow.csv
 refuse 1 "narrow.csv, line 1, column 1: the column 'b' of the model is missing in the file, whose first is the column 'a'" 'predict --model dense.model --data narrow.csv'
-refuse 1 "line 1, column 1: numbers where the names of columns are expected: '0.5', '1'" 'predict --model dense.model --data headless.csv --format csv'
-refuse 1 'headless.csv, line 1, column 1: the format cannot be recognised' 'predict --model dense.model --data headless.csv'
-refuse 1 'the column of labels is --label-column NAME' 'evaluate --model dense.model --data bare.csv'
+run 0 predict --model dense.model --data headless.csv --top 1
+says stderr 'headless.csv: line 1 is read as a row, not as names of columns'
+expect 'the same without a header line' cmp -s wanted stdout
+refuse 1 'the column of labels is --label-column, a name or a number' 'evaluate --model dense.model --data bare.csv'
 refuse 1 "no column 'label'; the columns, with commas between, are 'a', 'b'; name the label's with --label-column" 'train --data bare.csv'
 run 0 info dense.csv
 says stdout 'CSV, dense'

@@ -95,4 +95,45 @@ says stderr 'U+FFFD is in place of bytes that are no UTF-8, 1 times, first in li
 run 2 train --data rows.svm --format libsvm --bad-bytes replace --eta 1
 says stderr '--bad-bytes is for csv, tsv and text, and --format is libsvm'
 
+# --- tables
+printf '5.1,3,setosa\n4,2,virginica\n' >in
+run 1 train --data - --eta 1
+says stderr 'if this line is a row: --header no, and a number as --label-column'
+reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column -1
+says stderr 'line 1 is read as a row'
+reads 'f0,f1,label\n5.1,3,setosa\n4,2,virginica' --data - --label-column 2 --header no
+[ -s stderr ] && wrong 'a note where --header says it'
+printf '0,1,2,x\n7,8,9,y\n' >in
+run 1 info - --label-column -1
+says stderr "names of columns or a row? '0', '1', '2', 'x'; set --header yes or no"
+printf 'id;a;when;tags\n7;1;"1;2";"3, 5"\n8;2;3;5\n' >in
+run 0 convert --data - --label-column tags --ignore-columns id,when --label-separator , --to xc --output rows.xc
+[ "$(cat rows.xc)" = "$(printf '2 1 6\n3,5 0:1\n5 0:2')" ] || wrong 'several labels in a field'
+run 1 info - --label-column tags
+says stderr "found ';2' in the column 'when'; a column of words is that of labels (--label-column), of text (--text-column)"
+printf ',a,label\n0,5,x\n1,6,y\n' >in
+run 0 info -
+says stderr 'the first column, which has no name, is left out'
+says stdout 'features               1'
+printf 'ham\tcall me, later\nspam\tfree, win\n' >sms.tsv
+run 1 info sms.tsv
+says stderr 'if this line is a row: --header no, and --label-column 0 --text-column 1 for a label and text'
+run 0 train --data sms.tsv --header no --label-column 0 --text-column 1 --eta 1 --epochs 5 --model sms.model
+printf 'call later\n' >in
+run 0 predict --model sms.model --data -
+says stdout ham
+(printf 'ham\tcall me, later\n'; sleep 0.3; printf 'spam\tfree, win\n') |
+    "$xsoftmax" predict --model sms.model --data - --header no --label-column 0 --text-column 1 >stdout 2>stderr
+[ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'ham spam ' ] || wrong 'rows of text as they come'
+printf '1,0.5,x\n0,1.5,y\n' >in
+run 0 train --data - --label-column -1 --eta 1 --epochs 50 --model xy.model
+(printf '1,0.5\n'; sleep 0.3; printf '0,1.5\n'; sleep 0.3; printf '1,0.4\n') |
+    "$xsoftmax" predict --model xy.model --data - >stdout 2>stderr
+[ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'x y x ' ] || wrong 'rows without a header line as they come'
+run 0 evaluate --model sms.model --data sms.tsv --header no --label-column 0 --text-column 1
+printf '7  5 1\n 4 2 3\n' >in
+reads 'f0,f1,label\n7,5,1\n4,2,3' --data - --separator space --header no --label-column -1
+run 2 train --data sms.tsv --format text --header no --eta 1
+says stderr '--header is for csv and tsv, and --format is text'
+
 [ "$failures" -eq 0 ] || exit 1

@@ -1,4 +1,6 @@
 """NumPy files and caches as NumPy itself sees them: what it saves is read, and what is written it loads."""
+import gzip
+import io
 import json
 import os
 import struct
@@ -20,10 +22,24 @@ values[:, 3] = [0, 1, -1, 0.5, 3, 1e6, 1.0 / 3]
 labels = numpy.array([3, -7, 3, 2 ** 40, 0, 0, 5])
 
 
-def convert(*arguments):
-    done = subprocess.run([xsoftmax, "convert", *arguments], capture_output=True, text=True)
+def convert(*arguments, given=b""):
+    done = subprocess.run([xsoftmax, "convert", *arguments], capture_output=True, input=given)
     if done.returncode:
-        sys.exit(f"convert {' '.join(arguments)}: {done.stderr}")
+        sys.exit(f"convert {' '.join(arguments)}: {done.stderr.decode()}")
+
+
+def refused(says, *arguments):
+    """A run that must fail, with these words."""
+    done = subprocess.run([xsoftmax, *arguments], capture_output=True, input=b"")
+    if done.returncode != 1 or says not in done.stderr.decode():
+        sys.exit(f"{' '.join(arguments)}: {done.returncode}, {done.stderr.decode()}, not {says}")
+
+
+def written(array, save=numpy.save, **options):
+    """The bytes of a file of NumPy or SciPy."""
+    file = io.BytesIO()
+    save(file, array, **options)
+    return file.getvalue()
 
 
 def rows(path):
@@ -63,3 +79,72 @@ with tempfile.TemporaryDirectory() as work:
     length = struct.unpack("<Q", whole[:8])[0]
     begin, end = json.loads(whole[8:8 + length])["values"]["data_offsets"]
     same("cache", values, numpy.frombuffer(whole[8 + length:][begin:end], numpy.float32).reshape(7, 5))
+
+    # every type of numbers; pipes and gzip
+    whole = numpy.arange(12).reshape(4, 3) * 5
+    for dtype in ("f2", ">f4", ">f8", "i1", "u1", "<i2", ">i4", "u4", ">i8", "u8", "?"):
+        array = (whole - 20 if "i" in dtype or "f" in dtype else whole).astype(dtype)
+        convert("--data", "-", "--label-column", "-1", "--to", "csv", "--output", "rows.csv", given=written(array))
+        read, named = rows("rows.csv")
+        same(f"{dtype} from a pipe", array[:, :2].astype(numpy.float32), read)
+        assert named == array[:, 2].astype(int).tolist(), named
+    array = values[:, :2]
+    with gzip.open("packed.npy.gz", "wb") as file:
+        file.write(written(values + 0))
+    convert("--data", "packed.npy.gz", "--labels-from", "labels.npy", "--to", "csv", "--output", "rows.csv")
+    same("gzip", values + 0, rows("rows.csv")[0])
+    numpy.save("columns.npy", numpy.asfortranarray(values))
+    refused("numpy.ascontiguousarray", "info", "columns.npy")
+    numpy.save("complex.npy", values.astype(complex))
+    refused("'<c16'", "info", "complex.npy")
+    numpy.save("names.npy", numpy.array(["a"] * 7))
+    refused("numpy.unique", "train", "--data", "matrix.npy", "--labels-from", "names.npy", "--eta", "1")
+    numpy.save("short.npy", labels[:5])
+    refused("short.npy has labels for 5 rows, and matrix.npy has 7 rows", "train", "--data", "matrix.npy",
+            "--labels-from", "short.npy", "--eta", "1")
+    numpy.savez("two.npz", x=values, y=labels)
+    refused("(x.npy, y.npy)", "info", "two.npz")
+
+    try:
+        import scipy.sparse
+    except ImportError:
+        print("no SciPy")
+        sys.exit(0)
+    dense = numpy.where(random.random((9, 6)) < 0.4, random.integers(-9, 9, (9, 6)), 0)
+    dense[3] = 0
+    where = random.random((9, 4)) < 0.5
+    scipy.sparse.save_npz("y.npz", scipy.sparse.csr_matrix(where.astype(numpy.int64)))
+    numpy.save("y.npy", numpy.arange(9) % 3)
+    for dtype in ("f4", "f8", "i4", "i8", "i1"):
+        for packed in (True, False):
+            matrix = scipy.sparse.csr_matrix(dense.astype(dtype))
+            matrix.indices = matrix.indices.astype("i8")
+            matrix.indptr = matrix.indptr.astype("i8")
+            scipy.sparse.save_npz("x.npz", matrix, compressed=packed)
+            convert("--data", "x.npz", "--labels-from", "y.npy", "--to", "csv", "--output", "rows.csv")
+            read, named = rows("rows.csv")
+            same(f"csr of {dtype}", dense.astype(numpy.float32), read)
+            assert named == [i % 3 for i in range(9)], named
+    convert("--data", "x.npz", "--labels-from", "y.npz", "--to", "xc", "--output", "rows.xc")
+    with open("rows.xc") as file:
+        lines = file.read().split("\n")[1:-1]
+    for i, line in enumerate(lines):
+        assert line.split(" ")[0] == ",".join(str(k) for k in range(4) if where[i, k]), line
+    # unsorted, and twice the same column
+    matrix = scipy.sparse.csr_matrix((numpy.array([1.0, 2, 3, 4, 5]), numpy.array([2, 0, 2, 1, 0]), [0, 3, 5]), (2, 3))
+    with open("twice.npz", "wb") as file:
+        file.write(written(matrix, scipy.sparse.save_npz))
+    refused("row 0, column 2 (both from 0): a second value; one is accepted (--duplicates sum adds them)", "info", "twice.npz")
+    convert("--data", "-", "--duplicates", "sum", "--to", "npy", "--output", "out.npy",
+            given=written(matrix, scipy.sparse.save_npz))
+    same("duplicates", matrix.toarray().astype(numpy.float32), numpy.load("out.npy"))
+    scipy.sparse.save_npz("csc.npz", matrix.tocsc())
+    refused("in the format csc; csr is read", "info", "csc.npz")
+    scipy.sparse.save_npz("weights.npz", scipy.sparse.csr_matrix(where * 0.5))
+    refused("--label-weights", "train", "--data", "x.npz", "--labels-from", "weights.npz", "--eta", "1")
+    with open("x.npz", "rb") as file:
+        damaged = bytearray(file.read())
+    damaged[len(damaged) // 3] ^= 1
+    with open("damaged.npz", "wb") as file:
+        file.write(damaged)
+    refused("damaged.npz", "info", "damaged.npz")

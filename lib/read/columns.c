@@ -1,0 +1,504 @@
+/* Columns of a table: see columns.h. */
+#include "read/columns.h"
+#include "base/grow.h"
+#include "base/order.h"
+#include "base/utf8.h"
+#include "read/number.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define NO_COLUMN SIZE_MAX
+
+/* -- fields -------------------------------------------------------------------------------------------------------- */
+
+static void trim(const char **text, size_t *length)
+{
+    while (*length > 0 && xsmi_is_space(**text)) {
+        ++*text;
+        --*length;
+    }
+    while (*length > 0 && xsmi_is_space((*text)[*length - 1])) {
+        --*length;
+    }
+}
+
+static bool is(const char *text, size_t length, const char *wanted)
+{
+    return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
+}
+
+static bool is_missing(const char *text, size_t length)
+{
+    static const char *const words[] = {"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (is(text, length, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool xsmi_columns_is_number(const char *text, size_t length)
+{
+    const char *after;
+    float value;
+    trim(&text, &length);
+    return is_missing(text, length) ||
+           (xsmi_parse_short_float(text, &after, &value) == XSMI_NUMBER_OK && after == text + length);
+}
+
+/* A whole number, perhaps negative, and nothing else. */
+static bool is_whole(const char *text, size_t length, int64_t *number)
+{
+    const size_t digits = length - (length > 0 && *text == '-');
+    *number = 0;
+    for (size_t i = length - digits; i < length; i++) {
+        if (!xsmi_is_digit(text[i]) || *number > XSM_FEATURES_MAX) {
+            return false;
+        }
+        *number = *number * 10 + (text[i] - '0');
+    }
+    *number = *text == '-' ? -*number : *number;
+    return digits > 0;
+}
+
+/* -- the separator ------------------------------------------------------------------------------------------------- */
+
+typedef struct split {
+    size_t fields, numbers, words; /* words: neither numbers nor empty */
+    bool named;                    /* a field is the label column's name */
+} split;
+
+/* The fields of a line; quoted ones may not hold separators here. */
+static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
+{
+    split s = {0, 0, 0, false};
+    const char *label = xsmi_reader_label_column(r);
+    for (size_t at = 0; at <= length; s.fields++) {
+        const char *stop = memchr(line + at, separator, length - at);
+        const size_t end = stop ? (size_t)(stop - line) : length;
+        const char *text = line + at;
+        size_t size = end - at;
+        trim(&text, &size);
+        if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
+            text++;
+            size -= 2;
+        }
+        const bool number = xsmi_columns_is_number(text, size);
+        s.numbers += number && size > 0;
+        s.words += !number;
+        s.named |= is(text, size, label) || (r->map.feature_names && is(text, size, r->map.feature_names[0]));
+        at = end + 1;
+    }
+    return s;
+}
+
+bool xsmi_columns_asked_for(const xsm_read_options *o)
+{
+    return o->header != XSM_HEADER_AUTO || o->separator || o->ignore_columns || o->label_separator || o->text_column;
+}
+
+/* The fields of a line where it is split best. */
+static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, char *separator)
+{
+    const char *candidates = r->options.separator ? r->options.separator : format == XSM_FORMAT_TSV ? "\t" : ",;|";
+    split best = {1, 0, 0, false};
+    *separator = '\0';
+    for (const char *p = candidates; *p; p++) {
+        const split s = split_line(r, line, length, *p);
+        if (s.fields > 1 && (s.named > best.named || (s.named == best.named && s.fields > best.fields))) {
+            best = s;
+            *separator = *p;
+        }
+    }
+    return best;
+}
+
+char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length)
+{
+    char separator;
+    (void)best_split(r, format, line, length, &separator);
+    return r->options.separator ? r->options.separator[0] : separator;
+}
+
+xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const char *line, size_t length)
+{
+    const xsm_read_options *o = &r->options;
+    char separator;
+    int64_t number;
+    const split s = best_split(r, format, line, length, &separator);
+    if (separator == '\0' || (!o->separator && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
+        return XSMI_TABLE_NO; /* commas between words, where tabs divide columns */
+    }
+    if (s.named || xsmi_columns_asked_for(o)) {
+        return XSMI_TABLE_SURE;
+    }
+    const bool by_number = o->label_column && is_whole(o->label_column, strlen(o->label_column), &number);
+    bool drops;
+    return s.words == 0 || s.numbers == 0 || by_number ||
+                   (r->has_map && s.fields == xsmi_reader_features(r, &drops) + (o->weights_column != NULL))
+               ? XSMI_TABLE_MAYBE
+               : XSMI_TABLE_NO;
+}
+
+/* -- finding columns ----------------------------------------------------------------------------------------------- */
+
+static const char *name_of(const xsmi_record *c, size_t column, size_t *length)
+{
+    *length = c->fields[column].length;
+    return c->text + c->fields[column].start;
+}
+
+static void list_names(const xsmi_record *c, xsmi_columns *k)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        char quote[XSMI_QUOTE_SIZE];
+        size_t length;
+        const char *name = name_of(c, i, &length);
+        xsmi_quote(quote, name, length);
+        if (used + strlen(quote) + 8 > sizeof k->found) {
+            snprintf(k->found + used, sizeof k->found - used, " ...");
+            return;
+        }
+        used += (size_t)snprintf(k->found + used, sizeof k->found - used, "%s%s", i ? ", " : "", quote);
+    }
+}
+
+static const char *between(char separator)
+{
+    return separator == ','    ? "commas"
+           : separator == '\t' ? "tabs"
+           : separator == ';'  ? "semicolons"
+           : separator == '|'  ? "bars"
+           : separator == ' '  ? "blanks"
+                               : "the separator";
+}
+
+/* The column that an option names: by its name, else by its number. NO_COLUMN: there is none. */
+static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const char *wanted, size_t size,
+                              const char *what, size_t *column, xsm_error *err)
+{
+    int64_t number;
+    *column = NO_COLUMN;
+    for (size_t i = 0; i < k->count && k->header; i++) {
+        size_t length;
+        const char *name = name_of(c, i, &length);
+        if (length != size || memcmp(name, wanted, size) != 0) {
+            continue;
+        }
+        if (*column != NO_COLUMN) {
+            return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[i].line, c->fields[i].column,
+                                    "a second column '%.*s'; one column of %s is accepted", (int)size, wanted, what);
+        }
+        *column = i;
+    }
+    if (*column == NO_COLUMN && is_whole(wanted, size, &number)) {
+        number += number < 0 || wanted[0] == '-' ? (int64_t)k->count : 0;
+        *column = number >= 0 && number < (int64_t)k->count ? (size_t)number : NO_COLUMN;
+    }
+    return XSM_OK;
+}
+
+/* Gives the column of an option its role; `needed`: the file must have it. */
+static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *wanted, size_t size, xsmi_role role,
+                            const char *option, const char *what, bool needed, xsm_error *err)
+{
+    size_t column;
+    XSMI_TRY(find_column(c, k, wanted, size, what, &column, err));
+    if (k->trying && (column == NO_COLUMN || k->roles[column] != XSMI_COLUMN_FEATURE)) {
+        return XSM_OK;
+    }
+    if (column == NO_COLUMN) {
+        return !needed ? XSM_OK
+                       : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
+                                          "no column '%.*s' (xsm_read_options.%s); the columns are %s%s", (int)size,
+                                          wanted, option, k->header ? "" : "of numbers, from 0: ", k->found);
+    }
+    if (k->roles[column] != XSMI_COLUMN_FEATURE) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s: the column '%.*s' has another use; another is accepted as xsm_read_options.%s",
+                         c->r->source.name, (int)size, wanted, option);
+    }
+    k->roles[column] = (unsigned char)role;
+    return XSM_OK;
+}
+
+/* The columns that ignore_columns lists. */
+static xsm_status leave_out(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    const char *list = c->r->options.ignore_columns;
+    while (list && *list) {
+        const size_t length = strcspn(list, ",");
+        XSMI_TRY(give_role(c, k, list, length, XSMI_COLUMN_LEFT_OUT, "ignore_columns", "that name", true, err));
+        list += length + (list[length] == ',');
+    }
+    return XSM_OK;
+}
+
+static xsm_status give_roles(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    const xsm_read_options *o = &c->r->options;
+    const char *label = xsmi_reader_label_column(c->r);
+    memset(k->roles, XSMI_COLUMN_FEATURE, k->count);
+    XSMI_TRY(give_role(c, k, label, strlen(label), XSMI_COLUMN_LABEL, "label_column", "labels", false, err));
+    XSMI_TRY(o->weights_column ? give_role(c, k, o->weights_column, strlen(o->weights_column), XSMI_COLUMN_WEIGHT,
+                                           "weights_column", "weights", true, err)
+                               : XSM_OK);
+    XSMI_TRY(o->text_column ? give_role(c, k, o->text_column, strlen(o->text_column), XSMI_COLUMN_TEXT, "text_column",
+                                        "text", true, err)
+                            : XSM_OK);
+    return leave_out(c, k, err);
+}
+
+/* -- the header ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the fields are 0, 1, 2, ... or the like: names that a program has made up, or a row. */
+static bool counts_up(const xsmi_record *c, const xsmi_columns *k)
+{
+    int64_t before = 0, step = 0;
+    size_t found = 0;
+    for (size_t i = 0; i < k->count; i++) {
+        size_t length;
+        const char *text = name_of(c, i, &length);
+        int64_t number;
+        const bool whole = is_whole(text, length, &number);
+        if ((k->roles[i] != XSMI_COLUMN_FEATURE && !whole) || (i == 0 && length == 0)) {
+            continue;
+        }
+        if (!whole || (found > 0 && number <= before) || (found > 1 && number - before != step)) {
+            return false;
+        }
+        step = number - before;
+        before = number;
+        found++;
+    }
+    return found > 2;
+}
+
+/* Whether a name that the options or the class map have is in the first record. */
+static bool has_wanted_name(const xsmi_record *c, const xsmi_columns *k)
+{
+    const xsmi_reader *r = c->r;
+    const char *wanted[] = {xsmi_reader_label_column(r), r->options.weights_column, r->options.text_column,
+                            r->map.feature_names ? r->map.feature_names[0] : NULL};
+    for (size_t i = 0; i < k->count; i++) {
+        size_t length;
+        int64_t number;
+        const char *text = name_of(c, i, &length);
+        for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++) {
+            if (wanted[j] && is(text, length, wanted[j]) && !is_whole(text, length, &number)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Whether a column that is named by a number has this number as its name. */
+static bool has_wanted_number(const xsmi_record *c, const xsmi_columns *k)
+{
+    const char *label = xsmi_reader_label_column(c->r);
+    for (size_t i = 0; i < k->count; i++) {
+        size_t length;
+        const char *text = name_of(c, i, &length);
+        if (is(text, length, label)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static xsm_status ask_for_header(const xsmi_record *c, const xsmi_columns *k, xsm_error *err)
+{
+    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
+                            "names of columns or a row? %s; set xsm_read_options.header", k->found);
+}
+
+/* Decides whether the first record has names, where the options leave it open. */
+static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    size_t fields = 0, words = 0;
+    k->header = true;
+    if (has_wanted_name(c, k)) {
+        return XSM_OK;
+    }
+    k->header = false; /* columns are found by their numbers */
+    k->trying = true;
+    XSMI_TRY(give_roles(c, k, err));
+    k->trying = false;
+    for (size_t i = 0; i < k->count; i++) {
+        size_t length;
+        const char *text = name_of(c, i, &length);
+        fields += k->roles[i] == XSMI_COLUMN_FEATURE;
+        words += k->roles[i] == XSMI_COLUMN_FEATURE && !xsmi_columns_is_number(text, length);
+    }
+    k->header = words > 0 || (counts_up(c, k) && has_wanted_number(c, k));
+    if (k->header) {
+        return XSM_OK;
+    }
+    if (fields == 0 || counts_up(c, k)) {
+        return ask_for_header(c, k, err);
+    }
+    xsmi_log(c->r->context, XSM_LOG_WARNING,
+             "%s: line %llu is read as a row, not as names of columns, for its fields are numbers "
+             "(xsm_read_options.header)",
+             c->r->source.name, (unsigned long long)c->fields[0].line);
+    return XSM_OK;
+}
+
+/* -- what is there ------------------------------------------------------------------------------------------------- */
+
+/* pandas and R write the rows' numbers or names in a first column without a name, which pandas then calls so. */
+static void find_row_names(const xsmi_record *c, xsmi_columns *k)
+{
+    size_t length;
+    const char *name = name_of(c, 0, &length);
+    if (k->header && k->count > 1 && k->roles[0] == XSMI_COLUMN_FEATURE &&
+        (length == 0 || is(name, length, "Unnamed: 0"))) {
+        k->roles[0] = XSMI_COLUMN_ROW;
+        xsmi_log(c->r->context, XSM_LOG_WARNING,
+                 "%s: the first column, %s, is left out, for it numbers or names the rows", c->r->source.name,
+                 length == 0 ? "which has no name" : "'Unnamed: 0'");
+    }
+}
+
+/* With a column of text, its words are the features. */
+static void leave_numbers_out(const xsmi_record *c, xsmi_columns *k)
+{
+    size_t left = 0, first = 0;
+    for (size_t i = k->count; i-- > 0;) {
+        if (k->roles[i] == XSMI_COLUMN_FEATURE) {
+            k->roles[i] = XSMI_COLUMN_LEFT_OUT;
+            first = i;
+            left++;
+        }
+    }
+    if (left > 0) {
+        size_t length;
+        char quote[XSMI_QUOTE_SIZE];
+        const char *name = name_of(c, first, &length);
+        xsmi_log(c->r->context, XSM_LOG_WARNING,
+                 "%s: columns besides text and labels are left out: %zu, the first is %s", c->r->source.name, left,
+                 xsmi_quote(quote, name, length));
+    }
+}
+
+static xsm_status keep_names(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    for (size_t i = 0; i < k->count; i++) {
+        size_t length;
+        const char *name = name_of(c, i, &length);
+        if (k->roles[i] != XSMI_COLUMN_FEATURE) {
+            continue;
+        }
+        k->features++;
+        if (!k->header) {
+            continue;
+        }
+        if (memchr(name, '\0', length)) {
+            return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[i].line, c->fields[i].column,
+                                    "a byte of 0 in the name of a column; names without are accepted");
+        }
+        XSMI_TRY(XSMI_GROW(c->r->context, k->text, k->text_capacity, k->text_size + length + 1, "the names of columns",
+                           err));
+        memcpy(k->text + k->text_size, name, length);
+        k->text_size += length;
+        k->text[k->text_size++] = '\0';
+    }
+    return XSM_OK;
+}
+
+/* Whether the rows may be without labels: they are read against a class map, with its columns. */
+static bool may_lack_labels(const xsmi_record *c, const xsmi_columns *k)
+{
+    bool drops;
+    const xsmi_reader *r = c->r;
+    return r->has_map && (r->options.text_column || (k->header && r->map.feature_names) ||
+                          k->features == xsmi_reader_features(r, &drops));
+}
+
+static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_error *err)
+{
+    const char *wanted = xsmi_reader_label_column(c->r);
+    const uint64_t line = c->fields[0].line;
+    bool drops;
+    if (memchr(k->roles, XSMI_COLUMN_LABEL, k->count) || may_lack_labels(c, k)) {
+        return XSM_OK;
+    }
+    if (c->r->has_map) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
+                                "no column '%s' (xsm_read_options.label_column), and the class map has %u features, "
+                                "the file %zu column%s: %s",
+                                wanted, (unsigned)xsmi_reader_features(c->r, &drops), k->count,
+                                k->count == 1 ? "" : "s", k->found);
+    }
+    if (k->header) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
+                                "no column '%s'; the columns, with %s between, are %s; name the label's with "
+                                "xsm_read_options.label_column; if this line is a row: xsm_read_options.header = "
+                                "XSM_HEADER_NO, and %s",
+                                wanted, between(c->separator), k->found,
+                                k->count == 2 ? "xsm_read_options.label_column 0 xsm_read_options.text_column 1 for a "
+                                                "label and text"
+                                              : "a number as xsm_read_options.label_column");
+    }
+    return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
+                            "no column '%s'; without a header line columns have numbers, from 0 to %zu, or from -1 "
+                            "at the end: give the label's as xsm_read_options.label_column; the first row is %s",
+                            wanted, k->count - 1, k->found);
+}
+
+xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
+{
+    const xsm_read_options *o = &c->r->options;
+    k->count = c->count;
+    XSMI_TRY(XSMI_GROW(c->r->context, k->roles, k->capacity, k->count, "the columns of a table", err));
+    list_names(c, k);
+    k->header = o->header == XSM_HEADER_YES;
+    XSMI_TRY(o->header == XSM_HEADER_AUTO ? decide_header(c, k, err) : XSM_OK);
+    XSMI_TRY(give_roles(c, k, err));
+    find_row_names(c, k);
+    if (o->text_column) {
+        leave_numbers_out(c, k);
+    }
+    XSMI_TRY(keep_names(c, k, err));
+    XSMI_TRY(check_labels(c, k, err));
+    if (k->features == 0 && !o->text_column) {
+        return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
+                                "no column beside %s; at least one column of features is needed (separated by %s)",
+                                k->found, between(c->separator));
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
+                             const char *at, const char *expected, xsm_error *err)
+{
+    char quote[XSMI_QUOTE_SIZE], found[XSMI_QUOTE_SIZE] = "an empty field", number[24];
+    const char *const start = c->text + f->start, *end = start + f->length;
+    const char *name = k->text;
+    for (size_t i = 0; i < column && k->header; i++) {
+        name += k->roles[i] == XSMI_COLUMN_FEATURE ? strlen(name) + 1 : 0;
+    }
+    if (at < end) {
+        xsmi_quote(found, at, (size_t)(end - at));
+    }
+    snprintf(number, sizeof number, "%zu", column);
+    return xsmi_reader_fail(
+        c->r, err, XSM_ERROR_FORMAT, f->line, f->column + (uint64_t)(at - start) + (f->quoted ? 1 : 0),
+        "%s, found %s in the column %s; %s", expected, found,
+        k->header && k->roles[column] == XSMI_COLUMN_FEATURE ? xsmi_quote(quote, name, strlen(name)) : number,
+        xsmi_columns_is_number(start, f->length)
+            ? "missing values are not read: fill them in, or leave out the row, or the column "
+              "(xsm_read_options.ignore_columns)"
+            : "a column of words is that of labels (xsm_read_options.label_column), of text "
+              "(xsm_read_options.text_column), or left out (xsm_read_options.ignore_columns)");
+}
+
+void xsmi_columns_end(xsmi_columns *k, xsm_context *ctx)
+{
+    xsmi_release(ctx, k->roles, k->capacity, 1);
+    xsmi_release(ctx, k->text, k->text_capacity, 1);
+}

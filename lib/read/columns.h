@@ -1,0 +1,46 @@
+/* What the columns of a table are: found from its first record, the options, and the class map. */
+#ifndef XSMI_COLUMNS_H
+#define XSMI_COLUMNS_H
+
+#include "read/record.h"
+
+typedef enum xsmi_role {
+    XSMI_COLUMN_FEATURE,
+    XSMI_COLUMN_LABEL,
+    XSMI_COLUMN_WEIGHT,
+    XSMI_COLUMN_TEXT,
+    XSMI_COLUMN_LEFT_OUT,
+    XSMI_COLUMN_ROW /* names or numbers of rows */
+} xsmi_role;
+
+typedef struct xsmi_columns {
+    size_t count;
+    unsigned char *roles; /* [count] XSMI_COLUMN_* */
+    size_t capacity;
+    bool header;     /* the first record has their names */
+    bool trying;     /* they are looked for, and need not be there */
+    size_t features; /* columns of them */
+    char *text;      /* with a header: their names, each terminated */
+    size_t text_size, text_capacity;
+    char found[160]; /* all names, for messages */
+} xsmi_columns;
+
+/* Whether options are set that only tables have. */
+bool xsmi_columns_asked_for(const xsm_read_options *o);
+/* The separator of the options, or the one that splits a first line best; '\0' if none does. */
+char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length);
+/* How surely a first line is that of a table: SURE if it has the label column's name, or if the options ask for a
+ * table; MAYBE if it is numbers alone, or names alone, or has as many columns as the class map. */
+typedef enum xsmi_table_match { XSMI_TABLE_NO, XSMI_TABLE_MAYBE, XSMI_TABLE_SURE } xsmi_table_match;
+xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const char *line, size_t length);
+/* Whether a field is a number or stands for a missing one, with blanks around it or without. */
+bool xsmi_columns_is_number(const char *text, size_t length);
+/* Finds the columns from the first record, whose fields were split. The caller releases with xsmi_columns_end(), after
+ * a failure too. */
+xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err);
+/* Fails at a field that is no number, from `at` on. */
+xsm_status xsmi_columns_fail(const xsmi_record *c, const xsmi_columns *k, size_t column, const xsmi_field *f,
+                             const char *at, const char *expected, xsm_error *err);
+void xsmi_columns_end(xsmi_columns *k, xsm_context *ctx);
+
+#endif

@@ -1,0 +1,41 @@
+/*
+ * Records of a table (RFC 4180 with any separator): their fields, one after another.
+ *
+ * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
+ * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
+ */
+#ifndef XSMI_RECORD_H
+#define XSMI_RECORD_H
+
+#include "read/reader.h"
+
+typedef struct xsmi_field {
+    size_t start, length; /* in the record's text, without quotes, doubled ones made single */
+    uint64_t line, column;
+    bool quoted;
+} xsmi_field;
+
+typedef struct xsmi_record {
+    xsmi_reader *r;
+    char separator; /* a blank stands for any number of blanks */
+    char *text;
+    size_t length;
+    size_t at;     /* start of the next field */
+    bool done;     /* the last field was returned */
+    uint64_t line; /* the line of `at`, and where it starts */
+    size_t line_start;
+    xsmi_field *fields; /* of a record that was split, to be read again */
+    size_t count, capacity;
+    size_t again; /* how many of them are still to be read */
+} xsmi_record;
+
+/* Starts with the first line of a record. */
+void xsmi_record_start(xsmi_record *c, char *text, size_t length);
+/* The next field; it exists as long as the record is not complete. Behind it stands the separator, a quote or the end
+ * of the line. */
+xsm_status xsmi_record_next(xsmi_record *c, xsmi_field *f, xsm_error *err);
+/* Reads all fields of the record into c->fields. With c->again = c->count they are read again. */
+xsm_status xsmi_record_split(xsmi_record *c, xsm_error *err);
+void xsmi_record_end(xsmi_record *c);
+
+#endif
