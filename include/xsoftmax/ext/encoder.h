@@ -74,7 +74,8 @@ XSM_API xsm_status xsm_encoder_encode(xsm_encoder *encoder, const char *bytes, s
                                       xsm_error *err);
 /** Encodes a row of sparse features of the host: applies the model's transform to a copy.
  *  @param encoder the encoder
- *  @param index   [count] features, from 0, strictly increasing and below xsm_model_info::input_features
+ *  @param index   [count] features, from 0, strictly increasing and below xsm_model_info::input_features; where files
+ *                 number them otherwise (xsm_class_map::feature_numbers), positions in that list
  *  @param values  [count] their values, finite
  *  @param count   number of features, 0 to xsm_model_info::input_features; more are refused before they are read
  *  @param[out] batch as for xsm_encoder_encode()
