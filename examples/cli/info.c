@@ -48,7 +48,63 @@ static void print_vocabulary(const xsm_vocabulary *vocabulary)
     printf("\n");
 }
 
-static int show_model(xsm_context *context, const char *path, const cli_data *format)
+/* Whether each class has a probability of its own. */
+static int is_each(const xsm_model_info *about, const xsm_calibration *calibration)
+{
+    return calibration->method == XSM_CALIBRATION_LABELS ||
+           (calibration->method == XSM_CALIBRATION_NONE && about->link == XSM_LINK_SIGMOID);
+}
+
+static void print_model_json(const xsm_model *model, const xsm_model_info *about, const xsm_calibration *calibration,
+                             const xsm_class_map *map)
+{
+    cli_json json = {stdout, 0};
+    char *shape = cli_model_shape(model);
+    cli_json_open(&json, NULL);
+    cli_json_text(&json, "kind", "model");
+    cli_json_text(&json, "model", shape);
+    free(shape);
+    cli_json_whole(&json, "classes", about->classes);
+    cli_json_whole(&json, "features", about->features);
+    cli_json_whole(&json, "input_features", about->input_features);
+    cli_json_whole(&json, "hidden", about->hidden);
+    cli_json_whole(&json, "weights", about->weights);
+    cli_json_whole(&json, "bytes", about->bytes);
+    cli_json_text(&json, "correction", about->correction);
+    cli_json_text(&json, "probabilities", is_each(about, calibration) ? "each" : "sum to one");
+    cli_json_text(&json, "transform", about->transform);
+    cli_json_open_list(&json, "labels");
+    for (uint32_t k = 0; k < map->classes; k++) {
+        cli_json_class(&json, NULL, map, k);
+    }
+    cli_json_close_list(&json);
+    cli_json_open(&json, "metadata");
+    for (uint64_t i = 0; i < about->metadata_count; i++) {
+        cli_json_text(&json, about->metadata_keys[i], xsm_model_get_metadata(model, about->metadata_keys[i]));
+    }
+    cli_json_close(&json);
+    cli_json_close(&json);
+    putchar('\n');
+}
+
+static void print_data_json(const xsm_dataset_info *info)
+{
+    cli_json json = {stdout, 0};
+    cli_json_open(&json, NULL);
+    cli_json_text(&json, "kind", "data");
+    cli_json_text(&json, "format", cli_format_name(info->format));
+    cli_json_whole(&json, "rows", info->rows);
+    cli_json_whole(&json, "features", info->features);
+    cli_json_whole(&json, "values", info->values);
+    cli_json_whole(&json, "classes", info->classes);
+    cli_json_whole(&json, "labels", info->labels);
+    cli_json_whole(&json, "unlabelled", info->unlabelled);
+    cli_json_whole(&json, "empty", info->empty);
+    cli_json_close(&json);
+    putchar('\n');
+}
+
+static int show_model(xsm_context *context, const char *path, const cli_data *format, int json)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
@@ -65,6 +121,13 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     }
     const xsm_model_info about = cli_model_info(model);
     uint32_t classes = about.classes, features = about.features;
+    xsm_calibration calibration = XSM_CALIBRATION_INIT;
+    (void)xsm_model_get_calibration(model, &calibration, NULL);
+    if (json) {
+        print_model_json(model, &about, &calibration, &map);
+        xsm_model_free(model);
+        return CLI_DONE;
+    }
     printf("%s: a model, its checksum right\n", path);
     printf("  %-22s %s\n", "classes", cli_grouped(classes, &a));
     if (map.labels) {
@@ -85,9 +148,7 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     free(shape);
     printf("  %-22s %s\n", "correction", about.correction);
     printf("  %-22s %s\n", "probabilities",
-           about.link == XSM_LINK_SIGMOID ? "of each class by itself" : "sum to one over the classes");
-    xsm_calibration calibration = XSM_CALIBRATION_INIT;
-    (void)xsm_model_get_calibration(model, &calibration, NULL);
+           is_each(&about, &calibration) ? "of each class by itself" : "sum to one over the classes");
     if (calibration.method == XSM_CALIBRATION_TEMPERATURE) {
         printf("  %-22s temperature %.4g\n", "calibration", 1 / calibration.scale);
     } else if (calibration.method == XSM_CALIBRATION_LABELS) {
@@ -102,7 +163,7 @@ static int show_model(xsm_context *context, const char *path, const cli_data *fo
     return CLI_DONE;
 }
 
-static int show_data(xsm_context *context, const char *path, const cli_data *format)
+static int show_data(xsm_context *context, const char *path, const cli_data *format, int json)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
@@ -121,6 +182,10 @@ static int show_data(xsm_context *context, const char *path, const cli_data *for
     xsm_dataset_free(dataset);
     if (status != XSM_OK) {
         return cli_library_failed(&err);
+    }
+    if (json) {
+        print_data_json(&info);
+        return CLI_DONE;
     }
     double rows = (double)info.rows;
     printf("%s: data, %s, %s\n", path, cli_format_name(info.format), info.sparse ? "sparse" : "dense");
@@ -141,7 +206,9 @@ int cli_info(const cli_command *command, int argc, char **argv)
 {
     cli_data format = CLI_DATA_INIT;
     const char *path = NULL;
+    int json = 0;
     const cli_flag flags[] = {
+        {"json", CLI_SWITCH, &json, NULL, "print one JSON object", NULL, 0, 0, 0, 0},
         {NULL, CLI_HEADING, NULL, NULL, "Options, for data", NULL, 0, 0, 0, 0},
         CLI_DATA_FLAGS(format),
         CLI_TEXT_FLAGS(format),
@@ -156,7 +223,8 @@ int cli_info(const cli_command *command, int argc, char **argv)
     xsm_context *context = NULL;
     code = cli_context(0, &context);
     if (code == CLI_GO_ON) {
-        code = cli_looks_like_model(path) ? show_model(context, path, &format) : show_data(context, path, &format);
+        code = cli_looks_like_model(path) ? show_model(context, path, &format, json)
+                                          : show_data(context, path, &format, json);
     }
     xsm_context_free(context);
     return code;

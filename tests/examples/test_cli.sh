@@ -1332,6 +1332,10 @@ run 0 predict --model odd.model --data odd.rows --top 1
 expect 'an escaped name' grep -q '^a\\tb\\\\c:[-0-9.e]*$' stdout
 run 0 predict --model odd.model --data odd.rows --top 1 --json --probabilities
 expect 'a name in JSON' grep -q '^{"best":\[{"label":"a\\u0009b\\\\c","probability":[0-9.e-]*}\]}$' stdout
+run 0 info odd.model --json
+expect 'a model in JSON' grep -q '^{"kind":"model","model":"linear, 2 classes.*"probabilities":"sum to one".*"labels":\["a\\u0009b\\\\c","n20"\],"metadata":{"estimator":"softmax",' stdout
+run 0 info odd.rows --json
+says stdout '{"kind":"data","format":"LIBSVM text","rows":2,"features":2,"values":2,"classes":2,"labels":2,"unlabelled":0,"empty":0}'
 # A pipe is answered row by row: the answer is there before the next line is sent.
 cat >ask.py <<'EOF'
 import subprocess, sys
