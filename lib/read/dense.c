@@ -243,7 +243,7 @@ static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_
                                   "name; give it a name, or leave it out (xsm_read_options.ignore_columns = 0)");
 }
 
-static xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next, const xsmi_field *f,
+static inline xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next, const xsmi_field *f,
                                float *row, xsm_error *err)
 {
     xsmi_reader *r = c->r;
@@ -306,7 +306,7 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
             return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%zu fields; %s %zu", i,
                                     like, k->count);
         }
-        xsmi_field f = {0};
+        xsmi_field f;
         XSMI_TRY(xsmi_record_next(c, &f, err));
         XSMI_TRY(k->roles[i] == XSMI_COLUMN_FEATURE ? read_feature(c, t, i, next++, &f, row, err)
                                                     : read_other(c, t, i, &f, err));

@@ -81,25 +81,18 @@ static xsm_status quoted_field(xsmi_record *c, size_t open, xsmi_field *f, xsm_e
     }
 }
 
-xsm_status xsmi_record_next(xsmi_record *c, xsmi_field *f, xsm_error *err)
+xsm_status xsmi_record_next_field(xsmi_record *c, xsmi_field *f, xsm_error *err)
 {
     if (c->again > 0) {
         *f = c->fields[c->count - c->again--];
         c->done = c->again == 0;
         return XSM_OK;
     }
-    f->line = c->line;
-    f->column = c->at - c->line_start + 1;
-    f->quoted = c->at < c->length && c->text[c->at] == '"';
-    if (f->quoted) {
+    if (xsmi_record_quoted(c)) {
+        *f = (xsmi_field){.line = c->line, .column = c->at - c->line_start + 1, .quoted = true};
         XSMI_TRY(quoted_field(c, c->at, f, err));
     } else {
-        const char *stop = memchr(c->text + c->at, c->separator, c->length - c->at);
-        size_t end = stop ? (size_t)(stop - c->text) : c->length;
-        f->start = c->at;
-        f->length = end - c->at;
-        c->done = !stop;
-        c->at = end + 1;
+        xsmi_record_plain(c, f);
     }
     if (c->separator == ' ' && !c->done) {
         c->at = skip_blanks(c, c->at);

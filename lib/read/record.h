@@ -9,6 +9,8 @@
 
 #include "read/reader.h"
 
+#include <string.h>
+
 typedef struct xsmi_field {
     size_t start, length; /* in the record's text, without quotes, doubled ones made single */
     uint64_t line, column;
@@ -31,9 +33,31 @@ typedef struct xsmi_record {
 
 /* Starts with the first line of a record. */
 void xsmi_record_start(xsmi_record *c, char *text, size_t length);
+static inline bool xsmi_record_quoted(const xsmi_record *c)
+{
+    return c->at < c->length && c->text[c->at] == '"';
+}
+/* Takes the next field of the line, which has no quotes. */
+static inline void xsmi_record_plain(xsmi_record *c, xsmi_field *f)
+{
+    const char *stop = memchr(c->text + c->at, c->separator, c->length - c->at);
+    const size_t end = stop ? (size_t)(stop - c->text) : c->length;
+    *f = (xsmi_field){.start = c->at, .length = end - c->at, .line = c->line, .column = c->at - c->line_start + 1};
+    c->done = !stop;
+    c->at = end + 1;
+}
+/* What xsmi_record_next() returns, for any field. */
+xsm_status xsmi_record_next_field(xsmi_record *c, xsmi_field *f, xsm_error *err);
 /* The next field; it exists as long as the record is not complete. Behind it stands the separator, a quote or the end
  * of the line. */
-xsm_status xsmi_record_next(xsmi_record *c, xsmi_field *f, xsm_error *err);
+static inline xsm_status xsmi_record_next(xsmi_record *c, xsmi_field *f, xsm_error *err)
+{
+    if (c->again > 0 || c->separator == ' ' || xsmi_record_quoted(c)) {
+        return xsmi_record_next_field(c, f, err);
+    }
+    xsmi_record_plain(c, f);
+    return XSM_OK;
+}
 /* Reads all fields of the record into c->fields. With c->again = c->count they are read again. */
 xsm_status xsmi_record_split(xsmi_record *c, xsm_error *err);
 void xsmi_record_end(xsmi_record *c);
