@@ -248,7 +248,8 @@ typedef struct xsm_read_options {
 typedef struct xsm_write_options {
     size_t size;                /**< sizeof(xsm_write_options). */
     int32_t format;             /**< An XSM_FORMAT_* value, not AUTO and not TEXT. */
-    int32_t index_base;         /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = 1. */
+    int32_t index_base;         /**< LIBSVM: first feature index, an XSM_INDEX_BASE_* value; AUTO = that of the class
+                                     map, so that numbers keep their meaning, or 1. */
     const char *label_column;   /**< CSV and TSV: name of the label column, which is the last; NULL = "label". */
     const char *labels_path;    /**< NPY: file to write the labels to, [N] int64. Required if there are labels. */
     const char *names_path;     /**< XC, LIBSVM and NPY: file to write the names of classes to, for

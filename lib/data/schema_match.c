@@ -77,8 +77,8 @@ static xsm_status refuse_difference(const xsmi_feature_map *map, xsm_error *err)
 {
     return map->to ? refuse_at(map, first_difference(map), err)
                    : xsmi_fail(err, XSM_ERROR_DATA,
-                               "the features of %s are numbered from %d, and those of %s from %d; rows that are read "
-                               "with the model's class map are accepted",
+                               "the features of %s are numbered from %d, and those of %s from %d; rows of the same "
+                               "base are accepted, and files that are read with the model's class map",
                                map->rows.what, map->rows.schema->index_base == XSM_INDEX_BASE_ONE, map->wanted.what,
                                map->wanted.schema->index_base == XSM_INDEX_BASE_ONE);
 }

@@ -67,6 +67,10 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->sampling.rule.count = plan.count;
     e->sampling.rule.exclude_labels = plan.exclude_labels;
     e->sampling.rule.label_probabilities = plan.label_probabilities;
+    if (s->bound && !e->labels_alone) {
+        const xsmi_feature_side rows = {s->schema, 0, "the sampler"}, wanted = {model->map.schema, 0, "the model"};
+        XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
+    }
     if (!s->bound) {
         XSMI_TRY(xsm_sampler_bind(s, train, err));
         if (train->rows == 0 && s->code_length > 0) {

@@ -53,6 +53,13 @@ static xsm_status choose_form(const xsm_encoder_options *o, const xsm_class_map 
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "xsm_encoder_options.index_base is set, an option of XSM_FORMAT_LIBSVM");
     }
+    if (form->index_base != map->index_base && map->index_base != XSM_INDEX_BASE_AUTO && sparse) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "the features of the model are numbered from %d, and xsm_encoder_options.index_base says %d: "
+                         "%d is accepted, or none",
+                         map->index_base == XSM_INDEX_BASE_ONE, form->index_base == XSM_INDEX_BASE_ONE,
+                         map->index_base == XSM_INDEX_BASE_ONE);
+    }
     return form->format != XSM_FORMAT_LIBSVM || form->index_base != XSM_INDEX_BASE_AUTO
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_ARGUMENT,

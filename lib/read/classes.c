@@ -1,9 +1,12 @@
 /* The classes of a file that was read: the labels that occur, or those of the caller's class map. */
 #include "read/format.h"
 #include "base/order.h"
+#include "base/utf8.h"
 #include "read/number.h"
 #include "data/sort.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 /* A word that is an integer as it is printed, spaces around it allowed as around any number: 01, +1 and 1.0 are names,
@@ -70,6 +73,28 @@ static int word_before(const void *state, uint32_t a, uint32_t b)
     const char *b_text = xsmi_dictionary_text(d, b, &b_length);
     int order = memcmp(a_text, b_text, XSMI_MIN(a_length, b_length));
     return order < 0 || (order == 0 && a_length < b_length);
+}
+
+/* A label as messages have it: a name, or else a number. */
+static const char *show(const char *name, size_t length, int64_t number, char text[XSMI_QUOTE_SIZE])
+{
+    if (name) {
+        return xsmi_quote(text, name, length);
+    }
+    snprintf(text, XSMI_QUOTE_SIZE, "%" PRId64, number);
+    return text;
+}
+
+/* Rows of which no label is one of the class map's are most often those of other data; one label alone is that of rows
+ * to predict, which stands for none. */
+static void warn_unseen(const xsmi_reader *r, const char *path, const char *first)
+{
+    const xsm_class_map *map = &r->map;
+    char text[XSMI_QUOTE_SIZE];
+    const char *name = map->names ? map->names[0] : NULL;
+    xsmi_log(r->context, XSM_LOG_WARNING,
+             "%s: no label of the rows is one that the class map has: the first is %s, and there it is %s", path, first,
+             show(name, name ? strlen(name) : 0, map->labels ? map->labels[0] : 0, text));
 }
 
 /* The class of each of the dictionary's labels in the caller's map. */
@@ -180,6 +205,16 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
     } else if (r->has_map && !r->options.new_labels) {
         match(r, class_of);
+        uint32_t seen = 0;
+        while (seen < count && class_of[seen] == XSM_CLASS_UNSEEN) {
+            seen++;
+        }
+        if (seen == count && count > 1 && r->map.classes > 0) {
+            char text[XSMI_QUOTE_SIZE];
+            size_t length = 0;
+            const char *name = r->dictionary.words ? xsmi_dictionary_text(&r->dictionary, 0, &length) : NULL;
+            warn_unseen(r, r->source.name, show(name, length, xsmi_dictionary_label(&r->dictionary, 0), text));
+        }
         status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
     } else if (!wants_names(r) && numbers_of(&r->dictionary, labels)) {
         status = classes_of_numbers(r, d, labels, spare, class_of, err);
@@ -231,7 +266,25 @@ static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t
     return XSM_OK;
 }
 
-xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err)
+static void warn_if_unseen(const xsmi_reader *r, const xsm_dataset *d, const char *path, const uint32_t *class_of)
+{
+    uint32_t first = UINT32_MAX, labels = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        if (d->map.counts[k] > 0 && class_of[k] != XSM_CLASS_UNSEEN) {
+            return;
+        }
+        first = d->map.counts[k] > 0 && first == UINT32_MAX ? k : first;
+        labels += d->map.counts[k] > 0;
+    }
+    if (labels > 1) {
+        char text[XSMI_QUOTE_SIZE];
+        const char *name = d->map.names ? d->map.names[first] : NULL;
+        const int64_t number = d->map.labels ? d->map.labels[first] : (int64_t)first;
+        warn_unseen(r, path, show(name, name ? strlen(name) : 0, number, text));
+    }
+}
+
+xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
     uint32_t count = d->classes;
     uint32_t *class_of = xsmi_allocate(r->context, count, sizeof *class_of);
@@ -240,6 +293,9 @@ xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *e
     }
     xsm_status status = match_map(r, d, class_of, err);
     bool same = true;
+    if (status == XSM_OK && r->map.classes > 0) {
+        warn_if_unseen(r, d, path, class_of);
+    }
     for (uint32_t k = 0; k < count && status == XSM_OK; k++) {
         same &= class_of[k] == k;
     }

@@ -69,8 +69,8 @@ static xsm_status match_names(const xsmi_record *c, table *t, uint64_t line, xsm
     if (t->map.unknown > 0) {
         char quote[XSMI_QUOTE_SIZE];
         const char *name = r->schema->names[t->map.first_unknown];
-        xsmi_log(r->context, XSM_LOG_INFO, "%s: %u column%s that the class map has not, left out: %s%s", r->source.name,
-                 t->map.unknown, t->map.unknown == 1 ? "" : "s", xsmi_quote(quote, name, strlen(name)),
+        xsmi_log(r->context, XSM_LOG_WARNING, "%s: %u column%s that the class map has not, left out: %s%s",
+                 r->source.name, t->map.unknown, t->map.unknown == 1 ? "" : "s", xsmi_quote(quote, name, strlen(name)),
                  t->map.unknown == 1 ? "" : ", ...");
     }
     r->unknown_features = t->map.unknown;

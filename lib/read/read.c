@@ -430,7 +430,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     xsmi_schema_release(joined);
     XSMI_TRY(status);
     if (r->has_map && !r->options.new_labels) {
-        XSMI_TRY(xsmi_match_classes(r, d, err));
+        XSMI_TRY(xsmi_match_classes(r, path, d, err));
     }
     return xsm_dataset_keep_labels(d, r->options.labels, err);
 }

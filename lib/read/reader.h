@@ -152,8 +152,8 @@ const char *xsmi_reader_label_column(const xsmi_reader *r);
  * features are dropped. */
 uint32_t xsmi_reader_features(const xsmi_reader *r, bool *drops);
 
-/* Turns a dataset whose classes are its own into one with the class map's. */
-xsm_status xsmi_match_classes(const xsmi_reader *r, xsm_dataset *d, xsm_error *err);
+/* Turns a dataset of a file whose classes are its own into one with the class map's. */
+xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err);
 /* The class of a label that is a number: its position in rising labels[], or itself where these are NULL.
  * XSM_CLASS_UNSEEN: there is none. (classes.c) */
 uint32_t xsmi_class_of_number(const int64_t *labels, uint32_t classes, int64_t label);

@@ -370,7 +370,8 @@ static xsm_status write_xc(xsmi_output *o, xsm_error *err)
 static xsm_status write_libsvm(xsmi_output *o, xsm_error *err)
 {
     const xsm_dataset *d = o->d;
-    uint32_t base = o->options->index_base != XSM_INDEX_BASE_ZERO;
+    const int32_t own = xsmi_schema_index_base(o->d->schema); /* numbers in files keep their meaning */
+    uint32_t base = (o->options->index_base ? o->options->index_base : own) != XSM_INDEX_BASE_ZERO;
     if (xsmi_output_numbers(o) && o->options->index_base == XSM_INDEX_BASE_ONE) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_write_options.index_base is XSM_INDEX_BASE_ONE, and the features have numbers of their "

@@ -3,7 +3,9 @@
  *     sampler        the table's name
  *     classes        K
  *     features       D
+ *     index_base     0 or 1, where numbers of features begin
  *     option.KEY     each option's value, as text
+ * and, of a sampler that draws by features, what these are (schema_file.c).
  */
 #include "sampler/arrays.h"
 #include "base/activity.h"
@@ -18,6 +20,7 @@
 #define KEY_SAMPLER "sampler"
 #define KEY_CLASSES "classes"
 #define KEY_FEATURES "features"
+#define KEY_INDEX_BASE "index_base"
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
@@ -49,34 +52,58 @@ static int compare_sizes(const void *a, const void *b)
     return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
 }
 
+typedef struct contents {
+    const xsm_array_writer *arrays;
+    const xsmi_schema *schema;
+    xsmi_tensor tensor; /* of the schema */
+} contents;
+
 static xsm_status write_arrays(const void *state, xsmi_container_writer *file, xsm_error *err)
 {
-    const xsm_array_writer *w = state;
-    for (size_t i = 0; i < w->count; i++) {
-        XSMI_TRY(xsmi_container_write(file, w->tensors[i].data, w->tensors[i].size, err));
+    const contents *c = state;
+    for (size_t i = 0; i < c->arrays->count; i++) {
+        const xsmi_tensor *t = &c->arrays->tensors[i];
+        XSMI_TRY(t->name == c->tensor.name ? xsmi_schema_write(c->schema, file, err)
+                                           : xsmi_container_write(file, t->data, t->size, err));
     }
     return XSM_OK;
 }
 
-static xsm_status write_file(const xsm_sampler *s, const xsm_array_writer *w, const xsmi_place *place, xsm_error *err)
+static xsm_status write_file(const xsm_sampler *s, const contents *c, const xsmi_place *place, xsm_error *err)
 {
+    const xsm_array_writer *w = c->arrays;
     const xsmi_option_group options = xsmi_sampler_options(s);
+    const int32_t base = xsmi_schema_index_base(s->schema);
+    char *words;
+    XSMI_TRY(xsmi_schema_describe(s->context, s->schema, &words, err));
     xsmi_option_texts texts;
-    XSMI_TRY(xsmi_option_texts_list(s->context, &options, 3, &texts, err));
+    const size_t own = 3 + (words != NULL) + (base != XSM_INDEX_BASE_AUTO);
+    xsm_status status = xsmi_option_texts_list(s->context, &options, own, &texts, err);
+    if (status != XSM_OK) {
+        xsmi_release_text(s->context, words);
+        return status;
+    }
     char classes[16], features[16];
     snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
     snprintf(features, sizeof features, "%" PRIu32, s->features);
     texts.own[0] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
     texts.own[1] = (xsmi_entry){KEY_CLASSES, classes};
     texts.own[2] = (xsmi_entry){KEY_FEATURES, features};
+    if (words) {
+        texts.own[3] = (xsmi_entry){XSMI_KEY_VOCABULARY, words};
+    }
+    if (base != XSM_INDEX_BASE_AUTO) {
+        texts.own[own - 1] = (xsmi_entry){KEY_INDEX_BASE, base == XSM_INDEX_BASE_ONE ? "1" : "0"};
+    }
     xsmi_container_writer *file = NULL;
     const xsmi_container_plan plan = {w->tensors, w->count, 0, texts.entries, texts.count};
-    xsm_status status = xsmi_container_create_at(s->context, place, &plan, &file, err);
+    status = xsmi_container_create_at(s->context, place, &plan, &file, err);
     xsmi_option_texts_clear(s->context, &texts);
+    xsmi_release_text(s->context, words);
     XSMI_TRY(status);
     xsmi_activity activity;
     xsmi_begin(&activity, s->context, "saving", "bytes", xsmi_container_expected(file));
-    return xsmi_end(&activity, xsmi_container_fill(file, write_arrays, w, err), err);
+    return xsmi_end(&activity, xsmi_container_fill(file, write_arrays, c, err), err);
 }
 
 static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error *err)
@@ -86,9 +113,13 @@ static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error 
     }
     xsm_array_writer w = {.context = s->context};
     xsm_status status = xsmi_sampler_arrays(s, &w, err);
+    contents c = {.arrays = &w, .schema = s->schema};
+    if (status == XSM_OK && xsmi_schema_tensor(s->schema, &c.tensor)) {
+        status = xsmi_array_put(&w, &c.tensor, err);
+    }
     if (status == XSM_OK) {
         xsmi_heap_sort(w.tensors, w.count, sizeof *w.tensors, compare_sizes);
-        status = write_file(s, &w, place, err);
+        status = write_file(s, &c, place, err);
     }
     xsmi_array_writer_clear(&w);
     return status;
@@ -145,6 +176,7 @@ xsm_status xsmi_sampler_copy(const xsm_sampler *s, xsm_sampler **out, xsm_error 
     if (status == XSM_OK) {
         const xsm_array_reader reader = reader_of(s, &w);
         status = xsmi_sampler_restore(copy, &reader, s->classes, s->features, err);
+        copy->schema = xsmi_schema_retain(s->schema);
     }
     xsmi_array_writer_clear(&w);
     if (status != XSM_OK) {
@@ -195,6 +227,15 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     if (status == XSM_OK) {
         xsm_array_reader reader = {list.tensors, list.count, path};
         status = xsmi_sampler_restore(s, &reader, classes, features, err);
+    }
+    if (status == XSM_OK) {
+        uint32_t base = 2;
+        (void)xsmi_metadata_number(file, KEY_INDEX_BASE, 0, 1, &base);
+        status = xsmi_schema_read(ctx, file, path,
+                                  base == 0   ? XSM_INDEX_BASE_ZERO
+                                  : base == 1 ? XSM_INDEX_BASE_ONE
+                                              : XSM_INDEX_BASE_AUTO,
+                                  &s->schema, err);
     }
     xsmi_array_writer_clear(&list);
     if (status != XSM_OK) {

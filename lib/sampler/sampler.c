@@ -95,6 +95,8 @@ void xsmi_sampler_unbind(xsm_sampler *s)
             s->ops.unbind(s->state);
         }
         s->bound = false;
+        xsmi_schema_release(s->schema);
+        s->schema = NULL;
     }
 }
 
@@ -168,6 +170,7 @@ xsm_status xsm_sampler_bind(xsm_sampler *s, const xsm_dataset *train, xsm_error 
     s->classes = train->classes;
     s->features = train->features;
     s->code_length = s->ops.code_length ? s->ops.code_length(s->state) : 0;
+    s->schema = s->code_length > 0 ? xsmi_schema_retain(train->schema) : NULL;
     return XSM_OK;
 }
 

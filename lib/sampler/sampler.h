@@ -10,6 +10,7 @@
 #include "base/option.h"
 #include "base/random.h"
 #include "data/batch.h"
+#include "data/schema.h"
 #include "model/correction.h"
 
 #include <xsoftmax/ext/sampler.h>
@@ -28,6 +29,7 @@ struct xsm_sampler {
     bool bound;
     uint32_t classes, features; /* of the training rows */
     uint32_t code_length;
+    xsmi_schema *schema; /* what the features of the training rows were (a reference), where it draws by them */
 };
 
 XSMI_COUNTED(sampler)

@@ -1498,6 +1498,9 @@ expect 'probabilities add up to 1' test "$(awk -F '\t' '{ s = 0; for (i = 1; i <
     s += a[2] } if (s < 0.9999 || s > 1.0001) bad++ } END { print bad + 0 }' stdout)" -eq 0
 run 0 predict --model m1 --data test.txt --top 1
 expect 'names, colons and all' test "$(grep -c "$(printf '^name [1-5]0: \303\244:')" stdout)" -eq 103
+printf '70001 1:1\n70002 2:1\n' >others.txt
+run 0 evaluate --model m6 --data others.txt
+says stderr 'others.txt: no label of the rows is one that the model has: the first is 70001, and there it is'
 printf '1 1:1\n1 99:1\n1 88:1\n' >unknown.txt
 run 0 predict --model m6 --data unknown.txt --top 1
 expect 'rows of unknown features are told, once' test "$(cat stderr)" = \
