@@ -230,8 +230,8 @@ static void wrong_options(void **state)
         xsm_status status;
         const char *says;
     } bad[] = {
-        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
-        {0, {sizeof(xsm_write_options), 8, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 7"},
+        {0, {sizeof(xsm_write_options), 0, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 8"},
+        {0, {sizeof(xsm_write_options), 9, 0, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "1 to 8"},
         {0, {sizeof(xsm_write_options), XSM_FORMAT_XC, 3, NULL, NULL, NULL, NULL, NULL}, XSM_ERROR_RANGE, "0 to 2"},
         {4,
          {sizeof(xsm_write_options), XSM_FORMAT_TEXT, 0, NULL, NULL, NULL, NULL, NULL},
