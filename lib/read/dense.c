@@ -243,8 +243,8 @@ static xsm_status check_row_name(const xsmi_record *c, const xsmi_field *f, xsm_
                                   "name; give it a name, or leave it out (xsm_read_options.ignore_columns = 0)");
 }
 
-static inline xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next, const xsmi_field *f,
-                               float *row, xsm_error *err)
+static inline xsm_status read_feature(const xsmi_record *c, const table *t, size_t column, uint32_t next,
+                                      const xsmi_field *f, float *row, xsm_error *err)
 {
     xsmi_reader *r = c->r;
     const uint32_t place = t->map.to ? t->map.to[next] : next;
