@@ -27,7 +27,7 @@ static struct record {
     size_t count;
     xsm_progress told[200];
     xsm_metrics train[200], test[200];
-    double train_values[200][4][3], test_values[200][4][3];
+    double train_values[200][7][3], test_values[200][7][3];
     size_t calls;
     size_t stop_at;      /* call (from 1) that asks to stop; 0 = none */
     bool stop_in_middle; /* stop at the first call in the middle of an epoch */
@@ -35,11 +35,12 @@ static struct record {
 } record;
 
 /* Copies metrics and their arrays, which are the library's. */
-static void keep(const xsm_metrics *from, xsm_metrics *to, double values[4][3])
+static void keep(const xsm_metrics *from, xsm_metrics *to, double values[7][3])
 {
-    const double *arrays[4] = {from->precision, from->ndcg, from->psp, from->psndcg};
+    const double *arrays[7] = {from->precision, from->ndcg,           from->psp, from->psndcg, from->recall,
+                               from->hits,      from->reciprocal_rank};
     *to = *from;
-    for (size_t i = 0; from->top == 3 && i < 4; i++) {
+    for (size_t i = 0; from->top == 3 && i < 7; i++) {
         memcpy(values[i], arrays[i], sizeof values[i]);
     }
 }
