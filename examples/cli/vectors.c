@@ -119,10 +119,15 @@ static int by_word(const void *a, const void *b)
 /* Reads the vectors of the words that are there, each once. */
 static int read_vectors(cli_run *r, lines *l, entry *words, uint32_t count, const xsm_embedding_parameters *to)
 {
-    uint64_t length = to->hidden;
+    const uint64_t length = to->hidden;
+    uint64_t said = length;
     int code = CLI_GO_ON;
     while (code == CLI_GO_ON && next_line(l)) {
-        if ((l->number == 1 && is_head(l->text, &length)) || !*l->text) {
+        if ((l->number == 1 && is_head(l->text, &said)) || !*l->text) {
+            if (said != length) { /* another file than the one that was looked at first */
+                return cli_fail("%s, line 1: vectors of %llu numbers; %llu are accepted", l->path,
+                                (unsigned long long)said, (unsigned long long)length);
+            }
             continue;
         }
         char *numbers = split(l->text, length);
