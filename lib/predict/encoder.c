@@ -149,6 +149,12 @@ static xsm_status encode(xsm_encoder *e, const char *bytes, size_t length, xsm_e
     if (!bytes && length > 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a row of %zu bytes at NULL", length);
     }
+    if (e->model->schema && e->model->schema->kind == XSMI_SCHEMA_COLUMNS) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "the model's features are columns of a table, and a line here would be of numbered features; "
+                         "the numbers of the columns, in the model's order, or pairs of a column and its number are "
+                         "accepted");
+    }
     XSMI_TRY(check_encoder(e, err));
     XSMI_TRY(xsmi_row_reader_read(e->reader, bytes ? bytes : "", length, &e->row, err));
     return transform_row(e, err);

@@ -67,9 +67,10 @@ XSM_API void xsm_encoder_free(xsm_encoder *encoder);
  *  @param[out] batch the row, in the encoder's memory, valid until it encodes the next one; start it with
  *                 #XSM_BATCH_INIT. Unchanged on failure
  *  @param err     what went wrong, with the column, or NULL
- *  @return #XSM_OK; #XSM_ERROR_FORMAT with the column; #XSM_ERROR_LIMIT; #XSM_ERROR_RANGE if a value times its idf
- *          weight overflows float32; #XSM_ERROR_STATE if the model has other features since the encoder was made.
- *          O(length), and sorting the row's features. */
+ *  @return #XSM_OK; #XSM_ERROR_FORMAT with the column; #XSM_ERROR_UNSUPPORTED for a model whose features are columns of
+ *          a table (xsm_class_map::feature_names): give their values to xsm_encoder_encode_pairs(); #XSM_ERROR_LIMIT;
+ *          #XSM_ERROR_RANGE if a value times its idf weight overflows float32; #XSM_ERROR_STATE if the model has other
+ *          features since the encoder was made. O(length), and sorting the row's features. */
 XSM_API xsm_status xsm_encoder_encode(xsm_encoder *encoder, const char *bytes, size_t length, xsm_batch *batch,
                                       xsm_error *err);
 /** Encodes a row of sparse features of the host: applies the model's transform to a copy.
