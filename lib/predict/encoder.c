@@ -149,7 +149,7 @@ static xsm_status encode(xsm_encoder *e, const char *bytes, size_t length, xsm_e
     if (!bytes && length > 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "a row of %zu bytes at NULL", length);
     }
-    if (e->model->schema && e->model->schema->kind == XSMI_SCHEMA_COLUMNS) {
+    if (e->model->map.schema && e->model->map.schema->kind == XSMI_SCHEMA_COLUMNS) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's features are columns of a table, and a line here would be of numbered features; "
                          "the numbers of the columns, in the model's order, or pairs of a column and its number are "
