@@ -147,13 +147,19 @@ static xsm_status add_counts(const xsm_model *m, xsm_model *wider, bool own, con
 }
 
 /* A feature of the model is what it is in the map; a map that does not say what features are leaves them. */
-static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, xsm_error *err)
+static xsm_status keep_schema(const xsm_model *m, xsm_model *wider, uint32_t features, xsm_error *err)
 {
     const xsmi_feature_side own = {m->map.schema, xsmi_model_input_features(m), "the model"};
     const xsmi_feature_side map = {wider->map.schema, 0, "the map"};
     XSMI_TRY(xsmi_features_kept(&own, &map, err));
     wider->map.schema = wider->map.schema ? wider->map.schema : xsmi_schema_retain(m->map.schema);
-    return XSM_OK;
+    const xsmi_schema *s = wider->map.schema;
+    return !s || s->kind == XSMI_SCHEMA_WORDS || s->count == 0 || features <= XSMI_MAX(xsmi_model_input(m), s->count)
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                           "%u features, and the map says what %u of them are; rows are read against the model's map "
+                           "(xsm_read_options.classes and new_features)",
+                           features, s->count);
 }
 
 static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, const xsm_class_map *map,
@@ -162,7 +168,7 @@ static xsm_status fill(const xsm_model *m, xsm_model *wider, uint32_t features, 
     xsm_parameters to = XSM_PARAMETERS_INIT;
     XSMI_TRY(xsm_model_parameters(wider, &to, err));
     XSMI_TRY(xsm_model_set_class_map(wider, map, err));
-    XSMI_TRY(keep_schema(m, wider, err));
+    XSMI_TRY(keep_schema(m, wider, features, err));
     XSMI_TRY(add_counts(m, wider, map->counts && map->counts == m->map.counts, match, err));
     if (m->transform) {
         const bool same = features == xsmi_model_input(m); /* as transformed */

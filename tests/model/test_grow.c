@@ -338,6 +338,19 @@ static void what_cannot_be_is_refused(void **state)
     assert_fails(xsm_model_grow(m, XSM_FEATURES_MAX + 1u, NULL, &err), XSM_ERROR_RANGE, err);
     assert_fails(xsm_model_grow(NULL, 5, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_int_equal(xsm_model_class_count(m), 3);
+    /* features that nobody says what they are, beside columns */
+    static const char *const columns[] = {"a", "b", "c", "d", "e"};
+    xsm_model *of_columns = NULL;
+    xsm_class_map named = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_model_new_linear(NULL, 5, 3, NULL, &of_columns, &err), err);
+    named.classes = 3;
+    named.feature_names = columns;
+    named.feature_name_count = named.features = 5;
+    assert_ok(xsm_model_set_class_map(of_columns, &named, &err), err);
+    assert_fails(xsm_model_grow(of_columns, 6, NULL, &err), XSM_ERROR_UNSUPPORTED, err);
+    assert_ok(xsm_model_grow(of_columns, 5, NULL, &err), err);
+    assert_int_equal(xsm_model_feature_count(of_columns), 5);
+    xsm_model_free(of_columns);
     /* a transform that knows its features, and one that does not */
     test_problem p = test_problem_new(ROWS, 5, 3, true, 3);
     static const char *const transforms[] = {"truncate=9", "log,unit"};

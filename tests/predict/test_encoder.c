@@ -436,17 +436,6 @@ static void mistakes(void **state)
     xsm_predictor_free(predictor);
     assert_ok(xsm_predictor_new(other, NULL, &predictor, &err), err);
     assert_ok(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), err);
-    /* Columns of a table have no place in a line. */
-    static const char *const columns[] = {"a", "b", "c", "d"};
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_encoder *of_columns = NULL;
-    map.classes = 3;
-    map.feature_names = columns;
-    map.feature_name_count = map.features = 4;
-    assert_ok(xsm_model_set_class_map(other, &map, &err), err);
-    assert_ok(xsm_encoder_new(other, &options, &of_columns, &err), err);
-    assert_fails(xsm_encoder_predict(of_columns, TEXT("2,0,1,0"), predictor, &p, &err), XSM_ERROR_UNSUPPORTED, err);
-    xsm_encoder_free(of_columns);
     /* Two outputs at one place. */
     p.lengths = p.classes;
     assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
@@ -458,6 +447,18 @@ static void mistakes(void **state)
     p.scores = NULL;
     p.batch = &batch;
     assert_fails(xsm_encoder_predict(encoder, TEXT("0:1"), predictor, &p, &err), XSM_ERROR_ARGUMENT, err);
+    /* Columns of a table have no place in a line. */
+    static const char *const columns[] = {"a", "b", "c", "d"};
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_encoder *of_columns = NULL;
+    map.classes = 3;
+    map.feature_names = columns;
+    map.feature_name_count = map.features = 4;
+    assert_ok(xsm_model_set_class_map(other, &map, &err), err);
+    assert_ok(xsm_encoder_new(other, &options, &of_columns, &err), err);
+    p.batch = NULL;
+    assert_fails(xsm_encoder_predict(of_columns, TEXT("2,0,1,0"), predictor, &p, &err), XSM_ERROR_UNSUPPORTED, err);
+    xsm_encoder_free(of_columns);
     xsm_predictor_free(predictor);
     xsm_encoder_free(encoder);
     xsm_model_free(other);
