@@ -268,9 +268,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"history", CLI_OUTPUT, &r.history_path, "CSV", "evaluate after each epoch and write the figures here", NULL, 0,
          0, 0, 0},
         {"history-measures", CLI_TEXT, &r.history_measures, "LIST",
-         "--history: of precision,ndcg,psp,psndcg,recall,hits,mrr (precision; the first four with several labels a "
-         "row)",
-         NULL, 0, 0, 0, 0},
+         "of precision,ndcg,psp,psndcg,recall,hits,mrr (the first; the first four with several labels)", NULL, 0, 0, 0,
+         0},
         {"evaluate-every", CLI_WHOLE, &r.evaluate_every, "N", "with --history: only after every N epochs and the last",
          NULL, 1, 1e9, 0, 0},
         {"checkpoint", CLI_OUTPUT, &r.checkpoint_path, "FILE",

@@ -199,7 +199,8 @@ typedef struct xsm_read_options {
     const char *label_column;     /**< CSV and TSV: name of the label column, or its number, from 0, negative from the
                                        end; NULL = "label". NPY: its number; NULL = no label column. */
     const xsm_class_map *classes; /**< Classes and features of the training data, or NULL. If `features` is 0, D is that
-                                       of the map, and larger feature indexes are dropped and counted. If the map has a
+                                       of the map, and larger feature indexes of sparse rows are dropped and counted;
+                                       dense rows have D columns, or names that say which are wanted. If the map has a
                                        vocabulary, text is read with it, and unknown words are left out and counted. */
     const xsm_text_options *text; /**< Text: how it is converted to features; NULL = the defaults, or the options of the
                                        class map. The defaults are accepted with any format. */

@@ -85,10 +85,12 @@ static xsm_status count_features(const xsmi_record *c, size_t features, uint64_t
     xsmi_reader *r = c->r;
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
-    if (drops && features < wanted) {
-        return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,
-                                "the class map has %u features, the file %zu column%s of features", wanted, features,
-                                features == 1 ? "" : "s");
+    if (drops && features != wanted) {
+        return xsmi_reader_fail(
+            r, err, XSM_ERROR_FORMAT, line, 1,
+            "the class map has %u features, the file %zu column%s of features; columns without names are "
+            "known by their places (xsm_read_options.ignore_columns leaves some out)",
+            wanted, features, features == 1 ? "" : "s");
     }
     if (wanted > 0 && !drops && features != wanted) {
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line, 1,

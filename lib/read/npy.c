@@ -88,7 +88,7 @@ static xsm_status set_features(xsmi_reader *r, const xsmi_npy *n, uint64_t featu
         return xsmi_fail(err, XSM_ERROR_LIMIT, "%s: %llu columns of features; 1 to %u are supported", n->name,
                          (unsigned long long)features, (unsigned)XSM_FEATURES_MAX);
     }
-    if (wanted > 0 && (features < wanted || (features > wanted && !drops))) {
+    if (wanted > 0 && features != wanted) {
         return XSMI_NPY_FAIL(n, err, "%llu columns of features; %u are expected (%s)", (unsigned long long)features,
                              wanted, drops ? "those of the class map" : "xsm_read_options.features");
     }

@@ -422,7 +422,7 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     xsmi_schema *joined = NULL;
     XSMI_TRY(r->options.new_features ? xsmi_features_join(&rows, &from_map, &map, &joined, err)
                                      : xsmi_features_match(&rows, &from_map, &map, err));
-    const xsm_status status = map.same && wanted > d->features && !d->sparse
+    const xsm_status status = map.same && wanted > 0 && wanted != d->features && !d->sparse
                                   ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected",
                                               path, d->features, wanted)
                                   : xsmi_dataset_map_features(d, &map, err);

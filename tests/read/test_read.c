@@ -131,7 +131,7 @@ static const good cases[] = {
     {"a,b\n1,2\n3,0\n", "2 3[ant,bee,cat]:  1 2;  3 0", OPTIONS(.classes = &named)},
     {"# a,b\n2 1:1\n", "2 3[ant,bee,cat]: 2 0:1", OPTIONS(.classes = &named)},
     {"a,b,c,d\n1,2,3,4\n", "4 3[-1,2,7]:  1 2 3 4", OPTIONS(.classes = &numbered, .features = 4)},
-    {"a,label,b,c,d\n1,7,2,3,4\n2,x,0,3,0\n", "3 3[-1,2,7]: 2 1 2 3; ? 2 0 3", OPTIONS(.classes = &numbered)},
+    {"a,label,b,c\n1,7,2,3\n2,x,0,3\n", "3 3[-1,2,7]: 2 1 2 3; ? 2 0 3", OPTIONS(.classes = &numbered)},
     {"a,label,b\n1,7,2\n", "2 1[7]: 0 1 2", OPTIONS(.features = 2)},
     {"a,\"la\nbel\"\n1,7\n", "1 1[7]: 0 1", OPTIONS(.format = XSM_FORMAT_CSV, .label_column = "la\nbel")},
 };
@@ -189,11 +189,13 @@ static void counts(void **state)
     const uint64_t expected[] = {0, 1, 2};
     assert_memory_equal(test_class_counts(d), expected, sizeof expected);
     xsm_dataset_free(d);
-    static const char csv[] = "a,b,c,d,label\n1,0,0,0,2\n0,0,0,5,2\n0,0,0,0,3\n";
+    /* a column too many moves all behind it */
+    static const char wide[] = "a,b,c,d,label\n1,0,0,0,2\n", csv[] = "a,b,c,label\n1,0,0,2\n0,0,0,2\n0,0,0,3\n";
+    assert_fails(read_bytes(wide, sizeof wide - 1, 0, &options, &d, &err), XSM_ERROR_FORMAT, err);
     assert_ok(read_bytes(csv, sizeof csv - 1, 0, &options, &d, &err), err);
     info = info_of(d);
     assert_int_equal(info.empty, 2);
-    assert_int_equal(info.dropped_features, 1);
+    assert_int_equal(info.dropped_features, 0);
     assert_int_equal(info.unseen_rows, 1);
     assert_int_equal(info.sparse, 0);
     assert_int_equal(info.format, XSM_FORMAT_CSV);
