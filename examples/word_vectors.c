@@ -20,6 +20,7 @@
 
 #include "cli/same_arguments.h"
 #endif
+#include "cli/same_file.h"
 #include "word_queries.h"
 
 #include <xsoftmax/ext/comm.h>
@@ -370,6 +371,23 @@ static int train(const settings *s)
     return status == XSM_OK ? 0 : 1;
 }
 
+/* No file that is written replaces the text, or another one. */
+static bool check_files(const settings *s)
+{
+    const char *const paths[] = {s->text, s->vectors, s->also, s->output, s->history};
+    const char *const names[] = {"TEXT", "VECTORS", "--also", "--output", "--history"};
+    char message[600] = "";
+    for (size_t i = 0; !*message && i < sizeof paths / sizeof *paths; i++) {
+        for (size_t j = 0; !*message && j < i; j++) {
+            if (paths[i] && paths[j] && same_file(paths[i], paths[j])) {
+                snprintf(message, sizeof message, "%s and %s are one file, %.400s, which would be lost", names[j],
+                         names[i], paths[i]);
+            }
+        }
+    }
+    return all_well(!*message, message);
+}
+
 static int run_train(int argc, char **argv)
 {
     settings s = {.text = argv[2], .vectors = argv[3], .dimension = 100};
@@ -393,7 +411,7 @@ static int run_train(int argc, char **argv)
         fprintf(stderr, "word_vectors: --fit-set goes with --fit-estimator, and that with --fit N\n");
         return 2;
     }
-    return train(&s);
+    return check_files(&s) ? train(&s) : 2;
 }
 
 /* -- queries ------------------------------------------------------------------------------------------------------- */

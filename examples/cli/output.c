@@ -4,6 +4,7 @@
  * device) is written in place: it cannot be replaced.
  */
 #include "cli.h"
+#include "same_file.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -20,31 +21,6 @@ char *cli_folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return !slash ? cli_format(".") : slash == path ? cli_format("/") : cli_format("%.*s", (int)(slash - path), path);
-}
-
-/* Whether two names are of one folder, and the same in it. */
-static int same_name(const char *a, const char *b)
-{
-    struct stat one, other;
-    char *folder[] = {cli_folder_of(a), cli_folder_of(b)};
-    const char *slash[] = {strrchr(a, '/'), strrchr(b, '/')};
-    const int same = strcmp(slash[0] ? slash[0] + 1 : a, slash[1] ? slash[1] + 1 : b) == 0 &&
-                     stat(folder[0], &one) == 0 && stat(folder[1], &other) == 0 && one.st_dev == other.st_dev &&
-                     one.st_ino == other.st_ino;
-    free(folder[0]);
-    free(folder[1]);
-    return same;
-}
-
-/* Whether two paths are of one regular file, or of one file that is not there yet. */
-static int same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    const int exist[] = {stat(a, &one) == 0, stat(b, &other) == 0};
-    if (exist[0] && exist[1]) {
-        return S_ISREG(one.st_mode) && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-    }
-    return !exist[0] && !exist[1] && same_name(a, b);
 }
 
 /* A file that the arguments name. */

@@ -50,14 +50,22 @@ xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err)
         *out = (xsmi_mapping){.data = (const unsigned char *)""}; /* a mapping cannot be empty */
         return XSM_OK;
     }
-    void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+    struct stat st;
+    void *data = fstat(fd, &st) == 0 ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
     int failure = errno;
     close(fd);
     if (data == MAP_FAILED) {
         return xsmi_fail(err, XSM_ERROR_IO, "%s: cannot map: %s", path, xsmi_error_text(failure, text, sizeof text));
     }
-    *out = (xsmi_mapping){.data = data, .size = size};
+    *out = (xsmi_mapping){.data = data, .size = size, .device = (uint64_t)st.st_dev, .inode = (uint64_t)st.st_ino};
     return XSM_OK;
+}
+
+bool xsmi_is_mapped(const xsmi_mapping *mapping, const char *path)
+{
+    struct stat st;
+    return mapping->inode != 0 && stat(path, &st) == 0 && (uint64_t)st.st_dev == mapping->device &&
+           (uint64_t)st.st_ino == mapping->inode;
 }
 
 xsm_status xsmi_read_at(int fd, const char *path, uint64_t offset, void *to, size_t size, size_t *got, xsm_error *err)
@@ -88,7 +96,7 @@ unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out)
 {
     unsigned char *memory = xsmi_allocate(ctx, size, 1);
     if (memory) {
-        *out = (xsmi_mapping){memory, size, xsmi_context_retain(ctx)};
+        *out = (xsmi_mapping){.data = memory, .size = size, .owner = xsmi_context_retain(ctx)};
     }
     return memory;
 }

@@ -9,13 +9,16 @@
 typedef struct xsmi_mapping {
     const unsigned char *data; /* never NULL when mapped, also for an empty file */
     size_t size;
-    xsm_context *owner; /* where this is memory of a context, which it keeps; NULL: a file's pages */
+    xsm_context *owner;     /* where this is memory of a context, which it keeps; NULL: a file's pages */
+    uint64_t device, inode; /* of the file */
 } xsmi_mapping;
 
 /* Maps a regular file for reading. Errors name the path and the system's reason. */
 xsm_status xsmi_map_file(const char *path, xsmi_mapping *out, xsm_error *err);
 /* Memory of a context in place of a file's pages, aligned to XSMI_ALIGNMENT; NULL without memory. */
 unsigned char *xsmi_map_memory(xsm_context *ctx, size_t size, xsmi_mapping *out);
+/* Whether `path` is the mapped file, by whatever name. */
+bool xsmi_is_mapped(const xsmi_mapping *mapping, const char *path);
 void xsmi_unmap_file(xsmi_mapping *mapping);
 
 /* Opens a regular file of `size` bytes to read pieces of it; errors are those of xsmi_map_file(). */

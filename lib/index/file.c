@@ -104,6 +104,10 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
     }
     XSMI_TRY(xsmi_index_check_model(x, err));
     XSMI_TRY(xsmi_index_fingerprint(x, &fingerprint, err));
+    if (!place->storage && x->model && xsmi_is_mapped(&x->model->mapping, place->name)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s is the model's own file, which the index would replace",
+                         place->name);
+    }
     if (!xsmi_index_is_divided(x)) {
         return write_file(x, fingerprint, place, err);
     }

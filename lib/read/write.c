@@ -131,6 +131,22 @@ static xsm_status check_options(const xsmi_format *f, const xsm_write_options *o
     return XSM_OK;
 }
 
+/* A cache may replace the one that its rows are mapped from; a file of another kind would lose what that holds. */
+static xsm_status check_cache(const xsm_dataset *d, const char *path, const xsm_write_options *o, xsm_error *err)
+{
+    const char *const paths[] = {o->format == XSM_FORMAT_CACHE ? NULL : path, o->labels_path, o->names_path,
+                                 o->weights_path};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        for (size_t j = 0; j < d->mapped.count; j++) {
+            if (paths[i] && xsmi_is_mapped(&d->mapped.files[j], paths[i])) {
+                return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                                 "%s is the cache that the rows are read from; only a cache may replace it", paths[i]);
+            }
+        }
+    }
+    return XSM_OK;
+}
+
 /* A format with a file of labels has one for each row, or none. */
 static xsm_status check_labels(const xsm_dataset *d, const xsmi_format *f, xsm_error *err)
 {
@@ -222,6 +238,7 @@ xsm_status xsm_dataset_write(const xsm_dataset *d, const char *path, const xsm_w
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_write_options), options, "xsm_write_options", err));
     const xsmi_format *format = xsmi_format_of(o.format);
     XSMI_TRY(check_options(format, &o, err));
+    XSMI_TRY(check_cache(d, path, &o, err));
     if (o.names_path && !d->map.names) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_write_options.names_path: the classes have no names");
     }

@@ -75,6 +75,17 @@ refuse 'goes with --fit-estimator' train "$folder/text" "$folder/x.vec" --fit-se
 refuse 'does not search' train "$folder/text" "$folder/x.vec" --fit 1 --fit-estimator nce
 refuse 'draws them' train "$folder/text" "$folder/x.vec" --estimator mips
 refuse 'OPTION=VALUE' train "$folder/text" "$folder/x.vec" --set negatives
+cp "$folder/text" "$folder/kept"
+ln "$folder/text" "$folder/linked"
+ln -s text "$folder/pointed"
+for name in text linked pointed; do
+    refuse 'TEXT and VECTORS are one file' train "$folder/text" "$folder/$name"
+    for key in also output history; do
+        refuse "TEXT and --$key are one file" train "$folder/text" "$folder/x.vec" --$key "$folder/$name"
+    done
+done
+refuse 'VECTORS and --output are one file' train "$folder/text" "$folder/x.vec" --output "$folder/./x.vec"
+cmp "$folder/text" "$folder/kept" || fail 'the text was replaced'
 refuse 'No such file' train "$folder/nowhere" "$folder/x.vec"
 refuse 'not in the vocabulary' neighbours "$folder/v.vec" unknown
 refuse 'line 1' similarity "$folder/v.vec" "$folder/text"

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { ROWS = 90, WIDTH = 7, QUERIES = 20, TOP = 9 };
 
@@ -273,6 +274,36 @@ static void other_rows_are_refused(void **state)
     test_files_end();
 }
 
+/* The file that the model is mapped from, by all its names, is not the index's to replace. */
+static void the_model_is_not_replaced(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    char path[512], linked[512], pointed[512];
+    snprintf(path, sizeof path, "%s", test_path("own.safetensors"));
+    snprintf(linked, sizeof linked, "%s", test_path("linked.safetensors"));
+    snprintf(pointed, sizeof pointed, "%s", test_path("pointed.safetensors"));
+    xsm_model *m = new_model(false, 5), *loaded = NULL;
+    assert_ok(xsm_model_save(m, path, &err), err);
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    assert_int_equal(link(path, linked), 0);
+    assert_int_equal(symlink(path, pointed), 0);
+    xsm_index *x = built(1, loaded);
+    const char *const names[] = {path, linked, pointed};
+    for (int i = 0; i < 3; i++) {
+        assert_fails(xsm_index_save(x, names[i], &err), XSM_ERROR_ARGUMENT, err);
+        assert_non_null(strstr(err.message, "the model's own file"));
+    }
+    assert_ok(xsm_index_save(x, test_path("beside.safetensors"), &err), err);
+    xsm_index_free(x);
+    xsm_model_free(loaded);
+    loaded = NULL;
+    assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
+    xsm_model_free(loaded);
+    xsm_model_free(m);
+    test_files_end();
+}
+
 static void what_was_there_stays_when_saving_fails(void **state)
 {
     (void)state;
@@ -504,6 +535,7 @@ int main(void)
         cmocka_unit_test(indexes_of_narrow_models_are_loaded),
         cmocka_unit_test(files_do_not_depend_on_threads),
         cmocka_unit_test(other_rows_are_refused),
+        cmocka_unit_test(the_model_is_not_replaced),
         cmocka_unit_test(what_was_there_stays_when_saving_fails),
         cmocka_unit_test(other_files_are_refused),
         cmocka_unit_test(flipped_bits_are_found),

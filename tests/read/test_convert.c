@@ -344,6 +344,31 @@ static const char *cached(int which)
     return path;
 }
 
+/* A cache may be written over itself; a file of another kind, or beside it, would lose what the cache holds. */
+static void caches_are_replaced_by_caches(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+    xsm_dataset *d = NULL;
+    const char *path = cached(4);
+    const char *beside = test_path("beside");
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    write.format = XSM_FORMAT_XC;
+    assert_fails(xsm_dataset_write(d, path, &write, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "only a cache may replace it"));
+    write.names_path = path;
+    assert_fails(xsm_dataset_write(d, beside, &write, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "only a cache may replace it"));
+    write.names_path = NULL;
+    write.format = XSM_FORMAT_CACHE;
+    assert_ok(xsm_dataset_write(d, path, &write, &err), err);
+    xsm_dataset_free(d);
+    d = NULL;
+    assert_ok(xsm_dataset_read(NULL, path, NULL, &d, &err), err);
+    xsm_dataset_free(d);
+}
+
 /* What options ask of a file, they ask of its cache. */
 static void caches_adapt(void **state)
 {
@@ -1129,14 +1154,23 @@ static void orders_of_large_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(there_and_back),      cmocka_unit_test(names_aside),
-        cmocka_unit_test(wrong_options),       cmocka_unit_test(unseen_labels),
-        cmocka_unit_test(caches_adapt),        cmocka_unit_test(caches_match_names),
-        cmocka_unit_test(damaged_caches),      cmocka_unit_test(wrong_caches),
-        cmocka_unit_test(wrong_arrays),        cmocka_unit_test(wrong_labels),
-        cmocka_unit_test(weights_beside),      cmocka_unit_test(weights_in_a_column),
-        cmocka_unit_test(labels_with_weights), cmocka_unit_test(spooled),
-        cmocka_unit_test(memory_runs_out),     cmocka_unit_test(orders_of_large_files),
+        cmocka_unit_test(there_and_back),
+        cmocka_unit_test(names_aside),
+        cmocka_unit_test(wrong_options),
+        cmocka_unit_test(unseen_labels),
+        cmocka_unit_test(caches_are_replaced_by_caches),
+        cmocka_unit_test(caches_adapt),
+        cmocka_unit_test(caches_match_names),
+        cmocka_unit_test(damaged_caches),
+        cmocka_unit_test(wrong_caches),
+        cmocka_unit_test(wrong_arrays),
+        cmocka_unit_test(wrong_labels),
+        cmocka_unit_test(weights_beside),
+        cmocka_unit_test(weights_in_a_column),
+        cmocka_unit_test(labels_with_weights),
+        cmocka_unit_test(spooled),
+        cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(orders_of_large_files),
     };
     int failures = cmocka_run_group_tests_name("convert", tests, NULL, NULL);
     test_files_end();

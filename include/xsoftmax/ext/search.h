@@ -54,8 +54,8 @@ XSM_API xsm_status xsm_index_build(xsm_index *index, const xsm_index_rows *rows,
  *  @param path  the file
  *  @param err   what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_STATE if it is not built, or if its model has grown or has another
- *          geometry since; #XSM_ERROR_UNSUPPORTED for a host's table without save() and restore(). O(K D), for a hash
- *          of the rows. */
+ *          geometry since; #XSM_ERROR_ARGUMENT for the file that the model is mapped from, which would be lost;
+ *          #XSM_ERROR_UNSUPPORTED for a host's table without save() and restore(). O(K D), for a hash of the rows. */
 XSM_API xsm_status xsm_index_save(const xsm_index *index, const char *path, xsm_error *err);
 /** Loads an index over the classes of the model that it was built of, or of a copy with the same weights. It is built,
  *  and finds what the saved index found, to the bit. The index keeps the model until it is built again or released.

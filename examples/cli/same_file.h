@@ -1,0 +1,8 @@
+/* Whether two paths are of one file: for the command, and for other programs that write files. */
+#ifndef SAME_FILE_H
+#define SAME_FILE_H
+
+/* Whether two paths are of one regular file, by whatever names, or of one file that is not there yet. */
+int same_file(const char *a, const char *b);
+
+#endif
