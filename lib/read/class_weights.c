@@ -58,9 +58,7 @@ static uint32_t class_of(const weight_file *f, const char *text, size_t length)
     const xsm_dataset *d = f->data;
     if (d->map.names) {
         const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
-        if (id != UINT32_MAX) {
-            return id;
-        }
+        return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
     }
     const char *end = text;
     int64_t label;
@@ -99,7 +97,8 @@ static xsm_status read_line(weight_file *f, const char *text, size_t length, xsm
     }
     const uint32_t k = class_of(f, text + first, label - first);
     if (k == XSM_CLASS_UNSEEN) {
-        return fail_line(f, text + first, label - first, "is no label of the rows", err);
+        return fail_line(f, text + first, label - first,
+                         f->data->map.names ? "is the name of no label of the rows" : "is no label of the rows", err);
     }
     f->weights[k] = weight;
     return XSM_OK;

@@ -759,6 +759,11 @@ done
 echo 'nothing 1' >by-class
 run 1 train --data single.xc --format xc --class-weights by-class --eta 1
 says stderr "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows"
+# Where labels have names, a number is none.
+printf '__label__cat a\n__label__dog b\n' >animals
+printf 'dog 2\n0 3\n' >by-class
+run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
+says stderr "--class-weights: by-class, line 2, column 1: '0' is the name of no label of the rows"
 run 2 train --data weighted.csv --format csv --label-weights --eta 1
 says stderr '--label-weights is for xc, libsvm, text and npz'
 run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
