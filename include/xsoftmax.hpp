@@ -1178,6 +1178,14 @@ class dataset : public handle<xsm_dataset, xsm_dataset_free>
             return xsm_dataset_drop(get(), which, dropped, err);
         });
     }
+    /** Removes labels that fewer rows have, but for those of `known`, and returns how many. */
+    template <class How = throwing>
+    outcome<How, std::uint64_t> drop_rare_labels(std::uint64_t least, const xsm_class_map *known = nullptr)
+    {
+        return detail::fill<How>(std::uint64_t{0}, [&](std::uint64_t *dropped, xsm_error *err) {
+            return xsm_dataset_drop_rare_labels(get(), least, known, dropped, err);
+        });
+    }
     template <class How = throwing> outcome<How, dataset> select(span<const std::uint64_t> rows) const
     {
         return detail::make<How, dataset>([&](xsm_dataset **out, xsm_error *err) {

@@ -15,6 +15,7 @@ typedef struct conversion {
         *to_weights_column;
     cli_data format;
     int to, to_base, drop, shuffle;
+    uint64_t min_label_count;
     double split;  /* 0 = all rows are written to one file */
     uint64_t seed; /* UINT64_MAX until the flags are read */
 
@@ -96,10 +97,16 @@ static int read_rows(conversion *c)
     if (code != CLI_GO_ON) {
         return code;
     }
-    uint64_t dropped = 0;
+    uint64_t dropped = 0, rare = 0;
     if ((c->label_names && xsm_dataset_read_names(c->rows, c->label_names, &err) != XSM_OK) ||
+        (c->min_label_count > 0 &&
+         xsm_dataset_drop_rare_labels(c->rows, c->min_label_count, c->like ? &c->map : NULL, &rare, &err) != XSM_OK) ||
         (c->drop && xsm_dataset_drop(c->rows, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY, &dropped, &err) != XSM_OK)) {
         return cli_fail("%s: %s", c->data, err.message);
+    }
+    if (rare > 0) {
+        fprintf(stderr, "xsoftmax: %llu labels of fewer than %llu rows are left out\n", (unsigned long long)rare,
+                (unsigned long long)c->min_label_count);
     }
     if (dropped > 0) {
         fprintf(stderr, "xsoftmax: %llu rows without a label or a feature are left out\n", (unsigned long long)dropped);
@@ -209,6 +216,8 @@ int cli_convert(const cli_command *command, int argc, char **argv)
          cli_label_words, 0, 0, 0, 0},
         {"label-names", CLI_INPUT, &c.label_names, "FILE", "names of the labels, line i (from 0) naming label i", NULL,
          0, 0, 0, 0},
+        {"min-label-count", CLI_WHOLE, &c.min_label_count, "N",
+         "leave out labels that fewer rows have, but those of --like (1)", NULL, 1, 1e15, 0, 0},
         {"drop", CLI_SWITCH, &c.drop, NULL, "leave out rows without a label or without a feature", NULL, 0, 0, 0, 0},
         {"shuffle", CLI_SWITCH, &c.shuffle, NULL, "put the rows into a random order", NULL, 0, 0, 0, 0},
         {"split", CLI_REAL, &c.split, "SHARE", "only so many of the rows, drawn at random, go to --output: 0.9", NULL,

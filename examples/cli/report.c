@@ -33,6 +33,8 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_whole(&json, "features", r->train_info.features);
     cli_json_whole(&json, "classes", r->train_info.classes);
     cli_json_whole(&json, "labels_unused", r->labels_unused);
+    cli_json_whole(&json, "rare_labels", r->rare_labels);
+    cli_json_whole(&json, "rare_label_rows", r->rare_rows);
     cli_json_whole(&json, "hidden", about.hidden);
     if (r->hidden.vectors) {
         cli_json_whole(&json, "vectors_found", r->vectors_found);
@@ -139,6 +141,10 @@ void cli_train_report(const cli_run *r)
     if (r->unlabelled_dropped + r->dropped > 0) {
         printf("%-10s dropped: %s rows without a label, %s without a feature\n", "",
                cli_grouped(r->unlabelled_dropped, &a), cli_grouped(r->dropped, &b));
+    }
+    if (r->rare_labels > 0) {
+        printf("%-10s left out: %s labels of fewer than %s rows, and %s rows that had no others\n", "",
+               cli_grouped(r->rare_labels, &a), cli_grouped(r->min_label_count, &b), cli_grouped(r->rare_rows, &c));
     }
     if (r->train_info.empty > 0 && r->train_info.features > 0) {
         printf("%-10s %s rows without a feature, from which %s\n", "", cli_grouped(r->train_info.empty, &a),

@@ -217,6 +217,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          0, 0, 0, 0},
         {"drop-empty", CLI_SWITCH, &r.drop_empty, NULL, "leave out rows without a feature, of which the bias learns",
          NULL, 0, 0, 0, 0},
+        {"min-label-count", CLI_WHOLE, &r.min_label_count, "N",
+         "leave out labels that fewer rows have; of a warm start, only new ones (1)", NULL, 1, 1e15, 0, 0},
         {"divide-rows", CLI_SWITCH, &r.divide_rows, NULL,
          "by mpirun: each rank keeps a share of the rows in memory, and gets others with each batch", NULL, 0, 0, 0, 0},
         {"transform", CLI_TEXT, &r.transform_text, "STEPS",

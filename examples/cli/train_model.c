@@ -57,6 +57,20 @@ static xsm_status drop_empty(cli_run *r, xsm_error *err)
     return status;
 }
 
+/* What the model of a warm start knows stays. */
+static xsm_status drop_rare(cli_run *r, xsm_error *err)
+{
+    xsm_class_map known = XSM_CLASS_MAP_INIT;
+    if (r->min_label_count == 0) {
+        return XSM_OK;
+    }
+    xsm_status status = r->warm_path ? xsm_model_get_class_map(r->model, &known, err) : XSM_OK;
+    status = status == XSM_OK ? xsm_dataset_drop_rare_labels(r->train_rows, r->min_label_count,
+                                                             r->warm_path ? &known : NULL, &r->rare_labels, err)
+                              : status;
+    return status == XSM_OK ? xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->rare_rows, err) : status;
+}
+
 /* Training rows first: they decide how the test rows are read. */
 int cli_train_read(cli_run *r)
 {
@@ -78,7 +92,7 @@ int cli_train_read(cli_run *r)
     }
     if (xsm_dataset_keep_labels(r->train_rows, r->format.labels, &err) != XSM_OK ||
         xsm_dataset_drop(r->train_rows, XSM_DROP_UNLABELLED, &r->unlabelled_dropped, &err) != XSM_OK ||
-        drop_empty(r, &err) != XSM_OK) {
+        drop_empty(r, &err) != XSM_OK || drop_rare(r, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->data, err.message);
     }
     /* A transform that truncates can make rows empty, too; only after it is the set of classes known. */

@@ -477,7 +477,8 @@ XSM_API xsm_status xsm_dataset_read_source(xsm_context *context, const xsm_sourc
  *  @param options how to write it: `format` must be set
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED if the format cannot represent the dataset; #XSM_ERROR_IO; #XSM_ERROR_RANGE
- *          for the options. The memory needed does not depend on the number of rows. O(values). */
+ *          for the options; #XSM_ERROR_ARGUMENT also for the cache that the dataset is mapped from, unless a cache
+ *          replaces it. The memory needed does not depend on the number of rows. O(values). */
 XSM_API xsm_status xsm_dataset_write(const xsm_dataset *dataset, const char *path, const xsm_write_options *options,
                                      xsm_error *err);
 /** Gives up the caller's reference to a dataset; NULL is allowed. The dataset is released with the last one: the
@@ -509,6 +510,18 @@ XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path
  *  @return #XSM_OK; #XSM_ERROR_DATA if no row would remain; #XSM_ERROR_ARGUMENT for other values of `which`. O(N +
  *          values) for rows, O(K + labels) for classes. */
 XSM_API xsm_status xsm_dataset_drop(xsm_dataset *dataset, uint32_t which, uint64_t *dropped, xsm_error *err);
+/** Removes the labels that fewer than `least` rows have, and their classes: classes are renumbered as by
+ *  #XSM_DROP_CLASSES, and a row keeps its other labels, with their weights. A row may be left without a label; it stays
+ *  for xsm_dataset_drop() to remove and count.
+ *  @param dataset the dataset; unchanged on failure
+ *  @param least   at least 1
+ *  @param known   class map of a model: its labels stay, however few rows have them; NULL = none
+ *  @param[out] dropped number of labels removed, without those that no row had; or NULL
+ *  @param err     what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_DATA if no label would remain; the message says how many rows the most frequent one has;
+ *          #XSM_ERROR_RANGE for `least`, or a map out of order. O(K + labels), and sorting where labels have names. */
+XSM_API xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *dataset, uint64_t least, const xsm_class_map *known,
+                                                uint64_t *dropped, xsm_error *err);
 /** Keeps one label a row: `which` is an XSM_LABELS_* value. #XSM_LABELS_SMALLEST compares the labels of the file, and
  *  uses an unseen label only if the row has no other. The classes do not change.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another `which`. O(labels). */

@@ -225,7 +225,9 @@ xsm_status xsmi_dataset_set_classes(xsm_dataset *d, uint32_t classes, const int6
 /* The same for a dataset that has classes already; unchanged on failure. */
 xsm_status xsmi_dataset_replace_classes(xsm_dataset *d, uint32_t classes, const int64_t *labels,
                                         const char *const *names, xsm_error *err);
-/* Replaces the classes of a dataset; old class k becomes class_of[k]. Unchanged on failure. (edit.c) */
+/* Replaces the classes of a dataset; old class k becomes class_of[k], and its labels go if that is
+ * XSMI_CLASS_DROPPED. Unchanged on failure. (edit.c) */
+#define XSMI_CLASS_DROPPED (XSM_CLASS_UNSEEN - 1)
 xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
                                  const char *const *names, xsm_error *err);
 /* Makes and fills the arrays of features, labels and weights for `count` rows of `from`, in that order. */

@@ -1,6 +1,6 @@
 /*
- * Changing which rows and labels a dataset has. Memory is taken before anything changes, so a failure leaves the
- * dataset as it was.
+ * Choosing rows and labels of a dataset, and their order. Memory is taken before anything changes, so a failure leaves
+ * the dataset as it was.
  */
 #include "data/part.h"
 #include "data/schema.h"
@@ -11,149 +11,13 @@
 #include "base/random.h"
 
 #include <math.h>
-#include <string.h>
-
-static xsm_status check(const xsm_dataset *d, const char *function, xsm_error *err)
-{
-    return d ? xsmi_dataset_need_whole(d, function, err)
-             : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
-}
-
-/* -- dropping rows and classes ------------------------------------------------------------------------------------ */
-
-static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
-{
-    return ((which & XSM_DROP_UNLABELLED) && d->label_offsets[row + 1] == d->label_offsets[row]) ||
-           ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row));
-}
-
-/* Moves the kept rows to the front. Row i is tested before its offsets are overwritten, as no row moves back. */
-static uint64_t close_up(xsm_dataset *d, uint32_t which)
-{
-    float *values = xsmi_dataset_own_values(d);
-    uint32_t *index = xsmi_dataset_own_index(d);
-    uint64_t *offsets = xsmi_dataset_own_offsets(d);
-    uint32_t *labels = xsmi_dataset_own_labels(d);
-    uint64_t *label_offsets = xsmi_dataset_own_label_offsets(d);
-    float *weights = xsmi_dataset_own_weights(d), *label_weights = xsmi_dataset_own_label_weights(d);
-    uint64_t kept = 0;
-    uint64_t value_next = 0;
-    uint64_t label_next = 0;
-    for (uint64_t i = 0; i < d->rows; i++) {
-        if (is_dropped(d, i, which)) {
-            continue;
-        }
-        xsmi_features f = xsmi_dataset_features(d, i);
-        size_t label_count;
-        const uint32_t *row_labels = xsmi_dataset_labels(d, i, &label_count);
-        memmove(labels + label_next, row_labels, label_count * sizeof *labels);
-        if (label_weights) {
-            memmove(label_weights + label_next, label_weights + d->label_offsets[i],
-                    label_count * sizeof *label_weights);
-        }
-        if (d->sparse) {
-            memmove(values + value_next, f.values, f.count * sizeof *values);
-            memmove(index + value_next, f.index, f.count * sizeof *index);
-            offsets[kept] = value_next;
-            value_next += f.count;
-        } else {
-            memmove(values + kept * d->stride, f.values, d->features * sizeof *values);
-        }
-        label_offsets[kept] = label_next;
-        label_next += label_count;
-        if (weights) {
-            weights[kept] = weights[i];
-        }
-        kept++;
-    }
-    if (d->sparse) {
-        offsets[kept] = value_next;
-    }
-    label_offsets[kept] = label_next;
-    return kept;
-}
-
-/* Renumbers the classes so that each occurs. */
-static xsm_status drop_classes(xsm_dataset *d, xsm_error *err)
-{
-    uint32_t used = 0, all = d->classes;
-    for (uint32_t k = 0; k < d->classes; k++) {
-        used += d->map.counts[k] > 0;
-    }
-    if (used == d->classes) {
-        return XSM_OK;
-    }
-    xsm_context *ctx = d->context;
-    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
-    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
-    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
-    xsm_status status = XSM_OK;
-    if (!class_of || !labels || (d->map.names && !names)) {
-        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
-    } else {
-        uint32_t next = 0;
-        for (uint32_t k = 0; k < d->classes; k++) {
-            class_of[k] = XSM_CLASS_UNSEEN;
-            if (d->map.counts[k] > 0) {
-                class_of[k] = next;
-                labels[next] = d->map.labels ? d->map.labels[k] : k;
-                if (names) {
-                    names[next] = d->map.names[k];
-                }
-                next++;
-            }
-        }
-        const bool words = names && !d->map.labels; /* their numbers say nothing */
-        status = xsmi_dataset_renumber(d, class_of, used, words ? NULL : labels, names, err);
-    }
-    xsmi_release(ctx, class_of, all, sizeof *class_of);
-    xsmi_release(ctx, labels, used, sizeof *labels);
-    xsmi_release(ctx, names, used, sizeof *names);
-    return status;
-}
-
-xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
-{
-    XSMI_ENTER(err);
-    XSMI_TRY(check(d, "xsm_dataset_drop", err));
-    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
-    if (which & ~(rows | XSM_DROP_CLASSES)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1), XSM_DROP_EMPTY (2) and "
-                         "XSM_DROP_CLASSES (4) is accepted",
-                         which);
-    }
-    uint64_t count = 0;
-    bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
-                ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
-    for (uint64_t i = 0; i < d->rows && some; i++) {
-        count += is_dropped(d, i, which);
-        xsmi_dataset_passed(d, i, 1);
-    }
-    if (count == d->rows) {
-        return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
-                         rows == XSM_DROP_UNLABELLED ? "without a label"
-                         : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
-                                                     : "without a label or without a non-zero feature");
-    }
-    if (count > 0) {
-        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
-        d->rows = close_up(d, which);
-        xsmi_dataset_count_features(d);
-        xsmi_dataset_count_labels(d);
-    }
-    if (dropped) {
-        *dropped = count;
-    }
-    return which & XSM_DROP_CLASSES ? drop_classes(d, err) : XSM_OK;
-}
 
 /* -- labels and classes ------------------------------------------------------------------------------------------- */
 
 xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(check(d, "xsm_dataset_keep_labels", err));
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_keep_labels", err));
     if (which == XSM_LABELS_ALL) {
         return XSM_OK;
     }
@@ -196,6 +60,29 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
     return XSM_OK;
 }
 
+/* The labels of class k become class_of[k], or go. */
+static void renumber_labels(xsm_dataset *d, const uint32_t *class_of)
+{
+    uint32_t *labels = xsmi_dataset_own_labels(d);
+    uint64_t *offsets = xsmi_dataset_own_label_offsets(d);
+    float *weights = xsmi_dataset_own_label_weights(d);
+    uint64_t next = 0;
+    for (uint64_t i = 0, j = 0; i < d->rows; i++) {
+        const uint64_t end = offsets[i + 1];
+        offsets[i] = next;
+        for (; j < end; j++) {
+            const uint32_t k = labels[j] == XSM_CLASS_UNSEEN ? XSM_CLASS_UNSEEN : class_of[labels[j]];
+            if (k != XSMI_CLASS_DROPPED) {
+                if (weights) {
+                    weights[next] = weights[j];
+                }
+                labels[next++] = k;
+            }
+        }
+    }
+    offsets[d->rows] = next;
+}
+
 xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint32_t classes, const int64_t *labels,
                                  const char *const *names, xsm_error *err)
 {
@@ -204,10 +91,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
     XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
     xsm_status status = xsmi_dataset_set_classes(fresh, classes, labels, names, err);
     if (status == XSM_OK) {
-        uint32_t *all = xsmi_dataset_own_labels(d);
-        for (uint64_t i = 0; i < d->label_offsets[d->rows]; i++) {
-            all[i] = all[i] == XSM_CLASS_UNSEEN ? all[i] : class_of[all[i]];
-        }
+        renumber_labels(d, class_of);
         /* The new dataset is freed with the old classes. */
         const xsmi_dataset_map old = d->map;
         const uint32_t before = d->classes;
@@ -241,7 +125,7 @@ static xsm_status gather(xsm_dataset *to, const xsm_dataset *d, const uint64_t *
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(check(d, "xsm_dataset_shuffle", err));
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_shuffle", err));
     xsm_context *ctx = d->context;
     uint64_t *order = xsmi_allocate(ctx, (size_t)d->rows, sizeof *order);
     if (!order) {
@@ -292,7 +176,7 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64
                               xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(check(d, "xsm_dataset_select", err));
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_select", err));
     if (!out || !rows || count == 0) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
                          !out ? "out is NULL" : "no rows are given; at least one is needed");
@@ -310,7 +194,7 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
                              xsm_dataset **rest, xsm_error *err)
 {
     XSMI_ENTER(err);
-    XSMI_TRY(check(d, "xsm_dataset_split", err));
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_split", err));
     if (!part || !rest || part == rest) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_split: %s",
                          !part   ? "part is NULL"

@@ -22,6 +22,12 @@ xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_e
                                       what, xsmi_ranks(d->context));
 }
 
+xsm_status xsmi_dataset_need_given(const xsm_dataset *d, const char *function, xsm_error *err)
+{
+    return d ? xsmi_dataset_need_whole(d, function, err)
+             : xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s: dataset is NULL", function);
+}
+
 /* -- features ------------------------------------------------------------------------------------------------------ */
 
 static size_t count_of(const xsm_dataset *d, uint64_t row)

@@ -47,6 +47,8 @@ static inline bool xsmi_batch_is_divided(const xsm_batch *batch)
 xsm_status xsmi_batch_fetch(const xsm_batch *batch, size_t first, size_t count, xsm_error *err);
 /* Refuses rows that are divided; the message begins with `what`. */
 xsm_status xsmi_dataset_need_whole(const xsm_dataset *d, const char *what, xsm_error *err);
+/* The same for the dataset of a public function, which may be NULL. */
+xsm_status xsmi_dataset_need_given(const xsm_dataset *d, const char *function, xsm_error *err);
 
 /* Compare the rows that all ranks have read, the second without the features, by hashes: an error on all ranks if those
  * of one are not rank 0's. Each rank sends 32 bytes. A rank that has failed before calls xsmi_agree() instead.

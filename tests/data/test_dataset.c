@@ -850,6 +850,13 @@ static xsm_status edit_classes(xsm_dataset *d, xsm_error *err)
     return xsm_dataset_drop(d, XSM_DROP_CLASSES, NULL, err);
 }
 
+static xsm_status edit_rare(xsm_dataset *d, xsm_error *err)
+{
+    xsm_class_map known = XSM_CLASS_MAP_INIT;
+    known.classes = 3;
+    return xsm_dataset_drop_rare_labels(d, 2, &known, NULL, err);
+}
+
 /* The hook that cancels. */
 static int32_t stop(void *user, const xsm_activity *activity)
 {
@@ -961,8 +968,8 @@ static void memory_runs_out(void **state)
 {
     (void)state;
     (void)test_file("names-for-memory", TEXT("zero\none\ntwo\nthree\nfour\n"));
-    xsm_status (*const changes[])(xsm_dataset *, xsm_error *) = {edit_drop,  edit_keep,  edit_classes, edit_shuffle,
-                                                                 edit_names, edit_split, edit_select};
+    xsm_status (*const changes[])(xsm_dataset *, xsm_error *) = {edit_drop,    edit_rare,  edit_keep,  edit_classes,
+                                                                 edit_shuffle, edit_names, edit_split, edit_select};
     EACH_KIND(sparse, ownership)
     {
         kind k = {sparse, ownership};

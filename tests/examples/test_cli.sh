@@ -976,6 +976,50 @@ says stdout '80 rows, 9 features, 7 classes'
 says stdout 'dropped: 0 rows without a label, 16 without a feature'
 rm -f empty.model some-empty.svm some-empty.csv
 
+# Labels of few rows: a row keeps its others, and one that has none is not trained on.
+awk 'BEGIN {
+    for (i = 0; i < 30; i++) {
+        k = i % 3 + 1
+        print k (i < 2 ? ",7" : i == 2 ? ",8" : "") " " k ":1 9:0.5"
+    }
+    print "7 4:1"
+    print "9 4:1\n9 5:1"
+}' >rare.svm
+grep -v '^9' rare.svm | sed 's/,7//; s/,8//; /^7/d' >common.svm
+for how in '--estimator one-vs-all --eta 1 --epochs 3' '--estimator softmax --optimizer lbfgs --ridge 0.1' \
+    '--method label-tree' ''; do
+    run 0 train --data rare.svm --min-label-count 4 $how --model rare.model
+    says stdout ': 30 rows, '
+    says stdout ', 3 classes ('
+    says stdout 'left out: 3 labels of fewer than 4 rows, and 3 rows that had no others'
+done
+run 0 train --data rare.svm --min-label-count 4 --estimator one-vs-all --eta 1 --epochs 3 --model rare.model --json
+says stdout '"classes":3,'
+says stdout '"rare_labels":3,"rare_label_rows":3,'
+run 0 predict --model rare.model --data common.svm --top 3
+mv stdout rare.answers
+run 0 train --data common.svm --estimator one-vs-all --eta 1 --epochs 3 --model common.model
+run 0 predict --model common.model --data common.svm --top 3
+expect 'as without those labels' cmp rare.answers stdout
+run 0 train --data rare.svm --min-label-count 3 --estimator one-vs-all --eta 1 --epochs 1
+says stdout 'left out: 2 labels of fewer than 3 rows, and 2 rows that had no others'
+run 0 train --data rare.svm --min-label-count 1 --estimator one-vs-all --eta 1 --epochs 1
+says stdout ', 6 classes ('
+run 1 train --data rare.svm --min-label-count 11 --estimator one-vs-all --eta 1
+says stderr 'rare.svm: no label has 11 rows or more, so that none would be left; the most frequent has 10'
+# What a model knows stays, what is new to it must be frequent enough.
+printf '1 1:1\n20 2:1\n30 3:1\n30 3:1\n' >more.svm
+run 0 train --data more.svm --warm-start common.model --min-label-count 2 --estimator one-vs-all --eta 1 --epochs 1 --json
+says stdout '"new_classes":1,'
+says stdout '"examples":3,'
+says stdout '"rare_labels":1,"rare_label_rows":1,'
+run 0 convert --data rare.svm --min-label-count 4 --drop --to libsvm --output kept.svm
+says stderr '3 labels of fewer than 4 rows are left out'
+says stderr '3 rows without a label or a feature are left out'
+run 0 convert --data common.svm --to libsvm --output common.again
+expect 'rows as without those labels' cmp kept.svm common.again
+rm -f rare.* common.* more.svm kept.svm
+
 # Labels keep their spelling, and are found by it.
 printf 'label,x\n01,0.5\n1,1.5\n01,0.4\n1,1.6\n01234,-3\n' >spelled.csv
 run 0 train --data spelled.csv --estimator softmax --eta 1 --epochs 50 --model spelled.model
@@ -1054,7 +1098,7 @@ ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1 --evaluate-train all
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"hidden\":0,\"score\":\"linear\",\
+expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"rare_labels\":0,\"rare_label_rows\":0,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\

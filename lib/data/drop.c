@@ -1,0 +1,192 @@
+/*
+ * Rows, classes and labels that are left out of a dataset. Memory is taken before anything changes, so a failure leaves
+ * the dataset as it was.
+ */
+#include "data/part.h"
+
+#include "base/entry.h"
+
+#include <string.h>
+
+static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
+{
+    return ((which & XSM_DROP_UNLABELLED) && d->label_offsets[row + 1] == d->label_offsets[row]) ||
+           ((which & XSM_DROP_EMPTY) && xsmi_dataset_row_is_empty(d, row));
+}
+
+/* Moves the kept rows to the front. Row i is tested before its offsets are overwritten, as no row moves back. */
+static uint64_t close_up(xsm_dataset *d, uint32_t which)
+{
+    float *values = xsmi_dataset_own_values(d);
+    uint32_t *index = xsmi_dataset_own_index(d);
+    uint64_t *offsets = xsmi_dataset_own_offsets(d);
+    uint32_t *labels = xsmi_dataset_own_labels(d);
+    uint64_t *label_offsets = xsmi_dataset_own_label_offsets(d);
+    float *weights = xsmi_dataset_own_weights(d), *label_weights = xsmi_dataset_own_label_weights(d);
+    uint64_t kept = 0;
+    uint64_t value_next = 0;
+    uint64_t label_next = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (is_dropped(d, i, which)) {
+            continue;
+        }
+        xsmi_features f = xsmi_dataset_features(d, i);
+        size_t label_count;
+        const uint32_t *row_labels = xsmi_dataset_labels(d, i, &label_count);
+        memmove(labels + label_next, row_labels, label_count * sizeof *labels);
+        if (label_weights) {
+            memmove(label_weights + label_next, label_weights + d->label_offsets[i],
+                    label_count * sizeof *label_weights);
+        }
+        if (d->sparse) {
+            memmove(values + value_next, f.values, f.count * sizeof *values);
+            memmove(index + value_next, f.index, f.count * sizeof *index);
+            offsets[kept] = value_next;
+            value_next += f.count;
+        } else {
+            memmove(values + kept * d->stride, f.values, d->features * sizeof *values);
+        }
+        label_offsets[kept] = label_next;
+        label_next += label_count;
+        if (weights) {
+            weights[kept] = weights[i];
+        }
+        kept++;
+    }
+    if (d->sparse) {
+        offsets[kept] = value_next;
+    }
+    label_offsets[kept] = label_next;
+    return kept;
+}
+
+/* Whether class k stays: rows have it, or the map of which match[k] is the class. */
+static bool stays(const xsm_dataset *d, uint32_t k, uint64_t least, const uint32_t *match)
+{
+    return d->map.counts[k] >= least || (match && match[k] != XSM_CLASS_UNSEEN);
+}
+
+/* Renumbers the classes so that `least` rows have each, or the map of match[] has it (NULL: none); labels of the others
+ * go. */
+static xsm_status drop_classes(xsm_dataset *d, uint64_t least, const uint32_t *match, xsm_error *err)
+{
+    uint32_t used = 0, all = d->classes;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        used += stays(d, k, least, match);
+    }
+    if (used == d->classes) {
+        return XSM_OK;
+    }
+    xsm_context *ctx = d->context;
+    uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
+    int64_t *labels = xsmi_allocate(ctx, used, sizeof *labels);
+    const char **names = d->map.names ? xsmi_allocate(ctx, used, sizeof *names) : NULL;
+    xsm_status status = XSM_OK;
+    if (!class_of || !labels || (d->map.names && !names)) {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u classes", d->classes);
+    } else {
+        uint32_t next = 0;
+        for (uint32_t k = 0; k < d->classes; k++) {
+            class_of[k] = XSMI_CLASS_DROPPED;
+            if (stays(d, k, least, match)) {
+                class_of[k] = next;
+                labels[next] = d->map.labels ? d->map.labels[k] : k;
+                if (names) {
+                    names[next] = d->map.names[k];
+                }
+                next++;
+            }
+        }
+        const bool words = names && !d->map.labels; /* their numbers say nothing */
+        status = xsmi_dataset_renumber(d, class_of, used, words ? NULL : labels, names, err);
+    }
+    xsmi_release(ctx, class_of, all, sizeof *class_of);
+    xsmi_release(ctx, labels, used, sizeof *labels);
+    xsmi_release(ctx, names, used, sizeof *names);
+    return status;
+}
+
+xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_drop", err));
+    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
+    if (which & ~(rows | XSM_DROP_CLASSES)) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_dataset_drop: which is %u; a sum of XSM_DROP_UNLABELLED (1), XSM_DROP_EMPTY (2) and "
+                         "XSM_DROP_CLASSES (4) is accepted",
+                         which);
+    }
+    uint64_t count = 0;
+    bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
+                ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
+    for (uint64_t i = 0; i < d->rows && some; i++) {
+        count += is_dropped(d, i, which);
+        xsmi_dataset_passed(d, i, 1);
+    }
+    if (count == d->rows) {
+        return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
+                         rows == XSM_DROP_UNLABELLED ? "without a label"
+                         : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
+                                                     : "without a label or without a non-zero feature");
+    }
+    if (count > 0) {
+        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
+        d->rows = close_up(d, which);
+        xsmi_dataset_count_features(d);
+        xsmi_dataset_count_labels(d);
+    }
+    if (dropped) {
+        *dropped = count;
+    }
+    return which & XSM_DROP_CLASSES ? drop_classes(d, 1, NULL, err) : XSM_OK;
+}
+
+/* Counts the labels that go; refuses if no row would keep one. */
+static xsm_status count_rare(const xsm_dataset *d, uint64_t least, const uint32_t *match, uint64_t *rare,
+                             xsm_error *err)
+{
+    uint64_t most = 0;
+    bool some = false;
+    *rare = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        const uint64_t count = d->map.counts[k];
+        *rare += count > 0 && !stays(d, k, least, match);
+        some |= count > 0 && stays(d, k, least, match);
+        most = count > most ? count : most;
+    }
+    return some ? XSM_OK
+                : xsmi_fail(err, XSM_ERROR_DATA,
+                            "no label has %llu rows or more, so that none would be left; the most frequent has %llu",
+                            (unsigned long long)least, (unsigned long long)most);
+}
+
+xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xsm_class_map *known, uint64_t *dropped,
+                                        xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_drop_rare_labels", err));
+    if (least == 0) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_dataset_drop_rare_labels: least is 0; at least 1 is accepted");
+    }
+    xsm_class_map own = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
+    const uint32_t all = d->classes;
+    uint32_t *match = NULL;
+    uint64_t rare = 0;
+    bool words;
+    xsm_status status = XSM_OK;
+    if (known) {
+        XSMI_TRY(xsmi_class_map_read(known, &map, err));
+        XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
+        match = xsmi_allocate(d->context, all, sizeof *match);
+        status = match ? xsmi_class_match(d->context, &own, &map, match, &words, err)
+                       : xsmi_fail_memory(err, all * sizeof *match, "the classes of a map");
+    }
+    status = status == XSM_OK ? count_rare(d, least, match, &rare, err) : status;
+    status = status == XSM_OK ? drop_classes(d, least, match, err) : status;
+    xsmi_release(d->context, match, all, sizeof *match);
+    if (status == XSM_OK && dropped) {
+        *dropped = rare;
+    }
+    return status;
+}
