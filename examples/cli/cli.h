@@ -203,7 +203,7 @@ extern const char *const cli_header_words[];
          CLI_TEXT,                                                                                                     \
          &(data).label_column,                                                                                         \
          "NAME",                                                                                                       \
-         "csv and tsv: name or number of the label column (label); npy: its number",                                   \
+         "csv, tsv: name or number of the label column, from 0 or -1 (label); npy: number",                            \
          NULL,                                                                                                         \
          0,                                                                                                            \
          0,                                                                                                            \

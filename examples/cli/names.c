@@ -25,6 +25,7 @@ static void replace_known(char *text)
                  {"xsm_read_options.labels_path", "--labels-from"},
                  {"xsm_read_options.header = XSM_HEADER_NO", "--header no"},
                  {"xsm_read_options.header", "--header yes or no"},
+                 {"xsm_read_options.format = ", "--format "},
                  {"xsm_read_options.duplicates = XSM_DUPLICATES_SUM", "--duplicates sum"},
                  {"xsm_read_options.bad_bytes = XSM_BAD_BYTES_REPLACE", "--bad-bytes replace"},
                  {"xsm_write_options.label_column", "--to-label-column"},

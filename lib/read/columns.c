@@ -142,6 +142,19 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
                : XSMI_TABLE_NO;
 }
 
+bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length)
+{
+    const int32_t formats[] = {XSM_FORMAT_CSV, XSM_FORMAT_TSV};
+    for (size_t i = 0; i < 2; i++) {
+        char separator;
+        const split s = best_split(r, formats[i], line, length, &separator);
+        if (separator && s.named && s.words == s.fields) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* -- finding columns ----------------------------------------------------------------------------------------------- */
 
 static const char *name_of(const xsmi_record *c, size_t column, size_t *length)
@@ -277,6 +290,25 @@ static bool counts_up(const xsmi_record *c, const xsmi_columns *k)
     return found > 2;
 }
 
+/* Whether the first record has all names of the class map's features. */
+static bool has_all_names(const xsmi_record *c, const xsmi_columns *k)
+{
+    const xsm_class_map *map = &c->r->map;
+    for (uint32_t j = 0; j < map->features && map->feature_names; j++) {
+        size_t i = 0, length;
+        for (const char *name; i < k->count; i++) {
+            name = name_of(c, i, &length);
+            if (is(name, length, map->feature_names[j])) {
+                break;
+            }
+        }
+        if (i == k->count) {
+            return false;
+        }
+    }
+    return map->feature_names && map->features > 0;
+}
+
 /* Whether a name that the options or the class map have is in the first record. */
 static bool has_wanted_name(const xsmi_record *c, const xsmi_columns *k)
 {
@@ -319,9 +351,9 @@ static xsm_status ask_for_header(const xsmi_record *c, const xsmi_columns *k, xs
 /* Decides whether the first record has names, where the options leave it open. */
 static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
-    size_t fields = 0, words = 0;
+    size_t fields = 0, words = 0, numbers = 0;
     k->header = true;
-    if (has_wanted_name(c, k)) {
+    if (has_wanted_name(c, k) || has_all_names(c, k)) {
         return XSM_OK;
     }
     k->header = false; /* columns are found by their numbers */
@@ -331,8 +363,14 @@ static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error
     for (size_t i = 0; i < k->count; i++) {
         size_t length;
         const char *text = name_of(c, i, &length);
+        const bool number = xsmi_columns_is_number(text, length);
         fields += k->roles[i] == XSMI_COLUMN_FEATURE;
-        words += k->roles[i] == XSMI_COLUMN_FEATURE && !xsmi_columns_is_number(text, length);
+        words += k->roles[i] == XSMI_COLUMN_FEATURE && !number;
+        numbers += k->roles[i] == XSMI_COLUMN_FEATURE && number && !is_missing(text, length);
+    }
+    const bool may_be_row = c->r->has_map || memchr(k->roles, XSMI_COLUMN_LABEL, k->count);
+    if (c->r->options.text_column || (may_be_row && words > 0 && numbers > 0)) {
+        return ask_for_header(c, k, err); /* a row of words looks like names */
     }
     k->header = words > 0 || (counts_up(c, k) && has_wanted_number(c, k));
     if (k->header) {

@@ -5,6 +5,7 @@
 #include "read/columns.h"
 #include "read/foreign.h"
 #include "read/number.h"
+#include "read/sparse.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +118,12 @@ static bool is_sizes(const char *text, size_t length)
     return xsmi_count_integers(text, length) == 2;
 }
 
+/* Whether it is a comment as ARFF has them before its first word. */
+static bool is_comment(const xsmi_early_line *line)
+{
+    return line->length > 0 && line->text[0] == '%';
+}
+
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
 {
     bool first = true, sizes = false;
@@ -137,7 +144,10 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         }
         xsmi_early_line line = {text, length, r->lines.line == 1, first, sizes};
         r->format = best_of(r, &line, &match);
-        if (match == XSMI_MATCH_NO) {
+        if (match == XSMI_MATCH_NO && is_comment(&line)) {
+            XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+            match = XSMI_MATCH_OPEN;
+        } else if (match == XSMI_MATCH_NO) {
             XSMI_TRY(guess(r, &line, err));
         } else if (match == XSMI_MATCH_MAYBE) {
             XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
@@ -150,4 +160,56 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
     }
     xsmi_lines_rewind(&r->lines);
     return XSM_OK;
+}
+
+/* -- lines for a class map with a vocabulary ---------------------------------------------------------------------- */
+
+/* So many lines are looked at. */
+#define LINES 4
+
+/* What the first lines, but for empty ones, are. */
+typedef struct first_lines {
+    size_t count, rows, pairs; /* rows of LIBSVM or XC, and their features */
+    bool sizes, header;        /* the first is the first line of XC, or of a table */
+} first_lines;
+
+static xsm_status look_at(xsmi_reader *r, const char *text, size_t length, first_lines *f, xsm_error *err)
+{
+    if (f->count == 0) {
+        const size_t integers = xsmi_count_integers(text, length);
+        XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
+        if (text[0] == '%') {
+            return XSM_OK; /* a comment of ARFF, or not */
+        }
+        f->sizes = r->lines.line == 1 && (integers == 2 || integers == 3);
+        f->header = xsmi_columns_is_header(r, text, length);
+    }
+    f->rows += xsmi_sparse_is_row(text, length, &f->pairs);
+    f->count++;
+    return XSM_OK;
+}
+
+xsm_status xsmi_detect_no_text(xsmi_reader *r, xsm_error *err)
+{
+    first_lines f = {0, 0, 0, false, false};
+    char *text;
+    size_t length;
+    xsmi_lines_hold(&r->lines);
+    for (bool more = true; more && f.count < LINES && xsmi_lines_buffered(&r->lines) <= DETECT_BYTES;
+         more = text != NULL) {
+        XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
+        XSMI_TRY(text && length > 0 ? look_at(r, text, length, &f, err) : XSM_OK);
+    }
+    xsmi_lines_rewind(&r->lines);
+    const char *found = f.sizes && f.rows > 0 && f.rows == f.count - 1 ? "XC text"
+                        : f.pairs > 1 && f.rows == f.count             ? "rows of LIBSVM"
+                        : f.header && f.count > 1                      ? "a table"
+                                                                       : NULL;
+    return !found
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_FORMAT,
+                           "%s: %s, and the class map is that of text; if this is text, too: xsm_read_options.format "
+                           "= XSM_FORMAT_TEXT%s",
+                           r->source.name, found,
+                           f.header ? "; if one of its columns is: xsm_read_options.text_column" : "");
 }

@@ -84,10 +84,14 @@ static const struct {
     {"<table", "a page of HTML", PANDAS("read_html('FILE')[0]")},
     {"<?xml", "XML", PANDAS("read_xml('FILE')")},
     {"{\"", "JSON lines", PANDAS("read_json('FILE', lines=True)")},
+    {"{ \"", "JSON lines", PANDAS("read_json('FILE', lines=True)")},
     {"{}", "JSON lines", PANDAS("read_json('FILE', lines=True)")},
     {"[{\"", "JSON", PANDAS("read_json('FILE')")},
+    {"[{ \"", "JSON", PANDAS("read_json('FILE')")},
     {"[[", "JSON", PANDAS("read_json('FILE')")},
-    {"@relation", "ARFF; its rows are CSV without a header line", "grep -v '^[@%]' FILE | grep . >rows.csv"},
+    {"@relation", "ARFF",
+     "sed '1,/^ *@[Dd][Aa][Tt][Aa]/d; /^%/d; /^[[:space:]]*$/d' FILE >rows.csv (a table without a header line, labels "
+     "last: xsm_read_options.header = XSM_HEADER_NO and xsm_read_options.label_column -1)"},
     {"%%matrixmarket", "a Matrix Market file",
      "python3 -c \"import scipy.io, scipy.sparse; scipy.sparse.save_npz('rows.npz', "
      "scipy.io.mmread('FILE').tocsr())\""},
@@ -201,7 +205,8 @@ xsm_status xsmi_foreign_refuse_text(const char *name, bool is_file, const char *
         length--;
     }
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (begins_with(line, length, texts[i].start)) {
+        const bool link = strcmp(texts[i].start, "[[") == 0 && length > 2 && !strchr(" \"[-.0123456789", line[2]);
+        if (!link && begins_with(line, length, texts[i].start)) {
             return refuse(name, is_file, texts[i].name, texts[i].advice, err);
         }
     }

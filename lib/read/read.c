@@ -348,6 +348,7 @@ static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
 {
     xsmi_lines_start(&r->lines, &r->source);
     if (!r->format && r->has_map && r->map.vocabulary && !r->options.text_column) {
+        XSMI_TRY(xsmi_detect_no_text(r, err));
         r->format = &xsmi_text_format;
     }
     if (!r->format) {

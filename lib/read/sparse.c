@@ -84,6 +84,37 @@ static xsmi_match match_xc(const xsmi_reader *r, const xsmi_early_line *line)
     return numbers == 3 ? XSMI_MATCH_SURE : numbers == 2 ? XSMI_MATCH_OPEN : XSMI_MATCH_NO;
 }
 
+bool xsmi_sparse_is_row(const char *text, size_t length, size_t *pairs)
+{
+    const char *p = text, *const end = text + length;
+    size_t found = 0;
+    for (size_t token = 0;; token++) {
+        while (p < end && xsmi_is_space(*p)) {
+            p++;
+        }
+        if (p == end || *p == '#') {
+            *pairs += found;
+            return found > 0;
+        }
+        const char *stop = p, *colon, *after;
+        int64_t feature;
+        float value;
+        while (stop < end && !xsmi_is_space(*stop)) {
+            stop++;
+        }
+        const bool labels = token == 0 && strspn(p, "0123456789.,+-") == (size_t)(stop - p);
+        const bool query = stop - p > 4 && memcmp(p, "qid:", 4) == 0;
+        if (!labels && !query) {
+            if (xsmi_parse_integer(p, &colon, &feature) != XSMI_NUMBER_OK || *colon != ':' ||
+                xsmi_parse_float(colon + 1, &after, &value) != XSMI_NUMBER_OK || after != stop) {
+                return false;
+            }
+            found++;
+        }
+        p = stop;
+    }
+}
+
 /* -- reading ------------------------------------------------------------------------------------------------------- */
 
 /* `rows features labels`, or without the labels where these are in another file. */

@@ -39,6 +39,8 @@ typedef struct xsmi_sparse {
 /* The code of the first number beyond the limit. */
 #define XSMI_SPARSE_WIDE UINT32_C(0x80000000)
 
+/* Whether a line is nothing but a row: labels that are numbers, or none, and features; adds their number to *pairs. */
+bool xsmi_sparse_is_row(const char *text, size_t length, size_t *pairs);
 /* Updates the range of indexes that need no further check; call after every change of limit, base or base_open. */
 void xsmi_sparse_set_plain(xsmi_sparse *s);
 /* Reads a line, which ends with a line end at text[length], as the next row. */

@@ -131,6 +131,42 @@ run 0 train --data - --label-column -1 --eta 1 --epochs 50 --model xy.model
     "$xsoftmax" predict --model xy.model --data - >stdout 2>stderr
 [ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'x y x ' ] || wrong 'rows without a header line as they come'
 run 0 evaluate --model sms.model --data sms.tsv --header no --label-column 0 --text-column 1
+# --- rows that are no text, for a model of text
+printf '2 2 2\n0 0:1 1:1\n1 1:1\n' >rows.xc
+printf 'text,label\ncall later,ham\n' >rows.csv
+for command in 'predict --model sms.model --data' 'evaluate --model sms.model --data' \
+    'convert --like sms.model --to cache --output out --data' \
+    'train --warm-start sms.model --estimator softmax --eta 1 --epochs 1 --data'; do
+    run 1 $command rows.xc
+    says stderr 'rows.xc: XC text, and the model is that of text; if this is text, too: --format text'
+    run 1 $command rows.svm
+    says stderr 'rows.svm: rows of LIBSVM'
+    run 1 $command rows.csv
+    says stderr '--format text; if one of its columns is: --text-column'
+    run 1 $command rows.xz
+    says stderr 'xz -dc rows.xz'
+done
+cp rows.svm in
+run 1 predict --model sms.model --data -
+says stderr 'standard input: rows of LIBSVM'
+printf 'ratio 3:1, of salt\na, b, c\n' >in
+run 0 predict --model sms.model --data -
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'an answer to each line of prose'
+printf '3,Wall St.,"a, b"\n4,Oil,c\n' >in
+for command in 'train --eta 1 --epochs 1' 'predict --model sms.model'; do
+    run 1 $command --data - --label-column 0 --text-column 2
+    says stderr 'names of columns or a row?'
+    says stderr 'set --header yes or no'
+done
+run 0 predict --model sms.model --data - --label-column 0 --text-column 2 --header no
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'an answer to each row without a header line'
+# --- the command that ARFF is answered with
+printf '%% a comment\n@RELATION r\n @attribute x numeric\n@attribute c {a,b}\n@DATA\n1,a\n\n%% another\n2,b\n' >r.arff
+run 1 info r.arff
+says stderr 'r.arff: ARFF, which is not read; this makes it readable: sed'
+says stderr '--header no and --label-column -1'
+eval "$(sed 's/.*readable: //; s/ (a table.*//' stderr)" && mv rows.csv r.csv
+reads 'f0,label\n1,a\n2,b' --data r.csv --header no --label-column -1
 printf '7  5 1\n 4 2 3\n' >in
 reads 'f0,f1,label\n7,5,1\n4,2,3' --data - --separator space --header no --label-column -1
 run 2 train --data sms.tsv --format text --header no --eta 1

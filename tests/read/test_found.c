@@ -65,7 +65,8 @@ static const foreign kinds[] = {
     {TEXT("\n  <!DOCTYPE html>\n"), "read_html('FILE')"},
     {TEXT("{\"a\": 1, \"b\": [2, 3]}\n"), "read_json('FILE', lines=True)"},
     {TEXT("[{\"a\": 1, \"label\": \"x\"}]\n"), "read_json('FILE')"},
-    {TEXT("@RELATION iris\n"), "grep -v '^[@%]' FILE"},
+    {TEXT("% 1. Title\n%\n\n @relation iris\n"), "ARFF"},
+    {TEXT("@RELATION iris\n"), "/d; /^%/d; /^[[:space:]]*$/d' FILE >rows.csv (a table"},
     {TEXT("%%MatrixMarket matrix coordinate real general\n"), "scipy.io.mmread('FILE')"},
 };
 
@@ -309,12 +310,133 @@ static void labels_from_another_file(void **state)
     }
 }
 
+/* -- text and what is none, for a class map of text -----------------------------------------------------------------
+ */
+
+static const struct {
+    const char *text, *says; /* a part of the message, or NULL: it is text, */
+    uint64_t rows;           /* of so many rows */
+} for_text[] = {
+    {"2 9 3\n0 1:1 8:2\n1,2 3:1\n", "XC text, and the class map is that of text", 0},
+    {"2 9\n0 1:1 8:2\n1,2 3:1\n", "XC text", 0},
+    {"1 1:1 2:0.5\n3 4:1e-3\n", "rows of LIBSVM", 0},
+    {"-1 qid:3 1:1 2:0.5 # a comment\n", "rows of LIBSVM", 0},
+    {"7:1 9:2\n", "rows of LIBSVM", 0},
+    {"3 17:1\n5 2:1\n", "rows of LIBSVM", 0},
+    {"text,label\nx y,a\n", "a table, and the class map is that of text; if this is text, too: ", 0},
+    {"\"id\";\"label\"\n1;a\n", "if one of its columns is: xsm_read_options.text_column", 0},
+    {"label\tbody, of text\na\tx y\n", "a table", 0},
+    {"% iris\n", NULL, 1},
+    {"% iris\n%\n\n@relation iris\n@data\n1,2,a\n", "ARFF, which is not read", 0},
+    {"@relation iris\n@data\n1,2,a\n", "ARFF, which is not read", 0},
+    {"{\"text\": \"x\"}\n", "JSON lines, which is not read", 0},
+    {"[[1, 2], [3, 4]]\n", "JSON, which is not read", 0},
+    {"%%MatrixMarket matrix\n1 1 1\n", "Matrix Market", 0},
+    {"BZh91AY&SY\x12\x34", "bzip2 -dc", 0},
+    {"x y\n", NULL, 1},
+    {"\n\nx\n", NULL, 3},
+    {"ratio 3:1 of salt\n", NULL, 1},
+    {"3:1\n", NULL, 1},
+    {"3 17:1\n5 times 2:1\n", NULL, 2},
+    {"a, b, c\nd, e, f\n", NULL, 2},
+    {"a label, too\nanother, too\n", NULL, 2},
+    {"a, label\n", NULL, 1},
+    {"3, 4, 5\n", NULL, 1},
+    {"2 9 3\nare numbers\n", NULL, 2},
+    {"[[link]] of a page\n[[other]]\n", NULL, 2},
+    {"a; b | c\td\n", NULL, 1},
+};
+
+static void rows_meet_text(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *made = NULL, *d;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(read_bytes(NULL, TEXT("__label__a x y\n__label__b y z\n"), 0, NULL, &made, &err), err);
+    assert_ok(xsm_dataset_get_class_map(made, &map, &err), err);
+    for (size_t i = 0; i < sizeof for_text / sizeof *for_text; i++) {
+        const char *const text = for_text[i].text;
+        xsm_read_options options = OPTIONS(.classes = &map);
+        d = NULL;
+        const xsm_status status = read_bytes(NULL, text, strlen(text), 0, &options, &d, &err);
+        if ((status == XSM_OK) != !for_text[i].says || (status != XSM_OK && !strstr(err.message, for_text[i].says))) {
+            fail_msg("'%s' is read, or not: %s", text, status == XSM_OK ? "" : err.message);
+        }
+        assert_int_equal(d ? d->rows : 0, for_text[i].rows);
+        xsm_dataset_free(d);
+        options.format = XSM_FORMAT_TEXT; /* by request it is text, whatever it looks like */
+        if (text[0] != 'B') {
+            assert_ok(read_bytes(NULL, text, strlen(text), 0, &options, &d, &err), err);
+            xsm_dataset_free(d);
+        }
+    }
+    xsm_dataset_free(made);
+}
+
+/* -- header lines that nothing shows --------------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *text;
+    xsm_read_options options;
+    const char *says; /* NULL: read, */
+    uint64_t rows;    /* as so many rows */
+} tops[] = {
+    {"3,Wall St.,\"a, b\"\n4,Oil,c\n", OPTIONS(.label_column = "0", .text_column = "2"), "names of columns or a row?",
+     0},
+    {"a,b,c\nd,e,f\n", OPTIONS(.label_column = "-1", .text_column = "0"), "names of columns or a row?", 0},
+    {"0000;<control>;Cc\n0041;LATIN;Lu\n", OPTIONS(.label_column = "2", .text_column = "1", .separator = ";"),
+     "names of columns or a row?", 0},
+    {"3,Wall St.,a\n4,Oil,c\n", OPTIONS(.label_column = "0", .text_column = "2", .header = XSM_HEADER_NO), NULL, 2},
+    {"n,t,label\n4,Oil,c\n", OPTIONS(.text_column = "1"), NULL, 1},
+    {"n,t,class\n4,Oil,c\n", OPTIONS(.text_column = "t", .label_column = "2"), NULL, 1},
+    {"n,t,class\n4,Oil,c\n", OPTIONS(.text_column = "1", .label_column = "class"), NULL, 1},
+    {"1,x?,a\n2,3,b\n", OPTIONS(.label_column = "2"), "names of columns or a row?", 0},
+    {"p,q,a\n2,3,b\n", OPTIONS(.label_column = "2"), NULL, 1},
+    {"1,2.5,a\n2,3,b\n", OPTIONS(.label_column = "2"), NULL, 2},
+};
+
+static void no_first_row_is_lost(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        const xsm_status status = read_bytes(NULL, tops[i].text, strlen(tops[i].text), 0, &tops[i].options, &d, &err);
+        if ((status == XSM_OK) != !tops[i].says || (status != XSM_OK && !strstr(err.message, tops[i].says))) {
+            fail_msg("'%s': %s", tops[i].text, status == XSM_OK ? "it is read" : err.message);
+        }
+        assert_int_equal(d ? d->rows : 0, tops[i].rows);
+        xsm_dataset_free(d);
+    }
+}
+
+/* The columns of a class map are found by their names, which may be numbers. */
+static void names_that_are_numbers(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *made = NULL, *d = NULL;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const xsm_read_options as_names = OPTIONS(.label_column = "2021", .header = XSM_HEADER_YES);
+    assert_ok(read_bytes(NULL, TEXT("2019,2020,2021\n1,2,a\n3,4,b\n"), 0, &as_names, &made, &err), err);
+    assert_ok(xsm_dataset_get_class_map(made, &map, &err), err);
+    const xsm_read_options options = OPTIONS(.classes = &map);
+    assert_ok(read_bytes(NULL, TEXT("2020,2019\n20,10\n"), 0, &options, &d, &err), err);
+    assert_int_equal(d->rows, 1);
+    assert_true(d->values[0] == 10 && d->values[1] == 20);
+    xsm_dataset_free(d);
+    xsm_dataset_free(made);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(kinds_are_named),          cmocka_unit_test(commands_name_the_file),
         cmocka_unit_test(text_may_begin_so),        cmocka_unit_test(what_others_write_is_read),
-        cmocka_unit_test(labels_from_another_file),
+        cmocka_unit_test(labels_from_another_file), cmocka_unit_test(rows_meet_text),
+        cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
