@@ -579,6 +579,10 @@ double cli_measure_at(const xsm_metrics *metrics, size_t which, uint32_t k);
 void cli_measure_print(const xsm_metrics *metrics, size_t which, const char *between);
 /* Reads keys separated by commas; bit i of the set stands for cli_measures[i]. Returns CLI_GO_ON or an exit code. */
 int cli_measures_read(const char *flag, const char *list, unsigned *set);
+/* The share of the training rows without the most frequent class, which is the error of always answering it; NAN where
+ * the model does not know. Then: whether the error of `metrics`, of rows enough, is not smaller by a standard error. */
+double cli_guess_error(const xsm_model *model);
+int cli_no_better_than_guess(const xsm_model *model, const xsm_metrics *metrics);
 
 /* --- json.c: one JSON object -------------------------------------------------------------------------------------- */
 

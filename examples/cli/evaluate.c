@@ -25,6 +25,13 @@ typedef struct evaluation {
     double found[2][CLI_MEASURE_TOP]; /* recall and precision of a search */
 } evaluation;
 
+static xsm_dataset_info info_of(const evaluation *e)
+{
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    (void)xsm_dataset_get_info(e->rows, &info, NULL);
+    return info;
+}
+
 /* The rows to evaluate and those with other correct labels (--known); each flag must apply to some of them. */
 static int read_rows(evaluation *e)
 {
@@ -81,6 +88,7 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_whole(&json, "unseen_test_labels", metrics->unseen_labels);
     cli_json_whole(&json, "known_rows", metrics->known_rows);
     cli_json_whole(&json, "unlabelled", metrics->unlabelled);
+    cli_json_whole(&json, "features_left_out", info_of(e).dropped_features);
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     if (is_searching(e)) {
@@ -169,6 +177,12 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
     if (metrics->unlabelled > 0) {
         printf("; %s without a label left out", cli_grouped(metrics->unlabelled, &c));
     }
+    const xsm_dataset_info info = info_of(e);
+    char *left_out = cli_left_out(&info, "the model");
+    if (left_out) {
+        printf("\n           %s", left_out);
+    }
+    free(left_out);
     if (metrics->beam > 0) {
         printf("\nbeam       of %u: the classes that it finds are ranked", metrics->beam);
     }
@@ -179,6 +193,9 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         printf(" over the %s rows of known classes", cli_grouped(metrics->known_rows, &a));
     }
     printf("\nerror      %.2f %%\n", 100 * metrics->error);
+    if (cli_no_better_than_guess(e->model, metrics)) {
+        printf("           no better than always answering the most frequent class of the training rows\n");
+    }
     printf("ECE        %.4f\n", metrics->calibration_error);
     for (size_t i = 0; i < CLI_MEASURES; i++) {
         if (!isnan(cli_measure_at(metrics, i, 1))) {

@@ -76,3 +76,26 @@ int cli_measures_read(const char *flag, const char *list, unsigned *set)
     *set = wanted;
     return CLI_GO_ON;
 }
+
+/* Of fewer rows an error says too little. */
+#define GUESS_ROWS 30
+
+double cli_guess_error(const xsm_model *model)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    uint64_t most = 0;
+    if (xsm_model_get_class_map(model, &map, NULL) != XSM_OK || !map.counts || map.rows == 0) {
+        return (double)NAN;
+    }
+    for (uint32_t k = 0; k < map.classes; k++) {
+        most = map.counts[k] > most ? map.counts[k] : most;
+    }
+    return 1 - (double)most / (double)map.rows;
+}
+
+int cli_no_better_than_guess(const xsm_model *model, const xsm_metrics *metrics)
+{
+    const double guess = cli_guess_error(model);
+    return metrics->rows >= GUESS_ROWS &&
+           metrics->error > guess - sqrt(guess * (1 - guess) / (double)metrics->rows); /* not if it is NaN */
+}

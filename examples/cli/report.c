@@ -117,6 +117,15 @@ static void print_metrics(const char *name, const xsm_metrics *metrics, uint64_t
     putchar('\n');
 }
 
+/* A model that is of no use is not handed over without a word. */
+static void print_guess(const cli_run *r, const xsm_metrics *metrics)
+{
+    if (cli_no_better_than_guess(r->model, metrics)) {
+        printf("%-10s no better than always answering the most frequent class of the training rows: error %.2f %%\n",
+               "", 100 * cli_guess_error(r->model));
+    }
+}
+
 static void print_steps(const cli_run *r)
 {
     cli_buffer a, b, c, d, e;
@@ -158,7 +167,9 @@ void cli_train_report(const cli_run *r)
         if (r->test_info.unlabelled > 0) {
             printf(", %s without a label (left out)", cli_grouped(r->test_info.unlabelled, &c));
         }
-        putchar('\n');
+        char *left_out = cli_left_out(&r->test_info, "the model");
+        printf(left_out ? "\n%-10s %s\n" : "\n", "", left_out);
+        free(left_out);
     }
     char *shape = cli_model_shape(r->model);
     printf("%-10s %s\n", "model", shape);
@@ -202,9 +213,11 @@ void cli_train_report(const cli_run *r)
     }
     if (r->train_known) {
         print_metrics("train", &r->train_metrics.of, r->train_info.rows, 0);
+        print_guess(r, &r->train_metrics.of);
     }
     if (r->test_known) {
         print_metrics("test", &r->test_metrics.of, r->test_info.rows, 1);
+        print_guess(r, &r->test_metrics.of);
     }
     if (r->model_path) {
         printf("%-10s %s\n", "saved", r->model_path);

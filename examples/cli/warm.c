@@ -120,6 +120,13 @@ int cli_warm_fit(cli_run *r)
         return cli_fail("%s: the model has pairs, and the rows of %s are dense; --pairs 0 does without", r->warm_path,
                         r->data);
     }
+    const int nodes = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_HIERARCHY;
+    if (nodes && strcmp(about.correction, "hierarchy") != 0) {
+        return cli_fail(
+            "%s: the model's weights are those of classes, which '%s' would take for nodes of its tree; start "
+            "from a model of that estimator, or train with another",
+            r->warm_path, r->estimator_name);
+    }
     if (corrects || pairs) {
         xsm_model_clear_correction(r->model); /* training makes a new one */
     }

@@ -246,6 +246,7 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->map.counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
     }
+    c->count += xsmi_schema_tensor(m->map.schema, 8, &c->tensors[c->count]) ? 1 : 0;
     if (c->extras) {
         add_tensor(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
         if (m->layer) {
@@ -307,7 +308,7 @@ static void list_contents(const xsm_model *m, contents *c)
         }
         add_tensor(c, "label_names", XSMI_DTYPE_U8, 1, bytes, 0);
     }
-    c->count += xsmi_schema_tensor(m->map.schema, &c->tensors[c->count]) ? 1 : 0;
+    c->count += xsmi_schema_tensor(m->map.schema, 1, &c->tensors[c->count]) ? 1 : 0;
     for (size_t i = 0; i < c->count && m->layout == XSM_LAYOUT_SPARSE_ROWS; i++) {
         /* The first are the largest: the values. */
         if (c->tensors[i].dtype == xsmi_narrow_tensor_type(xsmi_model_dtype(m)) && c->tensors[i].data) {
@@ -477,6 +478,7 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (m->map.counts) {
         XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
     }
+    XSMI_TRY(xsmi_schema_write(m->map.schema, 8, w, err));
     if (c->extras) {
         XSMI_TRY(write_scales(c, w, err));
     }
@@ -527,7 +529,7 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (m->map.names) {
         XSMI_TRY(write_names(m, w, err));
     }
-    return xsmi_schema_write(m->map.schema, w, err);
+    return xsmi_schema_write(m->map.schema, 1, w, err);
 }
 
 /* Begins the file: lists its contents and writes the header. */

@@ -117,6 +117,7 @@ static xsm_status write_arrays(const void *contents, xsmi_container_writer *w, x
         XSMI_TRY(xsmi_container_write(w, d->map.labels, d->classes * sizeof *d->map.labels, err));
     }
     XSMI_TRY(xsmi_container_write(w, d->map.counts, d->classes * sizeof *d->map.counts, err));
+    XSMI_TRY(xsmi_schema_write(d->schema, 8, w, err));
     if (d->sparse) {
         XSMI_TRY(write_array(d, w, d->values, values * sizeof *d->values, err));
         XSMI_TRY(write_array(d, w, d->index, values * sizeof *d->index, err));
@@ -133,7 +134,7 @@ static xsm_status write_arrays(const void *contents, xsmi_container_writer *w, x
     if (d->map.names) {
         XSMI_TRY(write_names(d, w, err));
     }
-    return xsmi_schema_write(d->schema, w, err);
+    return xsmi_schema_write(d->schema, 1, w, err);
 }
 
 static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
@@ -148,6 +149,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
         add(tensors, &count, "class_labels", XSMI_DTYPE_I64, d->classes, 0);
     }
     add(tensors, &count, "class_counts", XSMI_DTYPE_I64, d->classes, 0);
+    count += xsmi_schema_tensor(d->schema, 8, &tensors[count]) ? 1 : 0;
     size_t aligned = count;
     if (d->sparse) {
         add(tensors, &count, "values", XSMI_DTYPE_F32, d->offsets[d->rows], 0);
@@ -171,7 +173,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
         add(tensors, &count, "class_names", XSMI_DTYPE_U8, bytes, 0);
     }
     char *vocabulary;
-    count += xsmi_schema_tensor(d->schema, &tensors[count]) ? 1 : 0;
+    count += xsmi_schema_tensor(d->schema, 1, &tensors[count]) ? 1 : 0;
     XSMI_TRY(xsmi_schema_describe(d->context, d->schema, &vocabulary, err));
     number numbers[NUMBERS];
     char text[NUMBERS][24];

@@ -17,9 +17,9 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-bool xsmi_schema_tensor(const xsmi_schema *s, xsmi_tensor *tensor)
+bool xsmi_schema_tensor(const xsmi_schema *s, size_t bytes, xsmi_tensor *tensor)
 {
-    if (!s || (s->kind == XSMI_SCHEMA_NUMBERS && !s->numbers)) {
+    if (!s || (s->kind == XSMI_SCHEMA_NUMBERS && !s->numbers) || (bytes > 0 && (bytes == 8) != (s->numbers != NULL))) {
         return false;
     }
     if (s->numbers) {
@@ -85,13 +85,13 @@ static xsm_status write_words(const xsm_vocabulary *v, xsmi_container_writer *w,
     return XSM_OK;
 }
 
-xsm_status xsmi_schema_write(const xsmi_schema *s, xsmi_container_writer *w, xsm_error *err)
+xsm_status xsmi_schema_write(const xsmi_schema *s, size_t bytes, xsmi_container_writer *w, xsm_error *err)
 {
-    return !s              ? XSM_OK
-           : s->vocabulary ? write_words(s->vocabulary, w, err)
-           : s->numbers    ? xsmi_container_write(w, s->numbers, s->count * sizeof *s->numbers, err)
-           : s->names      ? xsmi_container_write(w, s->text, s->text_size, err)
-                           : XSM_OK;
+    xsmi_tensor tensor;
+    return !xsmi_schema_tensor(s, bytes, &tensor) ? XSM_OK
+           : s->vocabulary                        ? write_words(s->vocabulary, w, err)
+           : s->numbers ? xsmi_container_write(w, s->numbers, s->count * sizeof *s->numbers, err)
+                        : xsmi_container_write(w, s->text, s->text_size, err);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */

@@ -63,7 +63,7 @@ static xsm_status write_arrays(const void *state, xsmi_container_writer *file, x
     const contents *c = state;
     for (size_t i = 0; i < c->arrays->count; i++) {
         const xsmi_tensor *t = &c->arrays->tensors[i];
-        XSMI_TRY(t->name == c->tensor.name ? xsmi_schema_write(c->schema, file, err)
+        XSMI_TRY(t->name == c->tensor.name ? xsmi_schema_write(c->schema, 0, file, err)
                                            : xsmi_container_write(file, t->data, t->size, err));
     }
     return XSM_OK;
@@ -114,7 +114,7 @@ static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error 
     xsm_array_writer w = {.context = s->context};
     xsm_status status = xsmi_sampler_arrays(s, &w, err);
     contents c = {.arrays = &w, .schema = s->schema};
-    if (status == XSM_OK && xsmi_schema_tensor(s->schema, &c.tensor)) {
+    if (status == XSM_OK && xsmi_schema_tensor(s->schema, 0, &c.tensor)) {
         status = xsmi_array_put(&w, &c.tensor, err);
     }
     if (status == XSM_OK) {

@@ -277,6 +277,35 @@ static void models_of_numbers(void **state)
     xsm_dataset_free(hashed);
 }
 
+/* Files can be written whatever number of classes, rows, values and features there is. */
+static void files_of_any_shape(void **state)
+{
+    (void)state;
+    static const char *const rows[] = {"1 90000001:1 777777777:5\n", "2 12345678:1\n", "3 888888888:1\n", "3 5:1\n"};
+    char text[128] = "";
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+        xsm_dataset *back = NULL;
+        xsm_model *loaded = NULL;
+        strcat(text, rows[i]);
+        xsm_dataset *d = must_read(text, XSM_FORMAT_LIBSVM, NULL, 0);
+        write.format = XSM_FORMAT_CACHE;
+        assert_ok(xsm_dataset_write(d, test_path("written"), &write, &err), err);
+        assert_ok(xsm_dataset_read(NULL, test_path("written"), NULL, &back, &err), err);
+        assert_true(memcmp(map_of(d).feature_numbers, map_of(back).feature_numbers,
+                           map_of(d).feature_number_count * sizeof(int64_t)) == 0);
+        xsm_dataset_free(back);
+        xsm_model *m = train(d);
+        assert_ok(xsm_model_save(m, test_path("model"), &err), err);
+        assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &loaded, &err), err);
+        assert_true(test_hash(loaded) == test_hash(m));
+        xsm_model_free(loaded);
+        xsm_model_free(m);
+        xsm_dataset_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -286,6 +315,7 @@ int main(void)
         cmocka_unit_test(against_a_class_map),
         cmocka_unit_test(files_keep_numbers),
         cmocka_unit_test(models_of_numbers),
+        cmocka_unit_test(files_of_any_shape),
     };
     int failures = cmocka_run_group_tests_name("hashed", tests, NULL, NULL);
     test_files_end();
