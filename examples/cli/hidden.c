@@ -44,6 +44,12 @@ int cli_hidden_check(const cli_run *r)
 /* Tied vectors are for things that are both features and classes: class k must be feature k. */
 static int check_tied(const cli_run *r, const xsm_class_map *map)
 {
+    if (map->vocabulary || map->feature_names) {
+        return cli_fail(
+            "--tied: the features are %s, in another order than the classes; rows whose labels are the numbers "
+            "of features are accepted, as xc and libsvm have them",
+            map->vocabulary ? "words" : "columns");
+    }
     if (r->train_info.features != r->train_info.classes) {
         cli_buffer a, b;
         return cli_fail("--tied: the features must be the classes, but there are %s features and %s classes",

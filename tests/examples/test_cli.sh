@@ -651,6 +651,8 @@ rm -f r0
 # Text: what was said when training is said once; names and n-grams come with the model.
 printf '__label__sport the team won the game\n__label__vote the party lost the vote\n\nno label\n#x y\n' >words.txt
 sed 's/__label__/#/' words.txt >hash.txt
+run 1 train --data words.txt --estimator softmax --eta 1 --hidden 4 --tied
+says stderr '--tied: the features are words, in another order'
 printf 'a game\nparty\n' >new.txt
 run 0 train --estimator implicit --data words.txt --word-ngrams 2 --min-chars 2 --max-chars 3 --buckets 500 --epochs 5 --eta 1 --model text.model
 says stdout '2 rows'
