@@ -187,8 +187,26 @@ static void merge_words(together *t, const xsm_class_map *own, const xsm_class_m
     }
 }
 
-/* The rows' features become those of the map, and what the map lacks follows. */
-static xsm_status join_features(xsm_dataset *d, const xsm_class_map *map, xsm_error *err)
+/* The rows' features become those of the map, and what the map lacks follows; and their classes are renumbered. */
+static xsm_status join(xsm_dataset *d, const xsmi_feature_map *found, const xsm_class_map *map, const together *t,
+                       xsm_error *err)
+{
+    xsmi_mapped_features made;
+    if (found->same && map->features > d->features && !d->sparse) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
+                         map->features);
+    }
+    XSMI_TRY(xsmi_dataset_prepare_features(d, found, &made, err));
+    const xsm_status status = xsmi_dataset_renumber(d, t->match, t->classes, t->labels, t->names, err);
+    if (status == XSM_OK) {
+        xsmi_dataset_take_mapped(d, found, &made);
+    } else {
+        xsmi_feature_arrays_free(d->context, &made.to);
+    }
+    return status;
+}
+
+static xsm_status join_features(xsm_dataset *d, const xsm_class_map *map, const together *t, xsm_error *err)
 {
     xsmi_schema *wanted, *joined = NULL;
     xsmi_feature_map found;
@@ -197,7 +215,7 @@ static xsm_status join_features(xsm_dataset *d, const xsm_class_map *map, xsm_er
     const xsmi_feature_side other = {wanted, map->features, "the class map"};
     xsm_status status = xsmi_features_join(&rows, &other, &found, &joined, err);
     if (status == XSM_OK) {
-        status = xsmi_dataset_map_features(d, &found, err);
+        status = join(d, &found, map, t, err);
         xsmi_feature_map_end(&found);
     }
     xsmi_schema_release(joined);
@@ -215,10 +233,6 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_class_map_read(given, &map, err));
     XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
-    if (map.features > d->features && !d->sparse) {
-        return xsmi_fail(err, XSM_ERROR_SHAPE, "dense rows of %u features cannot become rows of %u", d->features,
-                         map.features);
-    }
     together t = {.context = d->context};
     xsm_status status = prepare(&t, &own, &map, err);
     if (status == XSM_OK) {
@@ -235,14 +249,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
                                XSM_CLASSES_MAX);
         }
     }
-    status = status == XSM_OK ? join_features(d, &map, err) : status;
-    if (status == XSM_OK) {
-        status = xsmi_dataset_renumber(d, t.match, t.classes, t.labels, t.names, err);
-    }
+    status = status == XSM_OK ? join_features(d, &map, &t, err) : status;
     release(&t);
-    if (status == XSM_OK && map.features > d->features) {
-        d->features = map.features;
-        xsmi_dataset_edited(d);
-    }
     return status;
 }

@@ -12,6 +12,7 @@
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/safetensors.h"
+#include "data/dataset.h"
 
 #include <xsoftmax/dataset.h>
 
@@ -115,6 +116,16 @@ static inline uint32_t xsmi_feature_place(const xsmi_feature_map *map, uint32_t 
 /* Gives the rows of a dataset the features, and the schema, of what wants them. Values of features that are not wanted
  * are dropped and counted; but where numbers are shifted, one that would be lost is an error. Unchanged on failure. */
 xsm_status xsmi_dataset_map_features(xsm_dataset *d, const xsmi_feature_map *map, xsm_error *err);
+/* The same in two steps, of which the second cannot fail. In between xsmi_feature_arrays_free() gives them up. */
+typedef struct xsmi_mapped_features {
+    xsmi_feature_arrays to; /* of rows whose values move */
+    uint32_t features;
+    uint64_t dropped;
+    bool moved;
+} xsmi_mapped_features;
+xsm_status xsmi_dataset_prepare_features(xsm_dataset *d, const xsmi_feature_map *map, xsmi_mapped_features *made,
+                                         xsm_error *err);
+void xsmi_dataset_take_mapped(xsm_dataset *d, const xsmi_feature_map *map, const xsmi_mapped_features *made);
 /* Compares the features of a dataset that may be changed with those that are wanted, and maps them. */
 xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *wanted, xsm_error *err);
 

@@ -148,15 +148,16 @@ static void keep_rows(xsm_dataset *d, uint32_t features, const xsmi_schema *sche
     xsmi_dataset_edited(d);
 }
 
-xsm_status xsmi_dataset_map_features(xsm_dataset *d, const xsmi_feature_map *map, xsm_error *err)
+xsm_status xsmi_dataset_prepare_features(xsm_dataset *d, const xsmi_feature_map *map, xsmi_mapped_features *made,
+                                         xsm_error *err)
 {
     const xsmi_schema *wanted = map->wanted.schema;
     mapping m = {.d = d, .map = map};
     m.features = map->wanted.features      ? map->wanted.features
                  : wanted && wanted->count ? wanted->count
                                            : d->features + (uint32_t)map->shift;
+    *made = (xsmi_mapped_features){.features = m.features};
     if (map->same && m.features >= d->features) {
-        keep_rows(d, m.features, wanted);
         return XSM_OK;
     }
     XSMI_TRY(xsmi_dataset_need_whole(d, "a dataset whose features are mapped", err));
@@ -167,18 +168,34 @@ xsm_status xsmi_dataset_map_features(xsm_dataset *d, const xsmi_feature_map *map
                          map->rows.what, map->wanted.what);
     }
     const xsm_status status = d->sparse ? map_sparse(&m, err) : map_dense(&m, err);
+    *made = (xsmi_mapped_features){m.to, m.features, m.dropped, true};
     if (status != XSM_OK) {
-        xsmi_feature_arrays_free(d->context, &m.to);
-        return status;
+        xsmi_feature_arrays_free(d->context, &made->to);
     }
-    xsmi_dataset_take_features(d, &m.to);
-    if (wanted) {
-        take_schema(d, wanted);
+    return status;
+}
+
+void xsmi_dataset_take_mapped(xsm_dataset *d, const xsmi_feature_map *map, const xsmi_mapped_features *made)
+{
+    if (!made->moved) {
+        keep_rows(d, made->features, map->wanted.schema);
+        return;
     }
-    d->features = m.features;
-    d->counted.dropped_features += m.dropped;
+    xsmi_dataset_take_features(d, &made->to);
+    if (map->wanted.schema) {
+        take_schema(d, map->wanted.schema);
+    }
+    d->features = made->features;
+    d->counted.dropped_features += made->dropped;
     d->unknown_features += map->unknown;
     xsmi_dataset_count_features(d);
+}
+
+xsm_status xsmi_dataset_map_features(xsm_dataset *d, const xsmi_feature_map *map, xsm_error *err)
+{
+    xsmi_mapped_features made;
+    XSMI_TRY(xsmi_dataset_prepare_features(d, map, &made, err));
+    xsmi_dataset_take_mapped(d, map, &made);
     return XSM_OK;
 }
 

@@ -275,7 +275,9 @@ xsm_status xsmi_features_match(const xsmi_feature_side *rows, const xsmi_feature
 {
     xsmi_feature_map made = {.rows = *rows, .wanted = *wanted};
     xsm_status status = match(&made, err);
-    if (status == XSM_OK && !map && !made.same) {
+    if (status == XSM_OK && !map && made.same && made.to && wanted->schema->count > made.from) {
+        status = refuse_at(&made, made.from, err);
+    } else if (status == XSM_OK && !map && !made.same) {
         status = refuse_difference(&made, err);
     }
     if (status == XSM_OK && map) {
@@ -300,7 +302,11 @@ xsm_status xsmi_features_kept(const xsmi_feature_side *before, const xsmi_featur
 {
     const xsmi_schema *a = before->schema, *b = after->schema;
     if (!a || !b || a->kind != XSMI_SCHEMA_COLUMNS || b->kind != XSMI_SCHEMA_COLUMNS) {
-        return xsmi_features_match(before, after, NULL, err);
+        xsmi_feature_map map;
+        XSMI_TRY(xsmi_features_match(before, after, &map, err));
+        const xsm_status status = map.same ? XSM_OK : refuse_difference(&map, err);
+        xsmi_feature_map_end(&map);
+        return status;
     }
     uint32_t j = 0;
     while (j < a->count && j < b->count && strcmp(a->names[j], b->names[j]) == 0) {

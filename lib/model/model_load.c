@@ -297,16 +297,16 @@ static xsm_status load_classes(const source *s, xsm_model *m, xsm_error *err)
     return status;
 }
 
-/* What the features are. */
-static xsm_status load_schema(const source *s, xsm_model *m, xsm_error *err)
+xsm_status xsmi_model_schema_in(xsm_context *ctx, const xsmi_container *file, const char *name, xsmi_schema **out,
+                                xsm_error *err)
 {
-    const char *base = xsmi_container_metadata(s->container, XSMI_KEY_INDEX_BASE);
+    const char *base = xsmi_container_metadata(file, XSMI_KEY_INDEX_BASE);
     if (base && strcmp(base, "0") != 0 && strcmp(base, "1") != 0) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", s->name,
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: the metadata 'index_base' is '%s'; 0 or 1 is accepted", name,
                          base);
     }
     const int32_t index_base = !base ? XSM_INDEX_BASE_AUTO : base[0] == '1' ? XSM_INDEX_BASE_ONE : XSM_INDEX_BASE_ZERO;
-    return xsmi_schema_read(m->context, s->container, s->name, index_base, &m->map.schema, err);
+    return xsmi_schema_read(ctx, file, name, index_base, out, err);
 }
 
 static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
@@ -448,7 +448,7 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
         status = load_classes(&s, m, err);
     }
     if (status == XSM_OK) {
-        status = load_schema(&s, m, err);
+        status = xsmi_model_schema_in(m->context, container, name, &m->map.schema, err);
     }
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);

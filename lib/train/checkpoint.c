@@ -418,6 +418,18 @@ static void put_state(const xsmi_tensor *state, const xsmi_division *division, c
     }
 }
 
+/* Rows with other features than the checkpoint's are told by the first that differs. */
+static xsm_status check_features(const xsm_trainer *t, const contents *c, xsm_error *err)
+{
+    xsmi_schema *theirs = NULL;
+    XSMI_TRY(xsmi_model_schema_in(t->context, c->file, c->path, &theirs, err));
+    const xsmi_feature_side rows = {t->train->schema, 0, "the training rows"};
+    const xsmi_feature_side wanted = {theirs, 0, "the checkpoint"};
+    const xsm_status status = xsmi_features_match(&rows, &wanted, NULL, err);
+    xsmi_schema_release(theirs);
+    return status;
+}
+
 /* Checks everything before it changes anything; restoring the model is the last step that can fail, on all ranks
  * together. */
 static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_host_tensors *host, xsm_error *err)
@@ -425,6 +437,9 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
     const double *squares;
     const uint64_t *ages;
     const xsmi_tensor *stored = NULL;
+    if (xsmi_container_metadata(c->file, XSMI_KEY_CHECKPOINT)) {
+        XSMI_TRY(check_features(t, c, err));
+    }
     XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->path, err));
     for (size_t i = 0; i < c->count; i++) {
         XSMI_TRY(find(c, &c->tensors[i], &stored, err));

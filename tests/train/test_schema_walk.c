@@ -1,183 +1,428 @@
 /*
  * Where rows meet a model: each way in, with each kind of features, of rows that have the same, others in order, fewer,
- * more, or another kind. Rows that are read or transformed for the model are mapped, and have its answers to the bit;
- * rows as they are must be the model's, and the refusal names the first difference.
+ * more, or another kind. Rows that are read, transformed or extended for the model are mapped, and each has, to the
+ * bit, the scores of the model's own row that it stands for; rows as they are must be the model's, and the refusal
+ * names the first difference. So do the samplers, trees, checkpoints and maps that were made from them.
  */
-#include "support.h"
-#include "data/dataset.h"
-#include "model/model.h"
+#define XSM_EXPERIMENTAL
+#include "schema_kinds.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include <xsoftmax/calibrate.h>
+#include <xsoftmax/ext/encoder.h>
+#include <xsoftmax/ext/search.h>
+#include <xsoftmax/ext/vocabulary.h>
 #include <xsoftmax/fit.h>
-#include <xsoftmax/predict.h>
+#include <xsoftmax/label_tree.h>
+#include <xsoftmax/sampler.h>
 #include <xsoftmax/trainer.h>
+#include <xsoftmax/tune.h>
 
-/* Three rows; the model's own are first. `says`: of the refusal of rows as they are, NULL if they are the model's; a
- * file that cannot be mapped, either, has `refused`. */
-typedef struct file {
-    const char *text, *says, *refused;
-} file;
+/* -- the ways in of rows that must be the model's as they are ------------------------------------------------------ */
 
-typedef struct kind {
-    const char *name;
-    uint32_t ngrams;
-    file files[6];
-} kind;
+typedef struct meeting {
+    const kind *kind;
+    const file *file;
+    xsm_model *model;
+    const xsm_dataset *own, *rows;
+} meeting;
 
-static const kind kinds[] = {
-    {"words",
-     1,
-     {{"__label__a red red tea\n__label__b tea\n__label__a red\n", NULL, NULL},
-      {"__label__b tea\n__label__a red red tea\n__label__a red tea tea\n", "feature 0 (from 0) is the word 'tea'",
-       NULL},
-      {"__label__a red red tea new\n__label__b tea\n__label__a red\n", "", NULL},
-      {"__label__a red\n__label__a red\n__label__a red red\n", "", NULL},
-      {"a,red,label\n1,2,x\n", "", "columns of a table"}}},
-    {"n-grams",
-     2,
-     {{"__label__a red red tea\n__label__b tea\n__label__a red\n", NULL, NULL},
-      {"__label__b tea\n__label__a tea red tea\n__label__a red\n", "feature 0 (from 0) is the word 'tea'", NULL}}},
-    {"columns",
-     0,
-     {{"x,y,label\n1,2,a\n3,-1,b\n0,4,a\n", NULL, NULL},
-      {"y,label,x\n2,a,1\n-1,b,3\n4,a,0\n", "feature 0 (from 0) is the column 'y'", NULL},
-      {"id,y,label,x\n7,2,a,1\n8,-1,b,3\n9,4,a,0\n", "feature 0 (from 0) is the column 'id'", NULL},
-      {"x,label\n1,a\n3,b\n0,a\n", "the column 'y' of the model is missing", "the column 'y' of "},
-      {"0 0:1 1:2\n1 0:3 1:-1\n0 1:4\n", "numbers", "numbers"}}},
-    {"from 1",
-     0,
-     {{"0 1:1 2:2\n1 1:3 2:-1\n0 2:4\n", NULL, NULL},
-      {"0 1:1\n1 1:3 2:-1\n0 2:4\n", NULL, NULL},
-      {"0 0:1 2:2\n1 1:3 2:-1\n0 2:4\n", "numbered from 0, and those of the model from 1", "a feature of number 0"}}},
-    {"from 0",
-     0,
-     {{"0 0:1 1:2\n1 0:3 1:-1\n0 1:4\n", NULL, NULL},
-      {"0 1:2\n1 1:3\n0 1:4\n", "numbered from 1, and those of the model from 0", NULL}}},
-};
+typedef xsm_status way_in(const meeting *at, xsm_error *err);
 
-static xsm_status read_as(const char *text, uint32_t ngrams, const xsm_class_map *map, const char *cache,
-                          xsm_dataset **out, xsm_error *err)
+static xsm_status by_evaluate(const meeting *at, xsm_error *err)
 {
-    xsm_read_options options = XSM_READ_OPTIONS_INIT;
-    xsm_text_options how = XSM_TEXT_OPTIONS_INIT;
-    how.word_ngrams = ngrams;
-    how.buckets = 5;
-    options.classes = map;
-    options.text = ngrams > 1 && !map ? &how : NULL;
-    test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
-    xsm_source source = test_source(&bytes);
-    return cache ? xsm_dataset_read(NULL, cache, &options, out, err)
-                 : xsm_dataset_read_source(NULL, &source, "rows", &options, out, err);
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    return xsm_evaluate(NULL, at->model, at->rows, NULL, &metrics, err);
 }
 
-/* A model of these rows with weights that tell features apart. */
-static xsm_model *model_of(const xsm_dataset *d)
+static xsm_status by_classes(const meeting *at, xsm_error *err)
 {
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_model *m = NULL;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_parameters p = XSM_PARAMETERS_INIT;
-    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
-    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
-    assert_ok(xsm_model_parameters(m, &p, &err), err);
-    for (size_t k = 0; k < map.classes; k++) {
-        for (size_t j = 0; j < map.features; j++) {
-            p.weight[k * p.class_step + j * p.feature_step] = (float)(k + 1) / (float)(j + 2);
-        }
-    }
-    return m;
+    xsm_class_metrics metrics = XSM_CLASS_METRICS_INIT;
+    return xsm_evaluate_classes(NULL, at->model, at->rows, NULL, &metrics, err);
 }
 
-/* Scores of three rows. */
-static xsm_status predict(const xsm_model *m, const xsm_dataset *d, float scores[6], xsm_error *err)
+static xsm_status by_ranks(const meeting *at, xsm_error *err)
+{
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    ranks.top = 1;
+    return xsm_evaluate_ranks(NULL, at->model, at->rows, NULL, &ranks, err);
+}
+
+static xsm_status by_known_rows(const meeting *at, xsm_error *err)
+{
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    xsm_ranks_options options = XSM_RANKS_OPTIONS_INIT;
+    options.known = &at->rows;
+    options.known_count = 1;
+    ranks.top = 1;
+    return xsm_evaluate_ranks(NULL, at->model, at->own, &options, &ranks, err);
+}
+
+static xsm_status by_predictor(const meeting *at, xsm_error *err)
+{
+    float scores[ROWS * CLASSES];
+    return predict(at->model, at->rows, scores, err);
+}
+
+static xsm_status with_index(const meeting *at, bool search, xsm_error *err)
 {
     xsm_error made = XSM_ERROR_INIT;
     xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    xsm_prediction out = XSM_PREDICTION_INIT;
-    xsm_predictor *p = NULL;
-    uint32_t classes[6];
-    options.top = 2;
-    assert_ok(xsm_predictor_new(m, &options, &p, &made), made);
-    const xsm_batch batch = xsm_batch_range(d, 0, 3);
-    out.batch = &batch;
-    out.classes = classes;
-    out.scores = scores;
-    const xsm_status status = xsm_predictor_run(p, &out, err);
-    xsm_predictor_free(p);
+    xsm_search_metrics metrics = XSM_SEARCH_METRICS_INIT;
+    xsm_index *x = NULL;
+    float scores[ROWS * CLASSES];
+    const xsm_batch batch = xsm_batch_range(at->rows, 0, ROWS);
+    assert_ok(xsm_index_new(NULL, "exact", &x, &made), made);
+    assert_ok(xsm_index_build_model(x, at->model, &made), made);
+    options.index = x;
+    metrics.top = 1;
+    const xsm_status status = search ? xsm_evaluate_search(NULL, at->model, at->rows, &options, &metrics, err)
+                                     : predict_by(at->model, &options, &batch, scores, err);
+    xsm_index_free(x);
     return status;
 }
 
-/* The ways in of rows that must be the model's as they are; those that are not const come later. */
-#ifdef TEST_LBFGS
-enum { WAYS = 5 };
-#else
-enum { WAYS = 4 };
-#endif
-
-static xsm_status way(int which, xsm_model *m, const xsm_dataset *own, const xsm_dataset *d, xsm_error *err)
+static xsm_status by_index(const meeting *at, xsm_error *err)
 {
-    float scores[6];
+    return with_index(at, false, err);
+}
+
+static xsm_status by_search(const meeting *at, xsm_error *err)
+{
+    return with_index(at, true, err);
+}
+
+/* Rows that are taken may have no best scale. */
+static xsm_status by_calibrate(const meeting *at, xsm_error *err)
+{
+    xsm_model *m = model_of(at->own, 1);
+    const xsm_status status = xsm_model_calibrate(NULL, m, at->rows, NULL, NULL, err);
+    xsm_model_free(m);
+    return status != XSM_OK && strstr(err->message, "no scale is the best") ? XSM_OK : status;
+}
+
+static xsm_model *tree_of(const xsm_dataset *d)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *tree = NULL;
+    assert_ok(xsm_fit_label_tree(NULL, d, NULL, &tree, NULL, &err), err);
+    return tree;
+}
+
+/* A label tree of the own rows evaluates. */
+static xsm_status by_tree(const meeting *at, xsm_error *err)
+{
     xsm_metrics metrics = XSM_METRICS_INIT;
-    if (which < 2) {
-        return which == 0 ? xsm_evaluate(NULL, m, d, NULL, &metrics, err) : predict(m, d, scores, err);
-    }
-    xsm_status status = XSM_OK;
+    xsm_model *tree = tree_of(at->own);
+    const xsm_status status = xsm_evaluate(NULL, tree, at->rows, NULL, &metrics, err);
+    xsm_model_free(tree);
+    return status;
+}
+
+/* A label tree of the rows finds candidates for the model. */
+static xsm_status by_shortlist(const meeting *at, xsm_error *err)
+{
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    float scores[ROWS * CLASSES];
+    const xsm_batch batch = xsm_batch_range(at->own, 0, ROWS);
+    xsm_model *tree = tree_of(at->rows);
+    options.shortlist = tree;
+    const xsm_status status = predict_by(at->model, &options, &batch, scores, err);
+    xsm_model_free(tree);
+    return status;
+}
+
+/* What trains: the rows are those of the run, or its test rows. */
+enum run { BIND, TEST, FULL_BATCH, TUNE };
+
+static xsm_status train(const meeting *at, enum run run, xsm_error *err)
+{
     xsm_error made = XSM_ERROR_INIT;
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    xsm_tuning *tuning = NULL;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_fit_options fit = XSM_FIT_OPTIONS_INIT;
+    xsm_model *m = model_of(at->own, 0);
+    options.test = fit.test = at->rows;
+    fit.iterations = 1;
     assert_ok(xsm_estimator_new(NULL, "softmax", &e, &made), made);
     assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &made), made);
-    if (which == 2) {
-        status = xsm_estimator_bind(e, m, d, err);
-    } else if (which == 3) {
-        xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
-        xsm_trainer *t = NULL;
-        options.test = d;
-        status = xsm_trainer_new(NULL, m, own, e, o, &options, &t, err);
-        xsm_trainer_free(t);
-    } else {
-        xsm_fit_options options = XSM_FIT_OPTIONS_INIT;
-        options.test = d;
-        status = xsm_fit_full_batch(NULL, m, own, e, &options, NULL, err);
-    }
+    const xsm_status status = run == BIND   ? xsm_estimator_bind(e, m, at->rows, err)
+                              : run == TEST ? xsm_trainer_new(NULL, m, at->own, e, o, &options, &t, err)
+                              : run == TUNE ? xsm_tune_eta(NULL, m, at->rows, e, o, NULL, &tuning, err)
+                                            : xsm_fit_full_batch(NULL, m, at->own, e, &fit, NULL, err);
+    xsm_tuning_free(tuning);
+    xsm_trainer_free(t);
     xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    return status;
+}
+
+static xsm_status by_bind(const meeting *at, xsm_error *err)
+{
+    return train(at, BIND, err);
+}
+
+static xsm_status by_test_rows(const meeting *at, xsm_error *err)
+{
+    return train(at, TEST, err);
+}
+
+static xsm_status by_tuning(const meeting *at, xsm_error *err)
+{
+    return train(at, TUNE, err);
+}
+
+static xsm_status by_full_batch(const meeting *at, xsm_error *err)
+{
+    return test_has_lbfgs() ? train(at, FULL_BATCH, err) : by_test_rows(at, err);
+}
+
+/* A sampler that was bound to the rows draws for the model; in between it was a file. */
+static xsm_status with_sampler(const meeting *at, const char *name, xsm_error *err)
+{
+    xsm_error made = XSM_ERROR_INIT;
+    xsm_estimator *e = NULL;
+    xsm_sampler *s = NULL, *loaded = NULL;
+    const char *path = test_path("sampler");
+    assert_ok(xsm_sampler_new(NULL, name, &s, &made), made);
+    assert_ok(xsm_sampler_bind(s, at->rows, &made), made);
+    assert_ok(xsm_sampler_save(s, path, &made), made);
+    assert_ok(xsm_sampler_load(NULL, path, NULL, &loaded, &made), made);
+    assert_ok(xsm_estimator_new(NULL, "sampled-softmax", &e, &made), made);
+    assert_ok(xsm_estimator_set_sampler(e, loaded, &made), made);
+    const xsm_status status = xsm_estimator_bind(e, at->model, at->own, err);
+    xsm_sampler_free(loaded);
+    xsm_sampler_free(s);
     xsm_estimator_free(e);
     return status;
 }
 
-/* Rows that may be changed: read from a cache of their own against the model's map, or transformed by the model. */
-static void mapped(const kind *k, const file *f, const xsm_model *m, xsm_dataset *d)
+static xsm_status by_sampler(const meeting *at, xsm_error *err)
+{
+    return with_sampler(at, "tree", err);
+}
+
+static xsm_status by_tree_sampler(const meeting *at, xsm_error *err)
+{
+    return with_sampler(at, "label-tree", err);
+}
+
+static const struct {
+    const char *name;
+    way_in *way;
+    bool sparse; /* dense rows have no label trees */
+} ways[] = {
+    {"evaluate", by_evaluate, false},
+    {"classes", by_classes, false},
+    {"ranks", by_ranks, false},
+    {"known rows", by_known_rows, false},
+    {"predictor", by_predictor, false},
+    {"index", by_index, false},
+    {"search", by_search, false},
+    {"calibrate", by_calibrate, false},
+    {"label tree", by_tree, true},
+    {"shortlist", by_shortlist, true},
+    {"bind", by_bind, false},
+    {"test rows", by_test_rows, false},
+    {"tuning", by_tuning, false},
+    {"full batch", by_full_batch, false},
+    {"sampler tree", by_sampler, false},
+    {"sampler label-tree", by_tree_sampler, true},
+};
+
+/* -- what else is made of rows ------------------------------------------------------------------------------------- */
+
+static xsm_trainer *trainer_of(xsm_model *m, const xsm_dataset *d)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
-    xsm_dataset *direct = NULL, *cached = NULL;
-    const char *path = test_path("cache");
-    float right[6], scores[6];
-    write.format = XSM_FORMAT_CACHE;
-    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    assert_ok(xsm_dataset_write(d, path, &write, &err), err);
-    const xsm_status status = read_as("", k->ngrams, &map, path, &cached, &err);
-    if (f->refused) {
-        assert_int_equal(status, XSM_ERROR_DATA);
-        assert_non_null(strstr(err.message, f->refused));
-        assert_fails(xsm_model_transform(m, d, &err), XSM_ERROR_DATA, err);
-        assert_non_null(strstr(err.message, f->refused));
-        return;
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_estimator *e = NULL;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    options.epochs = 1;
+    assert_ok(xsm_estimator_new(NULL, "softmax", &e, &err), err);
+    assert_ok(xsm_optimizer_new(NULL, "sgd", &o, &err), err);
+    assert_ok(xsm_trainer_new(NULL, m, d, e, o, &options, &t, &err), err);
+    xsm_optimizer_free(o);
+    xsm_estimator_free(e);
+    return t;
+}
+
+/* A run on these rows resumes from a checkpoint of a run on the model's own. */
+static xsm_status resume(const meeting *at, xsm_error *err)
+{
+    xsm_error made = XSM_ERROR_INIT;
+    const char *path = test_path("checkpoint");
+    xsm_model *first = model_of(at->own, 0), *second = model_of(at->rows, 0);
+    xsm_trainer *t = trainer_of(first, at->own);
+    assert_ok(xsm_trainer_run(t, &made), made);
+    assert_ok(xsm_trainer_checkpoint(t, path, &made), made);
+    xsm_trainer_free(t);
+    t = trainer_of(second, at->rows);
+    const xsm_status status = xsm_trainer_resume(t, path, err);
+    xsm_trainer_free(t);
+    xsm_model_free(first);
+    xsm_model_free(second);
+    return status;
+}
+
+/* The model grows by the map of the rows. */
+static xsm_status grow(const meeting *at, xsm_error *err)
+{
+    const xsm_class_map map = map_of(at->rows);
+    xsm_model *m = model_of(at->own, 1);
+    const xsm_status status =
+        xsm_model_grow(m, map.features > at->own->features ? map.features : at->own->features, &map, err);
+    xsm_model_free(m);
+    return status;
+}
+
+/* -- the walk ------------------------------------------------------------------------------------------------------ */
+
+/* The message has all parts, which '|' separates. */
+static void check(const meeting *at, const char *way, xsm_status status, const xsm_error *err, const char *says)
+{
+    if ((status == XSM_OK) != !says) {
+        fail_msg("%s, %s, '%s': '%s' instead of '%s'", at->kind->name, way, at->file->text, err->message,
+                 says ? says : "");
     }
-    assert_ok(status, err);
-    assert_ok(read_as(f->text, k->ngrams, &map, NULL, &direct, &err), err);
-    assert_ok(xsm_model_transform(m, d, &err), err);
-    assert_ok(predict(m, direct, right, &err), err);
-    assert_ok(predict(m, cached, scores, &err), err);
-    assert_memory_equal(scores, right, sizeof right);
-    assert_ok(predict(m, d, scores, &err), err);
-    assert_memory_equal(scores, right, sizeof right);
-    xsm_dataset_free(direct);
-    xsm_dataset_free(cached);
+    for (size_t length; says && *says; says += length + (says[length] == '|')) {
+        char part[40];
+        length = strcspn(says, "|");
+        snprintf(part, sizeof part, "%.*s", (int)length, says);
+        if (!strstr(err->message, part)) {
+            fail_msg("%s, %s, '%s': '%s' lacks '%s'", at->kind->name, way, at->file->text, err->message, part);
+        }
+    }
+}
+
+/* The rows have the scores of those that they are like. */
+static void check_scores(const meeting *at, const char *way, const xsm_model *m, const xsm_dataset *d)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    float own[ROWS * CLASSES], scores[ROWS * CLASSES];
+    static const float none[CLASSES];
+    assert_ok(predict(at->model, at->own, own, &err), err);
+    check(at, way, predict(m, d, scores, &err), &err, NULL);
+    for (size_t i = 0; i < ROWS; i++) {
+        const int like = at->file->like[i];
+        const float *right = like == NOTHING ? none : own + (size_t)like * CLASSES;
+        if (memcmp(scores + i * CLASSES, right, sizeof none) != 0) {
+            fail_msg("%s, %s, '%s': row %zu has %g instead of %g", at->kind->name, way, at->file->text, i,
+                     (double)scores[i * CLASSES], (double)*right);
+        }
+    }
+}
+
+/* Rows that are read against the model's map: from the file itself, and from a cache that knows nothing of it. */
+static void read_mapped(const meeting *at)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_class_map map = map_of_model(at->model);
+    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+    const char *path = test_path("cache");
+    write.format = XSM_FORMAT_CACHE;
+    assert_ok(xsm_dataset_write(at->rows, path, &write, &err), err);
+    for (int cached = 0; cached < 2; cached++) {
+        xsm_dataset *d = NULL;
+        if (!cached && (at->kind->unknown || (map.vocabulary && at->file->refused))) {
+            continue; /* which is read as the text that it is, too */
+        }
+        const xsm_status status = read_as(at->file->text, 0, &map, cached ? path : NULL, &d, &err);
+        check(at, cached ? "cache" : "text", status, &err,
+              !cached && at->file->read ? at->file->read : at->file->refused);
+        if (status == XSM_OK) {
+            check_scores(at, cached ? "cache" : "text", at->model, d);
+        }
+        xsm_dataset_free(d);
+    }
+}
+
+static void transform(const meeting *at)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = rows_of(at->file->text, at->file->ngrams);
+    float scores[ROWS * CLASSES];
+    const xsm_status status = xsm_model_transform(at->model, d, &err);
+    check(at, "transform", status, &err, at->file->refused);
+    if (status == XSM_OK && at->file->no_list) {
+        check(at, "transform", predict(at->model, d, scores, &err), &err, at->file->says);
+    } else if (status == XSM_OK) {
+        check_scores(at, "transform", at->model, d);
+    }
+    xsm_dataset_free(d);
+}
+
+/* Rows are extended by the model's map, and the model grows by theirs. */
+static void extend(const meeting *at)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = rows_of(at->file->text, at->file->ngrams);
+    xsm_class_map map = map_of_model(at->model);
+    xsm_status status = xsm_dataset_extend(d, &map, &err);
+    check(at, "extend", status, &err, at->file->refused);
+    if (status == XSM_OK) {
+        xsm_model *m = model_of(at->own, 1);
+        map = map_of(d);
+        check(at, "grow after extend", xsm_model_grow(m, map.features, &map, &err), &err, NULL);
+        check_scores(at, "extend", m, d);
+        xsm_model_free(m);
+    }
+    xsm_dataset_free(d);
+}
+
+/* Lines are read one at a time. */
+static void encode(const meeting *at)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_encoder *e = NULL;
+    xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
+    const char *text = at->file->text;
+    float own[ROWS * CLASSES], scores[CLASSES];
+    static const float none[CLASSES];
+    options.index_base =
+        map_of_model(at->model).index_base == XSM_INDEX_BASE_ONE ? XSM_INDEX_BASE_ZERO : XSM_INDEX_BASE_ONE;
+    check(at, "encoder", xsm_encoder_new(at->model, &options, &e, &err), &err, "index_base");
+    assert_ok(xsm_encoder_new(at->model, NULL, &e, &err), err);
+    assert_ok(predict(at->model, at->own, own, &err), err);
+    for (size_t i = 0; i < ROWS; i++) {
+        xsm_batch batch = XSM_BATCH_INIT;
+        const size_t label = strcspn(text, " "), length = strcspn(text, "\n");
+        assert_ok(xsm_encoder_encode(e, text + label + 1, length - label - 1, &batch, &err), err);
+        assert_ok(predict_by(at->model, NULL, &batch, scores, &err), err);
+        const int like = at->file->like[i];
+        assert_memory_equal(scores, like == NOTHING ? none : own + (size_t)like * CLASSES, sizeof scores);
+        text += length + 1;
+    }
+    xsm_encoder_free(e);
+}
+
+static void meet(const meeting *at)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const file *f = at->file;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        if (!ways[i].sparse || (at->rows->sparse && at->own->sparse)) {
+            check(at, ways[i].name, ways[i].way(at, &err), &err, f->says);
+        }
+    }
+    check(at, "resume", resume(at, &err), &err,
+          f->says                                      ? f->says
+          : f == at->kind->files && !at->kind->unknown ? NULL
+                                                       : "the training rows");
+    check(at, "grow", grow(at, &err), &err, f->grows ? NULL : f->says);
+    read_mapped(at);
+    transform(at);
+    extend(at);
+    if (!f->refused && at->own->sparse && !at->kind->unknown) {
+        encode(at);
+    }
 }
 
 static void walk(void **state)
@@ -185,61 +430,141 @@ static void walk(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         const kind *k = &kinds[i];
-        xsm_error err = XSM_ERROR_INIT;
-        xsm_dataset *own = NULL;
-        assert_ok(read_as(k->files[0].text, k->ngrams, NULL, NULL, &own, &err), err);
-        xsm_model *m = model_of(own);
-        for (const file *f = k->files; f->text; f++) {
-            xsm_dataset *d = NULL;
-            assert_ok(read_as(f->text, k->ngrams, NULL, NULL, &d, &err), err);
-            for (int which = 0; which < (f->says ? WAYS : 4); which++) { /* a fit of the very rows would go on */
-                const xsm_status status = way(which, m, own, d, &err);
-                if ((status == XSM_OK) != !f->says) {
-                    fail_msg("%s, way %d, '%s': %s", k->name, which, f->text, err.message);
-                }
-                if (f->says && !strstr(err.message, f->says)) {
-                    fail_msg("%s, way %d: '%s' lacks '%s'", k->name, which, err.message, f->says);
-                }
-            }
-            mapped(k, f, m, d);
+        xsm_dataset *own = own_rows(k), *bare = own_rows(k);
+        xsm_model *m = model_of(own, 1);
+        for (const file *f = k->before ? k->files + 1 : k->files; f->text; f++) {
+            xsm_dataset *d = rows_of(f->text, f->ngrams);
+            meet(&(meeting){k, f, m, own, d});
             xsm_dataset_free(d);
         }
+        forget_features(bare); /* they pass by their counts */
+        const meeting at = {k, k->files, m, own, bare};
+        for (size_t j = 0; j < sizeof ways / sizeof *ways; j++) {
+            xsm_error err = XSM_ERROR_INIT;
+            if (!ways[j].sparse || own->sparse) {
+                check(&at, ways[j].name, ways[j].way(&at, &err), &err, NULL);
+            }
+        }
         xsm_model_free(m);
+        xsm_dataset_free(bare);
         xsm_dataset_free(own);
     }
 }
 
-/* Columns in another order, and more of them, give the answers that the model's own rows get. */
-static void columns_by_name(void **state)
+/* An index is of weights, whatever features are called: one of other weights is refused, though as many. */
+static void indexes_are_of_weights(void **state)
 {
     (void)state;
     xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    xsm_dataset *own = NULL;
-    const file *files = kinds[2].files;
-    float right[6], scores[6];
-    assert_ok(read_as(files[0].text, 0, NULL, NULL, &own, &err), err);
-    xsm_model *m = model_of(own);
-    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    assert_string_equal(map.feature_names[1], "y");
-    assert_ok(predict(m, own, right, &err), err);
-    for (size_t i = 1; i < 3; i++) {
-        xsm_dataset *d = NULL;
-        assert_ok(read_as(files[i].text, 0, &map, NULL, &d, &err), err);
-        assert_ok(predict(m, d, scores, &err), err);
-        assert_memory_equal(scores, right, sizeof right);
-        xsm_dataset_info info = XSM_DATASET_INFO_INIT;
-        assert_ok(xsm_dataset_get_info(d, &info, &err), err);
-        assert_int_equal(info.unknown_features, i - 1);
-        xsm_dataset_free(d);
+    const char *path = test_path("index");
+    xsm_dataset *d = rows_of(kinds[0].files[0].text, 0), *swapped = rows_of(kinds[0].files[1].text, 0);
+    xsm_model *m = model_of(d, 1), *alike = model_of(swapped, 1), *other = model_of(d, 2);
+    xsm_index *x = NULL, *loaded = NULL;
+    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+    const xsm_batch batch = xsm_batch_range(swapped, 0, ROWS);
+    float right[ROWS * CLASSES], scores[ROWS * CLASSES];
+    assert_ok(xsm_index_new(NULL, "spherical", &x, &err), err);
+    assert_ok(xsm_index_build_model(x, m, &err), err);
+    assert_ok(xsm_index_save(x, path, &err), err);
+    assert_fails(xsm_index_load(NULL, path, NULL, other, &loaded, &err), XSM_ERROR_STATE, err);
+    assert_ok(xsm_index_load(NULL, path, NULL, alike, &loaded, &err), err);
+    options.index = x;
+    assert_fails(predict_by(alike, &options, &batch, scores, &err), XSM_ERROR_STATE, err);
+    options.index = loaded;
+    assert_ok(predict_by(alike, &options, &batch, scores, &err), err);
+    assert_ok(predict(alike, swapped, right, &err), err);
+    assert_memory_equal(scores, right, sizeof right);
+    xsm_index_free(x);
+    xsm_index_free(loaded);
+    xsm_model_free(m);
+    xsm_model_free(alike);
+    xsm_model_free(other);
+    xsm_dataset_free(d);
+    xsm_dataset_free(swapped);
+}
+
+/* Rows have what they had where memory runs out, whether their features or their classes are to be moved. */
+static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
+{
+    const xsm_dataset *other = state;
+    const xsm_class_map map = map_of(other);
+    const char *text = "__label__c tea new\n__label__b tea\n__label__c red\n";
+    test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    xsm_dataset *d = NULL;
+    xsm_status status = xsm_dataset_read_source(ctx, &source, "rows", NULL, &d, err);
+    if (status == XSM_OK) {
+        status = xsm_dataset_extend(d, &map, err);
+        const bool done = status == XSM_OK;
+        assert_string_equal(xsm_vocabulary_word(map_of(d).vocabulary, 0), done ? "red" : "tea");
+        assert_string_equal(map_of(d).names[0], done ? "a" : "b");
+        assert_int_equal(d->index[d->offsets[1]], done ? 1 : 0);
+        assert_int_equal(d->labels[0], done ? 2 : 1);
+        assert_int_equal(d->features, 3);
     }
+    xsm_dataset_free(d);
+    return status;
+}
+
+static void extend_is_all_or_nothing(void **state)
+{
+    (void)state;
+    xsm_dataset *other = rows_of(kinds[0].files[0].text, 0);
+    assert_true(test_every_allocation(try_extend, other) > 10);
+    xsm_dataset_free(other);
+}
+
+/* Caches and models keep long numbers, however many numbers of other sizes they have. */
+static void lists_are_saved(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *d = rows_of("0 7:1 55:2 900000001:3\n1 7:3 55:1 900000001:1\n2 900000001:1\n", 0), *back = NULL;
+    xsm_model *m = model_of(d, 1), *loaded = NULL;
+    xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
+    float right[ROWS * CLASSES], scores[ROWS * CLASSES];
+    write.format = XSM_FORMAT_CACHE;
+    assert_int_equal(d->features * d->classes, 9);
+    assert_int_equal(d->offsets[d->rows], 7);
+    assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
+    assert_ok(xsm_model_save(m, test_path("model"), &err), err);
+    assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &loaded, &err), err);
+    const xsm_class_map map = map_of_model(loaded);
+    assert_int_equal(map.feature_numbers[2], 900000001);
+    assert_ok(read_as("", 0, &map, test_path("cache"), &back, &err), err);
+    assert_ok(predict(m, d, right, &err), err);
+    assert_ok(predict(loaded, back, scores, &err), err);
+    assert_memory_equal(scores, right, sizeof right);
+    xsm_dataset_free(back);
+    xsm_dataset_free(d);
+    xsm_model_free(m);
+    xsm_model_free(loaded);
+}
+
+/* Columns that the model does not have are counted. */
+static void columns_left_out_are_counted(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    const file *files = kinds[2].files;
+    xsm_dataset *own = rows_of(files[0].text, 0), *d = NULL;
+    xsm_model *m = model_of(own, 1);
+    const xsm_class_map map = map_of_model(m);
+    assert_string_equal(map.feature_names[1], "y");
+    assert_ok(read_as(files[3].text, 0, &map, NULL, &d, &err), err);
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &err), err);
+    assert_int_equal(info.unknown_features, 1);
+    xsm_dataset_free(d);
     xsm_model_free(m);
     xsm_dataset_free(own);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(columns_by_name)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(walk), cmocka_unit_test(indexes_are_of_weights),
+                                       cmocka_unit_test(lists_are_saved), cmocka_unit_test(extend_is_all_or_nothing),
+                                       cmocka_unit_test(columns_left_out_are_counted)};
     const int failures = cmocka_run_group_tests_name("schema_walk", tests, NULL, NULL);
     test_files_end();
     return failures;
