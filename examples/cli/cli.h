@@ -162,12 +162,13 @@ typedef struct cli_data {
     int duplicates, bad_bytes;    /* XSM_DUPLICATES_*, XSM_BAD_BYTES_* */
     int header;                   /* XSM_HEADER_*; of tables, like the following */
     const char *separator, *ignore_columns, *label_separator, *text_column;
+    int or_text; /* what is said of tables is what the model's were (cli_recall_table()) */
 } cli_data;
 
 #define CLI_DATA_INIT                                                                                                  \
     {                                                                                                                  \
         XSM_FORMAT_AUTO, XSM_INDEX_BASE_AUTO, -1, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, 0, \
-            0, 0, 0, 0, 0, NULL, NULL, NULL, NULL                                                                      \
+            0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0                                                                   \
     }
 
 extern const char *const cli_format_words[];
@@ -382,6 +383,11 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
 /* The labels kept of a row (XSM_LABELS_*): `given`, or, if that is below 0, those that the model was trained with; -1 =
  * unknown. */
 int cli_labels_kept(const xsm_model *model, int given);
+/* Keeps in a model what flags say of tables with a column of text, or of labels with something between them, and
+ * whether the rows' format had tabs. */
+xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err);
+/* Sets what a model keeps of them, where no flag does. */
+void cli_recall_table(const xsm_model *model, cli_data *data);
 /* Reads the rows that a saved model is applied to, and applies the model's transform. Labels are kept as in training
  * unless the flags say otherwise. */
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
@@ -442,11 +448,12 @@ typedef struct cli_stream {
     uint64_t pieces, announced;          /* announced: rows, by the first line of XC; UINT64_MAX without */
     unsigned long long features, labels; /* by that line */
     char *header;                        /* the first line of a table */
+    const char *text_column;             /* of the model's training data, or NULL */
     int ended, looked, table, whole;     /* whole: no text, but one piece */
 } cli_stream;
 #define CLI_STREAM_INIT                                                                                                \
     {                                                                                                                  \
-        NULL, 0, 0, 0, 0, 0, 0, UINT64_MAX, 0, 0, NULL, 0, 0, 0, 0                                                     \
+        NULL, 0, 0, 0, 0, 0, 0, UINT64_MAX, 0, 0, NULL, NULL, 0, 0, 0, 0                                               \
     }
 /* Whether rows are to be answered as they come: from standard input that is no file. */
 int cli_stream_wanted(const char *path, const cli_data *data);

@@ -87,6 +87,9 @@ static int read_rows(conversion *c)
         format.spool = folder = cli_folder_of(c->output);
     }
     format.new_labels = c->like != NULL;
+    if (c->like_model) {
+        cli_recall_table(c->like_model, &format);
+    }
     int code = cli_read(c->context, c->data, &format, c->like ? &c->map : NULL, &c->rows);
     free(folder);
     code = code == CLI_GO_ON ? cli_data_used(&c->format, (const xsm_dataset *const[]){c->rows}, 1) : code;

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -262,6 +263,7 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
     options.ignore_columns = data->ignore_columns;
     options.label_separator = separator_of(data->label_separator);
     options.text_column = data->text_column;
+    options.or_text = data->or_text;
     xsm_text_options text = XSM_TEXT_OPTIONS_INIT;
     if (read_text_flags(data, classes ? classes->vocabulary : NULL, &text) != CLI_GO_ON) {
         return CLI_USAGE;
@@ -310,6 +312,55 @@ int cli_labels_kept(const xsm_model *model, int given)
     return given;
 }
 
+/* What flags say of tables, by the name that it has in a model. */
+static const struct {
+    const char *key;
+    size_t offset;
+} table_texts[] = {{"training.text_column", offsetof(cli_data, text_column)},
+                   {"training.label_column", offsetof(cli_data, label_column)},
+                   {"training.separator", offsetof(cli_data, separator)},
+                   {"training.label_separator", offsetof(cli_data, label_separator)}};
+
+static const char **text_of(cli_data *data, size_t i)
+{
+    return (const char **)(void *)((char *)data + table_texts[i].offset);
+}
+
+xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err)
+{
+    cli_data noted = *data;
+    xsm_status status = XSM_OK;
+    noted.separator = format == XSM_FORMAT_TSV ? "tab" : data->separator;
+    for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts && status == XSM_OK; i++) {
+        const int kept = data->text_column || text_of(&noted, i) == &noted.label_separator;
+        if (kept && *text_of(&noted, i)) {
+            status = xsm_model_set_metadata(model, table_texts[i].key, *text_of(&noted, i), err);
+        }
+    }
+    return status == XSM_OK && data->text_column && data->header != XSM_HEADER_AUTO
+               ? xsm_model_set_metadata(model, "training.header", cli_header_words[data->header], err)
+               : status;
+}
+
+void cli_recall_table(const xsm_model *model, cli_data *data)
+{
+    const int asked = data->label_column || data->header != XSM_HEADER_AUTO || data->separator ||
+                      data->ignore_columns || data->label_separator || data->text_column;
+    const char *header = xsm_model_get_metadata(model, "training.header");
+    if (data->format != XSM_FORMAT_AUTO && data->format != XSM_FORMAT_CSV && data->format != XSM_FORMAT_TSV) {
+        return;
+    }
+    for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts; i++) {
+        const int tabs = data->format == XSM_FORMAT_TSV && text_of(data, i) == &data->separator;
+        const char *kept = tabs ? NULL : xsm_model_get_metadata(model, table_texts[i].key);
+        *text_of(data, i) = *text_of(data, i) ? *text_of(data, i) : kept;
+    }
+    for (int i = 0; header && data->header == XSM_HEADER_AUTO && cli_header_words[i]; i++) {
+        data->header = strcmp(header, cli_header_words[i]) == 0 ? i : data->header;
+    }
+    data->or_text = !asked && data->format == XSM_FORMAT_AUTO && data->text_column;
+}
+
 int cli_read_for_model(xsm_context *context, const char *path, const cli_data *data, const xsm_model *model,
                        xsm_dataset **out)
 {
@@ -317,6 +368,7 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
     cli_data settings = *data;
     xsm_class_map classes = XSM_CLASS_MAP_INIT;
     settings.labels = cli_labels_kept(model, settings.labels);
+    cli_recall_table(model, &settings);
     if (xsm_model_get_class_map(model, &classes, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }

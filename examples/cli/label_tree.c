@@ -107,6 +107,7 @@ static xsm_status describe(cli_run *r, xsm_error *err)
     }
     status =
         status == XSM_OK ? cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], err) : status;
+    status = status == XSM_OK ? cli_note_table(r->model, &r->format, r->raw_info.format, err) : status;
     return status == XSM_OK ? cli_train_note_whole(r, "examples", r->train_info.rows, err) : status;
 }
 

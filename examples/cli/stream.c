@@ -110,6 +110,9 @@ static void drop(cli_stream *s, size_t size)
 /* What the first line says of the format. */
 static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
 {
+    /* By a number it is found in a file without a header line. */
+    const char *const column =
+        s->text_column && s->text_column[strspn(s->text_column, "-0123456789")] ? s->text_column : NULL;
     unsigned long long n[3];
     uint64_t lines;
     const size_t length = complete(s, 1, &lines);
@@ -128,7 +131,8 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
                         memchr(s->bytes, ';', length) || memchr(s->bytes, '|', length);
     s->table = data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV || data->text_column ||
                data->header != XSM_HEADER_AUTO || data->separator || data->ignore_columns || data->label_separator ||
-               (open && columns && !memchr(s->bytes, ':', length));
+               (open && columns && !memchr(s->bytes, ':', length)) ||
+               (data->format == XSM_FORMAT_AUTO && column && memmem(s->bytes, length, column, strlen(column)));
     if (open && !s->table && map->index_base != XSM_INDEX_BASE_AUTO) {
         data->format = XSM_FORMAT_LIBSVM;
     }
@@ -223,6 +227,7 @@ int cli_stream_next(cli_stream *s, xsm_context *context, cli_data *data, const x
     if (xsm_model_get_class_map(model, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
+    s->text_column = xsm_model_get_metadata(model, "training.text_column");
     do { /* all but comments */
         s->lines += s->done_lines;
         drop(s, s->done);

@@ -26,6 +26,9 @@ static int read_beside(cli_run *r, const char *path, const char *labels_from, co
     cli_data format = r->format;
     format.labels_from = labels_from;
     format.weights = weights;
+    if (r->warm_path) {
+        cli_recall_table(r->model, &format);
+    }
     int code = cli_read(r->context, path, &format, map, rows);
     code = code == CLI_GO_ON ? cli_need_labels(path, *rows) : code;
     if (code != CLI_GO_ON) {
@@ -217,6 +220,7 @@ static int describe(cli_run *r)
     }
     int ok = status == XSM_OK && describe_optimizer(r, &err) == XSM_OK &&
              cli_train_note(r, "training.", "labels", cli_label_words[r->format.labels], &err) == XSM_OK &&
+             cli_note_table(r->model, &r->format, r->raw_info.format, &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
     if (r->pairs > 0) {

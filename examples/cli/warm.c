@@ -71,6 +71,7 @@ int cli_warm_read(cli_run *r, cli_data *format)
     }
     format->new_features = r->new_words != 0 && may_grow(&about);
     format->new_labels = 1;
+    cli_recall_table(r->model, format);
     return xsm_model_get_class_map(r->model, &map, &err) == XSM_OK
                ? cli_read(r->context, r->data, format, &map, &r->train_rows)
                : cli_library_failed(&err);

@@ -54,7 +54,8 @@ enum {
  *  alone or, with a class map, with as many columns as the map has features. A line with a feature `f:v` means LIBSVM.
  *  A line that starts with the label prefix means text. XC text without its header looks like LIBSVM, so its format
  *  must be set explicitly. Blank lines, comments and lines with labels only are skipped; any other line is an error. A
- *  byte order mark is skipped. If the class map has a vocabulary, the format is always text.
+ *  byte order mark is skipped. If the class map has a vocabulary, the format is text, and
+ *  what surely is none is an error: rows of XC or LIBSVM, a table with the label column, JSON and the like.
  *
  *  Values are finite decimal numbers with a decimal point in any locale; they are correctly rounded to float32. Labels
  *  are 64-bit integers; in CSV and TSV they may be words. The features of a row may be in any order, each at most once;
@@ -227,7 +228,10 @@ typedef struct xsm_read_options {
     int32_t duplicates;         /**< XC, LIBSVM and NPZ: an XSM_DUPLICATES_* value. */
     int32_t bad_bytes;          /**< Text, CSV and TSV: an XSM_BAD_BYTES_* value. */
     int32_t header;             /**< CSV and TSV: an XSM_HEADER_* value. */
-    int32_t reserved;           /**< Zero. */
+    int32_t or_text;       /**< 1 = `text_column` and what else is said of tables is what a table would have, and the
+                                file may be text, where the class map has a vocabulary and `format` is AUTO: it is,
+                                unless line 1 has the column's name or, if it is a number, a label of the map in the
+                                label's column or tabs; another line with as many columns is an error. */
     const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
                                 the one of , ; | that splits the first line best. */
     const char *ignore_columns;  /**< CSV and TSV: names or numbers of columns that are left out, commas between. NULL =

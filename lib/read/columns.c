@@ -48,8 +48,7 @@ bool xsmi_columns_is_number(const char *text, size_t length)
            (xsmi_parse_short_float(text, &after, &value) == XSMI_NUMBER_OK && after == text + length);
 }
 
-/* A whole number, perhaps negative, and nothing else. */
-static bool is_whole(const char *text, size_t length, int64_t *number)
+bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number)
 {
     const size_t digits = length - (length > 0 && *text == '-');
     *number = 0;
@@ -128,13 +127,16 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
     char separator;
     int64_t number;
     const split s = best_split(r, format, line, length, &separator);
+    if (s.fields == 1 && format == XSM_FORMAT_CSV && o->text_column && is(line, length, o->text_column)) {
+        return XSMI_TABLE_SURE; /* the only column that rows without labels need */
+    }
     if (separator == '\0' || (!o->separator && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
         return XSMI_TABLE_NO; /* commas between words, where tabs divide columns */
     }
     if (s.named || xsmi_columns_asked_for(o)) {
         return XSMI_TABLE_SURE;
     }
-    const bool by_number = o->label_column && is_whole(o->label_column, strlen(o->label_column), &number);
+    const bool by_number = o->label_column && xsmi_columns_is_whole(o->label_column, strlen(o->label_column), &number);
     bool drops;
     return s.words == 0 || s.numbers == 0 || by_number ||
                    (r->has_map && s.fields == xsmi_reader_features(r, &drops) + (o->weights_column != NULL))
@@ -207,7 +209,7 @@ static xsm_status find_column(const xsmi_record *c, const xsmi_columns *k, const
         }
         *column = i;
     }
-    if (*column == NO_COLUMN && is_whole(wanted, size, &number)) {
+    if (*column == NO_COLUMN && xsmi_columns_is_whole(wanted, size, &number)) {
         number += number < 0 || wanted[0] == '-' ? (int64_t)k->count : 0;
         *column = number >= 0 && number < (int64_t)k->count ? (size_t)number : NO_COLUMN;
     }
@@ -276,7 +278,7 @@ static bool counts_up(const xsmi_record *c, const xsmi_columns *k)
         size_t length;
         const char *text = name_of(c, i, &length);
         int64_t number;
-        const bool whole = is_whole(text, length, &number);
+        const bool whole = xsmi_columns_is_whole(text, length, &number);
         if ((k->roles[i] != XSMI_COLUMN_FEATURE && !whole) || (i == 0 && length == 0)) {
             continue;
         }
@@ -320,7 +322,7 @@ static bool has_wanted_name(const xsmi_record *c, const xsmi_columns *k)
         int64_t number;
         const char *text = name_of(c, i, &length);
         for (size_t j = 0; j < sizeof wanted / sizeof *wanted; j++) {
-            if (wanted[j] && is(text, length, wanted[j]) && !is_whole(text, length, &number)) {
+            if (wanted[j] && is(text, length, wanted[j]) && !xsmi_columns_is_whole(text, length, &number)) {
                 return true;
             }
         }

@@ -35,6 +35,8 @@ typedef enum xsmi_table_match { XSMI_TABLE_NO, XSMI_TABLE_MAYBE, XSMI_TABLE_SURE
 xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const char *line, size_t length);
 /* Whether a first line has names of columns, that of labels among them, and nothing else. */
 bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length);
+/* Whether a field is a whole number, perhaps negative, and nothing else. */
+bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number);
 /* Whether a field is a number or stands for a missing one, with blanks around it or without. */
 bool xsmi_columns_is_number(const char *text, size_t length);
 /* Finds the columns from the first record, whose fields were split. The caller releases with xsmi_columns_end(), after

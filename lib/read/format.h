@@ -95,6 +95,9 @@ xsm_status xsmi_detect_start(xsmi_source *s, const xsmi_format **format, xsm_err
 /* Detects r->format by the lines of the file, which then start again at the first one. r->guessed: the first line shows
  * none, and r->format is the nearest. */
 xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err);
+/* Whether the file is a table of which xsm_read_options.text_column and the other options speak, by its first line;
+ * fails where it may be. (text_table.c) */
+xsm_status xsmi_detect_text_table(xsmi_reader *r, bool *table, xsm_error *err);
 /* Fails if the lines of the file, which are to be text for a class map with a vocabulary, surely are no text. */
 xsm_status xsmi_detect_no_text(xsmi_reader *r, xsm_error *err);
 

@@ -1,6 +1,7 @@
 /*
  * Reading a file: options, its format, and the dataset made from the rows read.
  */
+#include "read/columns.h"
 #include "read/format.h"
 #include "read/label_file.h"
 #include "base/activity.h"
@@ -171,11 +172,14 @@ static xsm_status check_options(xsmi_reader *r, const xsm_read_options *given, x
     }
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, skip_verify, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, label_weights, err));
-    XSMI_TRY(XSMI_CHECK_ZERO(xsm_read_options, &r->options, reserved, err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, or_text, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_features, err));
     XSMI_TRY(XSMI_CHECK_FLAG(xsm_read_options, &r->options, new_labels, err));
     XSMI_TRY(xsmi_text_options_read(&r->text, r->options.text, err));
     XSMI_TRY(check_format(r, sets_text(r->options.text, &r->text), err));
+    if (r->options.or_text && !r->options.text_column) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_read_options.or_text is set, and no text_column");
+    }
     if (!r->options.classes && (r->options.new_features || r->options.new_labels)) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                          "xsm_read_options.%s is set, and no class map that a feature or label could be new to",
@@ -344,13 +348,26 @@ static xsm_status check_schema(const xsmi_reader *r, xsm_error *err)
                                    : xsmi_features_match(&rows, &wanted, NULL, err);
 }
 
-static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
+/* With a vocabulary rows are text, or a table with a column of text. */
+static xsm_status choose_text(xsmi_reader *r, xsm_error *err)
 {
-    xsmi_lines_start(&r->lines, &r->source);
-    if (!r->format && r->has_map && r->map.vocabulary && !r->options.text_column) {
+    bool table = r->options.text_column != NULL;
+    XSMI_TRY(table && r->options.or_text ? xsmi_detect_text_table(r, &table, err) : XSM_OK);
+    if (!table) {
+        int64_t number;
+        const char *const label = xsmi_reader_label_column(r);
+        r->options.text_column = r->options.separator = NULL; /* any table is none that they speak of */
+        r->options.label_column = xsmi_columns_is_whole(label, strlen(label), &number) ? NULL : r->options.label_column;
         XSMI_TRY(xsmi_detect_no_text(r, err));
         r->format = &xsmi_text_format;
     }
+    return XSM_OK;
+}
+
+static xsm_status read_rows(xsmi_reader *r, xsm_error *err)
+{
+    xsmi_lines_start(&r->lines, &r->source);
+    XSMI_TRY(!r->format && r->has_map && r->map.vocabulary ? choose_text(r, err) : XSM_OK);
     if (!r->format) {
         XSMI_TRY(xsmi_detect(r, err));
     }

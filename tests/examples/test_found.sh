@@ -153,13 +153,53 @@ printf 'ratio 3:1, of salt\na, b, c\n' >in
 run 0 predict --model sms.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'an answer to each line of prose'
 printf '3,Wall St.,"a, b"\n4,Oil,c\n' >in
-for command in 'train --eta 1 --epochs 1' 'predict --model sms.model'; do
+printf '__label__3 a\n__label__4 b\n' >words.txt
+run 0 train --data words.txt --eta 1 --epochs 1 --model words.model
+for command in 'train --eta 1 --epochs 1' 'predict --model words.model'; do
     run 1 $command --data - --label-column 0 --text-column 2
     says stderr 'names of columns or a row?'
     says stderr 'set --header yes or no'
 done
-run 0 predict --model sms.model --data - --label-column 0 --text-column 2 --header no
+run 0 predict --model words.model --data - --label-column 0 --text-column 2 --header no
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'an answer to each row without a header line'
+# --- a model of a table with a column of text knows the table
+printf 'id,body,tags\n1,"call me, later",x|y\n2,"free, win",z\n' >mail.csv
+run 0 train --data mail.csv --text-column body --label-column tags --label-separator '|' --ignore-columns id \
+    --estimator softmax --eta 1 --epochs 30 --model mail.model
+run 0 evaluate --model mail.model --data mail.csv --json
+says stdout '"rows":2'
+run 0 convert --data mail.csv --like mail.model --to xc --output mail.txt --names-to names
+says mail.txt '0,1 '
+run 0 predict --model mail.model --data mail.csv
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'no answer to the header line'
+run 0 train --data mail.csv --warm-start mail.model --estimator softmax --eta 1e-3 --epochs 1 --model warm.model
+says stdout '2 rows'
+says stdout '3 classes'
+printf 'body\ncall later\nfree, "win\n' | sed 's/, "/ /' >in
+run 0 predict --model mail.model --data -
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'a table of nothing but texts'
+(printf 'id,body,tags\n'; sleep 0.3; printf '1,call later,x\n'; sleep 0.3; printf '2,win,\n') |
+    "$xsoftmax" predict --model mail.model --data - >stdout 2>stderr
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'rows of a known table as they come'
+printf 'free, win, and more\nid, later\n' >in
+run 0 predict --model mail.model --data -
+[ "$(wc -l <stdout)" -eq 2 ] || wrong 'text for a model of a table'
+run 1 predict --model mail.model --data rows.svm
+says stderr 'rows of LIBSVM'
+# the same without a header line: a label that the model has shows a row, tabs do
+printf '3,Wall St.,"a, b"\n4,Oil,c d\n' >news.csv
+run 0 train --data news.csv --header no --label-column 0 --text-column 2 --eta 1 --epochs 20 --model news.model
+run 0 evaluate --model news.model --data news.csv
+says stdout 'error      0.00 %'
+printf '5,Oil,c d\n' >in
+run 1 predict --model news.model --data -
+says stderr 'a row of a table like that of the model, or text? set --format csv or text'
+run 0 predict --model news.model --data - --format text
+run 0 predict --model news.model --data - --format csv
+printf 'c, d\n' >in
+run 0 predict --model news.model --data -
+run 0 evaluate --model sms.model --data sms.tsv
+says stdout 'error      0.00 %'
 # --- the command that ARFF is answered with
 printf '%% a comment\n@RELATION r\n @attribute x numeric\n@attribute c {a,b}\n@DATA\n1,a\n\n%% another\n2,b\n' >r.arff
 run 1 info r.arff
