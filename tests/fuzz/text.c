@@ -136,6 +136,68 @@ static void check_cache(const xsm_dataset *d, const uint8_t *text, size_t size)
     xsm_dataset_free(back);
 }
 
+/* Two rows have the same values of the features below `most`, and `b` has no others. */
+static bool same_below(const xsm_row *a, const xsm_row *b, uint32_t most)
+{
+    uint64_t count = 0;
+    while (count < a->count && a->index[count] < most) {
+        count++;
+    }
+    for (uint64_t j = 0; j < count && count == b->count; j++) {
+        if (a->index[j] != b->index[j] || memcmp(&a->values[j], &b->values[j], sizeof *a->values) != 0) {
+            return false;
+        }
+    }
+    return count == b->count;
+}
+
+/* The second text with its new words, too: what the first knows is where it was, and what is new comes behind. Read
+ * again against all that, nothing is new. */
+static void read_grown(const xsm_dataset *closed, const xsm_class_map *first, const uint8_t *text, size_t size)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = *first;
+    uint32_t features = map.features;
+    const xsm_dataset *before = closed;
+    xsm_dataset *d[2] = {NULL, NULL};
+    for (int i = 0; i < 2; i++) {
+        xsm_read_options options = XSM_READ_OPTIONS_INIT;
+        options.classes = &map;
+        options.new_features = 1;
+        fuzz_bytes bytes = {text, size, 5};
+        xsm_source source = fuzz_source(&bytes);
+        const xsm_status status = xsm_dataset_read_source(NULL, &source, "grown", &options, &d[i], &err);
+        fuzz_require_reason(status, &err);
+        if (status != XSM_OK) {
+            fuzz_require(i == 0 && status == XSM_ERROR_LIMIT, err.message);
+            return;
+        }
+        xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+        fuzz_walk(d[i]);
+        fuzz_require(xsm_dataset_get_info(d[i], &info, &err) == XSM_OK &&
+                         (i == 0 ? info.features >= features : info.features == features),
+                     "nothing is new twice");
+        for (uint64_t row = 0; row < info.rows; row++) {
+            xsm_row a = XSM_ROW_INIT, b = XSM_ROW_INIT;
+            fuzz_require(xsm_dataset_get_row(d[i], row, &a, &err) == XSM_OK &&
+                             xsm_dataset_get_row(before, row, &b, &err) == XSM_OK,
+                         "row");
+            fuzz_require(same_below(&a, &b, features), "what was known stays");
+        }
+        fuzz_require(xsm_dataset_get_class_map(d[i], &map, &err) == XSM_OK, "classes");
+        for (uint32_t j = 0; j < xsm_vocabulary_words(first->vocabulary); j++) {
+            fuzz_require(strcmp(xsm_vocabulary_word(map.vocabulary, j), xsm_vocabulary_word(first->vocabulary, j)) ==
+                                 0 &&
+                             xsm_vocabulary_feature(map.vocabulary, j) == xsm_vocabulary_feature(first->vocabulary, j),
+                         "words keep their features");
+        }
+        before = d[i];
+        features = info.features;
+    }
+    xsm_dataset_free(d[0]);
+    xsm_dataset_free(d[1]);
+}
+
 /* The second text against the first; then as a model that was trained on the first would see it. */
 static void read_more(const xsm_dataset *d, const xsm_transform *t, const uint8_t *text, size_t size)
 {
@@ -156,6 +218,7 @@ static void read_more(const xsm_dataset *d, const xsm_transform *t, const uint8_
     fuzz_walk(more);
     fuzz_require(xsm_dataset_get_info(more, &info, &err) == XSM_OK && info.features == map.features, "features");
     check_counts(more, xsmi_vocabulary_options(map.vocabulary), xsm_vocabulary_words(map.vocabulary), text, size);
+    read_grown(more, &map, text, size);
     if (t) {
         status = xsm_transform_apply(t, more, &err);
         fuzz_require_reason(status, &err);
