@@ -227,9 +227,11 @@ static xsm_status give_role(const xsmi_record *c, xsmi_columns *k, const char *w
     }
     if (column == NO_COLUMN) {
         return !needed ? XSM_OK
-                       : xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
-                                          "no column '%.*s' (xsm_read_options.%s); the columns are %s%s", (int)size,
-                                          wanted, option, k->header ? "" : "of numbers, from 0: ", k->found);
+                       : xsmi_reader_fail(
+                             c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
+                             "no column '%.*s' (xsm_read_options.%s); the columns are %s; by number they are 0 to %zu, "
+                             "or -1 to -%zu from the end",
+                             (int)size, wanted, option, k->found, k->count - 1, k->count);
     }
     if (k->roles[column] != XSMI_COLUMN_FEATURE) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT,
@@ -477,9 +479,10 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
     if (k->header) {
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, line, 1,
                                 "no column '%s'; the columns, with %s between, are %s; name the label's with "
-                                "xsm_read_options.label_column; if this line is a row: xsm_read_options.header = "
+                                "xsm_read_options.label_column, or number it, 0 to %zu or -1 to -%zu; if this line is "
+                                "a row: xsm_read_options.header = "
                                 "XSM_HEADER_NO, and %s",
-                                wanted, between(c->separator), k->found,
+                                wanted, between(c->separator), k->found, k->count - 1, k->count,
                                 k->count == 2 ? "xsm_read_options.label_column 0 xsm_read_options.text_column 1 for a "
                                                 "label and text"
                                               : "a number as xsm_read_options.label_column");

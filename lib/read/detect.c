@@ -88,6 +88,7 @@ static const xsmi_format *nearest(const char *text, size_t length)
     return memchr(text, ':', length)    ? &xsmi_libsvm_format
            : memchr(text, ',', length)  ? &xsmi_csv_format
            : memchr(text, '\t', length) ? &xsmi_tsv_format
+           : memchr(text, ';', length)  ? &xsmi_csv_format
                                         : NULL;
 }
 

@@ -111,6 +111,15 @@ run 0 convert --data - --label-column tags --ignore-columns id,when --label-sepa
 [ "$(cat rows.xc)" = "$(printf '2 1 6\n3,5 0:1\n5 0:2')" ] || wrong 'several labels in a field'
 run 1 info - --label-column tags
 says stderr "found ';2' in the column 'when'; a column of words is that of labels (--label-column), of text (--text-column)"
+printf 'a,b,label\n1,2,x\n' >in
+run 1 info - --label-column 10
+says stderr '0 to 2 or -1 to -3'
+run 1 info - --weights-column 10
+says stderr 'by number they are 0 to 2, or -1 to -3 from the end'
+printf '0041;LATIN A;Lu;;N\n' >in
+run 1 train --data - --eta 1
+says stderr "the columns, with semicolons between, are '0041', 'LATIN A', 'Lu'"
+says stderr 'if this line is a row: --header no, and a number as --label-column'
 printf ',a,label\n0,5,x\n1,6,y\n' >in
 run 0 info -
 says stderr 'the first column, which has no name, is left out'
