@@ -269,7 +269,8 @@ int cli_read(xsm_context *context, const char *path, const cli_data *data, const
         return CLI_USAGE;
     }
     if (text.min_chars > text.max_chars) {
-        return cli_misuse("--min-chars %u: --max-chars must be as large or larger", text.min_chars);
+        return cli_misuse("--min-chars %u: --max-chars must be as large or larger; it is %s%u", text.min_chars,
+                          text.max_chars == 0 ? "not given, so " : "", text.max_chars);
     }
     if (data->buckets > 0 && text.word_ngrams <= 1 && text.max_chars == 0) {
         return cli_misuse("--buckets are of n-grams, and there are none without --word-ngrams or --max-chars");
