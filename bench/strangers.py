@@ -161,8 +161,8 @@ def main():
             got = subprocess.run(f"{program} {command}", shell=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                  stderr=subprocess.STDOUT, text=True, timeout=1800, check=False)
             seconds = time.monotonic() - started
-            print(f"```\n$ xsoftmax {command}\n{got.stdout.rstrip()}\n(status {got.returncode}, {seconds:.1f} s)\n```\n",
-                  flush=True)
+            print(f"```\n$ xsoftmax {command}\n{got.stdout.rstrip()}")
+            print(f"(status {got.returncode}, {seconds:.1f} s)\n```\n", flush=True)
 
 
 if __name__ == "__main__":

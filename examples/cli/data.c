@@ -386,12 +386,14 @@ int cli_read_for_model(xsm_context *context, const char *path, const cli_data *d
     return CLI_GO_ON;
 }
 
-/* What the library warns of. */
+/* What the library warns of; of a pipe, which is read in pieces, once. */
 static void print_warning(void *user, int32_t level, const char *message)
 {
+    static xsm_error last;
     (void)user;
-    if (level == XSM_LOG_WARNING) {
+    if (level == XSM_LOG_WARNING && strncmp(last.message, message, sizeof last.message - 1) != 0) {
         xsm_error text = XSM_ERROR_INIT;
+        snprintf(last.message, sizeof last.message, "%s", message);
         snprintf(text.message, sizeof text.message, "%s", message);
         cli_name_flags(text.message);
         cli_note_clear();

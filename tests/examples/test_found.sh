@@ -190,6 +190,7 @@ run 0 predict --model mail.model --data -
 (printf 'id,body,tags\n'; sleep 0.3; printf '1,call later,x\n'; sleep 0.3; printf '2,win,\n') |
     "$xsoftmax" predict --model mail.model --data - >stdout 2>stderr
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'rows of a known table as they come'
+[ "$(grep -c 'left out' stderr)" -eq 1 ] || wrong 'a note for each piece of a pipe'
 printf 'free, win, and more\nid, later\n' >in
 run 0 predict --model mail.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'text for a model of a table'
