@@ -2,15 +2,19 @@
 same features, others in order, fewer, more, or another kind. Each row stands for a row of the model's own, so that a
 command must answer as for these rows in the model's own form, or refuse, and say why.
 
-  test_schema_walk.py XSOFTMAX
+  test_schema_walk.py XSOFTMAX [SERVE]
 """
+import contextlib
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import urllib.error
+import urllib.request
 
-xsoftmax = os.path.abspath(sys.argv[1])
+xsoftmax, *servers = [os.path.abspath(path) for path in sys.argv[1:]]
 failures = []
 HASH = 900000001
 
@@ -36,6 +40,15 @@ def numbers(rows, first, second, new="", turned=False):
         pairs = [f"{j}:{v}" for j, v in ((first, a), (second, b)) if v]
         lines.append(" ".join([str(k)] + (pairs[::-1] if turned else pairs) + [new]).rstrip())
     return "\n".join(lines) + "\n"
+
+
+def matrix(rows, columns=(1, 2)):
+    """A file of NumPy, with the label behind the features."""
+    shape = len(rows), len(columns) + 1
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+    numbers = [[row[j] for j in columns] + [row[0]] for row in rows]
+    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + b"".join(
+        struct.pack(f"<{len(row)}f", *row) for row in numbers)
 
 
 SAME, TURNED, FEWER = [0, 1, 2, 3, 4, 5, 6], [0, 6, 2, 3, 5, 2, 1], [2, 6, 2, 6]
@@ -78,13 +91,26 @@ KINDS = {
         "fewer": (numbers(of([1, 4, 1]), 7, HASH), [1, 4, 1], None, None, "number 7"),
         "more": (numbers(OWN, 7, HASH, f"{HASH + 1}:2"), SAME, None, None, f"number {HASH + 1}"),
         "other": (table(OWN), None, "columns", "column 'x'", None)}),
+    "matrix": (matrix, {
+        "same": (matrix(OWN), SAME, None, None, None),
+        "reordered": (matrix(of(TURNED)), TURNED, None, None, None),
+        "fewer": (matrix(OWN, (1,)), None, "features", "features", None),
+        "more": (matrix(OWN, (1, 2, 2)), None, "features", "features", None)}),
 }
 GO_ON = ["--estimator", "softmax", "--optimizer", "sgd", "--eta", "0.5", "--batch", "2", "--order", "file",
          "--threads", "1"]
 TRAIN = GO_ON + ["--transform", "unit"]
 
 
+def is_matrix():
+    with open("own", "rb") as file:
+        return file.read(1) == b"\x93"
+
+
 def run(*arguments):
+    reads_cache = arguments[0] == "predict" and arguments[-1] == "liked"
+    if is_matrix() and arguments[0] != "index" and not reads_cache:
+        arguments += "--label-column=-1",
     done = subprocess.run([xsoftmax, *arguments], capture_output=True, text=True, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
 
@@ -167,10 +193,54 @@ def check_own(what, data, relation, tree):
         check(f"shortlist {what}", answer, answer, tree)
 
 
+@contextlib.contextmanager
+def serving():
+    """Asks a server, if there is one, for the answers to lines without labels, as `predict` writes them."""
+    if not servers:
+        yield None
+        return
+    server = subprocess.Popen([servers[0], "model", "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True)
+    url = server.stdout.readline().strip() + "/predict"
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+    def ask(content):
+        rows = [line.split(" ", 1)[1] for line in content.splitlines()]
+        try:
+            with opener.open(url, json.dumps({"rows": rows}).encode(), 60) as answer:
+                return json.load(answer)["rows"]
+        except urllib.error.HTTPError as error:
+            return error.code
+    try:
+        yield ask
+    finally:
+        server.terminate()
+        server.wait(60)
+
+
+def check_served(what, answer, right):
+    """The same classes, and scores but for what the digits of both leave out."""
+    if right is None:
+        if answer != 400:
+            failures.append(f"served {what}: {answer} instead of 400")
+        return
+    wanted = [[one.rsplit(":", 1) for one in line.split("\t")] for line in right.splitlines()]
+    same = isinstance(answer, list) and len(answer) == len(wanted) and all(
+        len(a) == len(b) and all(str(x.get("name", x.get("label"))) == label and
+                                 abs(x["score"] - float(score)) <= 1e-5 * abs(float(score))
+                                 for x, (label, score) in zip(a, b)) for a, b in zip(answer, wanted))
+    if not same:
+        failures.append(f"served {what}: {answer} instead of {wanted}")
+
+
+def write(path, content):
+    with open(path, "wb") as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
 def walk(kind):
     form, relations = KINDS[kind]
-    with open("own", "w") as file:
-        file.write(form(OWN))
+    write("own", form(OWN))
     good("train", "--data", "own", "--model", "model", "--checkpoint", "checkpoint", *TRAIN, "--epochs", "2")
     good("index", "model", "index")
     good("train", "--data", "own", "--model", "other", *TRAIN, "--epochs", "1")
@@ -178,10 +248,8 @@ def walk(kind):
         failures.append(f"{kind}: an index of another model of the same shape is taken")
     answers = {}
     for relation, (content, like, refused, cache_refused, tree) in relations.items():
-        with open("file", "w") as file:
-            file.write(content)
-        with open("right", "w") as file:
-            file.write(form(of(like or SAME)))
+        write("file", content)
+        write("right", form(of(like or SAME)))
         good("convert", "--data", "file", "--to", "cache", "--output", "cache")
         ways = dict(WAYS)
         if relation != "more" or kind == "text":
@@ -192,8 +260,15 @@ def walk(kind):
                 answers[key] = way("right")
             right = answers.get(key)
             check(f"{kind}, {relation}, {name}, file", way("file"), right, refused)
-            check(f"{kind}, {relation}, {name}, cache", way("cache"), right, cache_refused)
+            if kind != "matrix":  # whose option for labels is none of caches
+                check(f"{kind}, {relation}, {name}, cache", way("cache"), right, cache_refused)
         check_own(f"{kind}, {relation}", "file", relation, tree)
+    if kind not in ("columns", "matrix"):
+        with serving() as ask:
+            for relation, (content, like, *_) in relations.items():
+                if ask and (like or (kind, relation) == ("from 1", "other")):
+                    right = answers["predict", tuple(like)][1] if like else None
+                    check_served(f"{kind}, {relation}", ask(content), right)
 
 
 with tempfile.TemporaryDirectory() as work:
