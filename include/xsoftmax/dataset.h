@@ -135,13 +135,17 @@ enum {
 };
 
 /** The classes and features of a dataset or model; other data that is used with it must match them. A view: the
- *  pointers are borrowed from the object that filled it. Start with #XSM_CLASS_MAP_INIT. */
+ *  pointers are borrowed from the object that filled it. Start with #XSM_CLASS_MAP_INIT.
+ *
+ *  A map with `names` and without `labels` is of words, and a class is called by its name. Any other is of numbers, and
+ *  names are only shown. Classes of two maps are the same if they are called the same: the number 7 is the word "7" and
+ *  no other. Of equal words the first is the first of the other map, and so on. */
 typedef struct xsm_class_map {
     size_t size;              /**< sizeof(xsm_class_map). */
     uint32_t classes;         /**< K. */
     uint32_t features;        /**< D. */
     const int64_t *labels;    /**< [K] the file's label of each class, strictly increasing; NULL = the class number
-                                   itself. */
+                                   itself, unless the classes are words. */
     const char *const *names; /**< [K] name of each class, or NULL. */
     int32_t index_base;       /**< First feature index of the file, an XSM_INDEX_BASE_* value; AUTO = unknown, because
                                    the data was not sparse text. Rows that are read against the map use the same
@@ -531,16 +535,17 @@ XSM_API xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *dataset, uint64_t l
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for another `which`. O(labels). */
 XSM_API xsm_status xsm_dataset_keep_labels(xsm_dataset *dataset, int32_t which, xsm_error *err);
 /** Adds the classes of a map that the dataset lacks, so that a model that was trained on other rows can also learn
- *  these rows (xsm_model_grow()). If both maps have names, and one of them no labels, classes with equal names are the
- *  same; the classes of the map come first, in its order. Otherwise classes with equal labels are the same, and all
- *  classes are in increasing order of labels. Sparse rows get the number of features of the map if that is larger.
+ *  these rows (xsm_model_grow()). If both maps are of numbers, so is the union, in increasing order. Otherwise it is of
+ *  words, numbers as they are spelled: first the classes of the map in its order, then the new ones. Sparse rows get
+ *  the number of features of the map if that is larger.
  *  Features become those of the map, words by word and columns by name; what the map lacks follows as new features.
  *  @param dataset the dataset; its labels are renumbered
  *  @param map     class map of a model or of other data; its counts are ignored
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for dense rows with fewer features than the map; #XSM_ERROR_RANGE for labels
- *          that do not increase; #XSM_ERROR_DATA for features of another kind, n-grams that are made in another way, or
- *          a column of the map that is missing; #XSM_ERROR_LIMIT. The dataset is unchanged on failure. */
+ *          that do not increase; #XSM_ERROR_DATA for words that meet numbers with names, features of another kind,
+ *          n-grams that are made in another way, or a column of the map that is missing; #XSM_ERROR_LIMIT. The dataset
+ *          is unchanged on failure. */
 XSM_API xsm_status xsm_dataset_extend(xsm_dataset *dataset, const xsm_class_map *map, xsm_error *err);
 /** Permutes the rows at random; every order is equally likely, and the same seed gives the same order.
  *  @return #XSM_OK, or what any function may return (@ref error). The dataset is unchanged on failure. O(N +

@@ -171,10 +171,13 @@ size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 
 /* Reads a caller's map and checks its labels and names. (match.c) */
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err);
-/* match[k] = the class of `to` that equals class k of `from`, or XSM_CLASS_UNSEEN; *words says that names were
- * compared. (match.c) */
+/* match[k] = the class of `to` that equals class k of `from`, each once, or XSM_CLASS_UNSEEN: xsm_class_map says which
+ * are equal. (match.c) */
 xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
-                            bool *words, xsm_error *err);
+                            xsm_error *err);
+/* Refuses rows, which the message calls `what`, of which a class is called otherwise than in the model. A map without
+ * labels and names says nothing of its classes. O(K). (match.c) */
+xsm_status xsmi_class_check(const xsm_class_map *rows, const char *what, const xsm_class_map *model, xsm_error *err);
 
 typedef struct xsmi_feature_pair {
     uint32_t lower, higher;

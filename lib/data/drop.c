@@ -173,13 +173,12 @@ xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xs
     const uint32_t all = d->classes;
     uint32_t *match = NULL;
     uint64_t rare = 0;
-    bool words;
     xsm_status status = XSM_OK;
     if (known) {
         XSMI_TRY(xsmi_class_map_read(known, &map, err));
         XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
         match = xsmi_allocate(d->context, all, sizeof *match);
-        status = match ? xsmi_class_match(d->context, &own, &map, match, &words, err)
+        status = match ? xsmi_class_match(d->context, &own, &map, match, err)
                        : xsmi_fail_memory(err, all * sizeof *match, "the classes of a map");
     }
     status = status == XSM_OK ? count_rare(d, least, match, &rare, err) : status;

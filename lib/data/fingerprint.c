@@ -64,6 +64,9 @@ static uint64_t hash_rest(const xsm_dataset *d, uint64_t hash)
     if (d->map.labels) {
         hash = xsmi_hash(d->map.labels, d->classes * sizeof *d->map.labels, hash);
     }
+    if (d->map.names) {
+        hash = xsmi_hash(d->map.text, d->map.text_size, hash);
+    }
     return hash;
 }
 

@@ -1,14 +1,16 @@
 /*
  * Matching the classes of two maps, and merging a dataset's classes with those of a map.
  *
- * Classes are words when a map has names and no labels; they are matched by name where the other side has names, too.
- * So they are where both have names and the labels 0, 1, .... Otherwise they are matched by label, and names are only
- * shown.
+ * Classes are words when a map has names and no labels, and are called by their names; else they are numbers, and names
+ * are only for people. Numbers meet words by their spelling.
  */
 #include "data/part.h"
+#include "base/activity.h"
 #include "base/entry.h"
+#include "base/order.h"
+#include "base/utf8.h"
+#include "data/dictionary.h"
 #include "data/schema.h"
-#include "data/sort.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -24,45 +26,20 @@ static int64_t label_of(const xsm_class_map *map, uint32_t k)
 
 static bool has_words(const xsm_class_map *map)
 {
-    bool own = true;
-    for (uint32_t k = 0; own && map->labels && k < map->classes; k++) {
-        own = map->labels[k] == (int64_t)k;
-    }
-    return map->names && own;
+    return map->names && !map->labels;
 }
 
-static int name_before(const void *state, uint32_t a, uint32_t b)
-{
-    const char *const *names = state;
-    return strcmp(names[a], names[b]) < 0;
-}
+/* Bytes of a number's spelling. */
+#define NUMBER 24
 
-static xsm_status match_names(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
-                              xsm_error *err)
+/* What a class is called. */
+static const char *spell(const xsm_class_map *map, uint32_t k, char number[NUMBER])
 {
-    uint32_t *sorted = xsmi_allocate(ctx, to->classes, 2 * sizeof *sorted);
-    if (!sorted) {
-        return xsmi_fail_memory(err, (size_t)to->classes * 2 * sizeof *sorted, "the names of classes");
+    if (has_words(map)) {
+        return map->names[k];
     }
-    for (uint32_t k = 0; k < to->classes; k++) {
-        sorted[k] = k;
-    }
-    xsmi_sort_by(ctx, name_before, to->names, sorted, sorted + to->classes, to->classes);
-    xsm_status status = xsmi_go_on(ctx, err);
-    for (uint32_t k = 0; k < from->classes && status == XSM_OK; k++) {
-        status = k % CLASSES_TOGETHER == 0 ? xsmi_go_on(ctx, err) : status;
-        uint32_t low = 0, rest = to->classes;
-        while (rest > 0) {
-            uint32_t half = rest / 2;
-            bool before = strcmp(to->names[sorted[low + half]], from->names[k]) < 0;
-            low += before ? half + 1 : 0;
-            rest = before ? rest - half - 1 : half;
-        }
-        bool found = low < to->classes && strcmp(to->names[sorted[low]], from->names[k]) == 0;
-        match[k] = found ? sorted[low] : XSM_CLASS_UNSEEN;
-    }
-    xsmi_release(ctx, sorted, to->classes, 2 * sizeof *sorted);
-    return status;
+    snprintf(number, NUMBER, "%" PRId64, label_of(map, k));
+    return number;
 }
 
 xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, xsm_error *err)
@@ -85,21 +62,119 @@ xsm_status xsmi_class_map_read(const xsm_class_map *given, xsm_class_map *map, x
     return XSM_OK;
 }
 
-xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
-                            bool *words, xsm_error *err)
+static void match_numbers(const xsm_class_map *from, const xsm_class_map *to, uint32_t *match)
 {
-    const bool named = from->names && to->names;
-    *words = named && (!from->labels || !to->labels || (has_words(from) && has_words(to)));
-    if (*words) {
-        return match_names(ctx, from, to, match, err);
-    }
     for (uint32_t k = 0, j = 0; k < from->classes; k++) { /* both rise */
         while (j < to->classes && label_of(to, j) < label_of(from, k)) {
             j++;
         }
         match[k] = j < to->classes && label_of(to, j) == label_of(from, k) ? j : XSM_CLASS_UNSEEN;
     }
+}
+
+/* The classes of a map by what they are called; those of one name are a chain, the first of them first. */
+typedef struct called {
+    xsmi_dictionary words;
+    uint32_t *first, *next; /* of a word, of a class: a class, or XSM_CLASS_UNSEEN */
+} called;
+
+static xsm_status call(called *c, const xsm_class_map *map, xsm_error *err)
+{
+    for (uint32_t k = map->classes; k-- > 0;) {
+        char number[NUMBER];
+        const char *word = spell(map, k, number);
+        uint32_t id, before = c->words.count;
+        XSMI_TRY(xsmi_dictionary_word(&c->words, word, strlen(word), &id, err));
+        c->next[k] = c->words.count > before ? XSM_CLASS_UNSEEN : c->first[id];
+        c->first[id] = k;
+        XSMI_TRY(k % CLASSES_TOGETHER == 0 ? xsmi_go_on(c->words.context, err) : XSM_OK);
+    }
     return XSM_OK;
+}
+
+/* Of equal words the first is the first of the other side, and so on. */
+static xsm_status take_words(called *c, const xsm_class_map *from, uint32_t *match, xsm_error *err)
+{
+    for (uint32_t k = 0; k < from->classes; k++) {
+        char number[NUMBER];
+        const char *word = spell(from, k, number);
+        const uint32_t id = xsmi_dictionary_find_word(&c->words, word, strlen(word));
+        match[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : c->first[id];
+        if (match[k] != XSM_CLASS_UNSEEN) {
+            c->first[id] = c->next[match[k]];
+        }
+        XSMI_TRY(k % CLASSES_TOGETHER == 0 ? xsmi_go_on(c->words.context, err) : XSM_OK);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const xsm_class_map *to, uint32_t *match,
+                            xsm_error *err)
+{
+    if (!has_words(from) && !has_words(to)) {
+        match_numbers(from, to, match);
+        return XSM_OK;
+    }
+    called c;
+    c.first = xsmi_allocate(ctx, to->classes, 2 * sizeof *c.first);
+    if (!c.first) {
+        return xsmi_fail_memory(err, (size_t)to->classes * 2 * sizeof *c.first, "the names of classes");
+    }
+    c.next = c.first + to->classes;
+    xsmi_dictionary_start(&c.words, ctx, true);
+    xsm_status status = call(&c, to, err);
+    status = status == XSM_OK ? take_words(&c, from, match, err) : status;
+    xsmi_dictionary_end(&c.words);
+    xsmi_release(ctx, c.first, to->classes, 2 * sizeof *c.first);
+    return status;
+}
+
+/* -- as they are ----------------------------------------------------------------------------------------------------
+ */
+
+/* The first class that is called differently, or the number of those compared. */
+static uint32_t first_difference(const xsm_class_map *a, const xsm_class_map *b)
+{
+    const uint32_t count = XSMI_MIN(a->classes, b->classes);
+    uint32_t k = 0;
+    if (!has_words(a) && !has_words(b)) {
+        while (k < count && label_of(a, k) == label_of(b, k)) {
+            k++;
+        }
+        return k;
+    }
+    char first[NUMBER], second[NUMBER];
+    while (k < count && strcmp(spell(a, k, first), spell(b, k, second)) == 0) {
+        k++;
+    }
+    return k;
+}
+
+/* A word in quotes, or a number. */
+static const char *show(const xsm_class_map *map, uint32_t k, char text[XSMI_QUOTE_SIZE])
+{
+    char number[NUMBER];
+    const char *word = spell(map, k, number);
+    if (has_words(map)) {
+        return xsmi_quote(text, word, strlen(word));
+    }
+    snprintf(text, XSMI_QUOTE_SIZE, "%s", word);
+    return text;
+}
+
+xsm_status xsmi_class_check(const xsm_class_map *rows, const char *what, const xsm_class_map *model, xsm_error *err)
+{
+    char first[XSMI_QUOTE_SIZE], second[XSMI_QUOTE_SIZE];
+    if ((!rows->labels && !rows->names) || (!model->labels && !model->names)) {
+        return XSM_OK;
+    }
+    const uint32_t k = first_difference(rows, model);
+    return k == rows->classes || k == model->classes
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA,
+                           "class %u is %s in %s, and %s in the model; rows that are read with the model's class map "
+                           "are accepted",
+                           k, show(rows, k, first), what, show(model, k, second));
 }
 
 /* -- bringing together -------------------------------------------------------------------------------------------- */
@@ -107,13 +182,12 @@ xsm_status xsmi_class_match(xsm_context *ctx, const xsm_class_map *from, const x
 /* Scratch for the classes of both, and the merged classes. */
 typedef struct together {
     xsm_context *context;
-    uint32_t capacity, own; /* classes of both at most; of the dataset */
-    uint32_t *match;        /* [own] class of the map, or none; then the new class */
-    int64_t *labels;        /* [capacity] */
-    const char **names;     /* [capacity] or NULL */
-    char (*numbers)[24];    /* [capacity] names of classes that have none but a number */
+    uint32_t capacity, own;  /* classes of both at most; of the dataset */
+    uint32_t *match;         /* [own] class of the map, or none; then the new class */
+    int64_t *labels;         /* [capacity]; NULL: the classes are words */
+    const char **names;      /* [capacity] or NULL */
+    char (*numbers)[NUMBER]; /* [capacity] names of classes that have none but a number */
     uint32_t classes;
-    bool words;
 } together;
 
 static void release(together *t)
@@ -124,24 +198,39 @@ static void release(together *t)
     xsmi_release(t->context, t->numbers, t->capacity, sizeof *t->numbers);
 }
 
+/* Names that are only for people would be lost among words. */
+static xsm_status check_names_kept(const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
+{
+    const xsm_class_map *words = has_words(own) ? own : map, *numbers = has_words(own) ? map : own;
+    char word[XSMI_QUOTE_SIZE], number[XSMI_QUOTE_SIZE];
+    return !has_words(words) || has_words(numbers) || !numbers->names
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA,
+                           "the classes of %s are words, the first %s, and those of %s numbers with names, the first "
+                           "%s; rows whose labels are of the map's kind are accepted",
+                           words == own ? "the rows" : "the class map", show(words, 0, word),
+                           words == own ? "the class map" : "the rows", show(numbers, 0, number));
+}
+
 static xsm_status prepare(together *t, const xsm_class_map *own, const xsm_class_map *map, xsm_error *err)
 {
-    bool named = own->names || map->names;
+    const bool words = has_words(own) || has_words(map), named = own->names || map->names;
+    XSMI_TRY(check_names_kept(own, map, err));
     t->own = own->classes;
     if (__builtin_add_overflow(own->classes, map->classes, &t->capacity)) {
         t->capacity = UINT32_MAX;
     }
     t->match = xsmi_allocate(t->context, t->own, sizeof *t->match);
-    t->labels = xsmi_allocate(t->context, t->capacity, sizeof *t->labels);
+    t->labels = words ? NULL : xsmi_allocate(t->context, t->capacity, sizeof *t->labels);
     t->names = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->names) : NULL;
     t->numbers = named ? xsmi_allocate(t->context, t->capacity, sizeof *t->numbers) : NULL;
-    if (!t->match || !t->labels || (named && (!t->names || !t->numbers))) {
+    if (!t->match || (!words && !t->labels) || (named && (!t->names || !t->numbers))) {
         return xsmi_fail_memory(err, (size_t)t->capacity * sizeof *t->labels, "the classes of both");
     }
-    return xsmi_class_match(t->context, own, map, t->match, &t->words, err);
+    return xsmi_class_match(t->context, own, map, t->match, err);
 }
 
-static void add(together *t, int64_t label, const char *first, const char *second)
+static void add_number(together *t, int64_t label, const char *first, const char *second)
 {
     uint32_t k = t->classes++;
     t->labels[k] = label;
@@ -149,6 +238,12 @@ static void add(together *t, int64_t label, const char *first, const char *secon
         snprintf(t->numbers[k], sizeof t->numbers[k], "%" PRId64, label);
         t->names[k] = first ? first : second ? second : t->numbers[k];
     }
+}
+
+static void add_word(together *t, const xsm_class_map *map, uint32_t k)
+{
+    t->names[t->classes] = spell(map, k, t->numbers[t->classes]);
+    t->classes++;
 }
 
 static const char *name_of(const xsm_class_map *map, uint32_t k)
@@ -167,22 +262,22 @@ static void merge_numbers(together *t, const xsm_class_map *own, const xsm_class
         if (from_own) {
             t->match[k] = t->classes;
         }
-        add(t, label, from_own ? name_of(own, k) : NULL, from_map ? name_of(map, j) : NULL);
+        add_number(t, label, from_own ? name_of(own, k) : NULL, from_map ? name_of(map, j) : NULL);
         k += from_own;
         j += from_map;
     }
 }
 
-/* By name: the map's classes, then those that it has not. */
+/* The map's classes, then those that it has not. */
 static void merge_words(together *t, const xsm_class_map *own, const xsm_class_map *map)
 {
     for (uint32_t j = 0; j < map->classes; j++) {
-        add(t, label_of(map, j), map->names[j], NULL);
+        add_word(t, map, j);
     }
     for (uint32_t k = 0; k < own->classes; k++) {
         if (t->match[k] == XSM_CLASS_UNSEEN) {
             t->match[k] = t->classes;
-            add(t, t->labels[t->classes - 1] + 1, own->names[k], NULL);
+            add_word(t, own, k);
         }
     }
 }
@@ -236,14 +331,7 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
     together t = {.context = d->context};
     xsm_status status = prepare(&t, &own, &map, err);
     if (status == XSM_OK) {
-        if (t.words && label_of(&map, map.classes - 1) > INT64_MAX - (int64_t)own.classes) {
-            status = xsmi_fail(err, XSM_ERROR_LIMIT, "the label %lld of the map leaves no labels for new classes",
-                               (long long)label_of(&map, map.classes - 1));
-        } else if (t.words) {
-            merge_words(&t, &own, &map);
-        } else {
-            merge_numbers(&t, &own, &map);
-        }
+        (t.labels ? merge_numbers : merge_words)(&t, &own, &map);
         if (t.classes > XSM_CLASSES_MAX) {
             status = xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes together; at most %u are accepted", t.classes,
                                XSM_CLASSES_MAX);

@@ -1,6 +1,7 @@
 /* Schemas: what the features of rows are. */
 #include "data/schema.h"
 #include "base/hash.h"
+#include "data/dictionary.h"
 #include "data/vocabulary.h"
 
 #include <string.h>
@@ -72,6 +73,30 @@ xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_sch
     return XSM_OK;
 }
 
+static xsm_status check_each_once(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsm_error *err)
+{
+    uint32_t j = 1, id;
+    while (j < count && numbers[j] > numbers[j - 1]) {
+        j++;
+    }
+    if (j == count) {
+        return XSM_OK; /* as files have them */
+    }
+    xsmi_dictionary seen;
+    xsmi_dictionary_start(&seen, ctx, false);
+    xsm_status status = XSM_OK;
+    for (j = 0; j < count && status == XSM_OK; j++) {
+        status = xsmi_dictionary_number(&seen, numbers[j], &id, err);
+        if (status == XSM_OK && id < j) {
+            status = xsmi_fail(err, XSM_ERROR_RANGE,
+                               "the number of features %u and %u is %lld; each number is accepted once", id, j,
+                               (long long)numbers[j]);
+        }
+    }
+    xsmi_dictionary_end(&seen);
+    return status;
+}
+
 xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
                                       xsm_error *err)
 {
@@ -86,6 +111,7 @@ xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, 
                              (long long)numbers[j]);
         }
     }
+    XSMI_TRY(check_each_once(ctx, numbers, count, err));
     XSMI_TRY(xsmi_schema_of_numbers(ctx, XSM_INDEX_BASE_ZERO, &s, err));
     s->numbers = xsmi_allocate(s->context, count, sizeof *numbers);
     if (!s->numbers) {

@@ -315,6 +315,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     }
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
     XSMI_TRY(check_classes(model, train, err));
+    XSMI_TRY(xsmi_model_check_labels(model, train, "the data", err));
     xsmi_bind_size of = {train->rows, train->rows, 0, NULL};
     if (size) {
         of = *size;

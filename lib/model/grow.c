@@ -47,11 +47,10 @@ static xsm_status check_vocabulary(const xsm_model *m, uint32_t features, const 
 static xsm_status match_classes(const xsm_model *m, const xsm_class_map *map, uint32_t *match, xsm_error *err)
 {
     xsm_class_map own = XSM_CLASS_MAP_INIT;
-    bool words;
     XSMI_TRY(xsm_model_get_class_map(m, &own, err));
-    XSMI_TRY(xsmi_class_match(m->context, &own, map, match, &words, err));
+    XSMI_TRY(xsmi_class_match(m->context, &own, map, match, err));
     for (uint32_t k = 0; k < m->classes; k++) {
-        if (match[k] == XSM_CLASS_UNSEEN && words) {
+        if (match[k] == XSM_CLASS_UNSEEN && own.names && !own.labels) {
             return xsmi_fail(err, XSM_ERROR_ARGUMENT,
                              "the map has no class '%.80s', which the model has; all of its classes are needed",
                              own.names[k]);

@@ -1,7 +1,7 @@
 /*
  * A model on disk: its tensors and metadata, in a container of safetensors.h.
  *
- *     labels       I64 [K]      the file's label of each class, its number if it has no other
+ *     labels       I64 [K]      the file's label of each class, if they are numbers of a file
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
  *     weight       F32 [K, D]   or, before label_names, BF16 or I8, as then is the embedding
  *     weight_scale F32 [K]      with I8: a factor for each row
@@ -168,22 +168,6 @@ static xsm_status write_lines(const lines *l, bool *ended, xsmi_container_writer
     return status;
 }
 
-static xsm_status write_labels(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
-{
-    if (m->map.labels) {
-        return xsmi_container_write(w, m->map.labels, m->classes * sizeof *m->map.labels, err);
-    }
-    int64_t some[512];
-    for (uint32_t first = 0; first < m->classes; first += 512) {
-        uint32_t count = XSMI_MIN(m->classes - first, 512);
-        for (uint32_t k = 0; k < count; k++) {
-            some[k] = first + k;
-        }
-        XSMI_TRY(xsmi_container_write(w, some, count * sizeof *some, err));
-    }
-    return XSM_OK;
-}
-
 static xsm_status write_names(const xsm_model *m, xsmi_container_writer *w, xsm_error *err)
 {
     for (size_t k = 0; k < m->classes; k++) {
@@ -242,7 +226,9 @@ static void add_narrow(const xsm_model *m, contents *c)
 static void list_contents(const xsm_model *m, contents *c)
 {
     const xsm_model *own = xsmi_model_weights(m);
-    add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
+    if (m->map.labels) {
+        add_tensor(c, "labels", XSMI_DTYPE_I64, 1, m->classes, 0);
+    }
     if (m->map.counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
     }
@@ -474,7 +460,9 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
 {
     const contents *c = state;
     const xsm_model *m = c->model;
-    XSMI_TRY(write_labels(m, w, err));
+    if (m->map.labels) {
+        XSMI_TRY(xsmi_container_write(w, m->map.labels, m->classes * sizeof *m->map.labels, err));
+    }
     if (m->map.counts) {
         XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
     }

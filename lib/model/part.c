@@ -89,6 +89,17 @@ xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const
                            "accepted");
 }
 
+xsm_status xsmi_model_check_labels(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err)
+{
+    xsm_class_map rows = XSM_CLASS_MAP_INIT, model = XSM_CLASS_MAP_INIT;
+    if (!d) {
+        return XSM_OK;
+    }
+    XSMI_TRY(xsm_dataset_get_class_map(d, &rows, err));
+    XSMI_TRY(xsm_model_get_class_map(m, &model, err));
+    return xsmi_class_check(&rows, what, &model, err);
+}
+
 size_t xsmi_part_columns_end(uint32_t classes, uint32_t ranks, uint32_t rank, size_t width)
 {
     return rank + 1 < ranks ? xsmi_part_start(classes, ranks, rank + 1) : width;

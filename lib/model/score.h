@@ -16,6 +16,9 @@
  * them `what`), or divided among ranks where the model is not, in the same context (part.c). NULL is accepted. O(1) but
  * for a message. */
 xsm_status xsmi_model_check_rows(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
+/* Refuses rows of which a class is called otherwise than in the model, before a call that uses their labels. NULL is
+ * accepted. O(K). (part.c) */
+xsm_status xsmi_model_check_labels(const xsm_model *m, const xsm_dataset *d, const char *what, xsm_error *err);
 /* Checks that this model can score a parsed batch. */
 static inline xsm_status xsmi_model_check_batch(const xsm_model *m, const xsm_batch *batch, xsm_error *err)
 {

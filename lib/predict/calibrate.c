@@ -306,6 +306,7 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
                          o.method);
     }
     XSMI_TRY(xsmi_model_check_rows(model, rows, "the data", err));
+    XSMI_TRY(xsmi_model_check_labels(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;

@@ -199,7 +199,8 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     if (!(o->seconds >= 0 && isfinite(o->seconds))) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_evaluate_options.seconds is %g; accepted is 0 or more", o->seconds);
     }
-    return xsmi_model_check_rows(model, dataset, "the data", err);
+    XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
+    return xsmi_model_check_labels(model, dataset, "the data", err);
 }
 
 /* Releases what prepare() allocated, even where it failed. */

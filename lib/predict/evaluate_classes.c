@@ -366,6 +366,7 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
                          o->beam);
     }
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
+    XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
     return choose_threshold(model, dataset, &o->threshold, err);
 }
 

@@ -52,11 +52,11 @@ static const char *transform_of(const xsm_model *m)
 static xsm_status match_classes(const xsm_model *m, const xsm_model *tree, uint32_t *match, xsm_error *err)
 {
     xsm_class_map from = XSM_CLASS_MAP_INIT, to = XSM_CLASS_MAP_INIT;
-    bool words, known = tree->classes == m->classes;
+    bool known = tree->classes == m->classes;
     if (known) {
         XSMI_TRY(xsm_model_get_class_map(tree, &from, err));
         XSMI_TRY(xsm_model_get_class_map(m, &to, err));
-        XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, &words, err));
+        XSMI_TRY(xsmi_class_match(m->context, &from, &to, match, err));
     }
     for (uint32_t k = 0; known && k < tree->classes; k++) {
         known = match[k] != XSM_CLASS_UNSEEN;

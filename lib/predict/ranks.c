@@ -651,7 +651,8 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     if (xsmi_model_is_divided(model)) {
         XSMI_TRY(xsmi_check_same_rows(model->context, data, err));
     }
-    return xsmi_model_check_rows(model, data, what, err);
+    XSMI_TRY(xsmi_model_check_rows(model, data, what, err));
+    return xsmi_model_check_labels(model, data, what, err);
 }
 
 xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,

@@ -213,6 +213,7 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
         XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
     }
     XSMI_TRY(xsmi_model_check_rows(model, dataset, "the data", err));
+    XSMI_TRY(xsmi_model_check_labels(model, dataset, "the data", err));
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
     xsm_search_metrics m = XSM_SEARCH_METRICS_INIT;

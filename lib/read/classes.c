@@ -9,25 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A word that is an integer as it is printed, spaces around it allowed as around any number: 01, +1 and 1.0 are names,
- * which would be one class and printed as 1. The word is terminated. */
+/* A word that is an integer as it is printed: 01, +1 and 1.0 are names, which would be one class and printed as 1. The
+ * word is terminated. */
 static bool word_number(const char *word, size_t length, int64_t *number)
 {
-    const char *end = word + length;
-    while (*word == ' ') {
-        word++;
-    }
-    const char *digits = word + (*word == '-');
-    const char *stop = digits + strspn(digits, "0123456789");
+    const char *digits = word + (*word == '-'), *end = word + length;
     const bool zero = *digits == '0';
-    if (stop == digits || (zero && (stop > digits + 1 || digits > word)) ||
-        xsmi_parse_integer(word, &word, number) != XSMI_NUMBER_OK || word != stop) {
-        return false;
-    }
-    while (*word == ' ') {
-        word++;
-    }
-    return word == end;
+    return *digits >= '0' && *digits <= '9' && !(zero && (end > digits + 1 || digits > word)) &&
+           xsmi_parse_integer(word, &word, number) == XSMI_NUMBER_OK && word == end;
 }
 
 /* The label of each number of the dictionary; false if some are words. */
@@ -91,41 +80,10 @@ static void warn_unseen(const xsmi_reader *r, const char *path, const char *firs
 {
     const xsm_class_map *map = &r->map;
     char text[XSMI_QUOTE_SIZE];
-    const char *name = map->names ? map->names[0] : NULL;
+    const char *name = map->labels || !map->names ? NULL : map->names[0];
     xsmi_log(r->context, XSM_LOG_WARNING,
              "%s: no label of the rows is one that the class map has: the first is %s, and there it is %s", path, first,
              show(name, name ? strlen(name) : 0, map->labels ? map->labels[0] : 0, text));
-}
-
-/* The class of each of the dictionary's labels in the caller's map. */
-static void match(const xsmi_reader *r, uint32_t *class_of)
-{
-    const xsmi_dictionary *d = &r->dictionary;
-    const xsm_class_map *map = &r->map;
-    if (d->words && map->names) {
-        for (uint32_t i = 0; i < d->count; i++) {
-            class_of[i] = XSM_CLASS_UNSEEN;
-        }
-        for (uint32_t k = map->classes; k-- > 0;) { /* downwards: of equal names the first class counts */
-            uint32_t id = xsmi_dictionary_find_word(d, map->names[k], strlen(map->names[k]));
-            if (id != UINT32_MAX) {
-                class_of[id] = k;
-            }
-        }
-        return;
-    }
-    for (uint32_t i = 0; i < d->count; i++) {
-        int64_t label = 0;
-        bool number = true;
-        if (d->words) {
-            size_t length;
-            const char *word = xsmi_dictionary_text(d, i, &length);
-            number = word_number(word, length, &label);
-        } else {
-            label = xsmi_dictionary_label(d, i);
-        }
-        class_of[i] = number ? xsmi_class_of_number(map->labels, map->classes, label) : XSM_CLASS_UNSEEN;
-    }
 }
 
 /* Signed order as unsigned order. */
@@ -146,9 +104,7 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
     uint32_t classes = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t label = (int64_t)(keys[i] ^ SIGN);
-        if (classes == 0 || labels[classes - 1] != label) {
-            labels[classes++] = label; /* words such as "1" and " 1" are one label */
-        }
+        labels[classes++] = label;
     }
     for (uint32_t i = 0; i < count; i++) {
         int64_t label = 0;
@@ -191,7 +147,56 @@ static xsm_status classes_of_words(const xsmi_reader *r, xsm_dataset *d, uint64_
 /* Whether words are names though all are numbers. */
 static bool wants_names(const xsmi_reader *r)
 {
-    return r->format->labels == XSMI_LABELS_NAMES || (r->dictionary.words && r->has_map && r->map.names);
+    const bool map_of_words = r->has_map && r->map.names && !r->map.labels;
+    return r->format->labels == XSMI_LABELS_NAMES || (r->dictionary.words && map_of_words);
+}
+
+/* -- as another map's ---------------------------------------------------------------------------------------------- */
+
+/* While a file is read, its counts are not known; each class occurs. */
+static void warn_if_unseen(const xsmi_reader *r, const xsm_dataset *d, const char *path, const uint32_t *match)
+{
+    uint32_t first = UINT32_MAX, labels = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        const bool occurs = d->rows == 0 || d->map.counts[k] > 0;
+        if (occurs && match[k] != XSM_CLASS_UNSEEN) {
+            return;
+        }
+        first = occurs && first == UINT32_MAX ? k : first;
+        labels += occurs;
+    }
+    if (labels > 1) {
+        char text[XSMI_QUOTE_SIZE];
+        const char *name = d->map.labels || !d->map.names ? NULL : d->map.names[first];
+        const int64_t number = d->map.labels ? d->map.labels[first] : (int64_t)first;
+        warn_unseen(r, path, show(name, name ? strlen(name) : 0, number, text));
+    }
+}
+
+/* Gives a dataset the classes of the caller's map; match[k] is then what its class k was. */
+static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *d, uint32_t *match, xsm_error *err)
+{
+    xsm_class_map own = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
+    XSMI_TRY(xsmi_class_match(r->context, &own, &r->map, match, err));
+    if (r->map.classes > 0) {
+        warn_if_unseen(r, d, path, match);
+    }
+    return xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
+}
+
+/* The same for the classes of a file's labels, which class_of[] has. */
+static xsm_status take_map_of_file(const xsmi_reader *r, xsm_dataset *d, uint32_t *class_of, xsm_error *err)
+{
+    const uint32_t own = d->classes;
+    uint32_t *match = xsmi_allocate(r->context, own, sizeof *match);
+    xsm_status status = match ? take_map(r, r->source.name, d, match, err)
+                              : xsmi_fail_memory(err, own * sizeof *match, "the map of classes");
+    for (uint32_t i = 0; i < r->dictionary.count && status == XSM_OK; i++) {
+        class_of[i] = match[class_of[i]];
+    }
+    xsmi_release(r->context, match, own, sizeof *match);
+    return status;
 }
 
 xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
@@ -203,23 +208,13 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     xsm_status status = XSM_OK;
     if (!class_of || !labels || !spare) {
         status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for the map of %u labels", count);
-    } else if (r->has_map && !r->options.new_labels) {
-        match(r, class_of);
-        uint32_t seen = 0;
-        while (seen < count && class_of[seen] == XSM_CLASS_UNSEEN) {
-            seen++;
-        }
-        if (seen == count && count > 1 && r->map.classes > 0) {
-            char text[XSMI_QUOTE_SIZE];
-            size_t length = 0;
-            const char *name = r->dictionary.words ? xsmi_dictionary_text(&r->dictionary, 0, &length) : NULL;
-            warn_unseen(r, r->source.name, show(name, length, xsmi_dictionary_label(&r->dictionary, 0), text));
-        }
-        status = xsmi_dataset_set_classes(d, r->map.classes, r->map.labels, r->map.names, err);
     } else if (!wants_names(r) && numbers_of(&r->dictionary, labels)) {
         status = classes_of_numbers(r, d, labels, spare, class_of, err);
     } else {
         status = classes_of_words(r, d, spare, class_of, err);
+    }
+    if (status == XSM_OK && r->has_map && !r->options.new_labels) {
+        status = take_map_of_file(r, d, class_of, err);
     }
     for (size_t i = 0; i < r->label.count && status == XSM_OK; i++) {
         r->label.numbers[i] = class_of[r->label.numbers[i]];
@@ -230,60 +225,6 @@ xsm_status xsmi_set_classes(xsmi_reader *r, xsm_dataset *d, xsm_error *err)
     return status;
 }
 
-/* -- a dataset's classes as another map's -------------------------------------------------------------------------- */
-
-/* By name where both have names, else by label. */
-static xsm_status match_map(const xsmi_reader *r, const xsm_dataset *d, uint32_t *class_of, xsm_error *err)
-{
-    const xsm_class_map *map = &r->map;
-    if (map->names && d->map.names) {
-        xsmi_dictionary names;
-        xsmi_dictionary_start(&names, r->context, true);
-        xsm_status status = XSM_OK;
-        uint32_t id;
-        uint32_t *first = xsmi_allocate(r->context, map->classes, sizeof *first);
-        if (!first) {
-            return xsmi_fail_memory(err, map->classes * sizeof *first, "the map of classes");
-        }
-        for (uint32_t k = 0; k < map->classes && status == XSM_OK; k++) {
-            uint32_t before = names.count;
-            status = xsmi_dictionary_word(&names, map->names[k], strlen(map->names[k]), &id, err);
-            if (status == XSM_OK && names.count > before) {
-                first[id] = k; /* of equal names the first class counts */
-            }
-        }
-        for (uint32_t k = 0; k < d->classes && status == XSM_OK; k++) {
-            id = xsmi_dictionary_find_word(&names, d->map.names[k], strlen(d->map.names[k]));
-            class_of[k] = id == UINT32_MAX ? XSM_CLASS_UNSEEN : first[id];
-        }
-        xsmi_release(r->context, first, map->classes, sizeof *first);
-        xsmi_dictionary_end(&names);
-        return status;
-    }
-    for (uint32_t k = 0; k < d->classes; k++) {
-        class_of[k] = xsmi_class_of_number(map->labels, map->classes, d->map.labels ? d->map.labels[k] : (int64_t)k);
-    }
-    return XSM_OK;
-}
-
-static void warn_if_unseen(const xsmi_reader *r, const xsm_dataset *d, const char *path, const uint32_t *class_of)
-{
-    uint32_t first = UINT32_MAX, labels = 0;
-    for (uint32_t k = 0; k < d->classes; k++) {
-        if (d->map.counts[k] > 0 && class_of[k] != XSM_CLASS_UNSEEN) {
-            return;
-        }
-        first = d->map.counts[k] > 0 && first == UINT32_MAX ? k : first;
-        labels += d->map.counts[k] > 0;
-    }
-    if (labels > 1) {
-        char text[XSMI_QUOTE_SIZE];
-        const char *name = d->map.names ? d->map.names[first] : NULL;
-        const int64_t number = d->map.labels ? d->map.labels[first] : (int64_t)first;
-        warn_unseen(r, path, show(name, name ? strlen(name) : 0, number, text));
-    }
-}
-
 xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_dataset *d, xsm_error *err)
 {
     uint32_t count = d->classes;
@@ -291,19 +232,13 @@ xsm_status xsmi_match_classes(const xsmi_reader *r, const char *path, xsm_datase
     if (!class_of) {
         return xsmi_fail_memory(err, count * sizeof *class_of, "the map of classes");
     }
-    xsm_status status = match_map(r, d, class_of, err);
+    xsm_status status = take_map(r, path, d, class_of, err);
     bool same = true;
-    if (status == XSM_OK && r->map.classes > 0) {
-        warn_if_unseen(r, d, path, class_of);
-    }
     for (uint32_t k = 0; k < count && status == XSM_OK; k++) {
         same &= class_of[k] == k;
     }
     if (status == XSM_OK && !same) {
         status = xsmi_dataset_own(d, XSMI_OWN_LABELS, err);
-    }
-    if (status == XSM_OK) {
-        status = xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
     }
     if (status == XSM_OK) {
         uint32_t *labels = xsmi_dataset_own_labels(d);

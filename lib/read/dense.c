@@ -217,9 +217,30 @@ static xsm_status read_labels(const xsmi_record *c, const xsmi_field *f, char se
     return XSM_OK;
 }
 
+/* Spaces around a whole number are no part of it, as around any number. */
+static void trim_number(const char **word, size_t *length)
+{
+    const char *first = *word, *last = *word + *length;
+    while (first < last && *first == ' ') {
+        first++;
+    }
+    while (last > first && last[-1] == ' ') {
+        last--;
+    }
+    const char *digits = first + (first < last && *first == '-');
+    while (digits < last && *digits >= '0' && *digits <= '9') {
+        digits++;
+    }
+    if (digits == last && last > first) {
+        *word = first;
+        *length = (size_t)(last - first);
+    }
+}
+
 static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f, xsm_error *err)
 {
-    const char *separator = c->r->options.label_separator;
+    const char *separator = c->r->options.label_separator, *const start = c->text + f->start, *word = start;
+    size_t length = f->length;
     if (f->length == 0) {
         return XSM_OK; /* a row without a label */
     }
@@ -229,7 +250,10 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
     if (memchr(c->text + f->start, ',', f->length) && t->commas++ == 0) {
         t->comma_line = f->line;
     }
-    return add_label(c->r, f, c->text + f->start, f->length, 0, err);
+    if (*start == ' ' || start[length - 1] == ' ') {
+        trim_number(&word, &length);
+    }
+    return add_label(c->r, f, word, length, (size_t)(word - start), err);
 }
 
 /* A number or a name of the row, which says nothing about it; a fraction is no such thing. */

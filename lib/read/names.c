@@ -134,6 +134,7 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
     if (status == XSM_OK) {
         status = set_labels(d, err);
         status = status == XSM_OK ? set_names(d, &n, err) : status;
+        xsmi_dataset_edited(d);
     }
     xsmi_lines_end(&lines);
     xsmi_source_close(&source);

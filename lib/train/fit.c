@@ -439,6 +439,7 @@ static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_da
         XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_fit_result), result, "xsm_fit_result", err));
     }
     XSMI_TRY(xsmi_model_check_rows(model, t.options.test, "the test rows", err));
+    XSMI_TRY(xsmi_model_check_labels(model, t.options.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     XSMI_TRY(xsmi_estimator_check_full(estimator, err));
     XSMI_TRY(prepare_weights(&t, err));

@@ -105,6 +105,7 @@ static xsm_status new_trainer(xsm_context *context, xsm_model *model, const xsm_
         XSMI_TRY(xsmi_check_same_rows(model->context, o.test, err));
     }
     XSMI_TRY(xsmi_model_check_rows(model, o.test, "the test rows", err));
+    XSMI_TRY(xsmi_model_check_labels(model, o.test, "the test rows", err));
     XSMI_TRY(xsm_estimator_bind(estimator, model, train, err));
     if (xsmi_model_is_divided(model) && o.order == XSM_ORDER_SHUFFLE) {
         XSMI_TRY(xsmi_agree_same(

@@ -222,4 +222,43 @@ reads 'f0,f1,label\n7,5,1\n4,2,3' --data - --separator space --header no --label
 run 2 train --data sms.tsv --format text --header no --eta 1
 says stderr '--header is for csv and tsv, and --format is text'
 
+# --- a class is what it is called, in every format
+for i in 1 2 3 4 5; do printf '1,1,0,0\n2,0,1,0\n3,0,0,1\n'; done | sed '1i label,a,b,c' >n.csv
+(cat n.csv; printf 'other,1,1,1\n') >o.csv
+sed 's/^1,/w,/; s/^2,/x,/; s/^3,/y,/' n.csv >w.csv
+sed 's/^1,/x,/; s/^2,/y,/; s/^3,/z,/' n.csv >x.csv
+sed 's/^1,/01,/' n.csv >z.csv
+printf -- '-\nParis\nRome\nParis\nOslo\n' >towns
+how='--estimator softmax --eta 0.3 --epochs 20'
+still='--estimator softmax --eta 1e-6 --epochs 1'
+for rows in n o w; do
+    run 0 train --data $rows.csv $how --model $rows.m
+    run 0 convert --data $rows.csv --to cache --output $rows.cache
+done
+run 0 convert --data o.csv --like n.m --to cache --output like.cache
+for case in 'n.m n.cache 0.00' 'n.m o.csv 6.25' 'n.m o.cache 6.25' 'n.m like.cache 6.25' 'o.m n.csv 0.00' \
+    'o.m n.cache 0.00' 'w.m n.cache 100.00' 'w.m n.csv 100.00' 'n.m w.cache 100.00' 'n.m w.csv 100.00'; do
+    set -- $case
+    run 0 evaluate --model $1 --data $2
+    says stdout "error      $3 %"
+    [ "$3" != 100.00 ] || says stderr 'no label of the rows is one that the model has'
+done
+for case in 'o.csv n.m n.csv 1' 'n.cache o.m n.csv 0' 'z.csv n.m n.csv 1' 'w.csv n.m n.csv 3' 'n.cache w.m w.csv 3'; do
+    set -- $case
+    run 0 train --data $1 --warm-start $2 $still --model grown.m
+    says stdout "with $4 new classes"
+    run 0 evaluate --model grown.m --data $3
+    says stdout 'error      0.00 %'
+done
+run 0 train --data n.csv --label-names towns $how --model towns.m
+(cat n.csv; printf '4,1,1,1\n') >four.csv
+run 0 train --data four.csv --warm-start towns.m $still --model grown.m
+run 0 evaluate --model grown.m --data n.csv
+says stdout 'error      0.00 %'
+run 1 train --data w.csv --warm-start towns.m $still --model grown.m
+says stderr "are words, the first 'w', and those of the model numbers with names"
+run 0 train --data w.csv $how --checkpoint ck
+run 1 train --data x.csv --estimator softmax --eta 0.3 --epochs 30 --resume ck
+says stderr 'not those that the checkpoint was made with'
+
 [ "$failures" -eq 0 ] || exit 1

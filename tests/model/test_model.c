@@ -337,6 +337,22 @@ static void vectors_are_viewed(void **state)
     }
 }
 
+static void feature_numbers_are_each_once(void **state)
+{
+    (void)state;
+    static const int64_t twice[] = {7, 9, 7}, once[] = {7, 11, 9};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_model *m = new_model(3, 3, 0, 0);
+    map.classes = map.feature_number_count = 3;
+    map.feature_numbers = twice;
+    assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_RANGE, err);
+    assert_string_equal(err.message, "the number of features 0 and 2 is 7; each number is accepted once");
+    map.feature_numbers = once;
+    assert_ok(xsm_model_set_class_map(m, &map, &err), err);
+    xsm_model_free(m);
+}
+
 static void classes_are_kept(void **state)
 {
     (void)state;
@@ -564,6 +580,7 @@ int main(void)
         cmocka_unit_test(views_apply_nothing),
         cmocka_unit_test(vectors_are_viewed),
         cmocka_unit_test(classes_are_kept),
+        cmocka_unit_test(feature_numbers_are_each_once),
         cmocka_unit_test(metadata_is_kept),
         cmocka_unit_test(transform_is_kept),
         cmocka_unit_test(every_allocation_may_fail),

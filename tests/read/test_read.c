@@ -72,7 +72,7 @@ static const good cases[] = {
     {"1 5 9\n2,8,7 0:1 2:1 3:1 4:0\n", "3 3[-1,2,7]: 1,?,2 0:1 2:1", OPTIONS(.classes = &numbered)},
     {"1 5 9\n2,8,7 0:1 3:1\n", "5 3[-1,2,7]: 1,?,2 0:1 3:1", OPTIONS(.classes = &numbered, .features = 5)},
     {"1 5 9\n2,8,1 0:1 3:1\n", "5 3[0,1,2]: 2,?,1 0:1 3:1", OPTIONS(.classes = &counted)},
-    {"1 5 9\n2 0:1\n", "2 3[ant,bee,cat]: 2 0:1", OPTIONS(.classes = &named)}, /* numbers are no names */
+    {"1 5 9\n2 0:1\n", "2 3[ant,bee,cat]: ? 0:1", OPTIONS(.classes = &named)}, /* numbers are no names */
     /* without */
     {"8,3 0:1 4:2\n\n0\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0", OPTIONS(.format = XSM_FORMAT_XC)},
     {"0:1\n \n", "1 0[]:  0:1; ", OPTIONS(.format = XSM_FORMAT_XC)},
@@ -129,7 +129,7 @@ static const good cases[] = {
     {"a,label,b\n1,ant,2\n", "2 3[ant,ant,cat]: 0 1 2", OPTIONS(.classes = &equally_named)},
     /* against a class map the labels may be missing; with the label's column named otherwise there is one too many */
     {"a,b\n1,2\n3,0\n", "2 3[ant,bee,cat]:  1 2;  3 0", OPTIONS(.classes = &named)},
-    {"# a,b\n2 1:1\n", "2 3[ant,bee,cat]: 2 0:1", OPTIONS(.classes = &named)},
+    {"# a,b\n2 1:1\n", "2 3[ant,bee,cat]: ? 0:1", OPTIONS(.classes = &named)},
     {"a,b,c,d\n1,2,3,4\n", "4 3[-1,2,7]:  1 2 3 4", OPTIONS(.classes = &numbered, .features = 4)},
     {"a,label,b,c\n1,7,2,3\n2,x,0,3\n", "3 3[-1,2,7]: 2 1 2 3; ? 2 0 3", OPTIONS(.classes = &numbered)},
     {"a,label,b\n1,7,2\n", "2 1[7]: 0 1 2", OPTIONS(.features = 2)},

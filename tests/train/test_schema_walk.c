@@ -272,10 +272,16 @@ static xsm_status resume(const meeting *at, xsm_error *err)
     return status;
 }
 
-/* The model grows by the map of the rows. */
+/* The model grows by the features of the rows. */
 static xsm_status grow(const meeting *at, xsm_error *err)
 {
-    const xsm_class_map map = map_of(at->rows);
+    const xsm_class_map own = map_of(at->own);
+    xsm_class_map map = map_of(at->rows);
+    map.classes = own.classes;
+    map.labels = own.labels;
+    map.names = own.names;
+    map.counts = NULL;
+    map.rows = 0;
     xsm_model *m = model_of(at->own, 1);
     const xsm_status status =
         xsm_model_grow(m, map.features > at->own->features ? map.features : at->own->features, &map, err);
