@@ -223,7 +223,7 @@ run 2 train --data sms.tsv --format text --header no --eta 1
 says stderr '--header is for csv and tsv, and --format is text'
 
 # --- a class is what it is called, in every format
-for i in 1 2 3 4 5; do printf '1,1,0,0\n2,0,1,0\n3,0,0,1\n'; done | sed '1i label,a,b,c' >n.csv
+for _ in 1 2 3 4 5; do printf '1,1,0,0\n2,0,1,0\n3,0,0,1\n'; done | sed '1i label,a,b,c' >n.csv
 (cat n.csv; printf 'other,1,1,1\n') >o.csv
 sed 's/^1,/w,/; s/^2,/x,/; s/^3,/y,/' n.csv >w.csv
 sed 's/^1,/x,/; s/^2,/y,/; s/^3,/z,/' n.csv >x.csv
