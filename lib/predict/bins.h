@@ -10,7 +10,7 @@ enum { XSMI_BINS = 15 };
 
 static inline size_t xsmi_bin_of(double probability)
 {
-    return XSMI_MIN((size_t)(probability * XSMI_BINS), XSMI_BINS - 1);
+    return probability < 1 ? XSMI_MIN((size_t)(probability * XSMI_BINS), XSMI_BINS - 1) : XSMI_BINS - 1;
 }
 
 #endif

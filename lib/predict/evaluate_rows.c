@@ -197,6 +197,10 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     const float best = here->top_score[i * job->top];
     const double sure = m->trees ? xsmi_label_probability(m, &m->calibration, best, log_sum_exp)
                                  : xsmi_probability(&m->calibration, best, log_sum_exp);
+    if (!isfinite(sure)) { /* scores so large that the best one and their sum are rounded apart */
+        p->failed = XSMI_MIN(row, p->failed);
+        return;
+    }
     const size_t bin = xsmi_bin_of(sure);
     p->sure[bin] += times * sure;
     p->right[bin] += right ? times : 0;
