@@ -185,7 +185,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .evaluate_train = -1,
         .entered = cli_clock(),
         .model_bytes = (double)NAN,
-        .hidden = {0, -1, -1, 0},
+        .hidden = {0, -1, -1, 0, NULL},
         .method = -1,
         .tree_result = XSM_LABEL_TREE_RESULT_INIT,
         .fit = XSM_FIT_RESULT_INIT,
