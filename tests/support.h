@@ -147,4 +147,21 @@ const char *test_data(const char *file);
     name.hits = name##_values[5];                                                                                      \
     name.reciprocal_rank = name##_values[6]
 
+/* The classes and features of a dataset, and of a model: a view. */
+static inline xsm_class_map test_map_of(const xsm_dataset *d)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
+    return map;
+}
+
+static inline xsm_class_map test_map_of_model(const xsm_model *m)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
+    return map;
+}
+
 #endif

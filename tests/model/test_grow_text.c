@@ -45,22 +45,6 @@ static void assert_words(const xsm_class_map *map, const char *wanted)
     assert_string_equal(text, wanted);
 }
 
-static xsm_class_map map_of(const xsm_dataset *d)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    return map;
-}
-
-static xsm_class_map map_of_model(const xsm_model *m)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    return map;
-}
-
 /* A model of the rows, hidden != 0: an embedding model, with weights that differ. */
 static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *steps)
 {
@@ -68,7 +52,7 @@ static xsm_model *model_of(const xsm_dataset *d, uint32_t hidden, const char *st
     xsm_model *m = NULL;
     xsm_transform *t = NULL;
     xsm_parameters p = XSM_PARAMETERS_INIT;
-    const xsm_class_map map = map_of(d);
+    const xsm_class_map map = test_map_of(d);
     assert_ok(hidden ? xsm_model_new_embedding(NULL, map.features, hidden, map.classes, NULL, &m, &err)
                      : xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err),
               err);
@@ -91,9 +75,9 @@ static xsm_dataset *grow(xsm_model *m, const char *text, const xsm_text_options 
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = NULL;
-    const xsm_class_map before = map_of_model(m);
+    const xsm_class_map before = test_map_of_model(m);
     assert_ok(read_text(text, how, &before, 1, &d, &err), err);
-    const xsm_class_map map = map_of(d);
+    const xsm_class_map map = test_map_of(d);
     assert_ok(xsm_model_grow(m, map.features, &map, &err), err);
     assert_ok(xsm_model_transform(m, d, &err), err);
     return d;
@@ -149,7 +133,7 @@ static void words_follow_all_features(void **state)
         assert_ok(read_text(training, &kinds[kind].how, NULL, 0, &train, &err), err);
         xsm_model *m = model_of(train, i % 2 ? 3 : 0, steps[i % 6 / 2]);
         xsm_dataset *rows = grow(m, more, NULL);
-        xsm_class_map map = map_of_model(m);
+        xsm_class_map map = test_map_of_model(m);
         assert_words(&map, kinds[kind].once);
         assert_encoded(m, more, rows);
         xsm_dataset_free(rows);
@@ -158,7 +142,7 @@ static void words_follow_all_features(void **state)
         assert_ok(xsm_model_save(m, path, &err), err);
         assert_ok(xsm_model_load(NULL, path, NULL, &loaded, &err), err);
         rows = grow(loaded, last, NULL);
-        map = map_of_model(loaded);
+        map = test_map_of_model(loaded);
         assert_words(&map, kinds[kind].twice);
         assert_encoded(loaded, last, rows);
         /* A cache has the rows and the words. */
@@ -167,7 +151,7 @@ static void words_follow_all_features(void **state)
         path = test_path("cache");
         assert_ok(xsm_dataset_write(rows, path, &write, &err), err);
         assert_ok(xsm_dataset_read(NULL, path, NULL, &back, &err), err);
-        map = map_of(back);
+        map = test_map_of(back);
         assert_words(&map, kinds[kind].twice);
         assert_encoded(loaded, last, back);
         xsm_dataset_free(back);
@@ -190,7 +174,7 @@ static void old_rows_keep_their_features(void **state)
     assert_ok(read_text(training, &how, NULL, 0, &train, &err), err);
     xsm_model *m = model_of(train, 0, "");
     xsm_dataset_free(grow(m, more, NULL));
-    const xsm_class_map map = map_of_model(m);
+    const xsm_class_map map = test_map_of_model(m);
     assert_ok(read_text(training, NULL, &map, 0, &again, &err), err);
     assert_int_equal(again->offsets[again->rows], train->offsets[train->rows]);
     assert_memory_equal(again->index, train->index, train->offsets[train->rows] * sizeof *train->index);
@@ -207,7 +191,7 @@ static void least_counts_of_new_words(void **state)
     xsm_dataset *train = NULL, *rows = NULL;
     assert_ok(read_text(training, NULL, NULL, 0, &train, &err), err);
     xsm_model *m = model_of(train, 0, "");
-    xsm_class_map map = map_of_model(m);
+    xsm_class_map map = test_map_of_model(m);
     /* Left out, and counted. */
     assert_ok(read_text(more, NULL, &map, 0, &rows, &err), err);
     assert_int_equal(rows->counted.dropped_features, 3);
@@ -215,12 +199,12 @@ static void least_counts_of_new_words(void **state)
     xsm_dataset_free(rows);
     how.min_count = 2;
     rows = grow(m, more, &how);
-    map = map_of_model(m);
+    map = test_map_of_model(m);
     assert_words(&map, "the:0 cat:1 dog:2 a:3 sat:4 yak:5 a b c aa d 6");
     xsm_dataset_free(rows);
     /* None is new any more. */
     rows = grow(m, "__label__a the\n", &how);
-    map = map_of_model(m);
+    map = test_map_of_model(m);
     assert_words(&map, "the:0 cat:1 dog:2 a:3 sat:4 yak:5 a b c aa d 6");
     xsm_dataset_free(rows);
     how.word_ngrams = 2; /* not the model's */
@@ -266,12 +250,12 @@ static void other_words_are_refused(void **state)
     for (int i = 0; i < 3; i++) {
         xsm_dataset *rows = NULL;
         assert_ok(read_text(i < 2 ? others[i] : training, i < 2 ? NULL : &pairs, NULL, 0, &rows, &err), err);
-        const xsm_class_map own = map_of_model(m), map = map_of(rows);
+        const xsm_class_map own = test_map_of_model(m), map = test_map_of(rows);
         assert_fails(xsm_model_grow(m, map.features, &map, &err), XSM_ERROR_DATA, err);
         assert_non_null(strstr(err.message, i < 2 ? "feature " : "word_ngrams"));
         if (i < 2) { /* rows that may be changed are mapped by word, and new words follow */
             assert_ok(xsm_dataset_extend(rows, &own, &err), err);
-            const xsm_class_map joined = map_of(rows);
+            const xsm_class_map joined = test_map_of(rows);
             assert_words(&joined,
                          i == 0 ? "the:0 cat:1 dog:2 a:3 sat:4 o:5 a b c 6" : "the:0 cat:1 dog:2 a:3 sat:4 a b c 5");
         } else {
@@ -287,12 +271,12 @@ static void other_words_are_refused(void **state)
     assert_fails(read_text(more, NULL, NULL, 1, &rows, &err), XSM_ERROR_ARGUMENT, err);
     assert_int_equal(test_hash(m), hash);
     /* Rows that were read before others brought words get them. */
-    const xsm_class_map before = map_of_model(m);
+    const xsm_class_map before = test_map_of_model(m);
     assert_ok(read_text(last, NULL, &before, 0, &rows, &err), err);
     xsm_dataset_free(grow(m, more, NULL));
-    const xsm_class_map after = map_of_model(m);
+    const xsm_class_map after = test_map_of_model(m);
     assert_ok(xsm_dataset_extend(rows, &after, &err), err);
-    const xsm_class_map both = map_of(rows);
+    const xsm_class_map both = test_map_of(rows);
     assert_words(&both, "the:0 cat:1 dog:2 a:3 sat:4 yak:5 emu:6 a b c aa d 7");
     xsm_dataset_free(rows);
     xsm_dataset_free(train);
@@ -310,17 +294,17 @@ static void classes_are_their_names(void **state)
         err);
     assert_ok(xsm_dataset_keep_labels(train, XSM_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(train, XSM_DROP_CLASSES, NULL, &err), err);
-    xsm_class_map map = map_of(train);
+    xsm_class_map map = test_map_of(train);
     assert_words(&map, "v:0 w:1 b d f 2");
     assert_null(map.labels);
     xsm_model *m = model_of(train, 0, "");
-    map = map_of_model(m);
+    map = test_map_of_model(m);
     assert_null(map.labels);
     assert_ok(read_text("__label__c __label__f w\n__label__d v\n", NULL, &map, 1, &rows, &err), err);
     assert_ok(xsm_dataset_keep_labels(rows, XSM_LABELS_FIRST, &err), err);
     assert_ok(xsm_dataset_drop(rows, XSM_DROP_CLASSES, NULL, &err), err);
     assert_ok(xsm_dataset_extend(rows, &map, &err), err);
-    const xsm_class_map joined = map_of(rows);
+    const xsm_class_map joined = test_map_of(rows);
     assert_words(&joined, "v:0 w:1 b d f c 2");
     assert_int_equal(rows->labels[0], 3);
     assert_int_equal(rows->labels[1], 1);

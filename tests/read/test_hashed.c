@@ -38,19 +38,11 @@ static xsm_dataset *must_read(const char *text, int32_t format, const xsm_class_
     return d;
 }
 
-static xsm_class_map map_of(const xsm_dataset *d)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    return map;
-}
-
 /* `[numbers of features] feature:value ...; ...` */
 static void assert_rows(const xsm_dataset *d, const char *wanted)
 {
     char text[1024];
-    const xsm_class_map map = map_of(d);
+    const xsm_class_map map = test_map_of(d);
     size_t used = (size_t)snprintf(text, sizeof text, "[");
     for (uint32_t j = 0; j < map.feature_number_count; j++) {
         used += (size_t)snprintf(text + used, sizeof text - used, j ? " %" PRId64 : "%" PRId64, map.feature_numbers[j]);
@@ -153,7 +145,7 @@ static void against_a_class_map(void **state)
     (void)state;
     static const char more[] = "2 200000000:1 9:1 3:1\n3 6000000000:1 8:2 7:1\n";
     xsm_dataset *train = must_read(training, XSM_FORMAT_LIBSVM, NULL, 0);
-    const xsm_class_map map = map_of(train);
+    const xsm_class_map map = test_map_of(train);
     for (int32_t format = XSM_FORMAT_XC; format <= XSM_FORMAT_LIBSVM; format++) {
         xsm_dataset *d = must_read(more, format, &map, 0);
         assert_rows(d, "[3 7 200000000] 0:1 2:1; 1:1");
@@ -161,7 +153,7 @@ static void against_a_class_map(void **state)
         xsm_dataset_free(d);
         d = must_read(more, format, &map, 1);
         assert_rows(d, "[3 7 200000000 8 9 6000000000] 0:1 2:1 4:1; 1:1 3:2 5:1");
-        assert_int_equal(map_of(d).classes, 3);
+        assert_int_equal(test_map_of(d).classes, 3);
         xsm_dataset_free(d);
     }
     xsm_dataset *d = must_read("1 200000001 3\n2 200000000:1 9:1\n", XSM_FORMAT_AUTO, &map, 0);
@@ -170,7 +162,7 @@ static void against_a_class_map(void **state)
     xsm_dataset_free(train);
     /* Numbers of their own after all, where the model had none. */
     train = must_read(same, XSM_FORMAT_LIBSVM, NULL, 0);
-    const xsm_class_map plain = map_of(train);
+    const xsm_class_map plain = test_map_of(train);
     d = must_read("1 3:1 200000000:2\n", XSM_FORMAT_LIBSVM, &plain, 1);
     assert_rows(d, "[1 2 3 200000000] 2:1 3:2");
     xsm_dataset_free(d);
@@ -197,7 +189,7 @@ static void files_keep_numbers(void **state)
             test_assert_bytes(path, training, sizeof training - 1);
         }
         xsm_read_options read = XSM_READ_OPTIONS_INIT;
-        const xsm_class_map map = map_of(d);
+        const xsm_class_map map = test_map_of(d);
         read.classes = formats[i] == XSM_FORMAT_XC ? &map : NULL; /* a header says how many features there are */
         assert_ok(xsm_dataset_read(NULL, path, &read, &back, &err), err);
         assert_rows(back, "[3 7 200000000] 1:1 2:2; 0:3; 0:1 1:2; 2:1");
@@ -219,7 +211,7 @@ static xsm_model *train(const xsm_dataset *d)
     xsm_model *m = NULL;
     xsm_optimizer *o = NULL;
     xsm_trainer *t = NULL;
-    const xsm_class_map map = map_of(d);
+    const xsm_class_map map = test_map_of(d);
     xsm_estimator *e = test_estimator(NULL, "softmax", "");
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);
@@ -263,7 +255,7 @@ static void models_of_numbers(void **state)
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     assert_ok(xsm_model_get_class_map(loaded, &map, &err), err);
     xsm_dataset *more = must_read("3 5:1 200000000:1\n", XSM_FORMAT_LIBSVM, &map, 1);
-    map = map_of(more);
+    map = test_map_of(more);
     assert_ok(xsm_model_grow(loaded, map.features, &map, &err), err);
     assert_ok(xsm_model_get_class_map(loaded, &map, &err), err);
     assert_int_equal(map.feature_number_count, 4);
@@ -293,8 +285,8 @@ static void files_of_any_shape(void **state)
         write.format = XSM_FORMAT_CACHE;
         assert_ok(xsm_dataset_write(d, test_path("written"), &write, &err), err);
         assert_ok(xsm_dataset_read(NULL, test_path("written"), NULL, &back, &err), err);
-        assert_true(memcmp(map_of(d).feature_numbers, map_of(back).feature_numbers,
-                           map_of(d).feature_number_count * sizeof(int64_t)) == 0);
+        assert_true(memcmp(test_map_of(d).feature_numbers, test_map_of(back).feature_numbers,
+                           test_map_of(d).feature_number_count * sizeof(int64_t)) == 0);
         xsm_dataset_free(back);
         xsm_model *m = train(d);
         assert_ok(xsm_model_save(m, test_path("model"), &err), err);

@@ -183,22 +183,6 @@ static xsm_dataset *rows_of(const char *text, uint32_t ngrams)
     return d;
 }
 
-static xsm_class_map map_of(const xsm_dataset *d)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
-    return map;
-}
-
-static xsm_class_map map_of_model(const xsm_model *m)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
-    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
-    return map;
-}
-
 /* As a host's arrays, of whose features nothing is known. */
 static void forget_features(xsm_dataset *d)
 {
@@ -219,7 +203,7 @@ static xsm_dataset *own_rows(const kind *k)
     xsm_error err = XSM_ERROR_INIT;
     xsm_read_options options = XSM_READ_OPTIONS_INIT;
     xsm_dataset *before = rows_of(k->before, 0), *d = NULL;
-    const xsm_class_map map = map_of(before);
+    const xsm_class_map map = test_map_of(before);
     options.classes = &map;
     options.new_features = 1;
     test_bytes bytes = {k->files[0].text, strlen(k->files[0].text), 0, SIZE_MAX, 0};
@@ -234,7 +218,7 @@ static xsm_model *model_of(const xsm_dataset *d, float factor)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_model *m = NULL;
-    xsm_class_map map = map_of(d);
+    xsm_class_map map = test_map_of(d);
     xsm_parameters p = XSM_PARAMETERS_INIT;
     assert_ok(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &m, &err), err);
     assert_ok(xsm_model_set_class_map(m, &map, &err), err);

@@ -275,8 +275,8 @@ static xsm_status resume(const meeting *at, xsm_error *err)
 /* The model grows by the features of the rows. */
 static xsm_status grow(const meeting *at, xsm_error *err)
 {
-    const xsm_class_map own = map_of(at->own);
-    xsm_class_map map = map_of(at->rows);
+    const xsm_class_map own = test_map_of(at->own);
+    xsm_class_map map = test_map_of(at->rows);
     map.classes = own.classes;
     map.labels = own.labels;
     map.names = own.names;
@@ -330,7 +330,7 @@ static void check_scores(const meeting *at, const char *way, const xsm_model *m,
 static void read_mapped(const meeting *at)
 {
     xsm_error err = XSM_ERROR_INIT;
-    const xsm_class_map map = map_of_model(at->model);
+    const xsm_class_map map = test_map_of_model(at->model);
     xsm_write_options write = XSM_WRITE_OPTIONS_INIT;
     const char *path = test_path("cache");
     write.format = XSM_FORMAT_CACHE;
@@ -370,12 +370,12 @@ static void extend(const meeting *at)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_dataset *d = rows_of(at->file->text, at->file->ngrams);
-    xsm_class_map map = map_of_model(at->model);
+    xsm_class_map map = test_map_of_model(at->model);
     xsm_status status = xsm_dataset_extend(d, &map, &err);
     check(at, "extend", status, &err, at->file->refused);
     if (status == XSM_OK) {
         xsm_model *m = model_of(at->own, 1);
-        map = map_of(d);
+        map = test_map_of(d);
         check(at, "grow after extend", xsm_model_grow(m, map.features, &map, &err), &err, NULL);
         check_scores(at, "extend", m, d);
         xsm_model_free(m);
@@ -393,7 +393,7 @@ static void encode(const meeting *at)
     float own[ROWS * CLASSES], scores[CLASSES];
     static const float none[CLASSES];
     options.index_base =
-        map_of_model(at->model).index_base == XSM_INDEX_BASE_ONE ? XSM_INDEX_BASE_ZERO : XSM_INDEX_BASE_ONE;
+        test_map_of_model(at->model).index_base == XSM_INDEX_BASE_ONE ? XSM_INDEX_BASE_ZERO : XSM_INDEX_BASE_ONE;
     check(at, "encoder", xsm_encoder_new(at->model, &options, &e, &err), &err, "index_base");
     assert_ok(xsm_encoder_new(at->model, NULL, &e, &err), err);
     assert_ok(predict(at->model, at->own, own, &err), err);
@@ -493,7 +493,7 @@ static void indexes_are_of_weights(void **state)
 static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
 {
     const xsm_dataset *other = state;
-    const xsm_class_map map = map_of(other);
+    const xsm_class_map map = test_map_of(other);
     const char *text = "__label__c tea new\n__label__b tea\n__label__c red\n";
     test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
     xsm_source source = test_source(&bytes);
@@ -502,8 +502,8 @@ static xsm_status try_extend(void *state, xsm_context *ctx, xsm_error *err)
     if (status == XSM_OK) {
         status = xsm_dataset_extend(d, &map, err);
         const bool done = status == XSM_OK;
-        assert_string_equal(xsm_vocabulary_word(map_of(d).vocabulary, 0), done ? "red" : "tea");
-        assert_string_equal(map_of(d).names[0], done ? "a" : "b");
+        assert_string_equal(xsm_vocabulary_word(test_map_of(d).vocabulary, 0), done ? "red" : "tea");
+        assert_string_equal(test_map_of(d).names[0], done ? "a" : "b");
         assert_int_equal(d->index[d->offsets[1]], done ? 1 : 0);
         assert_int_equal(d->labels[0], done ? 2 : 1);
         assert_int_equal(d->features, 3);
@@ -535,7 +535,7 @@ static void lists_are_saved(void **state)
     assert_ok(xsm_dataset_write(d, test_path("cache"), &write, &err), err);
     assert_ok(xsm_model_save(m, test_path("model"), &err), err);
     assert_ok(xsm_model_load(NULL, test_path("model"), NULL, &loaded, &err), err);
-    const xsm_class_map map = map_of_model(loaded);
+    const xsm_class_map map = test_map_of_model(loaded);
     assert_int_equal(map.feature_numbers[2], 900000001);
     assert_ok(read_as("", 0, &map, test_path("cache"), &back, &err), err);
     assert_ok(predict(m, d, right, &err), err);
@@ -555,7 +555,7 @@ static void columns_left_out_are_counted(void **state)
     const file *files = kinds[2].files;
     xsm_dataset *own = rows_of(files[0].text, 0), *d = NULL;
     xsm_model *m = model_of(own, 1);
-    const xsm_class_map map = map_of_model(m);
+    const xsm_class_map map = test_map_of_model(m);
     assert_string_equal(map.feature_names[1], "y");
     assert_ok(read_as(files[3].text, 0, &map, NULL, &d, &err), err);
     xsm_dataset_info info = XSM_DATASET_INFO_INIT;
