@@ -7,23 +7,11 @@
  *     word_vectors similarity VECTORS PAIRS ...
  *
  * By default training is word2vec's negative sampling; with --estimator NAME it is any estimator that draws classes.
- *
- * Built with -DWORD_VECTORS_MPI as word_vectors-mpi, it trains with the words divided among the ranks of an MPI run,
- * each of which reads all of the text, and writes the same files:
- *
- *     mpirun -n 2 word_vectors-mpi train TEXT VECTORS --threads 1 ...
  */
 #define XSM_EXPERIMENTAL
-#ifdef WORD_VECTORS_MPI
-#include <mpi.h>
-#include <xsoftmax/mpi.h>
-
-#include "cli/same_arguments.h"
-#endif
 #include "cli/same_file.h"
 #include "word_queries.h"
 
-#include <xsoftmax/ext/comm.h>
 #include <xsoftmax/ext/estimator.h>
 
 #include <math.h>
@@ -48,39 +36,6 @@ static const char usage[] =
     "  --estimator NAME     --set OPTION=VALUE (of the estimator; may be repeated)\n"
     "  --fit-estimator NAME (mips or decomp-mips: finds the words of --fit)   --fit-set OPTION=VALUE\n"
     "Files ending in .vec are text, all others safetensors.\n";
-
-/* -- ranks --------------------------------------------------------------------------------------------------------- */
-
-static const xsm_comm *group; /* NULL: one process */
-
-static bool is_first(void)
-{
-    return !group || group->rank == 0;
-}
-
-/* Whether what each process does by itself has gone well on all: the first where it has not has a message, which is
- * printed. The library's calls for models agree by themselves. */
-static bool all_well(bool well, const char *message)
-{
-    char text[600] = "";
-    if (!group) {
-        if (!well) {
-            fprintf(stderr, "word_vectors: %s\n", message);
-        }
-        return well;
-    }
-    float failed = well ? 0 : (float)(group->ranks - group->rank); /* the largest is that of the first */
-    bool reached = group->max_f32(group->user, &failed, 1) == 0;
-    if (reached && failed > 0) {
-        const uint32_t first = group->ranks - (uint32_t)failed;
-        snprintf(text, sizeof text, "rank %u: %s", (unsigned)group->rank, message);
-        reached = group->broadcast(group->user, text, sizeof text, first) == 0;
-    }
-    if (!reached || failed > 0) {
-        fprintf(stderr, "word_vectors: %s\n", reached ? text : "the other ranks cannot be reached");
-    }
-    return reached && failed == 0;
-}
 
 /* -- training ------------------------------------------------------------------------------------------------------ */
 
@@ -285,15 +240,14 @@ static int train(const settings *s)
     xsm_error err = XSM_ERROR_INIT;
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     options.threads = (uint32_t)s->threads;
-    options.comm = group;
     xsm_context *ctx = NULL;
     xsm_corpus *corpus = NULL;
     xsm_model *input = NULL, *output = NULL;
     xsm_estimator *estimator = NULL, *search = NULL;
     xsm_skipgram *trainer = NULL;
     xsm_skipgram_options skipgram = s->skipgram;
-    FILE *history = s->history && is_first() ? fopen(s->history, "w") : NULL;
-    const bool unwritable = s->history && is_first() && !history;
+    FILE *history = s->history ? fopen(s->history, "w") : NULL;
+    const bool unwritable = s->history && !history;
     if (history) {
         fprintf(history, "epoch,seconds,loss\n");
     }
@@ -317,10 +271,6 @@ static int train(const settings *s)
     }
     if (status == XSM_OK) {
         status = make_search(s, ctx, &search, &err);
-    }
-    bool well = all_well(status == XSM_OK, err.message);
-    if (!well) {
-        status = XSM_ERROR_STATE;
     }
     if (status == XSM_OK) {
         const double spread = s->spread > 0 ? s->spread : 0.5 / sqrt((double)s->dimension);
@@ -354,7 +304,7 @@ static int train(const settings *s)
     if (status == XSM_OK) {
         status = save(output, s->output, &err);
     }
-    if (status != XSM_OK && well) {
+    if (status != XSM_OK) {
         fprintf(stderr, "word_vectors: %s\n", err.message);
     }
     if (history && fclose(history) != 0) {
@@ -376,16 +326,16 @@ static bool check_files(const settings *s)
 {
     const char *const paths[] = {s->text, s->vectors, s->also, s->output, s->history};
     const char *const names[] = {"TEXT", "VECTORS", "--also", "--output", "--history"};
-    char message[600] = "";
-    for (size_t i = 0; !*message && i < sizeof paths / sizeof *paths; i++) {
-        for (size_t j = 0; !*message && j < i; j++) {
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        for (size_t j = 0; j < i; j++) {
             if (paths[i] && paths[j] && same_file(paths[i], paths[j])) {
-                snprintf(message, sizeof message, "%s and %s are one file, %.400s, which would be lost", names[j],
-                         names[i], paths[i]);
+                fprintf(stderr, "word_vectors: %s and %s are one file, %s, which would be lost\n", names[j], names[i],
+                        paths[i]);
+                return false;
             }
         }
     }
-    return all_well(!*message, message);
+    return true;
 }
 
 static int run_train(int argc, char **argv)
@@ -394,18 +344,14 @@ static int run_train(int argc, char **argv)
     s.corpus = (xsm_corpus_options)XSM_CORPUS_OPTIONS_INIT;
     s.skipgram = (xsm_skipgram_options)XSM_SKIPGRAM_OPTIONS_INIT;
     s.skipgram.seed = 1;
-    char wrong[100] = "";
-    for (int i = 4; !*wrong && i < argc; i += 2) {
+    for (int i = 4; i < argc; i += 2) {
         const bool paired = strncmp(argv[i], "--", 2) == 0 && i + 1 < argc;
         if (!paired) {
             fprintf(stderr, "word_vectors: '%s' is no --KEY VALUE\n%s", argv[i], usage);
         }
         if (!paired || !read_setting(&s, argv[i] + 2, argv[i + 1])) {
-            snprintf(wrong, sizeof wrong, "%.40s and what follows it are refused", argv[i]);
+            return 2;
         }
-    }
-    if (group ? !all_well(!*wrong, wrong) : *wrong) { /* a number of threads may be wrong on one rank alone */
-        return 2;
     }
     if ((s.fit_estimator || s.fit_set_count) && !(s.fit && s.fit_estimator)) {
         fprintf(stderr, "word_vectors: --fit-set goes with --fit-estimator, and that with --fit N\n");
@@ -416,7 +362,7 @@ static int run_train(int argc, char **argv)
 
 /* -- queries ------------------------------------------------------------------------------------------------------- */
 
-static int run(int argc, char **argv)
+int main(int argc, char **argv)
 {
     if (argc >= 4 && strcmp(argv[1], "train") == 0) {
         return run_train(argc, argv);
@@ -430,10 +376,6 @@ static int run(int argc, char **argv)
         fputs(usage, stderr);
         return 2;
     }
-    if (group) {
-        fprintf(stderr, "word_vectors: '%s' is for one process; several train\n", argv[1]);
-        return 2;
-    }
     word_set *set = word_set_load(argv[2]);
     int result = !set;
     for (int i = 3; set && i < argc; i++) {
@@ -444,39 +386,3 @@ static int run(int argc, char **argv)
     word_set_free(set);
     return result;
 }
-
-#ifdef WORD_VECTORS_MPI
-/* Whether all ranks have the same arguments, but for the number of threads. */
-static bool have_same(int argc, char **argv)
-{
-    static const char *const own[] = {"--threads", NULL};
-    const arguments given = {argc, argv, own};
-    char message[500];
-    return !group || all_well(same_arguments(group, &given, message, sizeof message) == ARGUMENTS_SAME, message);
-}
-
-int main(int argc, char **argv)
-{
-    int provided;
-    MPI_Comm all = MPI_COMM_WORLD;
-    xsm_comm ranks = XSM_COMM_INIT;
-    xsm_error err = XSM_ERROR_INIT;
-    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
-    /* The first rank speaks for all. */
-    if (xsm_mpi_comm_new(&all, sizeof all, &ranks, &err) != XSM_OK ||
-        (ranks.rank > 0 && (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr)))) {
-        fprintf(stderr, "word_vectors: %s\n", err.message);
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    group = ranks.ranks > 1 ? &ranks : NULL;
-    const int result = have_same(argc, argv) ? run(argc, argv) : 2;
-    xsm_mpi_comm_free(&ranks);
-    MPI_Finalize();
-    return result;
-}
-#else
-int main(int argc, char **argv)
-{
-    return run(argc, argv);
-}
-#endif

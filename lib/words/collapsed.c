@@ -6,15 +6,14 @@
  * with full-gradient steps of input and output vectors in turn. Scores (logits) are computed for one group of centres
  * at a time. With an estimator that searches, the classes of a centre are those found (collapsed_search.c).
  *
- * Sums over all words are joined by class runs. Where the words are divided among ranks, each has the scores and the
- * gradients of its words; all pass over the text, and get the centres' vectors and sums (collapsed_ranks.h).
+ * Sums over all words are joined by class runs.
  */
 #include "words/collapsed_search.h"
 
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
-#include "words/collapsed_ranks.h"
+#include "gradient/shards.h"
 #include "words/release.h"
 
 #include <math.h>
@@ -30,21 +29,14 @@ struct xsmi_collapsed {
     xsm_context *context;
     const xsmi_kernels *kernels;
     xsmi_word_task task;
-    xsmi_centre_vectors centres;
     xsmi_collapsed_search *search; /* with an estimator, after the first count */
-    xsmi_collapsed_ranks ranks;    /* where words are divided, without an estimator */
     xsmi_cooccurrence counts;
     uint32_t words;
-    const xsm_model *weights; /* the output vectors of this process's words, own from `first` on */
-    uint32_t first, own;
-    size_t dimension, stride, score_stride, runs;
-    float *scores;       /* [GROUP][score_stride] of this process's words, without an estimator */
-    xsmi_run_sums *sums; /* [GROUP][runs] likewise */
-    float *gradient;     /* [own][stride] */
-    float *shards;       /* [threads][shards_each], without an estimator */
+    size_t dimension, stride, score_stride;
+    float *scores;   /* [GROUP][score_stride], without an estimator */
+    float *gradient; /* [words][stride] */
+    float *shards;   /* [threads][shards_each], without an estimator */
     size_t shards_each;
-    float most[GROUP];
-    xsmi_run_sums totals[GROUP];
     double losses[GROUP];
     uint64_t *pairs[2]; /* [V] pairs of each word as centre, as context */
     uint64_t all;
@@ -52,33 +44,19 @@ struct xsmi_collapsed {
     bool counted;
 };
 
-static bool is_divided(const xsmi_collapsed *c)
-{
-    return xsmi_model_is_divided(c->task.output);
-}
-
-/* Whether all is well, on all ranks that have words. */
-static xsm_status agree(const xsmi_collapsed *c, xsm_status status, xsm_error *err)
-{
-    return is_divided(c) ? xsmi_agree(c->task.output->context, status, err) : status;
-}
-
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 /* What all words need as contexts of a group. */
 static xsm_status allocate_group(xsmi_collapsed *c, xsm_error *err)
 {
     xsm_context *ctx = c->context;
-    c->score_stride = xsmi_row_stride(c->own);
-    c->runs = xsmi_runs_of(c->own);
+    c->score_stride = xsmi_row_stride(c->words);
     c->shards_each = xsmi_shard_scratch(c->words) * c->dimension;
     c->scores = xsmi_allocate(ctx, (uint64_t)GROUP * c->score_stride, sizeof *c->scores);
-    c->sums = xsmi_allocate(ctx, GROUP, c->runs * sizeof *c->sums);
     c->shards = xsmi_allocate(ctx, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
-    if (!c->scores || !c->sums || !c->shards) {
-        return xsmi_fail_memory(err, GROUP * c->score_stride * sizeof *c->scores, "the collapsed objective");
-    }
-    return is_divided(c) ? xsmi_collapsed_ranks_start(&c->ranks, c->task.output, GROUP, err) : XSM_OK;
+    return c->scores && c->shards
+               ? XSM_OK
+               : xsmi_fail_memory(err, GROUP * c->score_stride * sizeof *c->scores, "the collapsed objective");
 }
 
 xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit_options *o, xsmi_collapsed **out,
@@ -94,24 +72,17 @@ xsm_status xsmi_collapsed_new(const xsmi_word_task *task, const xsm_skipgram_fit
     c->kernels = xsmi_context_kernels(ctx);
     c->task = *task;
     c->words = task->corpus->info.words;
-    c->weights = xsmi_model_weights(task->output);
-    c->first = task->output->part.first;
-    c->own = c->weights->classes;
     c->dimension = task->input->features;
     c->stride = xsmi_row_stride(c->dimension);
-    c->gradient = xsmi_allocate(ctx, (uint64_t)c->own * c->stride, sizeof *c->gradient);
+    c->gradient = xsmi_allocate(ctx, (uint64_t)c->words * c->stride, sizeof *c->gradient);
     c->pairs[0] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     c->pairs[1] = xsmi_allocate_zero(ctx, c->words, sizeof(uint64_t));
     xsm_status status = XSM_OK;
     if (!c->gradient || !c->pairs[0] || !c->pairs[1]) {
-        status = xsmi_fail_memory(err, c->own * c->stride * sizeof *c->gradient, "the collapsed objective");
+        status = xsmi_fail_memory(err, c->words * c->stride * sizeof *c->gradient, "the collapsed objective");
     }
     if (status == XSM_OK && !task->estimator) {
         status = allocate_group(c, err);
-    }
-    if (status == XSM_OK) {
-        const uint32_t most = task->estimator ? XSMI_SEARCH_CENTRES : GROUP;
-        status = xsmi_centre_vectors_start(&c->centres, task->input, most, err);
     }
     if (status == XSM_OK) {
         const xsmi_text_settings settings = {o->window, o->subsample, o->seed};
@@ -131,12 +102,9 @@ void xsmi_collapsed_free(xsmi_collapsed *c)
         xsm_context *ctx = c->context;
         xsmi_collapsed_search_free(c->search);
         xsmi_cooccurrence_clear(&c->counts);
-        xsmi_centre_vectors_clear(&c->centres);
-        xsmi_collapsed_ranks_clear(&c->ranks);
         xsmi_release(ctx, c->scores, GROUP * c->score_stride, sizeof *c->scores);
-        xsmi_release(ctx, c->sums, GROUP, c->runs * sizeof *c->sums);
         xsmi_release(ctx, c->shards, xsmi_context_threads(ctx), c->shards_each * sizeof *c->shards);
-        xsmi_release(ctx, c->gradient, c->own * c->stride, sizeof *c->gradient);
+        xsmi_release(ctx, c->gradient, c->words * c->stride, sizeof *c->gradient);
         xsmi_release(ctx, c->pairs[0], c->words, sizeof(uint64_t));
         xsmi_release(ctx, c->pairs[1], c->words, sizeof(uint64_t));
         xsmi_release(ctx, c, 1, sizeof *c);
@@ -155,180 +123,69 @@ typedef struct group {
     xsmi_collapsed *c;
     int side;
     uint32_t first, count;
-    const float *x; /* the centres' vectors, c->centres.stride apart */
+    const float *x; /* the centres' vectors, input->stride apart */
 } group;
 
-/* A centre's coefficients of this process's words; where they are divided, its number in the group. */
+/* A centre's coefficients of all words. */
 typedef struct centre {
-    const group *of;
+    const xsmi_collapsed *c;
     const float *coefficients;
-    size_t index;
 } centre;
 
 static bool sum_words(void *state, uint32_t first, uint32_t end, float *out, size_t stride)
 {
     const centre *s = state;
-    const xsmi_collapsed *c = s->of->c;
-    const xsm_model *m = c->weights;
-    const uint32_t from = first - c->first;
+    const xsmi_collapsed *c = s->c;
+    const xsm_model *m = c->task.output;
     (void)stride;
     memset(out, 0, c->dimension * sizeof *out);
-    c->kernels->column_sums(m->weight + from * m->stride, m->stride, NULL, s->coefficients + from, end - first,
+    c->kernels->column_sums(m->weight + first * m->stride, m->stride, NULL, s->coefficients + first, end - first,
                             c->dimension, out);
     return true;
 }
 
-/* The sum of a node that a rank has computed. */
-static bool known(void *state, uint32_t shard, uint32_t count, float *out, size_t stride, bool *any)
-{
-    const centre *s = state;
-    const xsmi_collapsed *c = s->of->c;
-    const size_t at = xsmi_rank_nodes_find(&c->ranks.nodes, shard, count);
-    (void)stride;
-    if (at != SIZE_MAX) {
-        memcpy(out, c->ranks.sums + (at * s->of->count + s->index) * c->dimension, c->dimension * sizeof *out);
-        *any = true;
-    }
-    return at != SIZE_MAX;
-}
-
-/* The first of a centre's contexts that is not before a word. */
-static uint64_t contexts_from(const xsmi_cooccurrence *n, uint32_t row, uint32_t word)
-{
-    uint64_t low = n->offsets[row], high = n->offsets[row + 1];
-    while (low < high) {
-        const uint64_t middle = low + (high - low) / 2;
-        if (n->contexts[middle] < word) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
-
-static void find_most(void *state, size_t index, uint32_t thread)
-{
-    const group *g = state;
-    xsmi_collapsed *c = g->c;
-    (void)thread;
-    c->most[index] = c->kernels->row_max(c->scores + index * c->score_stride, c->own);
-}
-
-/* A centre's sums over each class run of this process. */
-static void sum_runs(void *state, size_t index, uint32_t thread)
-{
-    const group *g = state;
-    const xsmi_collapsed *c = g->c;
-    const xsmi_cooccurrence *n = &c->counts;
-    const uint32_t row = g->first + (uint32_t)index - n->first;
-    const float *z = c->scores + index * c->score_stride;
-    uint64_t i = contexts_from(n, row, c->first);
-    (void)thread;
-    for (size_t r = 0; r < c->runs; r++) {
-        const size_t from = r * XSMI_RUN_CLASSES, end = XSMI_MIN(from + XSMI_RUN_CLASSES, c->own);
-        xsmi_run_sums *sums = &c->sums[index * c->runs + r];
-        sums->exponentials = c->kernels->row_sum_exp(z + from, end - from, c->most[index]);
-        sums->contexts = 0;
-        for (; i < n->offsets[row + 1] && n->contexts[i] < c->first + end; i++) {
-            sums->contexts += (double)n->numbers[i] * (double)z[n->contexts[i] - c->first];
-        }
-    }
-}
-
-/* Converts a centre's scores to n_x p_k - n_xk and computes its loss. */
-static void turn_row(void *state, size_t index, uint32_t thread)
+/* Converts a centre's scores to n_x p_k - n_xk, computes its loss and, if wanted, its own gradient. */
+static void run_row(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
     xsmi_collapsed *c = g->c;
     const xsmi_cooccurrence *n = &c->counts;
     const uint32_t word = g->first + (uint32_t)index, row = word - n->first;
     float *z = c->scores + index * c->score_stride;
-    const double total = (double)c->pairs[XSMI_INPUT][word], sum = c->totals[index].exponentials;
-    const float most = c->most[index];
-    (void)thread;
-    c->losses[index] = total > 0 ? total * ((double)most + log(sum)) - c->totals[index].contexts : 0;
-    c->kernels->row_softmax(z, c->own, most, (float)(total / sum), z);
-    const uint64_t end = contexts_from(n, row, c->first + c->own);
-    for (uint64_t i = contexts_from(n, row, c->first); i < end; i++) {
-        z[n->contexts[i] - c->first] -= (float)n->numbers[i];
-    }
-}
-
-/* A centre's own gradient, from the coefficients of all words or the sums of all ranks' nodes. */
-static void join_row(void *state, size_t index, uint32_t thread)
-{
-    const group *g = state;
-    xsmi_collapsed *c = g->c;
-    const uint32_t word = g->first + (uint32_t)index;
     const double total = (double)c->pairs[XSMI_INPUT][word];
-    if (is_divided(c) && !xsmi_divided_has(c->task.input, word)) {
+    const float most = c->kernels->row_max(z, c->words);
+    double sum = 0, right = 0;
+    uint64_t i = n->offsets[row];
+    for (size_t from = 0; from < c->words; from += XSMI_RUN_CLASSES) {
+        const size_t end = XSMI_MIN(from + XSMI_RUN_CLASSES, c->words);
+        double contexts = 0;
+        for (; i < n->offsets[row + 1] && n->contexts[i] < end; i++) {
+            contexts += (double)n->numbers[i] * (double)z[n->contexts[i]];
+        }
+        sum += c->kernels->row_sum_exp(z + from, end - from, most);
+        right += contexts;
+    }
+    c->losses[index] = total > 0 ? total * ((double)most + log(sum)) - right : 0;
+    c->kernels->row_softmax(z, c->words, most, (float)(total / sum), z);
+    for (i = n->offsets[row]; i < n->offsets[row + 1]; i++) {
+        z[n->contexts[i]] -= (float)n->numbers[i];
+    }
+    if (g->side != XSMI_INPUT) {
         return;
     }
-    float *gradient = c->gradient + (size_t)(word - c->first) * c->stride;
+    float *gradient = c->gradient + (size_t)word * c->stride;
     memset(gradient, 0, c->dimension * sizeof *gradient);
     if (total > 0) {
-        centre own = {g, c->scores + index * c->score_stride, index};
+        centre own = {c, z};
         const xsmi_shard_sums sums = {.kernels = c->kernels,
                                       .classes = c->words,
                                       .rows = 1,
                                       .width = c->dimension,
-                                      .sum = is_divided(c) ? xsmi_rank_nodes_no_sum : sum_words,
-                                      .known = is_divided(c) ? known : NULL,
+                                      .sum = sum_words,
                                       .state = &own};
         xsmi_shard_all(&sums, gradient, c->dimension, c->shards + thread * c->shards_each);
         c->kernels->scale(gradient, c->dimension, (float)(1 / total));
     }
-}
-
-/* The sum of one of this rank's nodes for a centre. */
-static void sum_node(void *state, size_t index, uint32_t thread)
-{
-    const group *g = state;
-    const xsmi_collapsed *c = g->c;
-    const xsmi_rank_nodes *nodes = &c->ranks.nodes;
-    const xsmi_rank_node *n = &nodes->nodes[nodes->first + index / g->count];
-    centre own = {g, c->scores + index % g->count * c->score_stride, index % g->count};
-    const xsmi_shard_sums sums = {
-        .kernels = c->kernels, .classes = c->words, .rows = 1, .width = c->dimension, .sum = sum_words, .state = &own};
-    xsmi_shard_node(&sums, n->shard, n->count, c->ranks.mine + index * c->dimension, c->dimension,
-                    c->shards + thread * c->shards_each);
-}
-
-/* All of a centre, in a process that has all words. */
-static void run_row(void *state, size_t index, uint32_t thread)
-{
-    const group *g = state;
-    xsmi_collapsed *c = g->c;
-    find_most(state, index, thread);
-    sum_runs(state, index, thread);
-    c->totals[index] = (xsmi_run_sums){0, 0};
-    for (size_t r = 0; r < c->runs; r++) {
-        c->totals[index].exponentials += c->sums[index * c->runs + r].exponentials;
-        c->totals[index].contexts += c->sums[index * c->runs + r].contexts;
-    }
-    turn_row(state, index, thread);
-    if (g->side == XSMI_INPUT) {
-        join_row(state, index, thread);
-    }
-}
-
-/* The same of all centres on each rank. */
-static xsm_status run_on_ranks(group *g, xsm_status status, xsm_error *err)
-{
-    xsmi_collapsed *c = g->c;
-    const xsmi_collapsed_ranks *r = &c->ranks;
-    status = status == XSM_OK ? xsmi_run(c->context, find_most, g, g->count, err) : status;
-    XSMI_TRY(xsmi_collapsed_ranks_most(r, c->most, g->count, status, err));
-    status = xsmi_run(c->context, sum_runs, g, g->count, err);
-    XSMI_TRY(xsmi_collapsed_ranks_sums(r, c->sums, g->count, c->totals, status, err));
-    status = xsmi_run(c->context, turn_row, g, g->count, err);
-    if (g->side == XSMI_INPUT) {
-        status = status == XSM_OK ? xsmi_run(c->context, sum_node, g, r->nodes.own * g->count, err) : status;
-        XSMI_TRY(xsmi_collapsed_ranks_nodes(r, g->count, status, err));
-        status = xsmi_run(c->context, join_row, g, g->count, err);
-    }
-    return status;
 }
 
 /* Adds the group to the gradients of some output vectors. */
@@ -336,11 +193,11 @@ static void add_tile(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
     xsmi_collapsed *c = g->c;
-    const size_t first = index * TILE, count = XSMI_MIN(c->own - first, TILE);
+    const size_t first = index * TILE, count = XSMI_MIN(c->words - first, TILE);
     const float *x[GROUP];
     (void)thread;
     for (uint32_t i = 0; i < g->count; i++) {
-        x[i] = g->x + i * c->centres.stride;
+        x[i] = g->x + i * c->task.input->stride;
     }
     c->kernels->rank_update(c->gradient + first * c->stride, c->stride, count, c->scores + first, c->score_stride, x,
                             g->count, c->dimension);
@@ -348,22 +205,18 @@ static void add_tile(void *state, size_t index, uint32_t thread)
 
 static xsm_status add_group(xsmi_collapsed *c, int side, uint32_t first, uint32_t count, double *loss, xsm_error *err)
 {
-    group g = {c, side, first, count, NULL};
-    XSMI_TRY(xsmi_centre_vectors_get(&c->centres, first, count, &g.x, err));
-    xsm_batch batch = xsm_batch_values(g.x, count, (uint32_t)c->dimension, c->centres.stride);
-    xsm_status status = xsm_model_score_range(c->weights, &batch, 0, c->own, c->scores, c->score_stride, err);
-    if (is_divided(c)) {
-        status = run_on_ranks(&g, status, err);
-    } else {
-        status = status == XSM_OK ? xsmi_run(c->context, run_row, &g, count, err) : status;
+    const xsm_model *input = c->task.input;
+    group g = {c, side, first, count, input->weight + (size_t)first * input->stride};
+    xsm_batch batch = xsm_batch_values(g.x, count, (uint32_t)c->dimension, input->stride);
+    XSMI_TRY(xsm_model_score_range(c->task.output, &batch, 0, c->words, c->scores, c->score_stride, err));
+    XSMI_TRY(xsmi_run(c->context, run_row, &g, count, err));
+    if (side == XSMI_OUTPUT) {
+        XSMI_TRY(xsmi_run(c->context, add_tile, &g, (c->words + TILE - 1) / TILE, err));
     }
-    if (status == XSM_OK && side == XSMI_OUTPUT) {
-        status = xsmi_run(c->context, add_tile, &g, (c->own + TILE - 1) / TILE, err);
-    }
-    for (uint32_t i = 0; i < count && status == XSM_OK; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         *loss += c->losses[i];
     }
-    return status;
+    return XSM_OK;
 }
 
 /* Counts all pairs, by centre and by context. If the counts of the text do not fit, this passes over its parts. */
@@ -374,7 +227,7 @@ static xsm_status count_pairs(xsmi_collapsed *c, xsm_error *err)
     memset(c->pairs[XSMI_OUTPUT], 0, c->words * sizeof(uint64_t));
     c->all = 0;
     for (uint32_t first = 0; first < c->words; first = n->end) {
-        XSMI_TRY(agree(c, xsmi_cooccurrence_count(&c->counts, first, err), err));
+        XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
         for (uint32_t k = n->first; k < n->end; k++) {
             const uint64_t from = n->offsets[k - n->first], to = n->offsets[k - n->first + 1];
             c->most_contexts = (uint32_t)XSMI_MAX(to - from, c->most_contexts);
@@ -399,10 +252,7 @@ static xsm_status prepare(xsmi_collapsed *c, int side, xsm_error *err)
         XSMI_TRY(count_pairs(c, err));
     }
     if (c->task.estimator && !c->search) {
-        xsmi_agree_begin(c->task.output->context);
-        const xsm_status status =
-            xsmi_collapsed_search_new(&c->task, c->pairs[XSMI_INPUT], c->most_contexts, &c->search, err);
-        return is_divided(c) ? xsmi_agree_once(c->task.output->context, status, err) : status;
+        return xsmi_collapsed_search_new(&c->task, c->pairs[XSMI_INPUT], c->most_contexts, &c->search, err);
     }
     if (c->search && side == XSMI_INPUT) { /* called after a step of the output vectors */
         xsmi_collapsed_search_moved(c->search);
@@ -415,23 +265,21 @@ xsm_status xsmi_collapsed_at(xsmi_collapsed *c, int side, double *objective, xsm
     double loss = 0;
     XSMI_TRY(prepare(c, side, err));
     if (side == XSMI_OUTPUT) {
-        memset(c->gradient, 0, c->own * c->stride * sizeof *c->gradient);
+        memset(c->gradient, 0, c->words * c->stride * sizeof *c->gradient);
     }
     for (uint32_t first = 0; first < c->words; first = c->counts.end) {
-        XSMI_TRY(agree(c, xsmi_cooccurrence_count(&c->counts, first, err), err));
+        XSMI_TRY(xsmi_cooccurrence_count(&c->counts, first, err));
         if (c->search) {
-            XSMI_TRY(xsmi_collapsed_search_add(c->search, &c->counts, side, &c->centres, c->gradient, &loss, err));
+            XSMI_TRY(xsmi_collapsed_search_add(c->search, &c->counts, side, c->gradient, &loss, err));
             continue;
         }
         for (uint32_t at = first; at < c->counts.end; at += GROUP) {
             const uint32_t count = XSMI_MIN(c->counts.end - at, GROUP);
-            xsmi_agree_begin(c->task.output->context);
-            const xsm_status status = add_group(c, side, at, count, &loss, err);
-            XSMI_TRY(is_divided(c) ? xsmi_agree_once(c->task.output->context, status, err) : status);
+            XSMI_TRY(add_group(c, side, at, count, &loss, err));
         }
     }
-    for (uint32_t k = 0; side == XSMI_OUTPUT && k < c->own; k++) {
-        const double n = (double)c->pairs[XSMI_OUTPUT][c->first + k];
+    for (uint32_t k = 0; side == XSMI_OUTPUT && k < c->words; k++) {
+        const double n = (double)c->pairs[XSMI_OUTPUT][k];
         c->kernels->scale(c->gradient + k * c->stride, c->dimension, n > 0 ? (float)(1 / n) : 0);
     }
     *objective = loss / (double)c->all;
@@ -467,9 +315,9 @@ static xsm_status read_options(const xsm_skipgram_fit_options *given, const xsm_
 
 typedef struct descent {
     xsmi_collapsed *at;
-    xsm_model *models[2]; /* those that have the vectors of this process */
-    float *before;        /* [own][stride] the vectors before a step */
-    float *slope;         /* [own][stride] the gradient there */
+    xsm_model *models[2];
+    float *before; /* [words][stride] the vectors before a step */
+    float *slope;  /* [words][stride] the gradient there */
     size_t floats;
     double eta[2], objective;
     xsm_skipgram_fit_options options;
@@ -490,7 +338,7 @@ static void move(const descent *d, int side, double eta)
     }
 }
 
-/* Calls the callback. Not XSM_OK if it requests to stop, where words are divided on any rank. */
+/* Calls the callback. Not XSM_OK if it requests to stop. */
 static xsm_status report(const descent *d, double eta, xsm_error *err)
 {
     xsm_progress p;
@@ -510,11 +358,9 @@ static xsm_status report(const descent *d, double eta, xsm_error *err)
     if (d->options.progress) {
         XSMI_CALL_HOST(stop = d->options.progress(d->options.progress_user, &p) != 0);
     }
-    return agree(
-        d->at,
-        stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps", (unsigned long long)d->steps)
-             : XSM_OK,
-        err);
+    return stop
+               ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu steps", (unsigned long long)d->steps)
+               : XSM_OK;
 }
 
 /* A step of one side along its present gradient; then computes the gradient of the other side. *moved = false when no
@@ -572,11 +418,11 @@ static xsm_status run(descent *d, xsm_error *err)
     return XSM_OK;
 }
 
-/* Memory for what was checked, of this rank alone. */
+/* Memory for what was checked. */
 static xsm_status start(descent *d, const xsmi_word_task *task, xsm_error *err)
 {
     XSMI_TRY(xsmi_collapsed_new(task, &d->options, &d->at, err));
-    d->floats = d->at->own * d->at->stride;
+    d->floats = d->at->words * d->at->stride;
     d->before = xsmi_allocate(task->context, d->floats, sizeof *d->before);
     d->slope = xsmi_allocate(task->context, d->floats, sizeof *d->slope);
     return d->before && d->slope ? XSM_OK
@@ -585,11 +431,9 @@ static xsm_status start(descent *d, const xsmi_word_task *task, xsm_error *err)
 
 static xsm_status fit(descent *d, const xsmi_word_task *task, xsm_error *err)
 {
-    const bool divided = xsmi_model_is_divided(task->output);
     xsmi_activity activity;
     xsmi_begin(&activity, task->context, "fitting word vectors", "steps", 2 * d->options.iterations);
     xsm_status status = start(d, task, err);
-    status = divided ? xsmi_agree(task->output->context, status, err) : status;
     status = status == XSM_OK ? run(d, err) : status;
     status = xsmi_end(&activity, status, err);
     xsmi_release(task->context, d->before, d->floats, sizeof *d->before);
@@ -623,12 +467,11 @@ xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corpus, xsm_
                          "its correction",
                          !xsmi_model_is_plain(input) ? "input" : "output");
     }
-    d.models[XSMI_INPUT] = xsmi_model_changed(input);
-    d.models[XSMI_OUTPUT] = xsmi_model_changed(output);
+    d.models[XSMI_INPUT] = input;
+    d.models[XSMI_OUTPUT] = output;
     d.eta[0] = d.eta[1] = d.options.eta;
     xsm_context *ctx = NULL;
     xsm_status status = xsmi_context_acquire(context, &ctx, err);
-    status = xsmi_model_is_divided(output) ? xsmi_agree(output->context, status, err) : status;
     if (status == XSM_OK) {
         status = fit(&d, &(xsmi_word_task){ctx, corpus, input, output, d.options.estimator}, err);
     }

@@ -4,15 +4,10 @@
  * Estimators use the target 1/|P|. The labels enter cross-entropy through a linear term, and Algorithm 2 knows their
  * scores in all blocks. So the estimator's loss and its coefficients of the labels are corrected by sum_y (1/|P| -
  * q_{y|x}) z_y and its derivative. As in the paper, the positive part is then a plain sum over the pairs.
- *
- * Where words are divided among ranks, all have the lists that the estimator has found and their coefficients. They get
- * copies of the vectors of the contexts, and for gradients of input vectors of the words found.
  */
 #include "words/collapsed_search.h"
 #include "base/order.h"
 #include "estimator/pass.h"
-#include "model/divided.h"
-#include "words/skipgram_ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -33,12 +28,6 @@ struct xsmi_collapsed_search {
     uint32_t *rows; /* [threads][list_most] */
     float *amounts; /* [threads][list_most] */
     double lost[XSMI_SEARCH_CENTRES];
-    xsmi_skipgram_ranks *ranks; /* NULL: this process has all words */
-    struct {
-        uint32_t *words; /* [capacity] */
-        size_t capacity;
-        uint32_t starts[XSMI_SEARCH_CENTRES + 1], lengths[XSMI_SEARCH_CENTRES];
-    } lists; /* of a group, where words are divided */
 };
 
 /* -- life ---------------------------------------------------------------------------------------------------------- */
@@ -87,9 +76,6 @@ xsm_status xsmi_collapsed_search_new(const xsmi_word_task *task, const uint64_t 
     s->threads = xsmi_context_threads(ctx);
     s->parts = XSMI_MIN(s->threads, PARTS_MOST);
     xsm_status status = bind(s, err);
-    if (status == XSM_OK && xsmi_model_is_divided(s->output)) {
-        status = xsmi_skipgram_ranks_new(task, &s->ranks, err);
-    }
     if (status == XSM_OK) {
         status = xsm_gradient_new(ctx, &s->gradient, err);
     }
@@ -120,8 +106,6 @@ void xsmi_collapsed_search_free(xsmi_collapsed_search *s)
         xsm_gradient_free(s->gradient);
         xsmi_release(ctx, s->rows, s->threads * s->list_most, sizeof *s->rows);
         xsmi_release(ctx, s->amounts, s->threads * s->list_most, sizeof *s->amounts);
-        xsmi_release(ctx, s->lists.words, s->lists.capacity, sizeof *s->lists.words);
-        xsmi_skipgram_ranks_free(s->ranks);
         xsmi_release(ctx, s, 1, sizeof *s);
         xsm_context_free(ctx);
     }
@@ -141,13 +125,7 @@ typedef struct group {
     uint32_t first, count;
     float *gradient;
     int side;
-    const float *x; /* the centres' vectors, x_stride apart */
-    size_t x_stride;
-    /* Output vectors: the model's, or copies from all ranks; `rows`: of the copies of each centre's contexts, then of
-     * the words found for it. */
-    const float *vectors;
-    size_t stride;
-    const uint32_t *rows;
+    const float *x; /* the centres' vectors, input->stride apart */
 } group;
 
 static const uint32_t *contexts_of(const group *g, uint32_t i, uint32_t *count)
@@ -158,7 +136,7 @@ static const uint32_t *contexts_of(const group *g, uint32_t i, uint32_t *count)
     return n->contexts + n->offsets[row];
 }
 
-/* A centre's loss, and its own gradient if requested; where words are divided that of this rank's. */
+/* A centre's loss, and its own gradient if requested. */
 static void add_centre(void *state, size_t index, uint32_t thread)
 {
     const group *g = state;
@@ -168,36 +146,37 @@ static void add_centre(void *state, size_t index, uint32_t thread)
     const uint32_t i = (uint32_t)index, word = g->first + i;
     uint32_t labels;
     const uint32_t *contexts = contexts_of(g, i, &labels), *numbers = n->numbers + n->offsets[word - n->first];
-    const float *x = g->x + i * g->x_stride;
+    const float *x = g->x + i * s->input->stride;
     const double total = (double)s->pairs[word];
     const size_t offset = i * found->width;
     float *amounts = s->amounts + thread * s->list_most;
     double right = 0;
-    contexts = g->rows ? g->rows + s->lists.starts[i] : contexts;
-    s->kernels->gather_scores(g->vectors, g->stride, contexts, labels, x, s->dimension, amounts, NULL);
+    s->kernels->gather_scores(s->output->weight, s->output->stride, contexts, labels, x, s->dimension, amounts, NULL);
     for (uint32_t j = 0; j < labels; j++) {
         right += (1.0 / labels - numbers[j] / total) * (double)amounts[j];
     }
     s->lost[i] = total * (found->losses[i] + right);
-    if (g->side == XSMI_INPUT && (!s->ranks || xsmi_divided_has(s->input, word))) {
-        const uint32_t *classes = g->rows ? contexts + labels : found->classes + offset;
-        float *gradient = g->gradient + (size_t)(word - s->input->part.first) * s->stride;
+    if (g->side == XSMI_INPUT) {
+        const uint32_t *classes = found->classes + offset;
+        float *gradient = g->gradient + (size_t)word * s->stride;
         memset(gradient, 0, s->dimension * sizeof *gradient);
         for (uint32_t j = 0; j < labels; j++) {
             amounts[j] = (float)(1.0 / labels - numbers[j] / total);
         }
-        s->kernels->column_sums(g->vectors, g->stride, contexts, amounts, labels, s->dimension, gradient);
+        s->kernels->column_sums(s->output->weight, s->output->stride, contexts, amounts, labels, s->dimension,
+                                gradient);
         for (uint32_t j = 0; j < found->lengths[i]; j++) { /* the library has computed the mean */
             amounts[j] = (float)g->count * found->coefficients[offset + j];
         }
-        s->kernels->column_sums(g->vectors, g->stride, classes, amounts, found->lengths[i], s->dimension, gradient);
+        s->kernels->column_sums(s->output->weight, s->output->stride, classes, amounts, found->lengths[i], s->dimension,
+                                gradient);
     }
 }
 
 /* Whether a part adds to the gradient of a word. */
 static bool adds(const xsmi_collapsed_search *s, size_t part, uint32_t word)
 {
-    return word % s->parts == part && (!s->ranks || xsmi_divided_has(s->output, word));
+    return word % s->parts == part;
 }
 
 /* Adds the group to the gradients of the output vectors of one residue, in the order of the centres. */
@@ -207,20 +186,19 @@ static void add_part(void *state, size_t index, uint32_t thread)
     xsmi_collapsed_search *s = g->s;
     const xsmi_cooccurrence *n = g->counts;
     const xsm_gradient *found = s->gradient;
-    const uint32_t begin = s->output->part.first;
     uint32_t *rows = s->rows + thread * s->list_most;
     float *amounts = s->amounts + thread * s->list_most;
     for (uint32_t i = 0; i < g->count; i++) {
         uint32_t labels;
         const uint32_t *contexts = contexts_of(g, i, &labels);
         const uint32_t *numbers = n->numbers + n->offsets[g->first + i - n->first];
-        const float *x = g->x + i * g->x_stride;
+        const float *x = g->x + i * s->input->stride;
         const double total = (double)s->pairs[g->first + i], even = total / (double)labels;
         const size_t offset = i * found->width;
         size_t m = 0;
         for (uint32_t j = 0; j < found->lengths[i]; j++) {
             if (adds(s, index, found->classes[offset + j])) {
-                rows[m] = found->classes[offset + j] - begin;
+                rows[m] = found->classes[offset + j];
                 amounts[m++] = (float)(total * g->count * (double)found->coefficients[offset + j]);
             }
         }
@@ -228,59 +206,12 @@ static void add_part(void *state, size_t index, uint32_t thread)
         m = 0;
         for (uint32_t j = 0; j < labels; j++) {
             if (adds(s, index, contexts[j])) {
-                rows[m] = contexts[j] - begin;
+                rows[m] = contexts[j];
                 amounts[m++] = (float)(even - numbers[j]);
             }
         }
         s->kernels->scatter_update(g->gradient, s->stride, rows, m, x, s->dimension, amounts, NULL);
     }
-}
-
-/* -- words of several ranks ---------------------------------------------------------------------------------------- */
-
-/* Lists the contexts of each centre, and behind them the words found for it, whose vectors its own gradient needs. */
-static xsm_status list_words(const group *g, xsm_error *err)
-{
-    xsmi_collapsed_search *s = g->s;
-    const xsm_gradient *found = s->gradient;
-    const bool both = g->side == XSMI_INPUT;
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < g->count; i++) {
-        uint32_t labels;
-        (void)contexts_of(g, i, &labels);
-        s->lists.lengths[i] = labels + (both ? found->lengths[i] : 0);
-        s->lists.starts[i] = (uint32_t)count;
-        count += s->lists.lengths[i];
-    }
-    if (count > UINT32_MAX) {
-        return xsmi_fail(err, XSM_ERROR_LIMIT, "%u words have more than 2^32 contexts together", g->count);
-    }
-    s->lists.starts[g->count] = (uint32_t)count;
-    if (!xsmi_reserve(s->context, &s->lists.words, &s->lists.capacity, (size_t)count, sizeof *s->lists.words)) {
-        return xsmi_fail_memory(err, (size_t)count * sizeof *s->lists.words, "the words of a group");
-    }
-    for (uint32_t i = 0; i < g->count; i++) {
-        uint32_t labels, *to = s->lists.words + s->lists.starts[i];
-        const uint32_t *contexts = contexts_of(g, i, &labels);
-        memcpy(to, contexts, labels * sizeof *to);
-        memcpy(to + labels, found->classes + i * found->width, (s->lists.lengths[i] - labels) * sizeof *to);
-    }
-    return XSM_OK;
-}
-
-/* Gets the output vectors that the group reads from all ranks. */
-static xsm_status gather(group *g, xsm_error *err)
-{
-    xsmi_collapsed_search *s = g->s;
-    const xsmi_drawn drawn = {.steps = g->count, .starts = s->lists.starts};
-    const xsm_status status = list_words(g, err);
-    const xsmi_word_slots slots = {&drawn, s->lists.words, s->lists.lengths, NULL, 1};
-    XSMI_TRY(xsmi_skipgram_ranks_gather(s->ranks, &slots, status, err));
-    const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(s->ranks);
-    g->vectors = copies->vectors;
-    g->stride = s->stride;
-    g->rows = copies->of_slots;
-    return XSM_OK;
 }
 
 /* -- a group ------------------------------------------------------------------------------------------------------- */
@@ -290,7 +221,7 @@ static xsm_status search(const group *g, xsmi_outcome *outcome, xsm_error *err)
     xsmi_collapsed_search *s = g->s;
     const uint32_t row = g->first - g->counts->first;
     uint64_t offsets[XSMI_SEARCH_CENTRES + 1];
-    xsm_batch given = xsm_batch_values(g->x, g->count, s->input->features, g->x_stride), batch;
+    xsm_batch given = xsm_batch_values(g->x, g->count, s->input->features, s->input->stride), batch;
     for (uint32_t i = 0; i <= g->count; i++) {
         offsets[i] = g->counts->offsets[row + i] - g->counts->offsets[row];
     }
@@ -302,27 +233,20 @@ static xsm_status search(const group *g, xsmi_outcome *outcome, xsm_error *err)
     return xsmi_pass_search(&pass, outcome, err);
 }
 
-static xsm_status add_group(group *g, xsmi_centre_vectors *vectors, double *loss, xsm_error *err)
+static xsm_status add_group(group *g, double *loss, xsm_error *err)
 {
     xsmi_collapsed_search *s = g->s;
-    xsm_context *ranks = s->output->context;
     xsmi_outcome outcome = {.finite = true};
-    XSMI_TRY(xsmi_centre_vectors_get(vectors, g->first, g->count, &g->x, err));
-    g->x_stride = vectors->stride;
-    xsmi_agree_begin(ranks);
-    xsm_status status = search(g, &outcome, err);
-    XSMI_TRY(s->ranks ? xsmi_agree_once(ranks, status, err) : status);
+    XSMI_TRY(search(g, &outcome, err));
     xsmi_searcher_change_none(s->estimator->search.searcher); /* there was no step yet */
     if (!outcome.finite) {
         *loss = (double)NAN;
         return XSM_OK;
     }
-    XSMI_TRY(s->ranks ? gather(g, err) : XSM_OK);
-    status = xsmi_run(s->context, add_centre, g, g->count, err);
-    if (status == XSM_OK && g->side == XSMI_OUTPUT) {
-        status = xsmi_run(s->context, add_part, g, s->parts, err);
+    XSMI_TRY(xsmi_run(s->context, add_centre, g, g->count, err));
+    if (g->side == XSMI_OUTPUT) {
+        XSMI_TRY(xsmi_run(s->context, add_part, g, s->parts, err));
     }
-    XSMI_TRY(s->ranks ? xsmi_agree(ranks, status, err) : status);
     for (uint32_t i = 0; i < g->count; i++) {
         *loss += s->lost[i];
     }
@@ -330,7 +254,7 @@ static xsm_status add_group(group *g, xsmi_centre_vectors *vectors, double *loss
 }
 
 xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
-                                     xsmi_centre_vectors *vectors, float *gradient, double *loss, xsm_error *err)
+                                     float *gradient, double *loss, xsm_error *err)
 {
     const uint64_t *at = counts->offsets;
     const uint32_t end = counts->end;
@@ -340,9 +264,8 @@ xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccu
              next++) {
         }
         if (next == first) { /* a word without contexts */
-            if (side == XSMI_INPUT && (!s->ranks || xsmi_divided_has(s->input, first))) {
-                memset(gradient + (size_t)(first - s->input->part.first) * s->stride, 0,
-                       s->dimension * sizeof *gradient);
+            if (side == XSMI_INPUT) {
+                memset(gradient + (size_t)first * s->stride, 0, s->dimension * sizeof *gradient);
             }
             next++;
             continue;
@@ -353,9 +276,8 @@ xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccu
                    .count = next - first,
                    .gradient = gradient,
                    .side = side,
-                   .vectors = s->output->weight,
-                   .stride = s->output->stride};
-        XSMI_TRY(add_group(&g, vectors, loss, err));
+                   .x = s->input->weight + (size_t)first * s->input->stride};
+        XSMI_TRY(add_group(&g, loss, err));
     }
     return XSM_OK;
 }

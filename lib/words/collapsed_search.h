@@ -4,7 +4,6 @@
 #ifndef XSMI_COLLAPSED_SEARCH_H
 #define XSMI_COLLAPSED_SEARCH_H
 
-#include "words/centre_vectors.h"
 #include "words/collapsed.h"
 
 typedef struct xsmi_collapsed_search xsmi_collapsed_search;
@@ -19,9 +18,9 @@ void xsmi_collapsed_search_moved(xsmi_collapsed_search *s);
 /* Most centres that are searched for at once. */
 #define XSMI_SEARCH_CENTRES XSM_INDEX_QUERIES
 /* Adds the loss of the centres counted to *loss, and their part of one side's gradient to `gradient`
- * ([V][xsmi_row_stride(D)]; of this rank's words where they are divided): input rows are set, divided by the centre's
- * pairs; output rows are added to. The loss is NaN if something is not finite. */
+ * ([V][xsmi_row_stride(D)]): input rows are set, divided by the centre's pairs; output rows are added to. The loss is
+ * NaN if something is not finite. */
 xsm_status xsmi_collapsed_search_add(xsmi_collapsed_search *s, const xsmi_cooccurrence *counts, int side,
-                                     xsmi_centre_vectors *vectors, float *gradient, double *loss, xsm_error *err);
+                                     float *gradient, double *loss, xsm_error *err);
 
 #endif

@@ -99,6 +99,7 @@ xsm_status xsmi_skipgram_read_options(const xsm_skipgram_options *given, const x
 
 static xsm_status check_model(const xsm_corpus *corpus, const xsm_model *m, const char *what, xsm_error *err)
 {
+    XSMI_TRY(xsmi_words_check_alone(m->context, err));
     if (m->classes != corpus->info.words) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the %s model has %u classes, the corpus %u words", what, m->classes,
                          corpus->info.words);
@@ -114,20 +115,7 @@ static xsm_status make_plain(xsm_model *m, xsm_error *err)
 {
     XSMI_TRY(xsm_model_set_layout(m, XSM_LAYOUT_CLASS_MAJOR, err));
     xsm_parameters p = XSM_PARAMETERS_INIT; /* multiplies scales into the rows, and copies mapped weights */
-    xsm_status status = xsm_model_parameters(xsmi_model_changed(m), &p, err);
-    return xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
-}
-
-/* Whether all vectors are zero; of divided models on all ranks. */
-static xsm_status are_zero(const xsm_model *input, const xsm_model *output, bool *zero, xsm_error *err)
-{
-    *zero = xsmi_model_is_zero(xsmi_model_weights(input)) && xsmi_model_is_zero(xsmi_model_weights(output));
-    if (xsmi_model_is_divided(output)) {
-        float other = *zero ? 0 : 1;
-        XSMI_TRY(xsmi_exchange_max(output->context, &other, 1, err));
-        *zero = other == 0;
-    }
-    return XSM_OK;
+    return xsm_model_parameters(m, &p, err);
 }
 
 xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xsm_model *output, xsm_error *err)
@@ -144,16 +132,9 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
     if (corpus->info.words < 2) {
         return xsmi_fail(err, XSM_ERROR_DATA, "%s: a vocabulary of one word has nothing to predict", corpus->path);
     }
-    if (xsmi_model_is_divided(input) != xsmi_model_is_divided(output)) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "the words of the %s model are divided among ranks, those of the other are not",
-                         xsmi_model_is_divided(input) ? "input" : "output");
-    }
-    bool zero;
     XSMI_TRY(make_plain(input, err));
     XSMI_TRY(make_plain(output, err));
-    XSMI_TRY(are_zero(input, output, &zero, err));
-    if (zero) {
+    if (xsmi_model_is_zero(input) && xsmi_model_is_zero(output)) {
         return xsmi_fail(err, XSM_ERROR_DATA,
                          "all vectors are zero, where every gradient is zero too; start the "
                          "input vectors with a spread above 0");
@@ -164,7 +145,7 @@ xsm_status xsmi_word_models_check(const xsm_corpus *corpus, xsm_model *input, xs
 /* -- life ---------------------------------------------------------------------------------------------------------- */
 
 /* Binds the estimator to the output vectors, with the input vectors as rows. */
-static xsm_status bind_whole(xsm_skipgram *t, xsm_error *err)
+static xsm_status bind_rows(xsm_skipgram *t, xsm_error *err)
 {
     const uint32_t words = t->corpus->info.words;
     t->labels = xsmi_allocate(t->context, words, sizeof *t->labels);
@@ -188,47 +169,10 @@ static xsm_status bind_whole(xsm_skipgram *t, xsm_error *err)
     return xsm_estimator_bind(t->estimator, t->output, t->rows, err);
 }
 
-/* The length of the longest input vector, of all ranks, once `status` is XSM_OK on all. */
-static xsm_status find_longest(const xsm_model *input, xsm_status status, double *longest, xsm_error *err)
-{
-    const xsm_model *own = xsmi_model_weights(input);
-    float most = 0;
-    for (uint32_t k = 0; k < own->classes; k++) {
-        const float *x = own->weight + (size_t)k * own->stride;
-        const float square = own->kernels->dot(x, x, own->features);
-        most = XSMI_MAX(square, most);
-    }
-    XSMI_TRY(xsmi_agree(input->context, status, err));
-    XSMI_TRY(xsmi_exchange_max(input->context, &most, 1, err));
-    *longest = sqrt((double)most);
-    return XSM_OK;
-}
-
-/* The same with words that are divided: the rows have labels alone, as each rank has some of the vectors. */
-static xsm_status bind_divided(xsm_skipgram *t, xsm_error *err)
-{
-    const uint32_t words = t->corpus->info.words;
-    xsm_estimator *e = t->estimator;
-    double longest;
-    if (e->sampling.sampler && e->sampling.sampler->ops.code_length) {
-        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                         "sampler '%s' draws by the features of a row, here by words' vectors, which are divided among "
-                         "%u ranks; samplers uniform and frequency are accepted",
-                         e->sampling.sampler->ops.name, xsmi_ranks(t->output->context));
-    }
-    xsm_status status = xsmi_dataset_start(t->context, &t->rows, err);
-    status = status == XSM_OK ? xsmi_dataset_set_classes(t->rows, words, NULL, NULL, err) : status;
-    XSMI_TRY(find_longest(t->input, status, &longest, err));
-    t->rows->features = t->input->features;
-    memcpy(t->rows->map.counts, t->corpus->counts, words * sizeof *t->rows->map.counts);
-    const xsmi_bind_size size = {words, words, 1, &longest};
-    return xsmi_estimator_bind(e, t->output, t->rows, true, &size, err);
-}
-
 static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
 {
     const xsm_estimator *e = t->estimator;
-    XSMI_TRY(xsmi_model_is_divided(t->output) ? bind_divided(t, err) : bind_whole(t, err));
+    XSMI_TRY(bind_rows(t, err));
     if (e->exact) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' scores every class; skip-gram training takes one that draws them",
@@ -249,29 +193,6 @@ static xsm_status bind_estimator(xsm_skipgram *t, xsm_error *err)
 }
 
 /* A trainer for what was checked; of->context may be NULL. */
-/* Compares the options among the processes of a group. */
-static xsm_status agree_options(xsm_context *group, const xsm_skipgram_options *o, xsm_error *err)
-{
-    const struct {
-        const char *key;
-        double value;
-    } numbers[] = {{XSMI_SETTINGS_PREFIX "epochs", (double)o->epochs},
-                   {XSMI_SETTINGS_PREFIX "window", o->window},
-                   {XSMI_SETTINGS_PREFIX "negatives", o->negatives},
-                   {XSMI_SETTINGS_PREFIX "power", o->power},
-                   {XSMI_SETTINGS_PREFIX "subsample", o->subsample},
-                   {XSMI_SETTINGS_PREFIX "eta", o->eta},
-                   {XSMI_SETTINGS_PREFIX "batch", o->batch}};
-    xsmi_settings s = {.context = group};
-    xsm_status status = xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "seed", o->seed, err);
-    for (size_t i = 0; status == XSM_OK && i < sizeof numbers / sizeof *numbers; i++) {
-        status = xsmi_settings_add_real(&s, numbers[i].key, numbers[i].value, err);
-    }
-    status = xsmi_settings_agree(group, &s, status, err);
-    xsmi_settings_free(&s);
-    return status;
-}
-
 static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, xsm_skipgram **out, xsm_error *err)
 {
     xsm_context *ctx;
@@ -294,12 +215,12 @@ static xsm_status make(const xsmi_word_task *of, const xsm_skipgram_options *o, 
         const xsmi_text_settings settings = {o->window, o->subsample, o->seed};
         status = xsmi_centres_open(&t->text, ctx, of->corpus, &settings, err);
     }
-    if (status == XSM_OK && of->estimator) {
-        status = xsmi_divided_set_scoring(of->output, of->estimator->correction, of->estimator->hierarchy, err);
-    }
     if (status != XSM_OK) {
         xsm_skipgram_free(t);
         return status;
+    }
+    if (of->estimator) {
+        xsmi_model_set_scoring(of->output, of->estimator->correction, of->estimator->hierarchy);
     }
     *out = t;
     return XSM_OK;
@@ -327,17 +248,7 @@ xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_
                          !xsmi_model_is_plain(input) ? "input" : "output");
     }
     const xsmi_word_task given = {context, corpus, input, output, estimator};
-    xsm_skipgram *made = NULL;
-    xsmi_agree_begin(output->context);
-    xsm_status status = xsmi_model_is_divided(output) ? agree_options(output->context, &o, err) : XSM_OK;
-    status = status == XSM_OK ? make(&given, &o, &made, err) : status;
-    status = xsmi_model_is_divided(output) ? xsmi_agree_once(output->context, status, err) : status;
-    if (status != XSM_OK) {
-        xsm_skipgram_free(made);
-        return status;
-    }
-    *out = made;
-    return XSM_OK;
+    return make(&given, &o, out, err);
 }
 
 void xsm_skipgram_free(xsm_skipgram *t)
@@ -453,25 +364,13 @@ static xsm_status advance(xsm_skipgram *t, bool *last, xsm_error *err)
     return XSM_OK;
 }
 
-/* Whether to go on: not if the callback or the hook has stopped the run, of divided models on any rank. */
+/* Whether to go on: not if the callback or the hook has stopped the run. */
 static xsm_status go_on(xsm_skipgram *t, bool stop, xsm_error *err)
 {
     const bool steps = !t->pending && t->epoch < t->options.epochs;
-    const xsm_status status =
-        stop    ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
-        : steps ? xsmi_go_on(t->context, err)
-                : XSM_OK;
-    return xsmi_model_is_divided(t->output) ? xsmi_agree(t->output->context, status, err) : status;
-}
-
-/* advance() on every rank that has words. */
-static xsm_status advance_all(xsm_skipgram *t, bool *last, xsm_error *err)
-{
-    if (!xsmi_model_is_divided(t->output)) {
-        return advance(t, last, err);
-    }
-    xsmi_agree_begin(t->output->context);
-    return xsmi_agree_once(t->output->context, advance(t, last, err), err);
+    return stop ? xsmi_fail(err, XSM_CANCELLED, "stopped by the callback after %llu words", (unsigned long long)t->step)
+           : steps ? xsmi_go_on(t->context, err)
+                   : XSM_OK;
 }
 
 static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
@@ -492,7 +391,7 @@ static xsm_status run(xsm_skipgram *t, xsmi_activity *activity, xsm_error *err)
         bool last = false;
         xsmi_activity shield;
         xsmi_shield(&shield, t->context); /* a batch is taken as a whole, with the words read for it */
-        xsm_status status = advance_all(t, &last, err);
+        xsm_status status = advance(t, &last, err);
         xsmi_unshield(&shield);
         const double end = xsmi_seconds();
         t->seconds += end - start;

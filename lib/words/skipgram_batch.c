@@ -4,17 +4,10 @@
  * vector. Then the changes are added, with the words divided among the threads by residue; each thread adds the changes
  * of its words in the order of the steps. So the bits do not depend on the threads, and no thread waits for another
  * within a phase. While changes are added, one job reads the next batch from the text.
- *
- * Where words are divided among ranks, each rank scores a share of the steps with copies of the vectors, and adds all
- * steps' changes of its own words (skipgram_ranks.h). An estimator scores with the copies as with the classes that a
- * batch of a divided model has gathered (estimator/gathered.h); it lists each step twice, before they are there and
- * after. Steps one by one are taken by every rank, on its copies.
  */
 #include "words/skipgram.h"
 
 #include "base/order.h"
-#include "model/divided.h"
-#include "words/skipgram_ranks.h"
 
 #include <math.h>
 #include <string.h>
@@ -30,8 +23,7 @@ struct xsmi_skipgram_batch {
     const xsmi_kernels *kernels;
     xsm_model *input, *output;
     xsm_estimator *estimator;
-    xsmi_skipgram_ranks *ranks; /* NULL: this process has all words */
-    bool in_order;              /* step by step, for estimators whose state or steps need it */
+    bool in_order; /* step by step, for estimators whose state or steps need it */
     struct {
         uint32_t batch, window, negatives;
         uint64_t seed;
@@ -120,20 +112,6 @@ static bool allocate(xsmi_skipgram_batch *b)
            b->slot.rows && b->slot.amounts && b->thread.rows && b->thread.amounts && b->thread.gradients;
 }
 
-/* Makes the gradient of a thread score with the copies of vectors from all ranks. */
-static xsm_status use_copies(const xsmi_skipgram_batch *b, xsm_gradient *g, xsm_error *err)
-{
-    xsmi_gathered *w = &g->work.gathered;
-    XSMI_TRY(xsmi_model_new_empty(b->context, (uint32_t)b->dimension, b->output->classes, &w->rows, err));
-    w->rows->kernels = b->kernels;
-    w->rows->stride = b->stride;
-    w->rows->alpha = 1;
-    w->rows->unscaled = true;
-    w->rows->untouched = false;
-    w->used = true;
-    return XSM_OK;
-}
-
 xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgram_options *o, xsmi_skipgram_batch **out,
                                    xsm_error *err)
 {
@@ -166,16 +144,10 @@ xsm_status xsmi_skipgram_batch_new(const xsmi_word_task *task, const xsm_skipgra
     if (status == XSM_OK && !e) {
         status = make_alias(b, task->corpus, o->power, err);
     }
-    if (status == XSM_OK && xsmi_model_is_divided(task->output)) {
-        status = xsmi_skipgram_ranks_new(task, &b->ranks, err);
-    }
     for (uint32_t i = 0; status == XSM_OK && e && i < b->thread.count; i++) {
         status = xsm_gradient_new(ctx, &b->thread.gradients[i], err);
         if (status == XSM_OK) {
             status = xsmi_estimator_reserve(e, b->thread.gradients[i], (uint64_t)2 * b->settings.window, 1, false, err);
-        }
-        if (status == XSM_OK && b->ranks) {
-            status = use_copies(b, b->thread.gradients[i], err);
         }
     }
     if (status != XSM_OK) {
@@ -217,7 +189,6 @@ void xsmi_skipgram_batch_free(xsmi_skipgram_batch *b)
     if (b->rest.columns) {
         xsmi_alias_clear(ctx, &b->rest);
     }
-    xsmi_skipgram_ranks_free(b->ranks);
     xsmi_release(ctx, b, 1, sizeof *b);
     xsm_context_free(ctx);
 }
@@ -256,17 +227,14 @@ typedef struct run {
     xsmi_centres *text;
     uint64_t position;
     double eta;
-    uint32_t first, end; /* the steps that this process scores */
-    bool *finite;        /* by chunk */
+    bool *finite; /* by chunk */
     xsm_status filled;
     xsm_error error;
 } run;
 
-/* The vector of a word that this process has. */
 static float *input_row(const xsmi_skipgram_batch *b, uint32_t word)
 {
-    const xsm_model *m = xsmi_model_weights(b->input);
-    return m->weight + (size_t)(word - b->input->part.first) * m->stride;
+    return b->input->weight + (size_t)word * b->input->stride;
 }
 
 /* Where a step's slots are among those of the batch. */
@@ -345,14 +313,7 @@ static bool turn(const xsmi_skipgram_batch *b, const float *scores, float eta, s
     return largest < (float)XSMI_STEP_LIMIT;
 }
 
-/* The part that adds the changes of a word; b->parts for one of another rank. */
-static uint32_t part_of(const xsmi_skipgram_batch *b, uint32_t word)
-{
-    return b->ranks && !xsmi_divided_has(b->output, word) ? b->parts : word % b->parts;
-}
-
-/* Orders a step's slots by part, keeping the order within each; they are stored from `offset` on, as rows of this
- * process's weights. Those of other ranks are left out. */
+/* Orders a step's slots by the part that adds them, keeping the order within each; they are stored from `offset` on. */
 static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, size_t offset)
 {
     const uint32_t *rows = own->rows, n = own->count;
@@ -360,77 +321,41 @@ static void divide(const xsmi_skipgram_batch *b, uint32_t s, const slots *own, s
     uint32_t *bounds = b->step.bounds + (size_t)s * (parts + 1), next[PARTS_MOST];
     memset(bounds, 0, (parts + 1) * sizeof *bounds);
     for (uint32_t j = 0; j < n; j++) {
-        const uint32_t part = part_of(b, rows[j]);
-        if (part < parts) {
-            bounds[part + 1]++;
-        }
+        bounds[rows[j] % parts + 1]++;
     }
     for (uint32_t p = 0; p < parts; p++) {
         next[p] = bounds[p];
         bounds[p + 1] += bounds[p];
     }
     for (uint32_t j = 0; j < n; j++) {
-        const uint32_t part = part_of(b, rows[j]);
-        if (part < parts) {
-            const uint32_t to = next[part]++;
-            b->slot.rows[offset + to] = rows[j] - b->output->part.first;
-            b->slot.amounts[offset + to] = own->amounts[j];
-        }
+        const uint32_t to = next[rows[j] % parts]++;
+        b->slot.rows[offset + to] = rows[j];
+        b->slot.amounts[offset + to] = own->amounts[j];
     }
 }
 
 /* Some pairs of a step, from `first` on among those of the batch. */
 typedef struct pairs {
     uint32_t step, first, count, thread;
-    const float *x;     /* the centre's vector */
-    const uint32_t *at; /* where words are divided: the copies of the slots' vectors */
+    const float *x; /* the centre's vector */
 } pairs;
-
-/* Lists the classes of some pairs, as examples of the estimator: without the vector of their centre, which another rank
- * may have. */
-static xsm_gradient *list_pairs(const run *r, const pairs *p)
-{
-    const xsmi_skipgram_batch *b = r->b;
-    xsm_gradient *g = b->thread.gradients[p->thread];
-    for (uint32_t i = 0; i < p->count; i++) {
-        xsm_example *example = &g->example[i];
-        example->row = r->d->centres[p->step];
-        example->position = b->estimator->position + p->first + i;
-        example->labels = r->d->contexts + p->first + i;
-        example->label_count = 1;
-        example->squared_norm = 0;
-    }
-    xsmi_estimator_select(b->estimator, g, 0, p->count);
-    return g;
-}
-
-/* Sets the rows of listed pairs to the copies of vectors. */
-static void set_copies(const xsmi_skipgram_batch *b, xsm_gradient *g, const pairs *p)
-{
-    xsmi_gathered *w = &g->work.gathered;
-    const uint32_t *from = p->at;
-    w->rows->weight = xsmi_skipgram_ranks_copies(b->ranks)->vectors;
-    w->slots = b->thread.rows + p->thread * b->thread.slots;
-    for (uint32_t i = 0; i < p->count; from += g->lengths[i], i++) {
-        memcpy(w->slots + i * g->width, from, g->lengths[i] * sizeof *from);
-    }
-    g->work.rows.values = p->x; /* of every pair */
-    g->work.rows.stride = 0;
-}
 
 /* Passes some pairs of a step to the estimator as examples. Returns false if something is not finite. */
 static bool estimate(const run *r, const pairs *p, slots *out)
 {
     const xsmi_skipgram_batch *b = r->b;
     xsm_estimator *e = b->estimator;
-    xsm_gradient *g = list_pairs(r, p);
+    xsm_gradient *g = b->thread.gradients[p->thread];
     const double norm = (double)b->kernels->dot(p->x, p->x, b->dimension);
     for (uint32_t i = 0; i < p->count; i++) {
-        g->example[i].squared_norm = norm;
+        xsm_example *example = &g->example[i];
+        example->row = r->d->centres[p->step];
+        example->position = e->position + p->first + i;
+        example->labels = r->d->contexts + p->first + i;
+        example->label_count = 1;
+        example->squared_norm = norm;
     }
-    if (b->ranks) {
-        set_copies(b, g, p);
-    }
+    xsmi_estimator_select(e, g, 0, p->count);
     const xsmi_piece all = {0, p->count, 1, r->eta, 0};
     xsmi_outcome outcome = {.finite = true};
     if (!xsmi_estimator_scores(e, g, 0, p->count, 1, NULL) ||
@@ -450,54 +375,50 @@ static bool estimate(const run *r, const pairs *p, slots *out)
     return true;
 }
 
-/* Runs step by step and pair by pair, each with the vectors left by the one before; where words are divided, on the
- * copies. Returns false if something is not finite. */
+/* Runs step by step and pair by pair, each with the vectors left by the one before. Returns false if something is not
+ * finite. */
 static bool run_in_order(const run *r)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    const xsmi_word_copies *copies = b->ranks ? xsmi_skipgram_ranks_copies(b->ranks) : NULL;
-    float *weights = copies ? copies->vectors : b->output->weight, *change = b->step.change;
-    const size_t stride = copies ? b->stride : b->output->stride;
+    float *weights = b->output->weight, *change = b->step.change;
+    const size_t stride = b->output->stride;
     for (uint32_t s = 0; s < r->d->steps; s++) {
-        float *x = copies ? weights + copies->of_centres[s] * stride : input_row(b, r->d->centres[s]);
-        const uint32_t *at = copies ? copies->of_slots + slots_of(b, r->d, s) : NULL;
+        float *x = input_row(b, r->d->centres[s]);
         slots own = {b->slot.rows, b->slot.amounts, 0, 0};
         for (uint32_t i = r->d->starts[s]; i < r->d->starts[s + 1]; i++) {
-            if (!estimate(r, &(pairs){s, i, 1, 0, x, at}, &own)) {
+            if (!estimate(r, &(pairs){s, i, 1, 0, x}, &own)) {
                 return false;
             }
-            const uint32_t *rows = copies ? at : own.rows;
             memset(change, 0, b->dimension * sizeof *change);
-            kernels->column_sums(weights, stride, rows, own.amounts, own.count, b->dimension, change);
-            kernels->scatter_update(weights, stride, rows, own.count, x, b->dimension, own.amounts, NULL);
+            kernels->column_sums(weights, stride, own.rows, own.amounts, own.count, b->dimension, change);
+            kernels->scatter_update(weights, stride, own.rows, own.count, x, b->dimension, own.amounts, NULL);
             kernels->axpby(x, change, b->dimension, 1, 1);
-            at = copies ? at + own.count : NULL;
         }
         b->step.losses[s] = own.loss;
     }
     return true;
 }
 
-/* Scores all pairs of a step, with output vectors that are `stride` apart, and computes the change of its input vector.
- * Without an estimator `own` has the slots. Returns false if something is not finite. */
-static bool score_step(const run *r, const pairs *p, const float *vectors, size_t stride, slots *own)
+/* Scores all pairs of a step, and computes the change of its input vector. Without an estimator `own` has the slots.
+ * Returns false if something is not finite. */
+static bool score_step(const run *r, const pairs *p, slots *own)
 {
     const xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    const uint32_t *rows = p->at ? p->at : own->rows;
+    const xsm_model *m = b->output;
     float *scores = b->thread.amounts + p->thread * b->thread.slots, *change = b->step.change + p->step * b->stride;
     bool finite;
     if (b->estimator) {
         finite = estimate(r, p, own);
     } else {
-        kernels->gather_scores(vectors, stride, rows, own->count, p->x, b->dimension, scores, NULL);
+        kernels->gather_scores(m->weight, m->stride, own->rows, own->count, p->x, b->dimension, scores, NULL);
         finite = turn(b, scores, (float)r->eta, own);
     }
     if (finite) {
         b->step.losses[p->step] = own->loss;
         memset(change, 0, b->dimension * sizeof *change);
-        kernels->column_sums(vectors, stride, rows, own->amounts, own->count, b->dimension, change);
+        kernels->column_sums(m->weight, m->stride, own->rows, own->amounts, own->count, b->dimension, change);
     }
     return finite;
 }
@@ -506,8 +427,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
 {
     run *r = state;
     xsmi_skipgram_batch *b = r->b;
-    const uint32_t first = r->first + (uint32_t)index * CHUNK;
-    const uint32_t last = r->end - first < CHUNK ? r->end : first + CHUNK;
+    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
     uint32_t *own_rows = b->thread.rows + thread * b->thread.slots;
     float *scores = b->thread.amounts + thread * b->thread.slots;
     bool finite = true;
@@ -518,7 +438,7 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
         /* Slots are made in scratch before they are divided into parts. */
         slots own = {b->parts > 1 ? own_rows : b->slot.rows + offset, b->slot.amounts + offset, 0, 0};
         own.count = b->estimator ? 0 : draw(b, r->d, s, r->position, own.rows);
-        finite = score_step(r, &(pairs){s, start, count, thread, x, NULL}, b->output->weight, b->output->stride, &own);
+        finite = score_step(r, &(pairs){s, start, count, thread, x}, &own);
         if (!finite) {
             break;
         }
@@ -533,67 +453,6 @@ static void score_chunk(void *state, size_t index, uint32_t thread)
     r->finite[index] = finite;
 }
 
-/* -- scoring with words of several ranks --------------------------------------------------------------------------- */
-
-/* Lists the slots of all steps, on every rank. */
-static void list_chunk(void *state, size_t index, uint32_t thread)
-{
-    const run *r = state;
-    const xsmi_skipgram_batch *b = r->b;
-    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
-    for (uint32_t s = first; s < last; s++) {
-        const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
-        uint32_t *rows = b->slot.rows + slots_of(b, r->d, s), n = 0;
-        if (!b->estimator) {
-            b->step.lengths[s] = draw(b, r->d, s, r->position, rows);
-            continue;
-        }
-        const xsm_gradient *g = list_pairs(r, &(pairs){s, start, count, thread, NULL, NULL});
-        for (uint32_t i = 0; i < count; n += g->lengths[i], i++) {
-            memcpy(rows + n, g->classes + i * g->width, g->lengths[i] * sizeof *rows);
-        }
-        b->step.lengths[s] = n;
-    }
-}
-
-/* Scores steps of this rank with the copied vectors. */
-static void score_copies(void *state, size_t index, uint32_t thread)
-{
-    run *r = state;
-    xsmi_skipgram_batch *b = r->b;
-    const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(b->ranks);
-    const uint32_t first = r->first + (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->end);
-    bool finite = true;
-    for (uint32_t s = first; s < last && finite; s++) {
-        const size_t offset = slots_of(b, r->d, s);
-        const uint32_t start = r->d->starts[s], count = r->d->starts[s + 1] - start;
-        const float *x = copies->vectors + copies->of_centres[s] * b->stride;
-        slots own = {b->slot.rows + offset, b->slot.amounts + offset, b->step.lengths[s], 0};
-        finite = score_step(r, &(pairs){s, start, count, thread, x, copies->of_slots + offset}, copies->vectors,
-                            b->stride, &own);
-    }
-    r->finite[index] = finite;
-}
-
-/* Orders the slots of all steps by the parts of this rank's words. */
-static void place_chunk(void *state, size_t index, uint32_t thread)
-{
-    const run *r = state;
-    xsmi_skipgram_batch *b = r->b;
-    const xsmi_word_copies *copies = xsmi_skipgram_ranks_copies(b->ranks);
-    const uint32_t first = (uint32_t)index * CHUNK, last = XSMI_MIN(first + CHUNK, r->d->steps);
-    slots own = {b->thread.rows + thread * b->thread.slots, b->thread.amounts + thread * b->thread.slots, 0, 0};
-    for (uint32_t s = first; s < last; s++) {
-        const size_t offset = slots_of(b, r->d, s);
-        own.count = b->step.lengths[s];
-        memcpy(own.rows, b->slot.rows + offset, own.count * sizeof *own.rows);
-        memcpy(own.amounts, b->slot.amounts + offset, own.count * sizeof *own.amounts);
-        divide(b, s, &own, offset);
-        memcpy(b->step.x + s * b->stride, copies->vectors + copies->of_centres[s] * b->stride,
-               b->dimension * sizeof *b->step.x);
-    }
-}
-
 /* -- adding -------------------------------------------------------------------------------------------------------- */
 
 /* Adds the changes of the words of one part. */
@@ -601,15 +460,15 @@ static void add_part(const run *r, uint32_t part)
 {
     xsmi_skipgram_batch *b = r->b;
     const xsmi_kernels *kernels = b->kernels;
-    const xsm_model *out = xsmi_model_weights(b->output);
-    const bool divided = b->parts > 1 || b->ranks;
+    const xsm_model *out = b->output;
+    const bool divided = b->parts > 1;
     for (uint32_t s = 0; s < r->d->steps; s++) {
         const size_t offset = slots_of(b, r->d, s);
         const uint32_t *bounds = b->step.bounds + (size_t)s * (b->parts + 1);
         const uint32_t from = divided ? bounds[part] : 0, to = divided ? bounds[part + 1] : b->step.lengths[s];
         kernels->scatter_update(out->weight, out->stride, b->slot.rows + offset + from, to - from,
                                 b->step.x + s * b->stride, b->dimension, b->slot.amounts + offset + from, NULL);
-        if (part_of(b, r->d->centres[s]) == part) {
+        if (r->d->centres[s] % b->parts == part) {
             kernels->axpby(input_row(b, r->d->centres[s]), b->step.change + s * b->stride, b->dimension, 1, 1);
         }
     }
@@ -629,17 +488,12 @@ static void fill_or_add(void *state, size_t index, uint32_t thread)
 
 /* -- a batch ------------------------------------------------------------------------------------------------------- */
 
-static size_t chunks_of(uint32_t steps)
-{
-    return ((size_t)steps + CHUNK - 1) / CHUNK;
-}
-
-static xsm_status score(run *r, xsm_job job, bool *good, xsm_error *err)
+static xsm_status score(run *r, bool *good, xsm_error *err)
 {
     bool finite[XSMI_BATCH_MOST / CHUNK];
-    const size_t chunks = chunks_of(r->end - r->first);
+    const size_t chunks = ((size_t)r->d->steps + CHUNK - 1) / CHUNK;
     r->finite = finite;
-    XSMI_TRY(xsmi_run(r->b->context, job, r, chunks, err));
+    XSMI_TRY(xsmi_run(r->b->context, score_chunk, r, chunks, err));
     *good = true;
     for (size_t i = 0; i < chunks; i++) {
         *good &= finite[i];
@@ -647,44 +501,17 @@ static xsm_status score(run *r, xsm_job job, bool *good, xsm_error *err)
     return XSM_OK;
 }
 
-/* Every rank gets the vectors that the batch reads, scores its share of the steps, and gets what all have computed. */
-static xsm_status score_on_ranks(run *r, xsm_error *err)
-{
-    xsmi_skipgram_batch *b = r->b;
-    const xsmi_drawn *d = r->d;
-    const xsmi_word_slots all = {d, b->slot.rows, b->step.lengths, b->slot.amounts, b->settings.pair_width};
-    const xsmi_word_changes changes = {b->step.change, b->stride, b->step.losses};
-    xsm_status status = xsmi_run(b->context, list_chunk, r, chunks_of(d->steps), err);
-    XSMI_TRY(xsmi_skipgram_ranks_gather(b->ranks, &all, status, err));
-    bool good = true;
-    if (b->in_order) {
-        good = run_in_order(r);
-        xsmi_skipgram_ranks_keep(b->ranks);
-        return good ? XSM_OK : XSM_ERROR_DIVERGED;
-    }
-    xsmi_skipgram_ranks_share(b->ranks, d->steps, &r->first, &r->end);
-    status = score(r, score_copies, &good, err);
-    if (status == XSM_OK && !good) {
-        status = xsmi_fail(err, XSM_ERROR_DIVERGED, "scores are not finite");
-    }
-    XSMI_TRY(xsmi_skipgram_ranks_exchange(b->ranks, &all, &changes, status, err));
-    status = xsmi_run(b->context, place_chunk, r, chunks_of(d->steps), err);
-    return xsmi_agree(b->output->context, status, err); /* before weights change */
-}
-
 xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, uint64_t position, double eta,
                                    xsmi_batch_result *result, xsm_error *err)
 {
     xsmi_drawn *d = &b->drawn[b->at], *next = &b->drawn[!b->at];
-    run r = {b, d, next, text, position, eta, 0, d->steps, NULL, XSM_OK, XSM_ERROR_INIT};
+    run r = {b, d, next, text, position, eta, NULL, XSM_OK, XSM_ERROR_INIT};
     bool good = true;
     memset(result, 0, sizeof *result);
-    if (d->steps > 0 && b->ranks) {
-        XSMI_TRY(score_on_ranks(&r, err));
-    } else if (b->in_order) {
+    if (b->in_order) {
         good = run_in_order(&r);
     } else if (d->steps > 0) {
-        XSMI_TRY(score(&r, score_chunk, &good, err));
+        XSMI_TRY(score(&r, &good, err));
     }
     if (!good) {
         return XSM_ERROR_DIVERGED;
@@ -692,7 +519,7 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
     next->steps = 0;
     next->last = false;
     const size_t jobs = 1 + (size_t)(d->steps > 0 && !b->in_order ? b->parts : 0);
-    XSMI_TRY(xsmi_run_together(b->context, b->ranks != NULL, fill_or_add, &r, jobs, err));
+    XSMI_TRY(xsmi_run(b->context, fill_or_add, &r, jobs, err));
     XSMI_TRY(r.filled == XSM_OK ? XSM_OK : xsmi_fail_copy(err, &r.error));
     for (uint32_t s = 0; s < d->steps; s++) {
         result->loss += b->step.losses[s];

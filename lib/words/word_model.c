@@ -10,7 +10,7 @@
 #include "base/order.h"
 #include "read/number.h"
 #include "base/utf8.h"
-#include "model/divided.h"
+#include "model/model.h"
 #include "words/release.h"
 
 #include <xsoftmax/words/skipgram.h>
@@ -26,20 +26,18 @@
 
 /* -- for a corpus -------------------------------------------------------------------------------------------------- */
 
-/* Draws the vectors, of a divided model those of this rank. */
 static xsm_status start(xsm_model *m, xsmi_activity *activity, double spread, uint64_t seed, xsm_error *err)
 {
-    xsm_model *own = xsmi_model_changed(m);
-    XSMI_TRY(xsmi_model_own(own, err));
-    for (uint32_t k = 0; spread > 0 && k < own->classes; k++) {
+    XSMI_TRY(xsmi_model_own(m, err));
+    for (uint32_t k = 0; spread > 0 && k < m->classes; k++) {
         xsmi_stream stream;
         if (k % WORDS_TOGETHER == 0) {
             xsmi_reach(activity, k);
             XSMI_TRY(xsmi_go_on(m->context, err));
         }
-        xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, m->part.first + k);
-        float *row = own->weight + (size_t)k * own->stride;
-        for (uint32_t i = 0; i < own->features; i++) {
+        xsmi_stream_start(&stream, seed, XSMI_STREAM_VECTORS, k);
+        float *row = m->weight + (size_t)k * m->stride;
+        for (uint32_t i = 0; i < m->features; i++) {
             row[i] = (float)(spread * (2 * xsmi_stream_uniform(&stream) - 1));
         }
     }
@@ -54,6 +52,7 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (!corpus || !out) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_new: %s is NULL", !corpus ? "the corpus" : "out");
     }
+    XSMI_TRY(xsmi_words_check_alone(context, err));
     if (!(spread >= 0 && spread < 1e30)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "a spread of %g; accepted is from 0 to 1e30", spread);
     }
@@ -69,7 +68,6 @@ xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *corpus, ui
     if (status == XSM_OK) {
         status = start(m, &activity, spread, seed, err);
     }
-    status = xsmi_model_is_divided(m) ? xsmi_agree(m->context, status, err) : status;
     status = xsmi_end(&activity, status, err);
     if (status != XSM_OK) {
         xsm_model_free(m);
@@ -115,15 +113,13 @@ static xsm_status check_names(const xsm_model *m, xsm_error *err)
     return XSM_OK;
 }
 
-/* What writes a file: rank 0, or a process alone. */
 typedef struct writing {
     const xsm_model *model;
     xsmi_activity *activity;
-    xsmi_replace *file; /* NULL on other ranks */
+    xsmi_replace *file;
     char *line;
     float *rows; /* [together][features] */
     size_t line_size, together;
-    bool ended; /* the last agreement was on a failure */
 } writing;
 
 static xsm_status write_words(const writing *w, uint32_t first, uint32_t count, xsm_error *err)
@@ -146,53 +142,35 @@ static xsm_status write_words(const writing *w, uint32_t first, uint32_t count, 
 }
 
 /* Copies vectors with their scales multiplied in. */
-static void copy_words(const xsm_model *own, size_t first, uint32_t count, float *rows)
-{
-    xsmi_model_copy_rows(own, first, count, true, rows);
-    for (uint32_t k = 0; k < count; k++) {
-        const double scale = own->alpha * (own->row_scale ? own->row_scale[first + k] : 1);
-        for (uint32_t i = 0; i < own->features; i++) {
-            float *number = rows + (size_t)k * own->features + i;
-            *number = (float)(scale * (double)*number);
-        }
-    }
-}
-
-/* The vectors of some words, on every rank if they are divided. `status` is this rank's so far. */
-static xsm_status get_words(writing *w, uint32_t first, uint32_t count, xsm_status status, xsm_error *err)
+static xsm_status get_words(const writing *w, uint32_t first, uint32_t count, xsm_error *err)
 {
     const xsm_model *m = w->model;
-    if (status == XSM_OK && (!xsmi_model_is_divided(m) || xsmi_divided_has(m, first))) {
-        copy_words(xsmi_model_weights(m), first - m->part.first, count, w->rows);
-    }
-    if (xsmi_model_is_divided(m)) {
-        const size_t bytes = (size_t)count * m->features * sizeof *w->rows;
-        status = xsmi_divided_share(m, first, w->rows, bytes, status, err);
-        w->ended = status != XSM_OK;
-    }
-    for (size_t i = 0; status == XSM_OK && i < (size_t)count * m->features; i++) {
-        if (!isfinite(w->rows[i])) { /* on every rank */
-            w->ended = true;
-            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at position %zu",
-                               m->map.names[first + i / m->features], i % m->features);
+    xsmi_model_copy_rows(m, first, count, true, w->rows);
+    for (uint32_t k = 0; k < count; k++) {
+        const double scale = m->alpha * (m->row_scale ? m->row_scale[first + k] : 1);
+        for (uint32_t i = 0; i < m->features; i++) {
+            float *number = w->rows + (size_t)k * m->features + i;
+            *number = (float)(scale * (double)*number);
+            if (!isfinite(*number)) {
+                return xsmi_fail(err, XSM_ERROR_DIVERGED, "the vector of '%s' is not finite at position %u",
+                                 m->map.names[first + k], i);
+            }
         }
     }
-    return status;
+    return XSM_OK;
 }
 
-static xsm_status write_rows(writing *w, xsm_error *err)
+static xsm_status write_rows(const writing *w, xsm_error *err)
 {
     const xsm_model *m = w->model;
     const int head = snprintf(w->line, NUMBER_SIZE, "%u %u\n", m->classes, m->features);
-    xsm_status status = w->file ? xsmi_replace_write(w->file, w->line, (size_t)head, err) : XSM_OK;
-    for (uint32_t first = 0, count; first < m->classes && !w->ended; first += count) {
-        const size_t end = xsmi_model_is_divided(m) ? xsmi_divided_end(m, first) : m->classes;
-        count = (uint32_t)XSMI_MIN(end - first, w->together);
-        status = get_words(w, first, count, status, err);
-        status = status == XSM_OK && w->file ? write_words(w, first, count, err) : status;
-        w->ended |= status != XSM_OK && !xsmi_model_is_divided(m);
+    XSMI_TRY(xsmi_replace_write(w->file, w->line, (size_t)head, err));
+    for (uint32_t first = 0, count; first < m->classes; first += count) {
+        count = (uint32_t)XSMI_MIN(m->classes - first, w->together);
+        XSMI_TRY(get_words(w, first, count, err));
+        XSMI_TRY(write_words(w, first, count, err));
     }
-    return status;
+    return XSM_OK;
 }
 
 static xsm_status open_file(writing *w, const char *path, xsm_error *err)
@@ -206,24 +184,17 @@ static xsm_status open_file(writing *w, const char *path, xsm_error *err)
     if (!w->line || !w->rows) {
         return xsmi_fail_memory(err, w->line_size + w->together * row, "lines of numbers");
     }
-    const bool writes = !xsmi_model_is_divided(m) || xsmi_rank(m->context) == 0;
-    return writes ? xsmi_replace_open(m->context, path, &w->file, err) : XSM_OK;
+    return xsmi_replace_open(m->context, path, &w->file, err);
 }
 
-/* Rank 0 writes, and gets the vectors of the others. */
 static xsm_status write_file(writing *w, const char *path, xsm_error *err)
 {
     const xsm_model *m = w->model;
-    const bool divided = xsmi_model_is_divided(m);
     xsm_status status = open_file(w, path, err);
-    status = divided ? xsmi_agree(m->context, status, err) : status;
+    status = status == XSM_OK ? write_rows(w, err) : status;
     if (status == XSM_OK) {
-        status = write_rows(w, err);
-        if (status == XSM_OK && w->file) {
-            status = xsmi_replace_commit(w->file, err);
-            w->file = NULL;
-        }
-        status = divided && !w->ended ? xsmi_agree(m->context, status, err) : status;
+        status = xsmi_replace_commit(w->file, err);
+        w->file = NULL;
     }
     xsmi_replace_abandon(w->file);
     xsmi_release(m->context, w->line, w->line_size, 1);
@@ -238,7 +209,8 @@ xsm_status xsm_word_model_write(const xsm_model *m, const char *path, xsm_error 
     if (!m || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_write: %s is NULL", !m ? "the model" : "the path");
     }
-    XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(m), "writing word vectors", err));
+    XSMI_TRY(xsmi_words_check_alone(m->context, err));
+    XSMI_TRY(xsmi_model_need_dense(m, "writing word vectors", err));
     XSMI_TRY(check_names(m, err));
     xsmi_activity activity;
     xsmi_begin(&activity, m->context, "writing", "words", m->classes);
@@ -389,15 +361,12 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_word_model_read: %s is NULL", !path ? "the path" : "out");
     }
     xsm_context *ctx;
+    XSMI_TRY(xsmi_words_check_alone(context, err));
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
     reading r = {.context = ctx, .source = {.fd = -1}};
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "reading", "bytes", 0);
     xsm_status status = read_all(&r, path, &activity, err);
-    if (xsmi_ranks(ctx) > 1) {
-        status = status == XSM_OK ? xsmi_model_divide(r.model, err) : status;
-        status = xsmi_agree(ctx, status, err);
-    }
     status = xsmi_end(&activity, status, err);
     xsmi_lines_end(&r.lines);
     xsmi_source_close(&r.source);

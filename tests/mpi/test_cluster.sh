@@ -1,14 +1,13 @@
 #!/bin/sh
-# The command, examples/cluster.c and examples/word_vectors.c on ranks of an MPI: the same output and files as from one
-# process, once; and ranks that fail.
+# The command and examples/cluster.c on ranks of an MPI: the same output and files as from one process, once; and ranks
+# that fail.
 #
-#   test_cluster.sh openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND CLUSTER [WORDS-OF-RANKS WORDS]
+#   test_cluster.sh openmpi|mpich LAUNCHER COMMAND-OF-RANKS COMMAND CLUSTER
 #
 # With $XSM_TEST_FULL more ways to train, and more numbers of ranks.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 kind=$1 launcher=$2 ranked=$(realpath "$3") command=$(realpath "$4") cluster=$(realpath "$5")
-[ $# -lt 7 ] || { ranked_words=$(realpath "$6") && words=$(realpath "$7"); }
 work=$(mktemp -d "${TMPDIR:-/tmp}/xsoftmax-cluster.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
@@ -363,25 +362,6 @@ on 2 "$ranked" train --data several.txt --labels all --test test.txt --time-budg
 expect 'a choice' test $? -eq 0
 expect 'what was chosen' grep -q '^chosen ' log
 expect 'a model that was chosen' "$command" evaluate --model chosen --data test.txt
-
-# Word vectors of 9,000 words, by an estimator, then by full gradients.
-if [ -n "${words-}" ]; then
-    awk 'BEGIN { for (i = 0; i < 12000; i++) printf "w%d%s", i < 9000 ? i : i * i % 40, i % 12 == 11 ? "\n" : " " }' >words.txt
-    set -- --min-count 1 --dimension 8 --epochs 1 --window 2 --estimator nce --set negatives=3 --fit 1 \
-        --fit-estimator mips --fit-set index=exact --fit-set candidates=9
-    "$words" train words.txt one.vec --output one.words "$@" >/dev/null 2>log || exit 1
-    on 3 sh unlike "$ranked_words" train words.txt many.vec --output many.words --history words.csv "$@"
-    expect 'word vectors on 3 ranks' cmp one.vec many.vec
-    expect 'output vectors' cmp one.words many.words
-    expect 'a history of words' test "$(wc -l <words.csv)" -eq 2
-    expect 'their progress once' test "$(grep -c 'in the vocabulary' log)" -eq 1
-    ln -s /dev/full full.vec
-    failing 2 1 'No space left on device' "$ranked_words" train words.txt full.vec "$@"
-    failing 2 2 "'neighbours' is for one process" "$ranked_words" neighbours one.vec w1
-    failing 3 1 'rank 2: ' sh alone 2 'cd other' "$ranked_words" train words.txt made.vec "$@"
-    failing 3 2 "rank 2: argument 4 is '--window', and on rank 0 '--epochs'" sh alone 1 'set -- "$@" --threads 1 --epochs 2' \
-        sh alone 0 'set -- "$@" --epochs 2' sh alone 2 'set -- "$@" --window 3' "$ranked_words" train words.txt made.vec
-fi
 
 # The example.
 on 1 "$cluster" one

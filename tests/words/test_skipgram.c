@@ -4,6 +4,7 @@
  */
 #include "words.h"
 
+#include "comm.h"
 #include "model/hierarchy.h"
 #include "words/skipgram.h"
 
@@ -549,6 +550,36 @@ static void one_word_may_dominate(void **state)
 
 /* -- errors -------------------------------------------------------------------------------------------------------- */
 
+static xsm_status of_several(test_rank *r)
+{
+    xsm_corpus *c = r->user;
+    xsm_model *m = NULL, *linear = NULL, *other = NULL;
+    xsm_skipgram *t = NULL;
+    xsm_error err = XSM_ERROR_INIT;
+    XSMI_TRY(xsm_model_new_linear(r->context, 4, 9000, NULL, &linear, &r->err));
+    XSMI_TRY(xsm_model_new_linear(r->context, 4, 9000, NULL, &other, &r->err));
+    const bool refused = xsm_word_model_new(r->context, c, 4, 1, 1, &m, &r->err) == XSM_ERROR_UNSUPPORTED &&
+                         xsm_word_model_read(r->context, "none.vec", &m, &err) == XSM_ERROR_UNSUPPORTED &&
+                         xsm_word_model_write(linear, "none.vec", &err) == XSM_ERROR_UNSUPPORTED &&
+                         xsm_skipgram_new(NULL, c, linear, other, NULL, NULL, &t, &err) == XSM_ERROR_UNSUPPORTED;
+    xsm_model_free(linear);
+    xsm_model_free(other);
+    return refused && !m && !t ? XSM_OK : XSM_ERROR_STATE;
+}
+
+static void several_processes(void **state)
+{
+    test_rank ranks[2];
+    xsm_corpus *c = test_corpus(NULL, test_topics_text("ranks", 50, 4), 1);
+    (void)state;
+    test_run_ranks(2, 1, 0, of_several, c, ranks);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ranks[i].status, XSM_OK);
+        assert_non_null(strstr(ranks[i].err.message, "of one process; the context has a communicator of 2"));
+    }
+    xsm_corpus_free(c);
+}
+
 static void bad_arguments(void **state)
 {
     (void)state;
@@ -769,6 +800,7 @@ int main(void)
         cmocka_unit_test(stops_and_goes_on),
         cmocka_unit_test(frequent_words),
         cmocka_unit_test(bad_arguments),
+        cmocka_unit_test(several_processes),
         cmocka_unit_test(runs_that_fail),
         cmocka_unit_test(every_allocation),
     };

@@ -42,8 +42,8 @@ extern "C" {
  * arrays to predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA
  * on all ranks.
  *
- * **Settings.** When an estimator or an optimizer is bound to a divided model, and when a trainer, L-BFGS or skip-gram
- * is begun, ranks compare its options in the same way. If they differ, the call fails with #XSM_ERROR_ARGUMENT on all
+ * **Settings.** When an estimator or an optimizer is bound to a divided model, and when a trainer or L-BFGS is
+ * begun, ranks compare its options in the same way. If they differ, the call fails with #XSM_ERROR_ARGUMENT on all
  * ranks, and the message says which one of which rank. The learning rate of single steps in a host's loop is not
  * compared.
  *

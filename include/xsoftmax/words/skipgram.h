@@ -125,8 +125,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  rows of vectors from an earlier training) is used unchanged. Proximal estimators take their steps one by one, on one
  *  thread.
  *
- *  Both models may be divided among ranks (ext/comm.h). All ranks then make the same calls, each with all of the text,
- *  and get the bits of one process; a sampler that draws by the features of a row, such as `tree`, is refused.
+ *  Word vectors are of one process: the functions of this header refuse contexts, and models of contexts, that have a
+ *  communicator of several (ext/comm.h).
  *  @param context   context whose threads are used, or NULL
  *  @param corpus    the text
  *  @param input     model of V classes and D features, without a bias; input and output vectors must not all be zero
@@ -138,9 +138,8 @@ XSM_API xsm_status xsm_word_model_new(xsm_context *context, const xsm_corpus *co
  *  @param err       what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_SHAPE for models that do not match the corpus or each other; #XSM_ERROR_DATA for a
  *          vocabulary of one word or models of zeros; #XSM_ERROR_UNSUPPORTED for an estimator that scores every class
- *          or searches, or has an L2 penalty or a maximum row norm, and for models with a bias or a correction;
- *          #XSM_ERROR_ARGUMENT if one model alone is divided; #XSM_ERROR_RANGE for an option; the errors of
- *          xsm_estimator_bind() */
+ *          or searches, or has an L2 penalty or a maximum row norm, for models with a bias or a correction, and of
+ *          several processes; #XSM_ERROR_RANGE for an option; the errors of xsm_estimator_bind() */
 XSM_API xsm_status xsm_skipgram_new(xsm_context *context, const xsm_corpus *corpus, xsm_model *input, xsm_model *output,
                                     xsm_estimator *estimator, const xsm_skipgram_options *options, xsm_skipgram **out,
                                     xsm_error *err);
@@ -169,8 +168,7 @@ XSM_API xsm_status xsm_skipgram_get_progress(const xsm_skipgram *trainer, xsm_pr
  *  callback and `objective` get the estimate. After each step of the output vectors, all of them are updated in the
  *  indexes.
  *
- *  Both models may be divided among ranks, as for xsm_skipgram_new(). A rank needs memory for its words'
- *  vectors three times, and for the counts of all pairs.
+ *  Needs memory for the vectors three times, and for the counts of all pairs.
  *  @param context context whose threads are used, or NULL
  *  @param corpus  the text
  *  @param input   as for xsm_skipgram_new()
@@ -190,8 +188,7 @@ XSM_API xsm_status xsm_skipgram_fit(xsm_context *context, const xsm_corpus *corp
                                     const xsm_skipgram_fit_options *options, double *objective, xsm_error *err);
 
 /** Writes word vectors as text in the format of word2vec and fastText (`.vec`): a line "V D", then a line for each word
- *  with its name and D numbers, which read back as the same float32. An existing file is replaced atomically. Where the
- *  words are divided among ranks, rank 0 writes.
+ *  with its name and D numbers, which read back as the same float32. An existing file is replaced atomically.
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_DATA for a model whose classes have no names, or a name with white space;
  *          #XSM_ERROR_DIVERGED for a weight that is not finite. O(V D). */
 XSM_API xsm_status xsm_word_model_write(const xsm_model *model, const char *path, xsm_error *err);
