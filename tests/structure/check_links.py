@@ -24,7 +24,7 @@ def links(root):
 
 def unnamed(root, page, path):
     """doc/links.sh derives the id of a page from the link's path; a page with another id needs @ref."""
-    prefix = {"guide": "guide_", "measurements": "measure_"}.get(path.parent.name, "")
+    prefix = {"guide": "guide_", "measurements": "measure_", "decisions": "decisions_"}.get(path.parent.name, "")
     if path.is_relative_to(root / "doc") and f"{{#{prefix}{path.stem}}}" not in path.read_text(encoding="utf-8"):
         yield f"{page.relative_to(root)}: {path.name} has not the id {prefix}{path.stem}: use @ref"
 
