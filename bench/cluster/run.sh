@@ -3,7 +3,7 @@
 #
 #   sh bench/cluster/run.sh [SECONDS [TURNS]]     seconds of a measurement (3), turns (3)
 #
-# For doc/measurements/clusters.md and cluster_steps.md. Needs two processors to itself, and Open MPI. What is not divided
+# For doc/measurements/clusters.md. Needs two processors to itself, and Open MPI. What is not divided
 # is left out, with the library's message.
 set -u
 root=$(cd "$(dirname "$0")/../.." && pwd) || exit 1
