@@ -222,7 +222,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         {"divide-rows", CLI_SWITCH, &r.divide_rows, NULL,
          "by mpirun: each rank keeps a share of the rows in memory, and gets others with each batch", NULL, 0, 0, 0, 0},
         {"transform", CLI_TEXT, &r.transform_text, "STEPS",
-         "log, tfidf, unit, products=N and truncate=N, separated by commas, applied in the order given", NULL, 0, 0, 0,
+         "log, tfidf, standard, unit, products=N, truncate=N, with commas, in the order given; or none", NULL, 0, 0, 0,
          0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},
         {"method", CLI_CHOICE, &r.method, "NAME", "label-tree: sparse classifiers in a tree over very many labels",

@@ -580,6 +580,7 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  | `truncate=N` | drops features N and above; D becomes min(D, N), which may be 0 |
  *  | `log` | replaces a value x by 1 + log(x) if x > 1, by -1 - log(-x) if x < -1 (others do not change) |
  *  | `tfidf` | multiplies feature j by log((1 + N) / (1 + n_j)) + 1; it is not zero in n_j training rows |
+ *  | `standard` | gives each feature mean 0 and variance 1 in the training rows; sparse rows keep their means |
  *  | `unit` | divides a row by its Euclidean norm (a row of zeros does not change) |
  *  | `products=N` | appends the products of pairs of features; N is at least 1 |
  *
@@ -588,26 +589,33 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  Logarithms are natural. `log` is for features that are counts: the sublinear term frequency of Manning, Raghavan and
  *  Schuetze (Introduction to Information Retrieval, 2008, section 6.4.1). No value is above 90 after it, or below -90,
  *  and zeros stay zeros, so that n_j is the same with it.
- *  An empty description makes a transform that does nothing. `tfidf` and `products` may occur once each, in this order.
+ *  `standard` replaces x by (x - m_j) / s_j, where m_j is the mean of feature j over the N training rows and s_j^2 its
+ *  variance, the mean of the squared differences from m_j, as in scikit-learn's StandardScaler. Fitted to sparse rows it
+ *  divides by the same s_j and subtracts nothing, so that zeros stay zeros (there with_mean=False). Where a feature has
+ *  the same value in all training rows s_j is 1. Rows count once, whatever their weights. Sparse rows that get a
+ *  transform with means list all features then, as their zeros become others.
+ *  An empty description, or `none`, makes a transform that does nothing. `tfidf`, `standard` and `products` may occur
+ *  once each, `tfidf` before the others.
  *  @param context     context, or NULL
  *  @param description the steps
  *  @param[out] out    the transform, the caller's to release with xsm_transform_free()
  *  @param err         what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_NAME for an unknown step (the message lists the known steps); #XSM_ERROR_RANGE for the
- *          value of a step, a second `tfidf` or `products`, or `tfidf` behind `products` */
+ *          value of a step, a second `tfidf`, `standard` or `products`, or `tfidf` behind one of the others */
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
                                      xsm_error *err);
-/** Fits the transform to training rows: computes the idf weights, finds the pairs of `products` and stores D. Each step
- *  gets the rows as the previous steps transformed them. The dataset does not change.
+/** Fits the transform to training rows: computes idf weights, means and scales, finds the pairs of `products` and stores
+ *  D. Each step gets the rows as the previous steps transformed them. The dataset does not change.
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `products` and dense rows; #XSM_ERROR_LIMIT if D would exceed
- *          #XSM_FEATURES_MAX. O(values) with `tfidf`, else O(1); `products` takes the time of the pairs of non-zero
+ *          #XSM_FEATURES_MAX; #XSM_ERROR_RANGE as xsm_transform_apply(), of the steps before `standard`. O(values) with
+ *          `tfidf` or `standard`, else O(1); `products` takes the time of the pairs of non-zero
  *          values in all rows, and while it counts them 16 bytes a row and 28 a feature. */
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
-/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, rows get new
- *  arrays.
+/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, and where sparse rows
+ *  get means, rows get new arrays.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit();
- *          #XSM_ERROR_RANGE if a value times its idf weight, or a product, overflows float32; #XSM_ERROR_UNSUPPORTED
- *          for `products` and dense rows. The dataset is unchanged on failure. */
+ *          #XSM_ERROR_RANGE if a value times its idf weight, one by its scale, or a product, overflows float32;
+ *          #XSM_ERROR_UNSUPPORTED for `products` and dense rows. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);
 /** Releases a transform; NULL is allowed. */
 XSM_API void xsm_transform_free(xsm_transform *transform);

@@ -329,8 +329,9 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  embedding model get the vectors that they would have in a new model with the same seed and scale: growing twice
  *  equals growing once. New words of text have features behind all that there are (xsm_read_options::new_features). A
  *  `tfidf` transform keeps its weights, and a new feature gets the largest of them, that of a feature in the fewest
- *  rows. Tied vectors belong to features and classes alike: F must equal K, existing classes keep their
- *  numbers, and new vectors start with random values and a bias of zero. Estimators, optimizers, trainers, predictors
+ *  rows; `standard` keeps means and scales, and a new feature gets the mean 0 and the median of the scales. Tied vectors
+ *  belong to features and classes alike: F must equal K, existing classes keep their numbers, and new vectors start with
+ *  random values and a bias of zero. Estimators, optimizers, trainers, predictors
  *  and indexes of the model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums
  *  of squares of `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
@@ -360,7 +361,7 @@ XSM_API xsm_status xsm_model_set_class_map(xsm_model *model, const xsm_class_map
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_get_class_map(const xsm_model *model, xsm_class_map *map, xsm_error *err);
 /** Stores a copy of a fitted transform in the model; it is saved with the model, and xsm_model_transform() applies it
- *  to new rows. NULL removes the model's transform.
+ *  to new rows. NULL, or a transform without steps, removes the model's transform.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if the transform does not produce D features; #XSM_ERROR_STATE if it is not
  *          fitted */
 XSM_API xsm_status xsm_model_set_transform(xsm_model *model, const xsm_transform *transform, xsm_error *err);

@@ -188,8 +188,9 @@ typedef struct xsmi_transform_parts {
     const char *description;        /* that it was made from, in its normal form */
     uint32_t features;              /* D that it was fitted for, 0 if it is not fitted */
     const float *idf;               /* [idf_count]; NULL without tfidf */
+    const double *standard;         /* [2, columns] means and scales; NULL without standard */
     const xsmi_feature_pair *pairs; /* [pair_count], rising; NULL without products */
-    uint32_t idf_count, pair_count;
+    uint32_t idf_count, columns, pair_count;
 } xsmi_transform_parts;
 
 /* Borrowed from the transform. */
@@ -203,7 +204,7 @@ uint32_t xsmi_transform_features(const xsm_transform *t);
 /* Whether no step depends on which features there are, so that rows may get more of them. */
 bool xsmi_transform_may_grow(const xsm_transform *t);
 /* A copy for rows of so many features, at least as many as before. A new feature gets the largest idf weight that there
- * is, that of a feature in the fewest rows. */
+ * is, that of a feature in the fewest rows, the mean 0 and the median of the scales. */
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err);
 const char *xsmi_transform_description(const xsm_transform *t);
 /* The D of transformed rows. */

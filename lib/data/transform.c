@@ -1,6 +1,9 @@
 /*
  * Row transforms: a list of steps, what they learn from training rows, and their application in place. `log` is the
  * sublinear term frequency of Manning, Raghavan and Schuetze (Introduction to Information Retrieval, 2008, 6.4.1).
+ * Means and variances are updated row by row (Welford, Note on a method for calculating corrected sums of squares and
+ * products, Technometrics 4(3), 1962); the zeros that sparse rows leave out are added at the end, as Chan, Golub and
+ * LeVeque merge two samples (Algorithms for computing the sample variance, The American Statistician 37(3), 1983).
  *
  * The idf weights are kept as float32, so that a model that stores them gives the same rows.
  */
@@ -10,6 +13,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
+#include "base/heap_sort.h"
 #include "base/order.h"
 #include "math/logarithm.h"
 
@@ -19,20 +23,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum step_kind { TRUNCATE, LOG, TFIDF, UNIT, PRODUCTS, STEP_KINDS };
+enum step_kind { TRUNCATE, LOG, TFIDF, STANDARD, UNIT, PRODUCTS, STEP_KINDS };
 
 /* What a step's value counts, NULL if it takes none, and its least; the most is XSM_FEATURES_MAX. */
 static const struct {
     const char *name, *counts;
     uint32_t least;
 } step_kinds[STEP_KINDS] = {
-    [TRUNCATE] = {"truncate", "features", 0},
-    [LOG] = {"log", NULL, 0},
-    [TFIDF] = {"tfidf", NULL, 0},
-    [UNIT] = {"unit", NULL, 0},
-    [PRODUCTS] = {"products", "rows", 1},
+    [TRUNCATE] = {"truncate", "features", 0}, [LOG] = {"log", NULL, 0},   [TFIDF] = {"tfidf", NULL, 0},
+    [STANDARD] = {"standard", NULL, 0},       [UNIT] = {"unit", NULL, 0}, [PRODUCTS] = {"products", "rows", 1},
 };
-#define STEPS_KNOWN "truncate=N, log, tfidf, unit and products=N are known"
+#define STEPS_KNOWN "truncate=N, log, tfidf, standard, unit and products=N are known, and none, alone"
+#define NO_STEPS "none"
 
 typedef struct step {
     enum step_kind kind;
@@ -46,7 +48,9 @@ struct xsm_transform {
     size_t count;
     uint32_t features; /* fitted for; 0 = not fitted */
     float *idf;        /* with tfidf, when fitted */
-    uint32_t idf_count;
+    uint32_t idf_count, columns;
+    double *standard;       /* with standard, when fitted: [2, columns] the means, then the scales */
+    bool centred;           /* a mean is not 0 */
     xsmi_products products; /* with products, when fitted */
 };
 
@@ -111,18 +115,21 @@ static xsm_status parse_step(const char *text, size_t length, step *out, xsm_err
     return xsmi_fail(err, XSM_ERROR_NAME, "no transform step '%.*s'; " STEPS_KNOWN, name < 40 ? (int)name : 40, text);
 }
 
-static bool is_blank(const char *text)
+static bool has_no_steps(const char *text)
 {
-    while (xsmi_is_space(*text)) {
-        text++;
+    size_t length = strlen(text);
+    while (length > 0 && xsmi_is_space(text[length - 1])) {
+        length--;
     }
-    return *text == '\0';
+    const size_t first = skip_spaces(text, length, 0);
+    return first == length ||
+           (length - first == strlen(NO_STEPS) && memcmp(text + first, NO_STEPS, length - first) == 0);
 }
 
 static xsm_status parse(xsm_transform *t, const char *description, xsm_error *err)
 {
     size_t count = 0;
-    if (!is_blank(description)) {
+    if (!has_no_steps(description)) {
         count = 1;
         for (const char *p = description; *p; p++) {
             count += *p == ',';
@@ -139,14 +146,14 @@ static xsm_status parse(xsm_transform *t, const char *description, xsm_error *er
         size_t length = strcspn(p, ",");
         XSMI_TRY(parse_step(p, length, &t->steps[i], err));
         const enum step_kind kind = t->steps[i].kind;
-        if ((kind == TFIDF || kind == PRODUCTS) && has[kind]) {
+        if ((kind == TFIDF || kind == STANDARD || kind == PRODUCTS) && has[kind]) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "the transform has the step %s twice; it is accepted once",
                              step_kinds[kind].name);
         }
-        if (kind == TFIDF && has[PRODUCTS]) {
+        if (kind == TFIDF && (has[STANDARD] || has[PRODUCTS])) {
             return xsmi_fail(err, XSM_ERROR_RANGE,
-                             "the transform has the step tfidf behind products; it is accepted "
-                             "before it");
+                             "the transform has the step tfidf behind %s; it is accepted before it",
+                             step_kinds[has[STANDARD] ? STANDARD : PRODUCTS].name);
         }
         has[kind] = true;
         p += length + 1;
@@ -203,6 +210,7 @@ xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_
 static void free_learned(xsm_transform *t)
 {
     xsmi_release(t->context, t->idf, t->idf_count, sizeof *t->idf);
+    xsmi_release(t->context, t->standard, t->columns, 2 * sizeof *t->standard);
     xsmi_products_free(t->context, &t->products);
 }
 
@@ -251,6 +259,55 @@ static size_t find_step(const xsm_transform *t, enum step_kind kind)
 /* Rows between two looks whether to go on. */
 #define ROWS_TOGETHER 256
 
+/* Polls before the row. */
+static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_t row, xsm_error *err)
+{
+    if (row % ROWS_TOGETHER != 0) {
+        return XSM_OK;
+    }
+    xsmi_reach(activity, row);
+    return xsmi_go_on(t->context, err);
+}
+
+/* A row that is transformed in memory of its own. */
+typedef struct scratch {
+    float *values;
+    uint32_t *index; /* NULL: of a dense row */
+    size_t value_capacity, index_capacity;
+} scratch;
+
+static void free_scratch(xsm_context *ctx, const scratch *s)
+{
+    xsmi_release(ctx, s->values, s->value_capacity, sizeof *s->values);
+    xsmi_release(ctx, s->index, s->index_capacity, sizeof *s->index);
+}
+
+static xsm_status take_steps(const xsm_transform *t, size_t steps, uint32_t *index, float *values, size_t *count,
+                             uint64_t row, xsm_error *err);
+
+/* Row i of the dataset, which is polled now and then, after the first steps. */
+static xsm_status after_steps(const xsm_transform *t, size_t steps, const xsm_dataset *d, uint64_t i,
+                              xsmi_activity *activity, scratch *s, xsmi_features *out, xsm_error *err)
+{
+    *out = xsmi_dataset_features(d, i);
+    XSMI_TRY(reach(activity, t, i, err));
+    if (steps == 0 || out->count == 0) {
+        return XSM_OK;
+    }
+    size_t room;
+    XSMI_TRY(xsmi_transform_row_room(t, out->count, &room, err));
+    XSMI_TRY(XSMI_GROW(t->context, s->values, s->value_capacity, room, "a transformed row", err));
+    memcpy(s->values, out->values, out->count * sizeof *s->values);
+    if (d->sparse) {
+        XSMI_TRY(XSMI_GROW(t->context, s->index, s->index_capacity, room, "a transformed row", err));
+        memcpy(s->index, out->index, out->count * sizeof *s->index);
+    }
+    XSMI_TRY(take_steps(t, steps, s->index, s->values, &out->count, i, err));
+    out->values = s->values;
+    out->index = s->index;
+    return XSM_OK;
+}
+
 /* No step before tfidf or products turns a zero into another value or back (division by a norm can only underflow
  * values that do not matter), so that the rows themselves are counted, up to the remaining features. */
 static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint32_t features, uint64_t *counts,
@@ -260,10 +317,7 @@ static xsm_status count_rows(const xsm_transform *t, const xsm_dataset *d, uint3
     xsm_status status = XSM_OK;
     xsmi_begin(&activity, t->context, "fitting a transform", "rows", d->rows);
     for (uint64_t i = 0; i < d->rows && status == XSM_OK; i++) {
-        if (i % ROWS_TOGETHER == 0) {
-            xsmi_reach(&activity, i);
-            status = xsmi_go_on(t->context, err);
-        }
+        status = reach(&activity, t, i, err);
         xsmi_features f = xsmi_dataset_features(d, i);
         for (size_t j = 0; j < f.count; j++) {
             uint32_t feature = f.index ? f.index[j] : (uint32_t)j;
@@ -305,18 +359,77 @@ static xsm_status need_sparse(const xsm_dataset *d, xsm_error *err)
                                  "the transform step products takes sparse rows; these are dense");
 }
 
+/* Adds the rows' values behind the first steps to the means of columns and the sums of squared differences from them,
+ * of the values that rows have, which are counted if rows are sparse. */
+static xsm_status sum_columns(const xsm_transform *t, size_t steps, const xsm_dataset *d, double *mean, double *squares,
+                              uint64_t *counts, xsm_error *err)
+{
+    xsmi_activity activity;
+    scratch s = {NULL, NULL, 0, 0};
+    xsm_status status = XSM_OK;
+    xsmi_begin(&activity, t->context, "fitting a transform", "rows", d->rows);
+    for (uint64_t i = 0; i < d->rows && status == XSM_OK; i++) {
+        xsmi_features f;
+        status = after_steps(t, steps, d, i, &activity, &s, &f, err);
+        for (size_t j = 0; j < f.count && status == XSM_OK; j++) {
+            const uint32_t column = f.index ? f.index[j] : (uint32_t)j;
+            const double n = (double)(f.index ? ++counts[column] : i + 1), from = f.values[j] - mean[column];
+            mean[column] += from / n;
+            squares[column] += from * (f.values[j] - mean[column]);
+        }
+    }
+    free_scratch(t->context, &s);
+    return xsmi_end(&activity, status, err);
+}
+
+static void find_means(xsm_transform *t)
+{
+    for (uint32_t j = 0; j < t->columns && !t->centred; j++) {
+        t->centred = t->standard[j] != 0;
+    }
+}
+
+/* Means and scales behind the first steps. Sparse rows keep their means, so that zeros stay zeros. */
+static xsm_status fit_standard(xsm_transform *to, size_t steps, const xsm_dataset *d, xsm_error *err)
+{
+    xsm_context *ctx = to->context;
+    const uint32_t columns = features_at(to, d->features, to->products.count, steps);
+    const double rows = (double)d->rows;
+    uint64_t *counts = xsmi_allocate_zero(ctx, columns, sizeof *counts);
+    to->standard = xsmi_allocate_zero(ctx, columns, 2 * sizeof *to->standard);
+    to->columns = to->standard ? columns : 0;
+    xsm_status status = to->standard && counts
+                            ? XSM_OK
+                            : xsmi_fail_memory(err, 3 * (size_t)columns * sizeof *counts, "means and scales");
+    double *mean = to->standard, *scale = to->standard + columns;
+    status = status == XSM_OK ? sum_columns(to, steps, d, mean, scale, counts, err) : status;
+    for (uint32_t j = 0; j < columns && status == XSM_OK; j++) {
+        if (d->sparse) {
+            const double n = (double)counts[j];
+            scale[j] += mean[j] * mean[j] * n * (rows - n) / rows;
+            mean[j] = 0;
+        }
+        scale[j] = scale[j] > 0 ? sqrt(scale[j] / rows) : 1;
+    }
+    find_means(to);
+    xsmi_release(ctx, counts, columns, sizeof *counts);
+    return status;
+}
+
 static xsm_status learn(xsm_transform *to, const xsm_dataset *d, xsm_error *err)
 {
-    const size_t tfidf = find_step(to, TFIDF), products = find_step(to, PRODUCTS);
-    if (products < to->count) {
-        XSMI_TRY(need_sparse(d, err));
+    for (size_t i = 0; i < to->count; i++) {
+        const uint32_t features = features_at(to, d->features, to->products.count, i);
+        if (to->steps[i].kind == TFIDF) {
+            XSMI_TRY(fit_idf(to, d, features, err));
+        } else if (to->steps[i].kind == PRODUCTS) {
+            XSMI_TRY(need_sparse(d, err));
+            XSMI_TRY(xsmi_products_learn(to->context, d, features, to->steps[i].value, &to->products, err));
+        } else if (to->steps[i].kind == STANDARD) {
+            XSMI_TRY(fit_standard(to, i, d, err));
+        }
     }
-    if (tfidf < to->count) {
-        XSMI_TRY(fit_idf(to, d, features_at(to, d->features, 0, tfidf), err));
-    }
-    return products == to->count ? XSM_OK
-                                 : xsmi_products_learn(to->context, d, features_at(to, d->features, 0, products),
-                                                       to->steps[products].value, &to->products, err);
+    return XSM_OK;
 }
 
 xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *err)
@@ -328,7 +441,9 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
     XSMI_TRY(xsmi_dataset_need_whole(d, "a transform", err));
     xsm_transform fitted = *t;
     fitted.idf = NULL;
-    fitted.idf_count = 0;
+    fitted.standard = NULL;
+    fitted.idf_count = fitted.columns = 0;
+    fitted.centred = false;
     fitted.products = (xsmi_products){0};
     fitted.features = d->features;
     const xsm_status status = learn(&fitted, d, err);
@@ -341,8 +456,14 @@ xsm_status xsm_transform_fit(xsm_transform *t, const xsm_dataset *d, xsm_error *
 
 xsmi_transform_parts xsmi_transform_get_parts(const xsm_transform *t)
 {
-    return (xsmi_transform_parts){t->description,    t->features,  t->idf,
-                                  t->products.pairs, t->idf_count, t->products.count};
+    return (xsmi_transform_parts){.description = t->description,
+                                  .features = t->features,
+                                  .idf = t->idf,
+                                  .standard = t->standard,
+                                  .pairs = t->products.pairs,
+                                  .idf_count = t->idf_count,
+                                  .columns = t->columns,
+                                  .pair_count = t->products.count};
 }
 
 bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b)
@@ -350,9 +471,10 @@ bool xsmi_transform_equal(const xsm_transform *a, const xsm_transform *b)
     if (!a || !b) {
         return a == b;
     }
-    return strcmp(a->description, b->description) == 0 && a->idf_count == b->idf_count &&
+    return strcmp(a->description, b->description) == 0 && a->idf_count == b->idf_count && a->columns == b->columns &&
            a->products.count == b->products.count && a->products.features == b->products.features &&
            (a->idf_count == 0 || memcmp(a->idf, b->idf, a->idf_count * sizeof *a->idf) == 0) &&
+           (a->columns == 0 || memcmp(a->standard, b->standard, a->columns * 2 * sizeof *a->standard) == 0) &&
            (a->products.count == 0 ||
             memcmp(a->products.pairs, b->products.pairs, a->products.count * sizeof *a->products.pairs) == 0);
 }
@@ -371,23 +493,52 @@ bool xsmi_transform_may_grow(const xsm_transform *t)
     return i == t->count;
 }
 
+static int compare_numbers(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Means and scales [2, features] of a transform that has them, for more columns. */
+static void widen_standard(const xsm_transform *t, uint32_t features, double *to)
+{
+    double *scale = to + features;
+    memcpy(scale, t->standard + t->columns, t->columns * sizeof *scale);
+    xsmi_heap_sort(scale, t->columns, sizeof *scale, compare_numbers);
+    const double median = scale[t->columns / 2];
+    for (uint32_t j = 0; j < features; j++) {
+        to[j] = j < t->columns ? t->standard[j] : 0;
+        scale[j] = j < t->columns ? t->standard[t->columns + j] : median;
+    }
+}
+
 xsm_status xsmi_transform_grown(const xsm_transform *t, uint32_t features, xsm_transform **out, xsm_error *err)
 {
+    xsm_context *ctx = t->context;
     xsmi_transform_parts parts = xsmi_transform_get_parts(t);
-    float *idf = t->idf_count > 0 ? xsmi_allocate(t->context, features, sizeof *idf) : NULL;
-    if (t->idf_count > 0 && !idf) {
-        return xsmi_fail_memory(err, features * sizeof *idf, "the weights of a transform");
-    }
-    float largest = 0;
-    for (uint32_t j = 0; idf && j < features; j++) {
-        idf[j] = j < t->idf_count ? t->idf[j] : largest;
-        largest = XSMI_MAX(largest, idf[j]);
-    }
     parts.features = features;
-    parts.idf = idf;
-    parts.idf_count = idf ? features : 0;
-    const xsm_status status = xsmi_transform_restore(t->context, &parts, out, err);
-    xsmi_release(t->context, idf, features, sizeof *idf);
+    parts.idf_count = t->idf_count > 0 ? features : 0;
+    parts.columns = t->columns > 0 ? features : 0;
+    float *idf = xsmi_allocate(ctx, parts.idf_count, sizeof *idf);
+    double *standard = xsmi_allocate(ctx, parts.columns, 2 * sizeof *standard);
+    xsm_status status = XSM_OK;
+    if (idf && standard) {
+        float largest = 0;
+        for (uint32_t j = 0; j < parts.idf_count; j++) {
+            idf[j] = j < t->idf_count ? t->idf[j] : largest;
+            largest = XSMI_MAX(largest, idf[j]);
+        }
+        if (t->columns > 0) {
+            widen_standard(t, features, standard);
+        }
+        parts.idf = parts.idf_count > 0 ? idf : NULL;
+        parts.standard = parts.columns > 0 ? standard : NULL;
+        status = xsmi_transform_restore(ctx, &parts, out, err);
+    } else {
+        status = xsmi_fail(err, XSM_ERROR_MEMORY, "out of memory for a transform of %u features", features);
+    }
+    xsmi_release(ctx, idf, parts.idf_count, sizeof *idf);
+    xsmi_release(ctx, standard, parts.columns, 2 * sizeof *standard);
     return status;
 }
 
@@ -413,6 +564,27 @@ static xsm_status check_idf(const xsm_transform *t, const xsmi_transform_parts *
     return XSM_OK;
 }
 
+static xsm_status check_standard(const xsm_transform *t, const xsmi_transform_parts *parts, xsm_error *err)
+{
+    const size_t at = find_step(t, STANDARD);
+    const uint32_t expected = at < t->count ? features_at(t, parts->features, parts->pair_count, at) : 0;
+    if (parts->columns != expected || (expected > 0 && !parts->standard)) {
+        return xsmi_fail(err, XSM_ERROR_SHAPE,
+                         "a stored transform '%.80s' with means and scales of %u columns; it needs %u", t->description,
+                         parts->standard ? parts->columns : 0, expected);
+    }
+    for (uint32_t j = 0; j < expected; j++) {
+        const double mean = parts->standard[j], scale = parts->standard[expected + j];
+        if (!(fabs(mean) <= (double)FLT_MAX && scale > 0 && scale <= (double)FLT_MAX)) {
+            return xsmi_fail(err, XSM_ERROR_RANGE,
+                             "column %u of a stored transform has the mean %g and the scale %g; both must be finite in "
+                             "float32, and the scale above 0",
+                             j, mean, scale);
+        }
+    }
+    return XSM_OK;
+}
+
 /* Copies the parts into a transform of their description. */
 static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, xsm_error *err)
 {
@@ -424,6 +596,7 @@ static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, x
                          t->description, parts->pairs ? "" : "out", parts->pairs ? "none" : "them");
     }
     XSMI_TRY(parts->pairs ? xsmi_products_check(parts->pairs, parts->pair_count, features, err) : XSM_OK);
+    XSMI_TRY(check_standard(t, parts, err));
     if (parts->idf_count > 0) {
         t->idf = xsmi_allocate(t->context, parts->idf_count, sizeof *t->idf);
         if (!t->idf) {
@@ -431,6 +604,16 @@ static xsm_status restore(xsm_transform *t, const xsmi_transform_parts *parts, x
         }
         t->idf_count = parts->idf_count;
         memcpy(t->idf, parts->idf, parts->idf_count * sizeof *t->idf);
+    }
+    if (parts->columns > 0) {
+        t->standard = xsmi_allocate(t->context, parts->columns, 2 * sizeof *t->standard);
+        if (!t->standard) {
+            return xsmi_fail_memory(err, parts->columns * 2 * sizeof *t->standard,
+                                    "the means and scales of a transform");
+        }
+        t->columns = parts->columns;
+        memcpy(t->standard, parts->standard, parts->columns * 2 * sizeof *t->standard);
+        find_means(t);
     }
     t->features = parts->features;
     return parts->pairs ? xsmi_products_copy(t->context, parts->pairs, parts->pair_count, features, &t->products, err)
@@ -467,11 +650,56 @@ static void dampen_row(float *values, size_t count)
     }
 }
 
-static void weigh_row(const xsmi_features *f, float *values, const float *idf)
+static xsm_status fail_overflow(const char *step, uint64_t row, uint32_t feature, float value, const char *operation,
+                                double by, xsm_error *err)
+{
+    return xsmi_fail(err, XSM_ERROR_RANGE,
+                     "%s: row %" PRIu64 ", feature %u (both from 0): %g %s %g is too large for float32", step, row,
+                     feature, (double)value, operation, by);
+}
+
+/* Weights can be up to 45, so that large values may overflow float32. */
+static xsm_status weigh_row(const xsmi_features *f, float *values, const float *idf, uint64_t row, xsm_error *err)
 {
     for (size_t j = 0; j < f->count; j++) {
-        values[j] *= idf[f->index ? f->index[j] : j];
+        const uint32_t feature = f->index ? f->index[j] : (uint32_t)j;
+        const float weighed = values[j] * idf[feature];
+        if (!isfinite(weighed)) {
+            return fail_overflow("tfidf", row, feature, values[j], "times the weight", (double)idf[feature], err);
+        }
+        values[j] = weighed;
     }
+    return XSM_OK;
+}
+
+/* Gives a sparse row the zeros of the features that it leaves out, for which the arrays have room. */
+static void list_zeros(uint32_t *index, float *values, size_t *count, uint32_t features)
+{
+    size_t left = *count;
+    for (uint32_t j = features; j-- > 0;) { /* nothing is read behind where it is written */
+        values[j] = left > 0 && index[left - 1] == j ? values[--left] : 0;
+        index[j] = j;
+    }
+    *count = features;
+}
+
+static xsm_status standardise_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
+                                  xsm_error *err)
+{
+    const double *mean = t->standard, *scale = mean + t->columns;
+    if (index && t->centred) {
+        list_zeros(index, values, count, t->columns);
+    }
+    for (size_t j = 0; j < *count; j++) {
+        const uint32_t column = index ? index[j] : (uint32_t)j;
+        const double value = (values[j] - mean[column]) / scale[column];
+        if (!(fabs(value) <= (double)FLT_MAX)) {
+            return fail_overflow(step_kinds[STANDARD].name, row, column, values[j], "less its mean, divided by",
+                                 scale[column], err);
+        }
+        values[j] = (float)value;
+    }
+    return XSM_OK;
 }
 
 static void divide_row(float *values, size_t count)
@@ -488,45 +716,18 @@ static void divide_row(float *values, size_t count)
     }
 }
 
-/* The position of the first feature whose weighted value is not finite, f->count if there is none. */
-static size_t find_overflow(const xsm_transform *t, const xsmi_features *f)
-{
-    size_t j = 0;
-    for (; j < f->count; j++) {
-        const uint32_t feature = f->index ? f->index[j] : (uint32_t)j;
-        if (feature < t->idf_count && !isfinite(f->values[j] * t->idf[feature])) {
-            break;
-        }
-    }
-    return j;
-}
-
+/* Whether a step but products can fail: behind `unit` no value is above 1, behind `log` none above 90. */
 static bool may_overflow(const xsm_transform *t)
 {
-    const size_t at = find_step(t, TFIDF);
-    for (size_t i = 0; i < at; i++) {
-        if (t->steps[i].kind == UNIT || t->steps[i].kind == LOG) {
-            return false;
+    bool small = false;
+    for (size_t i = 0; i < t->count; i++) {
+        const enum step_kind kind = t->steps[i].kind;
+        if (kind == STANDARD || (kind == TFIDF && !small)) {
+            return true;
         }
+        small |= kind == UNIT || kind == LOG;
     }
-    return at < t->count;
-}
-
-static xsm_status fail_overflow(const xsm_transform *t, const xsmi_features *f, size_t at, uint64_t row, xsm_error *err)
-{
-    const uint32_t feature = f->index ? f->index[at] : (uint32_t)at;
-    return xsmi_fail(err, XSM_ERROR_RANGE,
-                     "tfidf: row %" PRIu64 ", feature %u (both from 0): %g times the weight %g is too large "
-                     "for float32",
-                     row, feature, (double)f->values[at], (double)t->idf[feature]);
-}
-
-/* Weights can be up to 45, so that large values may overflow float32. After `unit` no value is above 1, after
- * `log` none above 90. */
-static xsm_status check_row(const xsm_transform *t, const xsmi_features *f, uint64_t row, xsm_error *err)
-{
-    const size_t bad = may_overflow(t) ? find_overflow(t, f) : f->count;
-    return bad == f->count ? XSM_OK : fail_overflow(t, f, bad, row, err);
+    return false;
 }
 
 static xsm_status append_products(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
@@ -541,12 +742,12 @@ static xsm_status append_products(const xsm_transform *t, uint32_t *index, float
                            row, index[at[0]], index[at[1]], (double)values[at[0]], (double)values[at[1]]);
 }
 
-/* All steps on a checked row, dense if index is NULL; without products nothing fails. */
-static xsm_status take_steps(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
-                             xsm_error *err)
+/* The first steps on a row, dense if index is NULL. */
+static xsm_status take_steps(const xsm_transform *t, size_t steps, uint32_t *index, float *values, size_t *count,
+                             uint64_t row, xsm_error *err)
 {
     xsmi_features f = {values, index, *count};
-    for (size_t i = 0; i < t->count; i++) {
+    for (size_t i = 0; i < steps; i++) {
         switch (t->steps[i].kind) {
         case TRUNCATE:
             while (f.count > 0 && (index ? index[f.count - 1] : f.count - 1) >= t->steps[i].value) {
@@ -557,7 +758,10 @@ static xsm_status take_steps(const xsm_transform *t, uint32_t *index, float *val
             dampen_row(values, f.count);
             break;
         case TFIDF:
-            weigh_row(&f, values, t->idf);
+            XSMI_TRY(weigh_row(&f, values, t->idf, row, err));
+            break;
+        case STANDARD:
+            XSMI_TRY(standardise_row(t, index, values, &f.count, row, err));
             break;
         case UNIT:
             divide_row(values, f.count);
@@ -575,33 +779,16 @@ static xsm_status take_steps(const xsm_transform *t, uint32_t *index, float *val
 
 xsm_status xsmi_transform_row_room(const xsm_transform *t, size_t count, size_t *room, xsm_error *err)
 {
-    return xsmi_add(count, xsmi_products_most(&t->products, count), room)
+    size_t most = t->centred ? XSMI_MAX(count, t->columns) : count;
+    return xsmi_add(most, xsmi_products_most(&t->products, most), room)
                ? XSM_OK
                : xsmi_fail(err, XSM_ERROR_LIMIT, "the products of a row of %zu features do not fit the address space",
-                           count);
-}
-
-static xsm_status transform_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, uint64_t row,
-                                xsm_error *err)
-{
-    const xsmi_features f = {values, index, *count};
-    XSMI_TRY(check_row(t, &f, row, err));
-    return take_steps(t, index, values, count, row, err);
+                           most);
 }
 
 xsm_status xsmi_transform_row(const xsm_transform *t, uint32_t *index, float *values, size_t *count, xsm_error *err)
 {
-    return transform_row(t, index, values, count, 0, err);
-}
-
-/* Polls before the row. */
-static xsm_status reach(xsmi_activity *activity, const xsm_transform *t, uint64_t row, xsm_error *err)
-{
-    if (row % ROWS_TOGETHER != 0) {
-        return XSM_OK;
-    }
-    xsmi_reach(activity, row);
-    return xsmi_go_on(t->context, err);
+    return take_steps(t, t->count, index, values, count, 0, err);
 }
 
 /* Values that rows have grown to between two looks whether to go on. */
@@ -633,8 +820,8 @@ static xsm_status make_rows(const xsm_transform *t, const xsm_dataset *d, xsmi_f
         if (count > 0) {
             memcpy(to->values + used, f.values, count * sizeof *f.values);
             memcpy(to->index + used, f.index, count * sizeof *f.index);
-            XSMI_TRY(transform_row(t, to->index + used, to->values + used, &count, i, err));
         }
+        XSMI_TRY(take_steps(t, t->count, to->index + used, to->values + used, &count, i, err));
         to->offsets[i] = used;
         used += count;
     }
@@ -668,12 +855,14 @@ static xsm_status prepare_rows(const xsm_transform *t, xsm_dataset *d, xsmi_acti
             changed |= XSMI_OWN_VALUES | XSMI_OWN_INDEX;
         }
     }
-    for (uint64_t i = 0; i < d->rows && may_overflow(t); i++) {
-        const xsmi_features f = xsmi_dataset_features(d, i);
-        XSMI_TRY(reach(activity, t, i, err));
-        XSMI_TRY(check_row(t, &f, i, err));
+    scratch s = {NULL, NULL, 0, 0};
+    xsm_status status = XSM_OK;
+    for (uint64_t i = 0; i < d->rows && status == XSM_OK && may_overflow(t); i++) {
+        xsmi_features f;
+        status = after_steps(t, t->count, d, i, activity, &s, &f, err);
     }
-    return xsmi_dataset_own(d, changed, err);
+    free_scratch(t->context, &s);
+    return status == XSM_OK ? xsmi_dataset_own(d, changed, err) : status;
 }
 
 static void change_rows(const xsm_transform *t, const xsm_dataset *d)
@@ -685,7 +874,8 @@ static void change_rows(const xsm_transform *t, const xsm_dataset *d)
     for (uint64_t i = 0; i < d->rows; i++) {
         if (!d->sparse) {
             size_t count = d->features;
-            (void)take_steps(t, NULL, values + i * d->stride, &count, i, NULL); /* a shorter row at the same stride */
+            (void)take_steps(t, t->count, NULL, values + i * d->stride, &count, i,
+                             NULL); /* a shorter row at the same stride */
             continue;
         }
         size_t count = (size_t)(offsets[i + 1] - start);
@@ -694,7 +884,7 @@ static void change_rows(const xsm_transform *t, const xsm_dataset *d)
             memmove(index + next, index + start, count * sizeof *index);
         }
         start = offsets[i + 1];
-        (void)take_steps(t, index + next, values + next, &count, i, NULL);
+        (void)take_steps(t, t->count, index + next, values + next, &count, i, NULL);
         next += count;
         if (next < start) {
             offsets[i + 1] = next;
@@ -719,7 +909,7 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the rows have %u features; the transform was fitted for %u",
                          d->features, t->features);
     }
-    const bool grow = find_step(t, PRODUCTS) < t->count;
+    const bool grow = find_step(t, PRODUCTS) < t->count || (d->sparse && t->centred);
     xsmi_activity activity;
     xsmi_begin(&activity, t->context, "transforming rows", "rows", d->rows);
     const xsm_status status = grow ? replace_rows(t, d, &activity, err) : prepare_rows(t, d, &activity, err);

@@ -53,6 +53,7 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
                                         "label_names",
                                         "class_counts",
                                         "idf",
+                                        "standard",
                                         "products",
                                         XSMI_VOCABULARY_TENSOR,
                                         XSMI_TREE_TENSOR,
@@ -72,12 +73,13 @@ static xsm_status check_names_known(const source *s, xsm_error *err)
             found |= strcmp(t->name, known[k]) == 0;
         }
         if (!found) {
-            return xsmi_fail(err, XSM_ERROR_FORMAT,
-                             "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
-                             "class_counts, embedding, idf, products, vocabulary, feature_names, feature_numbers, "
-                             "correction, nodes and those of a "
-                             "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
-                             s->name, t->name);
+            return xsmi_fail(
+                err, XSM_ERROR_FORMAT,
+                "%s: not a model: it has a tensor '%s'; weight, bias, labels, label_names, "
+                "class_counts, embedding, idf, standard, products, vocabulary, feature_names, feature_numbers, "
+                "correction, nodes and those of a "
+                "tree, of pairs, of sparse weights or of the host (" XSMI_HOST_PREFIX "*) are known",
+                s->name, t->name);
         }
     }
     return XSM_OK;
@@ -311,12 +313,13 @@ xsm_status xsmi_model_schema_in(xsm_context *ctx, const xsmi_container *file, co
 
 static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
 {
-    const xsmi_tensor *idf = NULL, *pairs = NULL;
+    const xsmi_tensor *idf = NULL, *standard = NULL, *pairs = NULL;
     XSMI_TRY(find_tensor(s, "idf", XSMI_DTYPE_F32, 1, &idf, err));
+    XSMI_TRY(find_tensor(s, "standard", XSMI_DTYPE_F64, 2, &standard, err));
     XSMI_TRY(find_tensor(s, "products", XSMI_DTYPE_U32, 2, &pairs, err));
     const char *description = xsmi_container_metadata(s->container, XSMI_KEY_TRANSFORM);
     const char *text = xsmi_container_metadata(s->container, XSMI_KEY_INPUT_FEATURES);
-    if (!description && !text && !idf && !pairs) {
+    if (!description && !text && !idf && !standard && !pairs) {
         return XSM_OK;
     }
     int64_t features = 0;
@@ -329,6 +332,10 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'idf' has %llu elements", s->name,
                          (unsigned long long)idf->shape[0]);
     }
+    if (standard && (standard->shape[0] != 2 || standard->shape[1] > XSM_FEATURES_MAX)) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'standard' is of shape [%llu, %llu]; [2, n] is needed",
+                         s->name, (unsigned long long)standard->shape[0], (unsigned long long)standard->shape[1]);
+    }
     if (pairs && (pairs->shape[0] > XSM_FEATURES_MAX || pairs->shape[1] != 2)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: tensor 'products' is of shape [%llu, %llu]; [n, 2] is needed",
                          s->name, (unsigned long long)pairs->shape[0], (unsigned long long)pairs->shape[1]);
@@ -337,6 +344,8 @@ static xsm_status load_transform(const source *s, xsm_model *m, xsm_error *err)
         .description = description,
         .features = (uint32_t)features,
         .idf = idf ? (const float *)(const void *)idf->data : NULL,
+        .standard = standard ? (const double *)(const void *)standard->data : NULL,
+        .columns = standard ? (uint32_t)standard->shape[1] : 0,
         .idf_count = idf ? (uint32_t)idf->shape[0] : 0,
         .pairs = pairs ? (const xsmi_feature_pair *)(const void *)pairs->data : NULL,
         .pair_count = pairs ? (uint32_t)pairs->shape[0] : 0,

@@ -3,6 +3,7 @@
  *
  *     labels       I64 [K]      the file's label of each class, if they are numbers of a file
  *     class_counts I64 [K]      training rows of each class, if they are known; their sum in the metadata
+ *     standard     F64 [2, n]   if the transform standardises columns: their means, then their scales
  *     weight       F32 [K, D]   or, before label_names, BF16 or I8, as then is the embedding
  *     weight_scale F32 [K]      with I8: a factor for each row
  *     bias         F32 [K]      if there is one
@@ -189,7 +190,7 @@ typedef struct contents {
 } contents;
 
 /* Most tensors of a model and of the scales of its weights. */
-#define MODEL_TENSORS (11 + XSMI_CORRECTION_TENSORS + 5)
+#define MODEL_TENSORS (12 + XSMI_CORRECTION_TENSORS + 5)
 
 static void add_tensor(contents *c, const char *name, xsmi_dtype dtype, uint32_t rank, uint64_t rows, uint64_t columns)
 {
@@ -232,6 +233,12 @@ static void list_contents(const xsm_model *m, contents *c)
     if (m->map.counts) {
         add_tensor(c, "class_counts", XSMI_DTYPE_I64, 1, m->classes, 0);
     }
+    if (m->transform) {
+        c->transform = xsmi_transform_get_parts(m->transform);
+    }
+    if (c->transform.standard) {
+        add_tensor(c, "standard", XSMI_DTYPE_F64, 2, 2, c->transform.columns);
+    }
     c->count += xsmi_schema_tensor(m->map.schema, 8, &c->tensors[c->count]) ? 1 : 0;
     if (c->extras) {
         add_tensor(c, XSMI_STATE_SCALE, XSMI_DTYPE_F64, 1, 1, 0);
@@ -262,9 +269,6 @@ static void list_contents(const xsm_model *m, contents *c)
         add_tensor(c, XSMI_EMBEDDING_SCALE, XSMI_DTYPE_F32, 1, m->layer->features, 0);
     } else if (!narrow) {
         c->count += xsmi_layer_tensor(m, c->tensors + c->count);
-    }
-    if (m->transform) {
-        c->transform = xsmi_transform_get_parts(m->transform);
     }
     if (c->transform.idf) {
         add_tensor(c, "idf", XSMI_DTYPE_F32, 1, c->transform.idf_count, 0);
@@ -466,6 +470,10 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (m->map.counts) {
         XSMI_TRY(xsmi_container_write(w, m->map.counts, m->classes * sizeof *m->map.counts, err));
     }
+    const xsmi_transform_parts *t = &c->transform;
+    if (t->standard) {
+        XSMI_TRY(xsmi_container_write(w, t->standard, t->columns * 2 * sizeof *t->standard, err));
+    }
     XSMI_TRY(xsmi_schema_write(m->map.schema, 8, w, err));
     if (c->extras) {
         XSMI_TRY(write_scales(c, w, err));
@@ -491,7 +499,6 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     if (own_layer && !narrow) {
         XSMI_TRY(xsmi_layer_write(m, c->extras != NULL, w, err));
     }
-    const xsmi_transform_parts *t = &c->transform;
     if (t->idf) {
         XSMI_TRY(xsmi_container_write(w, t->idf, t->idf_count * sizeof *t->idf, err));
     }

@@ -180,8 +180,8 @@ static void datasets(void)
 {
     static const char *const sets[] = {"dense", "sparse"};
     static const char *const formats[] = {NULL, "xc", "libsvm", "csv", "tsv", NULL, "npy", "cache"};
-    static const char *const transforms[] = {"unit",        "tfidf",     "tfidf,unit",
-                                             "truncate=40", "tfidf,log", "tfidf,unit,products=2"};
+    static const char *const transforms[] = {"unit",     "tfidf",         "tfidf,unit", "truncate=40",
+                                             "standard", "unit,standard", "tfidf,log",  "tfidf,unit,products=2"};
     const size_t for_sparse = 2; /* the last of them; in dense rows tfidf weighs nothing, and no value is above 1 */
     for (int set = BITS_DENSE_ROWS; set <= BITS_SPARSE_ROWS; set++) {
         for (int several = 0; several < 2; several++) {

@@ -669,8 +669,9 @@ static xsm_status save_sampler(void *state, xsm_context *ctx, xsm_error *err)
 static void preparations(void **state)
 {
     things *t = *state;
-    for (int products = 0; products < 2; products++) {
-        t->name = products ? "tfidf,unit,products=2" : "tfidf,unit";
+    static const char *const steps[] = {"tfidf,unit", "tfidf,unit,products=2", "log,standard"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        t->name = steps[i];
         test_every_poll(transform, t, 1, 2, "fitting a transform, transforming rows");
     }
     for (uint32_t threads = 1; threads <= 3; threads += 2) {

@@ -49,6 +49,8 @@ static void descriptions(void **state)
         {"truncate = 0005 , unit,unit", "truncate=5,unit,unit"},
         {"truncate=2147483647,tfidf,truncate=1", "truncate=2147483647,tfidf,truncate=1"},
         {"tfidf,unit , products =03", "tfidf,unit,products=3"},
+        {" none ", ""},
+        {"log,tfidf, standard ,products=2,unit", "log,tfidf,standard,products=2,unit"},
         {"products=2147483647,truncate=2147483647,unit", "products=2147483647,truncate=2147483647,unit"},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
@@ -86,6 +88,11 @@ static void descriptions(void **state)
         {"truncate 5", XSM_ERROR_RANGE},
         {"truncate=2147483648", XSM_ERROR_RANGE},
         {"truncate=99999999999999999999999999", XSM_ERROR_RANGE},
+        {"none,unit", XSM_ERROR_NAME},
+        {"non", XSM_ERROR_NAME},
+        {"standard=1", XSM_ERROR_RANGE},
+        {"standard,unit,standard", XSM_ERROR_RANGE},
+        {"standard,tfidf", XSM_ERROR_RANGE},
         {"product=2", XSM_ERROR_NAME},
         {"products", XSM_ERROR_RANGE},
         {"products=0", XSM_ERROR_RANGE},
@@ -100,7 +107,7 @@ static void descriptions(void **state)
         assert_fails(xsm_transform_new(NULL, bad[i].text, &t, &err), bad[i].status, err);
         assert_null(t);
         if (bad[i].status == XSM_ERROR_NAME) {
-            assert_non_null(strstr(err.message, "truncate=N, log, tfidf, unit and products=N"));
+            assert_non_null(strstr(err.message, "truncate=N, log, tfidf, standard, unit and products=N"));
         }
     }
     xsm_error err = XSM_ERROR_INIT;
@@ -116,12 +123,14 @@ static void golden(void **state)
     FILE *file = fopen(TEST_GOLDEN "/dataset_transforms.txt", "r");
     assert_non_null(file);
     static char line[65536];
+    char form[8]; /* of the rows that it is fitted to, where that matters */
     unsigned features;
-    int transforms = 0;
+    int transforms = 0, at;
     char *got = fgets(line, sizeof line, file);
-    while (got && sscanf(line, "transform %u", &features) == 1) {
+    while (got && sscanf(line, "%7s %u%n", form, &features, &at) == 2) {
         line[strcspn(line, "\n")] = '\0';
-        const char *description = strchr(line + 10, ' ') + 1;
+        char *description = strdup(line + at + 1);
+        const bool fit_dense = strcmp(form, "dense") == 0;
         xsm_error err = XSM_ERROR_INIT;
         xsm_transform *t = NULL;
         assert_ok(xsm_transform_new(NULL, description, &t, &err), err);
@@ -152,7 +161,7 @@ static void golden(void **state)
             assert_fails(xsm_transform_fit(t, dense, &err), XSM_ERROR_UNSUPPORTED, err);
             assert_int_equal(xsmi_transform_features(t), 0);
         }
-        assert_ok(xsm_transform_fit(t, grows ? sparse : dense, &err), err);
+        assert_ok(xsm_transform_fit(t, grows || strcmp(form, "sparse") == 0 ? sparse : dense, &err), err);
         assert_int_equal(xsmi_transform_features(t), sparse->features);
         assert_int_equal(xsmi_transform_output_features(t), features);
         const xsmi_transform_parts parts = xsmi_transform_get_parts(t);
@@ -162,7 +171,7 @@ static void golden(void **state)
         xsm_transform *refitted = NULL;
         assert_ok(xsm_transform_new(NULL, description, &refitted, &err), err);
         assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
-        assert_ok(xsm_transform_fit(refitted, sparse, &err), err);
+        assert_ok(xsm_transform_fit(refitted, fit_dense ? dense : sparse, &err), err);
         assert_ok(xsm_transform_apply(refitted, sparse, &err), err);
         assert_true(xsmi_transform_equal(refitted, t));
         if (grows) {
@@ -210,6 +219,7 @@ static void golden(void **state)
             assert_fails(xsm_transform_apply(t, sparse, &err), XSM_ERROR_SHAPE, err);
         }
         transforms++;
+        free(description);
         free(values);
         free(values_before);
         xsm_dataset_free(sparse);
@@ -222,7 +232,7 @@ static void golden(void **state)
         got = fgets(line, sizeof line, file);
     }
     assert_null(got);
-    assert_int_equal(transforms, 19);
+    assert_int_equal(transforms, 27);
     fclose(file);
 }
 
@@ -358,12 +368,102 @@ static void errors(void **state)
     xsm_dataset_free(d);
 }
 
+/* The mean of a column of dense rows, and its variance. */
+static void measure_column(const float *values, size_t rows, size_t columns, size_t column, double *mean,
+                           double *variance)
+{
+    *mean = *variance = 0;
+    for (size_t i = 0; i < rows; i++) {
+        *mean += values[i * columns + column] / (double)rows;
+    }
+    for (size_t i = 0; i < rows; i++) {
+        const double from = values[i * columns + column] - *mean;
+        *variance += from * from / (double)rows;
+    }
+}
+
+/* Columns of any scale, far from 0 or constant, have mean 0 and variance 1, whatever stands before the step. */
+static void standard(void **state)
+{
+    (void)state;
+    enum { ROWS = 300, COLUMNS = 8 };
+    static const float scale[COLUMNS] = {1e-44f, 1e-30f, 1e-3f, 1, 3, 1e6f, 1e30f, 1e37f};
+    static const float offset[COLUMNS] = {0, 1e-28f, 0, 1e4f, 0, 3e7f, -1e31f, 0};
+    static float rows[ROWS * COLUMNS];
+    for (size_t i = 0; i < ROWS; i++) {
+        for (size_t j = 0; j < COLUMNS; j++) {
+            rows[i * COLUMNS + j] = offset[j] + scale[j] * (float)((i * (2 * j + 7) + i * i) % 31);
+        }
+        rows[i * COLUMNS + 4] = 0.1f;
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    const xsm_dense_rows given = {
+        .size = sizeof(xsm_dense_rows), .values = rows, .rows = ROWS, .features = COLUMNS, .ownership = XSM_BORROW};
+    static const char *const steps[] = {"standard", "log,standard", "unit,standard"};
+    for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+        xsm_dataset *d = NULL;
+        xsm_transform *t = NULL;
+        assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
+        assert_ok(xsm_transform_new(NULL, steps[k], &t, &err), err);
+        assert_ok(xsm_transform_fit(t, d, &err), err);
+        assert_ok(xsm_transform_apply(t, d, &err), err);
+        for (size_t j = 0; j < COLUMNS; j++) {
+            double mean, variance;
+            measure_column(d->values, ROWS, d->stride, j, &mean, &variance);
+            const bool constant = d->values[j] == 0 && variance == 0;
+            assert_true(fabs(mean) < 1e-6 && (constant || fabs(variance - 1) < 1e-5));
+            assert_true(constant == (k < 2 ? j == 4 : variance == 0));
+        }
+        xsm_transform_free(t);
+        xsm_dataset_free(d);
+    }
+
+    /* What was constant is not divided; what is too large is refused with its place, and the rows stay. */
+    xsm_transform *t = NULL;
+    xsm_dataset *d = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
+    assert_ok(xsm_transform_new(NULL, "standard", &t, &err), err);
+    assert_ok(xsm_transform_fit(t, d, &err), err);
+    xsm_dataset_free(d);
+    rows[4] = 1e30f;
+    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
+    assert_ok(xsm_transform_apply(t, d, &err), err);
+    assert_true(d->values[4] == 1e30f - 0.1f && fabsf(d->values[d->stride + 4]) == 0);
+    xsm_dataset_free(d);
+    rows[5 * COLUMNS + 1] = 1e20f;
+    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "standard: row 5, feature 1 "));
+    assert_ptr_equal(d->values, rows);
+    xsm_dataset_free(d);
+
+    /* More features: the means and scales that there are stay, new ones get none and the median. */
+    xsm_transform *wider = NULL;
+    assert_true(xsmi_transform_may_grow(t));
+    assert_ok(xsmi_transform_grown(t, COLUMNS + 2, &wider, &err), err);
+    const double *before = xsmi_transform_get_parts(t).standard, *after = xsmi_transform_get_parts(wider).standard;
+    assert_memory_equal(after, before, COLUMNS * sizeof *before);
+    assert_memory_equal(after + COLUMNS + 2, before + COLUMNS, COLUMNS * sizeof *before);
+    assert_true(after[COLUMNS] == 0 && after[COLUMNS + 1] == 0);
+    for (size_t j = 0; j < 2; j++) {
+        size_t below = 0, above = 0;
+        for (size_t k = 0; k < COLUMNS; k++) {
+            below += before[COLUMNS + k] < after[2 * COLUMNS + 2 + j];
+            above += before[COLUMNS + k] > after[2 * COLUMNS + 2 + j];
+        }
+        assert_true(below <= COLUMNS / 2 && above <= COLUMNS / 2);
+    }
+    xsm_transform_free(wider);
+    xsm_transform_free(t);
+}
+
 static void restore_errors(void **state)
 {
     (void)state;
     const float idf[] = {1, 2, 3, 4};
     const float bad[] = {1, 2, NAN, 4};
     const float zero[] = {1, 0, 3, 4};
+    const double standard[] = {0, 1, 2, 1, 0, (double)INFINITY};
     xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
     const xsmi_feature_pair pairs[] = {{0, 1}, {1, 3}}, fallen[] = {{1, 3}, {0, 1}};
@@ -371,30 +471,35 @@ static void restore_errors(void **state)
         xsmi_transform_parts parts;
         xsm_status status;
     } cases[] = {
-        {{"tfidf", 5, idf, NULL, 4, 0}, XSM_ERROR_SHAPE},
-        {{"tfidf", 4, NULL, NULL, 4, 0}, XSM_ERROR_SHAPE},
-        {{"unit", 4, idf, NULL, 4, 0}, XSM_ERROR_SHAPE},
-        {{"tfidf", 0, idf, NULL, 4, 0}, XSM_ERROR_RANGE},
-        {{"tfidf", 4, bad, NULL, 4, 0}, XSM_ERROR_RANGE},
-        {{"tfidf", 4, zero, NULL, 4, 0}, XSM_ERROR_RANGE},
-        {{"tfodf", 4, idf, NULL, 4, 0}, XSM_ERROR_NAME},
-        {{"unit", 4, NULL, pairs, 0, 2}, XSM_ERROR_SHAPE},
-        {{"products=1", 4, NULL, NULL, 0, 0}, XSM_ERROR_SHAPE},
-        {{"products=1", 4, NULL, fallen, 0, 2}, XSM_ERROR_RANGE},
-        {{"products=1", 3, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
-        {{"truncate=3,products=1", 4, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
-        {{"products=1", XSM_FEATURES_MAX - 1, NULL, pairs, 0, 2}, XSM_ERROR_RANGE},
+        {{"standard", 2, .standard = standard, .columns = 1}, XSM_ERROR_SHAPE},
+        {{"standard", 2, NULL}, XSM_ERROR_SHAPE},
+        {{"unit", 2, .standard = standard, .columns = 2}, XSM_ERROR_SHAPE},
+        {{"standard", 2, .standard = standard + 1, .columns = 2}, XSM_ERROR_RANGE},
+        {{"standard", 2, .standard = standard + 2, .columns = 2}, XSM_ERROR_RANGE},
+        {{"tfidf", 5, .idf = idf, .idf_count = 4}, XSM_ERROR_SHAPE},
+        {{"tfidf", 4, .idf_count = 4}, XSM_ERROR_SHAPE},
+        {{"unit", 4, .idf = idf, .idf_count = 4}, XSM_ERROR_SHAPE},
+        {{"tfidf", 0, .idf = idf, .idf_count = 4}, XSM_ERROR_RANGE},
+        {{"tfidf", 4, .idf = bad, .idf_count = 4}, XSM_ERROR_RANGE},
+        {{"tfidf", 4, .idf = zero, .idf_count = 4}, XSM_ERROR_RANGE},
+        {{"tfodf", 4, .idf = idf, .idf_count = 4}, XSM_ERROR_NAME},
+        {{"unit", 4, .pairs = pairs, .pair_count = 2}, XSM_ERROR_SHAPE},
+        {{"products=1", 4}, XSM_ERROR_SHAPE},
+        {{"products=1", 4, .pairs = fallen, .pair_count = 2}, XSM_ERROR_RANGE},
+        {{"products=1", 3, .pairs = pairs, .pair_count = 2}, XSM_ERROR_RANGE},
+        {{"truncate=3,products=1", 4, .pairs = pairs, .pair_count = 2}, XSM_ERROR_RANGE},
+        {{"products=1", XSM_FEATURES_MAX - 1, .pairs = pairs, .pair_count = 2}, XSM_ERROR_RANGE},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         assert_fails(xsmi_transform_restore(NULL, &cases[i].parts, &t, &err), cases[i].status, err);
         assert_null(t);
     }
-    xsmi_transform_parts good = {"truncate=4,tfidf,truncate=2", 9, idf, NULL, 4, 0};
+    xsmi_transform_parts good = {"truncate=4,tfidf,truncate=2", 9, .idf = idf, .idf_count = 4};
     assert_ok(xsmi_transform_restore(NULL, &good, &t, &err), err);
     assert_int_equal(xsmi_transform_output_features(t), 2);
     xsm_transform_free(t);
     t = NULL;
-    good = (xsmi_transform_parts){"truncate=4,products=1,truncate=5", 9, NULL, pairs, 0, 2};
+    good = (xsmi_transform_parts){"truncate=4,products=1,truncate=5", 9, .pairs = pairs, .pair_count = 2};
     assert_ok(xsmi_transform_restore(NULL, &good, &t, &err), err);
     assert_int_equal(xsmi_transform_output_features(t), 5);
     xsm_transform_free(t);
@@ -482,10 +587,12 @@ static void memory_runs_out(void **state)
                                                        .ownership = XSM_BORROW},
                                      &dense, &err),
               err);
-    for (int kind = 0; kind < 6; kind++) {
-        run r = {kind & 1 && kind < 4 ? dense : sparse, kind & 1 && kind < 4,
-                 kind & 2 || kind == 5 ? XSM_BORROW : XSM_COPY,
-                 kind < 4 ? "truncate=20, tfidf, unit" : "tfidf, unit, products=15"};
+    for (int kind = 0; kind < 8; kind++) {
+        const bool is_dense = kind & 1 && kind != 5;
+        run r = {is_dense ? dense : sparse, is_dense, kind & 2 || kind == 5 ? XSM_BORROW : XSM_COPY,
+                 kind < 4   ? "truncate=20, tfidf, unit"
+                 : kind < 6 ? "tfidf, unit, products=15"
+                            : "log, standard, unit"};
         assert_true(test_every_allocation(run_transform, &r) > 10);
     }
     xsm_dataset_free(dense);
@@ -496,8 +603,9 @@ static void memory_runs_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(descriptions), cmocka_unit_test(golden),         cmocka_unit_test(golden_numbers),
-        cmocka_unit_test(errors),       cmocka_unit_test(restore_errors), cmocka_unit_test(memory_runs_out),
+        cmocka_unit_test(descriptions),    cmocka_unit_test(golden),   cmocka_unit_test(golden_numbers),
+        cmocka_unit_test(errors),          cmocka_unit_test(standard), cmocka_unit_test(restore_errors),
+        cmocka_unit_test(memory_runs_out),
     };
     return cmocka_run_group_tests_name("transform", tests, NULL, NULL);
 }

@@ -221,6 +221,7 @@ done <<END
 2|--transform: |$good --transform truncate=x
 2|products=N, N from 1 to 2147483647|$good --transform unit,products=0
 2|tfidf behind products|$good --transform products=2,tfidf
+2|no transform step 'none'|$good --transform unit,none
 2|--set: 'negatives' is not of the form KEY=VALUE|$good --set negatives
 2|--set: '=3' is not of the form|$good --set =3
 2|did you mean 'negatives'|$good --set negative=3
@@ -1317,6 +1318,14 @@ run 0 info products.model
 says stdout 'tfidf,unit,products=2'
 run 0 evaluate --model products.model --data test.txt
 says stdout "log-loss   $loss"
+run 0 train --data dense.csv --test dense.csv --estimator softmax --transform standard --eta 1 --model standard.model --json
+sed 's/.*"test"://; s/}$//' stdout >trained
+run 0 evaluate --model standard.model --data dense.csv --json --no-f1
+sed 's/.*"test"://; s/}$//' stdout >evaluated
+expect 'evaluate standardises as train did' cmp trained evaluated
+run 0 train --data train.txt --method label-tree --transform none --model none.model
+run 0 info none.model
+says stdout 'transform              none'
 run 1 train --data dense.csv --estimator softmax --transform products=2
 says stderr 'products takes sparse rows; these are dense'
 code=0

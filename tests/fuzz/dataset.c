@@ -8,10 +8,15 @@ static void change(xsm_dataset *d, unsigned choice)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_transform *t = NULL;
-    static const char *const descriptions[] = {
-        "tfidf,unit", "truncate=2,unit", "unit", "", "tfidf,unit,products=2,truncate=5",
-        "products=1", "log,tfidf,unit"};
-    fuzz_require(xsm_transform_new(NULL, descriptions[choice % 7], &t, &err) == XSM_OK, "transform");
+    static const char *const descriptions[] = {"tfidf,unit",
+                                               "truncate=2,unit",
+                                               "unit",
+                                               "",
+                                               "tfidf,unit,products=2,truncate=5",
+                                               "products=1",
+                                               "log,tfidf,unit",
+                                               "log,standard,unit,products=2"};
+    fuzz_require(xsm_transform_new(NULL, descriptions[choice % 8], &t, &err) == XSM_OK, "transform");
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     fuzz_require(xsm_dataset_get_class_map(d, &map, &err) == XSM_OK, "classes");
     /* A single large index would have weights for gigabytes of features. */

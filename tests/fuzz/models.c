@@ -222,7 +222,7 @@ static void change_model(fuzz_rig *r, change_of change)
         convert(r, XSM_DTYPE_INT8);
         break;
     case TEXT:
-        train_anew(r, read_text(r->context), "tfidf,unit");
+        train_anew(r, read_text(r->context), "tfidf,standard,unit");
         break;
     }
 }

@@ -20,6 +20,10 @@ DESCRIPTIONS = ["", "truncate=11", "tfidf", "unit", "tfidf,unit", "unit,tfidf", 
                 "tfidf,unit,truncate=20", "unit,truncate=25,tfidf,truncate=15,unit", "truncate=1000,unit", "products=24",
                 "tfidf,unit,products=20", "truncate=9,products=1,unit", "unit,products=15,truncate=45,unit", "log",
                 "log,tfidf,unit", "tfidf,log,log", "unit,log", "truncate=9,tfidf,products=20,log,unit"]
+# Those that differ between sparse and dense rows.
+STANDARD = {"sparse": ["standard", "log,standard", "tfidf,standard,unit", "truncate=9,products=20,standard",
+                       "standard,products=24"],
+            "dense": ["standard", "standard,unit", "log,standard,truncate=20"]}
 
 
 def magnitude(bits):
@@ -60,11 +64,23 @@ def unit(rows):
     return [{j: float32(value / norm) for j, value in row.items()} for row, norm in zip(rows, norms)]
 
 
+def standard(rows, features, dense):
+    """The variance about the mean of all values, zeros among them; of sparse rows the mean is not subtracted."""
+    columns = []
+    for j in range(features):
+        values = [row.get(j, Decimal(0)) for row in rows]
+        mean = sum(values) / len(rows)
+        scale = (sum((value - mean) ** 2 for value in values) / len(rows)).sqrt()
+        columns.append((mean if dense else Decimal(0), scale if min(values) < max(values) else Decimal(1)))
+    return [{j: float32((row.get(j, Decimal(0)) - mean) / scale) for j, (mean, scale) in enumerate(columns)
+             if dense or j in row} for row in rows]
+
+
 def products(rows, features, least):
     pairs = [(i, j) for i in range(features) for j in range(i + 1, features)
              if sum(1 for row in rows if i in row and j in row) >= least]
-    return [row | {features + k: float32(row[i] * row[j]) for k, (i, j) in enumerate(pairs) if i in row and j in row}
-            for row in rows], features + len(pairs)
+    return [row | {features + k: float32(row[i] * row[j]) for k, (i, j) in enumerate(pairs)
+                   if i in row and j in row and float32(row[i] * row[j])} for row in rows], features + len(pairs)
 
 
 def read_rows(path):
@@ -75,13 +91,15 @@ def read_rows(path):
 
 
 def transforms(rows, features):
-    for description in DESCRIPTIONS:
+    for form, description in [("both", d) for d in DESCRIPTIONS] + [(f, d) for f in STANDARD for d in STANDARD[f]]:
         result, width = rows, features
         for step in filter(None, description.split(",")):
             if step == "tfidf":
                 result = tfidf(result, width)
             elif step == "log":
                 result = log(result)
+            elif step == "standard":
+                result = standard(result, width, form == "dense")
             elif step == "unit":
                 result = unit(result)
             elif step.startswith("products"):
@@ -89,9 +107,9 @@ def transforms(rows, features):
             else:
                 width = min(width, int(step.split("=")[1]))
                 result = [{j: value for j, value in row.items() if j < width} for row in result]
-        yield f"transform {width} {description}\n"
+        yield f"{form} {width} {description}\n"
         for row in result:
-            yield " ".join(f"{j}:{float(value):.9g}" for j, value in row.items() if value) + "\n"
+            yield " ".join(f"{j}:{float(value):.9g}" for j, value in row.items() if value or form != "both") + "\n"
 
 
 def numbers(path):

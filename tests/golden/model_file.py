@@ -13,7 +13,7 @@ import sys
 
 import numpy as np
 
-DTYPES = {"F32": np.float32, "I64": np.int64, "U8": np.uint8, "U32": np.uint32}
+DTYPES = {"F32": np.float32, "F64": np.float64, "I64": np.int64, "U8": np.uint8, "U32": np.uint32}
 
 
 def read(path):

@@ -124,14 +124,14 @@ static void words_follow_all_features(void **state)
          "the:0 cat:1 dog:2 yak:7 a b c aa d 8",
          "the:0 cat:1 dog:2 yak:7 a b c aa d e 8"},
     };
-    static const char *const steps[] = {"", "log,unit", "tfidf,unit"};
+    static const char *const steps[] = {"", "log,unit", "tfidf,unit", "standard,unit"};
     xsm_error err = XSM_ERROR_INIT;
-    for (size_t i = 0; i < 2 * 3 * sizeof kinds / sizeof *kinds; i++) {
-        const size_t kind = i / 6;
+    for (size_t i = 0; i < 2 * 4 * sizeof kinds / sizeof *kinds; i++) {
+        const size_t kind = i / 8;
         xsm_dataset *train = NULL, *back = NULL;
         xsm_model *loaded = NULL;
         assert_ok(read_text(training, &kinds[kind].how, NULL, 0, &train, &err), err);
-        xsm_model *m = model_of(train, i % 2 ? 3 : 0, steps[i % 6 / 2]);
+        xsm_model *m = model_of(train, i % 2 ? 3 : 0, steps[i % 8 / 2]);
         xsm_dataset *rows = grow(m, more, NULL);
         xsm_class_map map = test_map_of_model(m);
         assert_words(&map, kinds[kind].once);

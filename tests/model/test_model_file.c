@@ -62,7 +62,7 @@ static xsm_transform *fitted(xsm_context *ctx)
                          &(xsm_dense_rows){.size = sizeof(xsm_dense_rows), .values = rows, .rows = 2, .features = 4},
                          &data, NULL),
                      XSM_OK);
-    assert_int_equal(xsm_transform_new(ctx, "truncate=3,tfidf,unit", &t, NULL), XSM_OK);
+    assert_int_equal(xsm_transform_new(ctx, "truncate=3,tfidf,standard,unit", &t, NULL), XSM_OK);
     assert_int_equal(xsm_transform_fit(t, data, NULL), XSM_OK);
     xsm_dataset_free(data);
     return t;
@@ -398,6 +398,8 @@ static xsm_status load_made(const char *header, const void *data, size_t size, x
 #define COUNTS "\"class_counts\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]}"
 #define PAIRS(shape, offsets) "\"products\":{\"dtype\":\"U32\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 #define PRODUCTS(features) "\"__metadata__\":{\"transform\":\"products=1\",\"input_features\":\"" features "\"}"
+#define COLUMNS(shape, offsets) "\"standard\":{\"dtype\":\"F64\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
+#define STANDARD(features) "\"__metadata__\":{\"transform\":\"standard\",\"input_features\":\"" features "\"}"
 #define LABELS(offsets) "\"labels\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":" offsets "}"
 
 static void what_is_no_model_is_refused(void **state)
@@ -434,6 +436,11 @@ static void what_is_no_model_is_refused(void **state)
          "\"__metadata__\":{\"training_rows\":\"2\"}}",
          16, "'class_counts' has 1"},
         {"{" WEIGHT ",\"idf\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[8,12]}}", 12, "'transform'"},
+        {"{" WEIGHT "," COLUMNS("[2,1]", "[8,24]") "}", 24, "'transform'"},
+        {"{" WEIGHT "," COLUMNS("[2,1]", "[8,24]") "," STANDARD("1") "}", 24, NULL},
+        {"{" WEIGHT "," COLUMNS("[2,1]", "[8,24]") "," STANDARD("2") "}", 24, "of 1 columns; it needs 2"},
+        {"{" WEIGHT "," COLUMNS("[1,2]", "[8,24]") "," STANDARD("1") "}", 24, "[1, 2]; [2, n] is needed"},
+        {"{" WEIGHT "," STANDARD("1") "}", 8, "of 0 columns; it needs 1"},
         {"{" WEIGHT "," PAIRS("[1,2]", "[8,16]") "}", 16, "'transform'"},
         {"{" WEIGHT "," PAIRS("[0,2]", "[8,8]") "," PRODUCTS("1") "}", 8, NULL},
         {"{" WEIGHT "," PAIRS("[1,2]", "[8,16]") "," PRODUCTS("1") "}", 16, "pair 0"},
@@ -665,6 +672,18 @@ static const char *find_python(void)
     return NULL;
 }
 
+/* Takes the line that begins so out of the text, and returns what follows there. */
+static char *take_line(char *text, const char *start, char *line)
+{
+    char *at = strstr(text, start);
+    assert_non_null(at);
+    const size_t length = strcspn(at, "\n") + 1;
+    memcpy(line, at, length);
+    line[length] = '\0';
+    memmove(at, at + length, strlen(at + length) + 1);
+    return line + strlen(start);
+}
+
 static void numpy_reads_what_is_written(void **state)
 {
     (void)state;
@@ -685,28 +704,29 @@ static void numpy_reads_what_is_written(void **state)
     }
     const char *path = test_path("model.safetensors");
     assert_ok(xsm_model_save(m, path, &err), err);
-    const float *idf = xsmi_transform_get_parts(m->transform).idf;
+    const xsmi_transform_parts learned = xsmi_transform_get_parts(m->transform);
     char command[8192];
     snprintf(command, sizeof command, "%s '%smodel_file.py' read '%s'", python, golden_folder, path);
     FILE *output = popen(command, "r");
     assert_non_null(output);
-    char text[4096];
+    char text[4096], line[4096];
     size_t length = fread(text, 1, sizeof text - 1, output);
     text[length] = '\0';
     assert_int_equal(pclose(output), 0);
-    /* idf as Python prints it depends on its digits: compared as numbers. */
-    char *line = strstr(text, "idf float32 3 : ");
-    assert_non_null(line);
-    char *place = line + strlen("idf float32 3 : ");
+    /* What Python prints of these depends on its digits: compared as numbers. */
+    char *place = take_line(text, "idf float32 3 : ", line);
     for (size_t j = 0; j < 3; j++) {
-        assert_true((float)strtod(place, &place) == idf[j]);
+        assert_true((float)strtod(place, &place) == learned.idf[j]);
     }
-    memmove(line, strchr(line, '\n') + 1, strlen(strchr(line, '\n') + 1) + 1);
+    place = take_line(text, "standard float64 2 3 : ", line);
+    for (size_t j = 0; j < 6; j++) {
+        assert_true(strtod(place, &place) == learned.standard[j]);
+    }
     assert_string_equal(text, "checksum good\n"
                               "format_version 1\n"
                               "input_features 4\n"
                               "training_rows 1099511627776\n"
-                              "transform truncate=3,tfidf,unit\n"
+                              "transform truncate=3,tfidf,standard,unit\n"
                               "bias float32 4 : 0.0 0.125 0.25 0.375\n"
                               "class_counts int64 4 : 0 7 1099511627776 1\n"
                               "label_names uint8 27 : 97 110 116 10 98 195 169 101 10 10 97 32 34 113 117 111 116 101 "

@@ -157,7 +157,8 @@ static void compare(xsm_context *ctx, test_memory *memory, const xsm_model *mode
 static void sparse_lines(void **state)
 {
     (void)state;
-    static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf", "tfidf,unit,products=4"};
+    static const char *const steps[] = {"", "tfidf,unit", "truncate=1000,tfidf", "tfidf,unit,products=4",
+                                        "log,standard,unit"};
     xsm_error err = XSM_ERROR_INIT;
     const char *path = test_data("bibtex/bibtex_test.txt.gz");
     if (!path) {
@@ -401,6 +402,49 @@ static void pairs(void **state)
     xsm_model_free(model);
 }
 
+/* A sparse row has the values of the dense row that it stands for, from which means are subtracted. */
+static void means(void **state)
+{
+    (void)state;
+    enum { ROWS = 4, FEATURES = 3 };
+    static const float rows[ROWS * FEATURES] = {1, 0, 5, 0, 0, 5, 4, 2, 5, 0, 0, 5};
+    static const uint32_t all[FEATURES] = {0, 1, 2};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_encoder *encoder = NULL;
+    xsm_dataset *d = NULL;
+    static const uint32_t class_of[ROWS] = {0, 1, 0, 1};
+    const xsm_labels labels = {.size = sizeof labels, .labels = class_of, .classes = 2};
+    const xsm_dense_rows given = {
+        .size = sizeof given, .values = rows, .rows = ROWS, .features = FEATURES, .labels = &labels};
+    assert_ok(xsm_dataset_from_dense(NULL, &given, &d, &err), err);
+    xsm_model *model = model_of(NULL, d, "standard,unit");
+    assert_ok(xsm_model_transform(model, d, &err), err);
+    xsm_encoder_options options = XSM_ENCODER_OPTIONS_INIT;
+    options.format = XSM_FORMAT_XC;
+    assert_ok(xsm_encoder_new(model, &options, &encoder, &err), err);
+    for (uint64_t i = 0; i < ROWS; i++) {
+        uint32_t index[FEATURES], count = 0;
+        float values[FEATURES];
+        for (uint32_t j = 0; j < FEATURES; j++) {
+            if (rows[i * FEATURES + j] != 0) {
+                index[count] = j;
+                values[count++] = rows[i * FEATURES + j];
+            }
+        }
+        xsm_batch batch = XSM_BATCH_INIT;
+        xsm_row row = XSM_ROW_INIT;
+        assert_ok(xsm_encoder_encode_pairs(encoder, index, values, count, &batch, &err), err);
+        assert_ok(xsm_dataset_get_row(d, i, &row, &err), err);
+        assert_int_equal(batch.offsets[1], FEATURES);
+        assert_memory_equal(batch.index, all, sizeof all);
+        assert_memory_equal(batch.values, row.values, FEATURES * sizeof *row.values);
+        assert_true(row.values[0] != 0 && row.values[1] != 0 && row.values[2] == 0);
+    }
+    xsm_encoder_free(encoder);
+    xsm_model_free(model);
+    xsm_dataset_free(d);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -519,8 +563,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_lines), cmocka_unit_test(text_lines), cmocka_unit_test(any_line),
-        cmocka_unit_test(pairs),        cmocka_unit_test(mistakes),   cmocka_unit_test(changed),
-        cmocka_unit_test(memory),
+        cmocka_unit_test(pairs),        cmocka_unit_test(means),      cmocka_unit_test(mistakes),
+        cmocka_unit_test(changed),      cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
