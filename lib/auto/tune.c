@@ -19,6 +19,7 @@
 #include "base/order.h"
 #include "data/part.h"
 #include "model/divided.h"
+#include "train/checkpoint_settings.h"
 
 #include <math.h>
 
@@ -366,6 +367,26 @@ static xsm_status claim(xsm_model *own, xsm_error *err)
                            "the model has been trained: a learning rate is chosen for a model that is all zeros");
 }
 
+/* Reads the options, which with the rows are those of all ranks, and takes the model. */
+static xsm_status start(xsmi_tuner *t, const xsm_tune_options *options, xsm_error *err)
+{
+    xsm_context *group = t->runner.group;
+    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+    XSMI_TRY(xsmi_dataset_need_whole(t->run.train, "the choice of a learning rate", err));
+    XSMI_TRY(xsmi_options_read(&t->options, sizeof t->options, XSMI_FIRST(xsm_tune_options), options,
+                               "xsm_tune_options", err));
+    XSMI_TRY(xsmi_options_read(&run, sizeof run, XSMI_FIRST(xsm_trainer_options), t->options.run, "xsm_trainer_options",
+                               err));
+    run.eta = 0;
+    XSMI_TRY(xsmi_trainer_read_options(&run, t->estimator, &t->run.options, err));
+    if (group) {
+        XSMI_TRY(xsmi_trainer_agree(group, &t->run.options, err));
+        XSMI_TRY(xsmi_estimator_agree(t->estimator, group, err));
+        XSMI_TRY(xsmi_check_same_rows(group, t->run.train, err));
+    }
+    return claim(xsmi_model_changed(t->runner.model), err);
+}
+
 xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,
                         xsm_optimizer *optimizer, const xsm_tune_options *options, xsm_tuning **out, xsm_error *err)
 {
@@ -378,7 +399,6 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
                          : !optimizer ? "the optimizer"
                                       : "out");
     }
-    XSMI_TRY(xsmi_dataset_need_whole(train, "the choice of a learning rate", err));
     xsm_context *group = xsmi_model_is_divided(model) ? model->context : NULL;
     xsmi_tuner t = {
         .runner = {.group = group,
@@ -393,16 +413,12 @@ xsm_status xsm_tune_eta(xsm_context *context, xsm_model *model, const xsm_datase
         .run = {.train = train, .options = XSM_TRAINER_OPTIONS_INIT, .ridge = estimator->common.ridge, .model = model},
         .rows = {.train = train, .scale = 1},
         .cut = 1};
-    XSMI_TRY(xsmi_options_read(&t.options, sizeof t.options, XSMI_FIRST(xsm_tune_options), options, "xsm_tune_options",
-                               err));
-    xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&run, sizeof run, XSMI_FIRST(xsm_trainer_options), t.options.run, "xsm_trainer_options",
-                               err));
-    run.eta = 0;
-    XSMI_TRY(xsmi_trainer_read_options(&run, estimator, &t.run.options, err));
-    xsm_status status = xsmi_context_acquire(context, &t.runner.context, err);
-    status = status == XSM_OK ? claim(xsmi_model_changed(model), err) : status;
-    status = group ? xsmi_agree(group, status, err) : status;
+    XSMI_TRY(xsmi_context_acquire(context, &t.runner.context, err));
+    if (group) {
+        xsmi_agree_begin(group);
+    }
+    xsm_status status = start(&t, options, err);
+    status = group ? xsmi_agree_once(group, status, err) : status;
     if (status != XSM_OK) {
         xsm_context_free(t.runner.context);
         return status;

@@ -67,6 +67,16 @@ xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const 
     return status;
 }
 
+xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *numbers, size_t count, xsm_error *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        const xsmi_number *n = &numbers[i];
+        XSMI_TRY(n->whole ? xsmi_settings_add_whole(s, n->key, n->whole, err)
+                          : xsmi_settings_add_real(s, n->key, n->real, err));
+    }
+    return XSM_OK;
+}
+
 void xsmi_settings_free(xsmi_settings *s)
 {
     for (size_t i = 0; i < s->count; i++) {
@@ -232,4 +242,14 @@ xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_s
     float other = same ? 0 : 1;
     XSMI_TRY(xsmi_exchange_max(group, &other, 1, err));
     return other == 0 ? XSM_OK : compare_texts(group, s, err);
+}
+
+xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
+                              xsm_error *err)
+{
+    xsmi_settings s = {.context = group};
+    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, count, err) : status;
+    status = xsmi_settings_agree(group, &s, status, err);
+    xsmi_settings_free(&s);
+    return status;
 }

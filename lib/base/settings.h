@@ -25,11 +25,29 @@ xsm_status xsmi_settings_add_real(xsmi_settings *s, const char *key, double valu
 typedef size_t (*xsmi_option_getter)(const void *of, const char *name, char *buffer, size_t size);
 xsm_status xsmi_settings_add_option(xsmi_settings *s, const char *prefix, const xsm_option *option, const void *of,
                                     xsmi_option_getter get, xsm_error *err);
+/* Options of a struct: whole numbers, or real ones. */
+typedef struct xsmi_number {
+    const char *key;
+    uint64_t whole; /* 0: it is the real one */
+    double real;
+} xsmi_number;
+#define XSMI_WHOLE(name, value)                                                                                        \
+    {                                                                                                                  \
+        XSMI_SETTINGS_PREFIX name, value, 0                                                                            \
+    }
+#define XSMI_REAL(name, value)                                                                                         \
+    {                                                                                                                  \
+        XSMI_SETTINGS_PREFIX name, 0, value                                                                            \
+    }
+xsm_status xsmi_settings_add_numbers(xsmi_settings *s, const xsmi_number *numbers, size_t count, xsm_error *err);
 void xsmi_settings_free(xsmi_settings *s);
 /* Compares the settings of all processes of a group; on all of them the same status. The message names the first that
  * differs, of the first process where one does. `status` is that of gathering them. Rank 0 sends 8 bytes, all 8; where
  * they differ, rank 0 its settings as text. */
 xsm_status xsmi_settings_agree(xsm_context *group, const xsmi_settings *s, xsm_status status, xsm_error *err);
+/* The same for numbers alone. */
+xsm_status xsmi_numbers_agree(xsm_context *group, const xsmi_number *numbers, size_t count, xsm_status status,
+                              xsm_error *err);
 /* Refuses a checkpoint with other settings; the message names the first difference. */
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err);
 

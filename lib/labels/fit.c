@@ -291,16 +291,35 @@ static size_t get_of_group(const void *of, const char *name, char *buffer, size_
     return xsmi_group_get(of, name, buffer, size);
 }
 
-/* The settings by which checkpoints are compared. */
-static xsm_status gather_settings(const xsm_dataset *train, const tree_settings *o, xsmi_settings *s, xsm_error *err)
+static xsm_status add_options(const tree_settings *o, xsmi_settings *s, xsm_error *err)
 {
     const xsmi_option_group group = group_of(o);
-    XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
-    XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "method", "", "label-tree", err));
     for (size_t i = 0; i < table.count; i++) {
         XSMI_TRY(
             xsmi_settings_add_option(s, XSMI_SETTINGS_PREFIX "label-tree.", &options[i], &group, get_of_group, err));
     }
+    return XSM_OK;
+}
+
+/* Compares the options among the ranks of a context. */
+static xsm_status agree_options(xsm_context *ctx, const tree_settings *o, xsm_error *err)
+{
+    const xsmi_number files[] = {XSMI_WHOLE("checkpoint", o->checkpoint.name != NULL),
+                                 XSMI_WHOLE("resume", o->resume.name != NULL)};
+    xsmi_settings s = {.context = ctx};
+    xsm_status status = add_options(o, &s, err);
+    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, files, sizeof files / sizeof *files, err) : status;
+    status = xsmi_settings_agree(ctx, &s, status, err);
+    xsmi_settings_free(&s);
+    return status;
+}
+
+/* The settings by which checkpoints are compared. */
+static xsm_status gather_settings(const xsm_dataset *train, const tree_settings *o, xsmi_settings *s, xsm_error *err)
+{
+    XSMI_TRY(xsmi_settings_add(s, XSMI_KEY_CHECKPOINT, "", "1", err));
+    XSMI_TRY(xsmi_settings_add(s, XSMI_SETTINGS_PREFIX "method", "", "label-tree", err));
+    XSMI_TRY(add_options(o, s, err));
     XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "rows", train->rows, err));
     XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "features", train->features, err));
     XSMI_TRY(xsmi_settings_add_whole(s, XSMI_SETTINGS_PREFIX "classes", train->classes, err));
@@ -391,6 +410,7 @@ static xsm_status fit(xsm_context *ctx, const xsm_dataset *train, tree_settings 
 {
     xsmi_label_tree trees[XSMI_LABEL_TREES] = {{NULL, NULL}};
     bool several = false;
+    XSMI_TRY(o->divided ? agree_options(ctx, o, err) : XSM_OK);
     XSMI_TRY(check_rows(train, &several, err));
     if (o->link == XSM_LABEL_TREE_AUTO) {
         o->link = several ? XSM_LABEL_TREE_SIGMOID : XSM_LABEL_TREE_SOFTMAX;

@@ -10,6 +10,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/settings.h"
 #include "data/part.h"
 #include "model/divided.h"
 #include "predict/calibrate_rows.h"
@@ -279,13 +280,17 @@ xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_da
     return fit(&job, once, r, err);
 }
 
-xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
-                               const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
+/* Compares the options among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_calibrate_options *o, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !rows) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
-    }
+    const xsmi_number numbers[] = {XSMI_WHOLE("method", (uint64_t)o->method), XSMI_WHOLE("rows", o->rows)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+}
+
+/* The calibration of this rank, which all make together. */
+static xsm_status calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
+                            const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
+{
     XSMI_TRY(xsmi_dataset_need_whole(rows, "a calibration", err));
     if (xsmi_model_is_divided(model)) {
         XSMI_TRY(xsmi_check_same_rows(model->context, rows, err));
@@ -308,12 +313,30 @@ xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm
     XSMI_TRY(xsmi_model_check_rows(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_labels(model, rows, "the data", err));
     XSMI_TRY(xsmi_model_check_calibratable(model, o.method, err));
+    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &o, err) : XSM_OK);
     xsm_context *ctx = context ? context : model->context;
     xsmi_activity activity;
     xsmi_begin(&activity, ctx, "calibrating", "rows", 0);
-    XSMI_TRY(xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err));
+    const xsm_status status =
+        xsmi_end(&activity, xsmi_calibrate(ctx, model, rows, o.method, o.rows, false, NULL, &r, err), err);
+    XSMI_TRY(xsmi_model_is_divided(model) ? xsmi_agree_once(model->context, status, err) : status);
     xsmi_model_put_calibration(model, (xsmi_calibration){r.method, r.scale, r.shift});
     return result
                ? xsmi_options_write(&r, sizeof r, XSMI_FIRST(xsm_calibrate_result), result, "xsm_calibrate_result", err)
                : XSM_OK;
+}
+
+xsm_status xsm_model_calibrate(xsm_context *context, xsm_model *model, const xsm_dataset *rows,
+                               const xsm_calibrate_options *options, xsm_calibrate_result *result, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !rows) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_calibrate: %s is NULL", model ? "the data" : "the model");
+    }
+    const bool divided = xsmi_model_is_divided(model);
+    if (divided) {
+        xsmi_agree_begin(model->context);
+    }
+    const xsm_status status = calibrate(context, model, rows, options, result, err);
+    return divided && status != XSM_OK ? xsmi_agree_once(model->context, status, err) : status;
 }

@@ -12,6 +12,7 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
+#include "base/settings.h"
 #include "base/share.h"
 #include "data/part.h"
 #include "math/propensity.h"
@@ -131,12 +132,14 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
     XSMI_ENTER(err);
     xsm_context *ctx = context ? context : model ? model->context : NULL;
     xsmi_evaluate_scratch kept = {.context = ctx};
-    if (model && dataset && xsmi_model_is_common(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
+    xsm_context *group = model && dataset && xsmi_model_is_common(model) ? model->context : NULL;
+    if (group) {
+        xsmi_agree_begin(group);
     }
-    xsm_status status = xsmi_evaluate(model, dataset, options, &kept, metrics, err);
+    xsm_status status = group ? xsmi_check_same_rows(group, dataset, err) : XSM_OK;
+    status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, metrics, err) : status;
     xsmi_evaluate_scratch_free(&kept);
-    return status;
+    return group ? xsmi_agree_once(group, status, err) : status;
 }
 
 xsm_status xsmi_metrics_new(xsm_context *ctx, uint32_t top, xsm_metrics *m, xsm_error *err)
@@ -344,6 +347,19 @@ static xsm_status evaluate_rows(xsmi_evaluate_job *job, const xsm_evaluate_optio
     return status;
 }
 
+/* Compares what is wanted among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_evaluate_options *o, const xsm_metrics *m, xsm_error *err)
+{
+    const xsmi_number numbers[] = {XSMI_WHOLE("top", is_ranked(m) ? m->top : 0),
+                                   XSMI_WHOLE("ranked", is_ranked(m)),
+                                   XSMI_REAL("propensity_a", o->propensity_a),
+                                   XSMI_REAL("propensity_b", o->propensity_b),
+                                   XSMI_WHOLE("rows", o->rows),
+                                   XSMI_WHOLE("timed", o->seconds > 0), /* by the clock of rank 0 */
+                                   XSMI_WHOLE("beam", o->beam)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+}
+
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
                          xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
 {
@@ -361,6 +377,7 @@ xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, con
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "xsm_evaluate_options.beam is %u, and the model is no label tree; 0 is accepted", o.beam);
     }
+    XSMI_TRY(xsmi_model_is_common(model) ? agree_options(model->context, &o, &m, err) : XSM_OK);
     const uint64_t rows = o.rows ? XSMI_MIN(o.rows, dataset->rows) : dataset->rows;
     const double end = xsmi_seconds() + o.seconds;
     job.rows = o.seconds > 0 ? XSMI_MIN(rows, FIRST_SAMPLE) : rows;

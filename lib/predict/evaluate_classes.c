@@ -14,6 +14,7 @@
 #include "base/heap_sort.h"
 #include "base/order.h"
 #include "base/overlap.h"
+#include "base/settings.h"
 #include "data/part.h"
 #include "model/divided.h"
 #include "predict/label_scores.h"
@@ -370,16 +371,31 @@ static xsm_status read_request(const xsm_model *model, const xsm_dataset *datase
     return choose_threshold(model, dataset, &o->threshold, err);
 }
 
+/* Compares what is wanted among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_class_metrics_options *o, const xsm_class_metrics *m,
+                                xsm_error *err)
+{
+    const xsmi_number numbers[] = {XSMI_REAL("threshold", o->threshold), XSMI_WHOLE("beam", o->beam),
+                                   XSMI_WHOLE("confusions", m->confusions != NULL && m->most > 0)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+}
+
 xsm_status xsm_evaluate_classes(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
                                 const xsm_class_metrics_options *options, xsm_class_metrics *metrics, xsm_error *err)
 {
     XSMI_ENTER(err);
     xsm_class_metrics_options o = XSM_CLASS_METRICS_OPTIONS_INIT;
     xsm_class_metrics m = XSM_CLASS_METRICS_INIT;
-    if (model && dataset && xsmi_model_is_common(model)) {
-        XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
+    xsm_context *group = model && dataset && xsmi_model_is_common(model) ? model->context : NULL;
+    if (group) {
+        xsmi_agree_begin(group);
     }
-    XSMI_TRY(read_request(model, dataset, options, metrics, &o, &m, err));
+    xsm_status status = group ? xsmi_check_same_rows(group, dataset, err) : XSM_OK;
+    status = status == XSM_OK ? read_request(model, dataset, options, metrics, &o, &m, err) : status;
+    status = group && status == XSM_OK ? agree_options(group, &o, &m, err) : status;
+    if (status != XSM_OK) {
+        return group ? xsmi_agree_once(group, status, err) : status;
+    }
     classes_job job = {.context = context ? context : model->context,
                        .model = model,
                        .dataset = dataset,

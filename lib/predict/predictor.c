@@ -4,27 +4,39 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "base/settings.h"
 #include "data/part.h"
 #include "model/divided.h"
 
 /* A predictor of this rank. On failure, too, *out is to be freed. */
-static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
-                                xsm_error *err)
+static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor_options *o,
+                                xsm_predictor **out, xsm_error *err)
 {
-    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
-    XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
-    XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, &o, tree_alone, err));
-    XSMI_TRY(xsmi_predictor_check_index(model, o.index, err));
-    XSMI_TRY(xsmi_shortlist_check(model, &o, err));
-    uint32_t top = o.top ? o.top : 5;
+    XSMI_TRY(xsmi_options_read(o, sizeof *o, XSMI_FIRST(xsm_predictor_options), options, "xsm_predictor_options", err));
+    XSMI_TRY(XSMI_CHECK_FLAG(xsm_predictor_options, o, tree_alone, err));
+    XSMI_TRY(xsmi_predictor_check_index(model, o->index, err));
+    XSMI_TRY(xsmi_shortlist_check(model, o, err));
+    uint32_t top = o->top ? o->top : 5;
     if (top > XSM_TOP_MAX) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "top is %u; accepted is 1 to %d", top, XSM_TOP_MAX);
     }
     top = XSMI_MIN(top, model->classes);
     uint32_t beam;
-    XSMI_TRY(xsmi_beam_width(model, &o, top, &beam, err));
-    XSMI_TRY(xsmi_predictor_new_alone(model, &o, top, beam, out, err));
-    return xsmi_shared_make(*out, &o, err);
+    XSMI_TRY(xsmi_beam_width(model, o, top, &beam, err));
+    XSMI_TRY(xsmi_predictor_new_alone(model, o, top, beam, out, err));
+    return xsmi_shared_make(*out, o, err);
+}
+
+/* Compares the options among the processes of a group; `status` is that of taking them. */
+static xsm_status agree_options(xsm_context *group, const xsm_predictor_options *o, xsm_status status, xsm_error *err)
+{
+    const xsmi_number numbers[] = {XSMI_WHOLE("top", o->top),
+                                   XSMI_WHOLE("candidates", o->candidates),
+                                   XSMI_WHOLE("index", o->index != NULL),
+                                   XSMI_WHOLE("beam", o->beam),
+                                   XSMI_WHOLE("tree_alone", (uint64_t)o->tree_alone),
+                                   XSMI_WHOLE("shortlist", o->shortlist != NULL)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, status, err);
 }
 
 xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options *options, xsm_predictor **out,
@@ -35,8 +47,9 @@ xsm_status xsm_predictor_new(const xsm_model *model, const xsm_predictor_options
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_predictor_new: %s is NULL", model ? "out" : "the model");
     }
     xsm_predictor *p = NULL;
-    xsm_status status = new_predictor(model, options, &p, err);
-    status = xsmi_model_is_common(model) ? xsmi_agree(model->context, status, err) : status;
+    xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_status status = new_predictor(model, options, &o, &p, err);
+    status = xsmi_model_is_common(model) ? agree_options(model->context, &o, status, err) : status;
     if (status != XSM_OK) {
         xsm_predictor_free(p);
         return status;

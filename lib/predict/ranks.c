@@ -14,6 +14,7 @@
 #include "base/hash.h"
 #include "base/heap_sort.h"
 #include "base/order.h"
+#include "base/settings.h"
 #include "data/part.h"
 #include "model/divided.h"
 #include "model/tiles.h"
@@ -655,28 +656,33 @@ static xsm_status check_data(const xsm_model *model, const xsm_dataset *data, co
     return xsmi_model_check_labels(model, data, what, err);
 }
 
-xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                              const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
+/* Compares what is wanted among the processes of a group. */
+static xsm_status agree_options(xsm_context *group, const xsm_ranks_options *o, const xsm_ranks *r, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !ranks) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
-    }
+    const xsmi_number numbers[] = {XSMI_WHOLE("top", r->hits ? r->top : 0), XSMI_WHOLE("known", o->known_count)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
+}
+
+/* The evaluation of this rank, which all make together. */
+static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                           const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
+{
     xsm_ranks_options o = XSM_RANKS_OPTIONS_INIT;
     XSMI_TRY(xsmi_options_read(&o, sizeof o, XSMI_FIRST(xsm_ranks_options), options, "xsm_ranks_options", err));
     XSMI_TRY(check_data(model, dataset, "the data", err));
-    if (o.known_count > 0 && !o.known) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_ranks_options.known is NULL");
-    }
-    for (size_t d = 0; d < o.known_count; d++) {
-        XSMI_TRY(check_data(model, o.known[d], "a dataset of known labels", err));
-    }
     xsm_context *ctx = context ? context : model->context;
     xsm_ranks r = XSM_RANKS_INIT;
     XSMI_TRY(xsmi_options_read(&r, sizeof r, XSMI_FIRST(xsm_ranks), ranks, "xsm_ranks", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_ranks, &r, reserved, err));
     if (r.hits && r.top == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_ranks.top is 0, but hits is not NULL; accepted is 1 or more");
+    }
+    XSMI_TRY(xsmi_model_is_divided(model) ? agree_options(model->context, &o, &r, err) : XSM_OK);
+    if (o.known_count > 0 && !o.known) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_ranks_options.known is NULL");
+    }
+    for (size_t d = 0; d < o.known_count; d++) {
+        XSMI_TRY(check_data(model, o.known[d], "a dataset of known labels", err));
     }
     r.labels = r.unseen_labels = 0;
     known_rows known = {0};
@@ -725,4 +731,19 @@ xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, cons
     xsmi_release(ctx, job.scratch, threads, job.scratch_each);
     xsmi_rounds_end(ctx, &job.rounds);
     return status;
+}
+
+xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                              const xsm_ranks_options *options, xsm_ranks *ranks, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !ranks) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_ranks: %s is NULL", model ? "ranks" : "the model");
+    }
+    const bool divided = xsmi_model_is_divided(model);
+    if (divided) {
+        xsmi_agree_begin(model->context);
+    }
+    const xsm_status status = evaluate(context, model, dataset, options, ranks, err);
+    return divided ? xsmi_agree_once(model->context, status, err) : status;
 }

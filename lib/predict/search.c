@@ -161,7 +161,6 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     job.statuses = xsmi_allocate(ctx, jobs, sizeof *job.statuses);
     job.rounds.jobs = jobs;
     job.rounds.each = MEASURES + 2 * (size_t)top;
-    xsmi_agree_begin(job.model->context);
     xsm_status status = xsmi_rounds_start(ctx, &job.rounds, err);
     if (status == XSM_OK && (!job.pairs || !job.labelled || !job.probed || !job.errors || !job.statuses)) {
         status = xsmi_fail_memory(err, jobs * sizeof *job.errors, "an evaluation");
@@ -199,16 +198,10 @@ static xsm_status run(search_job job, xsm_search_metrics *m, xsm_search_metrics 
     return status;
 }
 
-xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
-                               const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
+/* The evaluation of this rank, which all make together. */
+static xsm_status evaluate(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                           const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!model || !dataset || !metrics) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_search: %s is NULL",
-                         !model     ? "the model"
-                         : !dataset ? "the data"
-                                    : "metrics");
-    }
     if (xsmi_model_is_common(model)) {
         XSMI_TRY(xsmi_check_same_rows(model->context, dataset, err));
     }
@@ -237,4 +230,22 @@ xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, con
                             .dataset = dataset,
                             .top = XSMI_MIN(o.top, model->classes)};
     return run(job, &m, metrics, err);
+}
+
+xsm_status xsm_evaluate_search(xsm_context *context, const xsm_model *model, const xsm_dataset *dataset,
+                               const xsm_predictor_options *options, xsm_search_metrics *metrics, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!model || !dataset || !metrics) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_evaluate_search: %s is NULL",
+                         !model     ? "the model"
+                         : !dataset ? "the data"
+                                    : "metrics");
+    }
+    const bool common = xsmi_model_is_common(model);
+    if (common) {
+        xsmi_agree_begin(model->context);
+    }
+    const xsm_status status = evaluate(context, model, dataset, options, metrics, err);
+    return common ? xsmi_agree_once(model->context, status, err) : status;
 }

@@ -84,11 +84,10 @@ xsm_status xsmi_trainer_agree(xsm_context *group, const xsm_trainer_options *o, 
 {
     xsmi_settings s = {.context = group};
     xsm_status status = add_run(&s, o, err);
-    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "epochs", o->epochs, err) : status;
-    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "evaluate_every", o->evaluate_every, err) : status;
-    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "evaluate_train", (uint64_t)o->evaluate_train, err)
-                              : status;
-    status = status == XSM_OK ? xsmi_settings_add_whole(&s, PREFIX "test", o->test != NULL, err) : status;
+    const xsmi_number numbers[] = {XSMI_WHOLE("epochs", o->epochs), XSMI_WHOLE("evaluate_every", o->evaluate_every),
+                                   XSMI_WHOLE("evaluate_train", (uint64_t)o->evaluate_train),
+                                   XSMI_WHOLE("test", o->test != NULL)};
+    status = status == XSM_OK ? xsmi_settings_add_numbers(&s, numbers, sizeof numbers / sizeof *numbers, err) : status;
     status = xsmi_settings_agree(group, &s, status, err);
     xsmi_settings_free(&s);
     return status;

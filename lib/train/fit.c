@@ -404,17 +404,9 @@ static xsm_status prepare_weights(const fit *t, xsm_error *err)
 /* Compares the options among the processes of a group. */
 static xsm_status agree_options(xsm_context *group, const xsm_fit_options *o, xsm_error *err)
 {
-    xsmi_settings s = {.context = group};
-    xsm_status status = xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "iterations", o->iterations, err);
-    status =
-        status == XSM_OK ? xsmi_settings_add_real(&s, XSMI_SETTINGS_PREFIX "tolerance", o->tolerance, err) : status;
-    status = status == XSM_OK ? xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "memory", o->memory, err) : status;
-    status = status == XSM_OK
-                 ? xsmi_settings_add_whole(&s, XSMI_SETTINGS_PREFIX "evaluate_every", o->evaluate_every, err)
-                 : status;
-    status = xsmi_settings_agree(group, &s, status, err);
-    xsmi_settings_free(&s);
-    return status;
+    const xsmi_number numbers[] = {XSMI_WHOLE("iterations", o->iterations), XSMI_REAL("tolerance", o->tolerance),
+                                   XSMI_WHOLE("memory", o->memory), XSMI_WHOLE("evaluate_every", o->evaluate_every)};
+    return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, XSM_OK, err);
 }
 
 static xsm_status fit_model(xsm_context *context, xsm_model *model, const xsm_dataset *train, xsm_estimator *estimator,

@@ -62,7 +62,7 @@ static xsm_trainer_options run_options(const ranked_run *run)
 }
 
 typedef struct ranked {
-    const ranked_run *run;
+    const ranked_run *run, *unlike; /* unlike: rank 1's; NULL: the same */
     const xsm_dataset *rows;
     uint32_t stop_rank;
     uint64_t stop_at;                    /* the callback's call that stops that rank; 0: none */
@@ -122,7 +122,7 @@ static void fail_on_one(test_rank *r, test_countdown *c)
 static xsm_status tune_ranked(test_rank *r)
 {
     ranked *w = r->user;
-    const ranked_run *run = w->run;
+    const ranked_run *run = w->unlike && r->rank == 1 ? w->unlike : w->run;
     xsm_model *m = NULL;
     xsm_estimator *e = NULL;
     xsm_optimizer *o = NULL;
@@ -270,7 +270,8 @@ static void ends_on_all_ranks(void **state)
 /* -- the choice of how to train ------------------------------------------------------------------------------------ */
 
 typedef struct choosing {
-    const xsm_dataset *rows;
+    const xsm_dataset *rows, *others; /* others: rank 1's; NULL: the same */
+    const xsm_choose_options *unlike; /* rank 1's; NULL: the same */
     xsm_choose_options options;
     xsm_trainer_options run;
     uint64_t stop_at; /* the callback's call that stops rank 1; 0: none */
@@ -322,8 +323,8 @@ static xsm_status choose_ranked(test_rank *r)
     choosing *w = r->user;
     xsm_choice *choice = NULL;
     choosing_call call = {w, r->rank};
-    xsm_choose_options o = w->options;
-    o.run = &w->run;
+    xsm_choose_options o = w->unlike && r->rank == 1 ? *w->unlike : w->options;
+    o.run = o.run ? o.run : &w->run;
     o.progress = count_choosing;
     o.progress_user = &call;
     const xsm_allocator usual = r->context->allocator;
@@ -331,7 +332,8 @@ static xsm_status choose_ranked(test_rank *r)
     fail_on_one(r, &c);
     r->context->log = count_warnings;
     r->context->log_user = &call;
-    xsm_status status = xsm_choose(r->context, w->rows, &o, &choice, &r->err);
+    const xsm_dataset *rows = w->others && r->rank == 1 ? w->others : w->rows;
+    xsm_status status = xsm_choose(r->context, rows, &o, &choice, &r->err);
     r->context->allocator = usual;
     status = (status != XSM_OK) != (choice == NULL) ? XSM_ERROR_INTERNAL : status;
     status = status == XSM_OK ? note_choice(choice, r) : status;
@@ -522,12 +524,103 @@ static void choosing_ends_on_all_ranks(void **state)
     xsm_dataset_free(rows);
 }
 
+/* -- other settings than rank 0's ---------------------------------------------------------------------------------- */
+
+/* What differs is named, on all ranks. */
+static void end_unlike(test_rank_body body, void *work, xsm_status status, const char *says)
+{
+    test_rank ranks[TEST_RANKS];
+    test_run_ranks(3, 1, 0, body, work, ranks);
+    for (uint32_t r = 0; r < 3; r++) {
+        if (ranks[r].status != status || !strstr(ranks[r].err.message, says)) {
+            fail_msg("%s: rank %u: %s: %s", says, r, xsm_status_name(ranks[r].status), ranks[r].err.message);
+        }
+    }
+}
+
+static void tunes_by_the_same_settings(void **state)
+{
+    (void)state;
+    const ranked_run run = {"nce", "negatives=20 ridge=0.2", "sgd", LARGE, 2, 5, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0};
+    ranked_run others[4] = {run, run, run, run};
+    others[0].epochs = 3;
+    others[1].batch = 0;
+    others[2].options = "negatives=21 ridge=0.2";
+    others[3].estimator = "importance";
+    static const char *const says[] = {"rank 1 has epochs = 3, and rank 0 has 2",
+                                       "rank 1 has batch = ", "rank 1 has estimator.negatives = 21, and rank 0 has 20",
+                                       "rank 1 has estimator = importance, and rank 0 has nce"};
+    test_problem p = make_ranked(&run);
+    ranked *w = calloc(1, sizeof *w);
+    w->run = &run;
+    w->rows = p.data;
+    for (size_t i = 0; i < 4; i++) {
+        w->unlike = &others[i];
+        end_unlike(tune_ranked, w, XSM_ERROR_ARGUMENT, says[i]);
+    }
+    free(w);
+    test_problem_free(&p);
+}
+
+static void chooses_by_the_same_settings(void **state)
+{
+    (void)state;
+    choosing *w = calloc(1, sizeof *w);
+    xsm_dataset *rows = make_rows(90, LARGE, false);
+    xsm_estimator *mine;
+    xsm_error err = XSM_ERROR_INIT;
+    assert_ok(xsm_estimator_new(NULL, "ove", &mine, &err), err);
+    w->rows = rows;
+    w->options = (xsm_choose_options)XSM_CHOOSE_OPTIONS_INIT;
+    w->run = (xsm_trainer_options)XSM_TRAINER_OPTIONS_INIT;
+    w->run.epochs = 2;
+    xsm_choose_options o;
+    xsm_trainer_options run;
+    w->unlike = &o;
+#define UNLIKE(change, status, says)                                                                                   \
+    o = w->options;                                                                                                    \
+    run = w->run;                                                                                                      \
+    o.run = &run;                                                                                                      \
+    change;                                                                                                            \
+    end_unlike(choose_ranked, w, status, says)
+    UNLIKE(run.epochs = 3, XSM_ERROR_ARGUMENT, "rank 1 has epochs = 3, and rank 0 has 2");
+    UNLIKE(run.batch = 3, XSM_ERROR_ARGUMENT, "rank 1 has batch = 3, and rank 0 has 0");
+    UNLIKE(run.eta = .5, XSM_ERROR_ARGUMENT, "rank 1 has eta = 0.5, and rank 0 has 0");
+    UNLIKE(run.seed = 5, XSM_ERROR_ARGUMENT, "rank 1 has seed = 5, and rank 0 has 0");
+    UNLIKE(run.order = XSM_ORDER_FILE, XSM_ERROR_ARGUMENT, "rank 1 has order = 1, and rank 0 has 0");
+    UNLIKE(o.keep_schedule = 1, XSM_ERROR_ARGUMENT, "rank 1 has keep_schedule = 1, and rank 0 has 0");
+    UNLIKE(o.keep_ridge = 1, XSM_ERROR_ARGUMENT, "rank 1 has ridge = 0, and rank 0 has -1");
+    UNLIKE(o.seconds = 60, XSM_ERROR_ARGUMENT, "rank 1 has seconds = 60, and rank 0 has 0");
+    UNLIKE(o.bias = 1, XSM_ERROR_ARGUMENT, "rank 1 has bias = 1, and rank 0 has 0");
+    UNLIKE(o.keep_pairs = 1, XSM_ERROR_ARGUMENT, "rank 1 has keep_pairs = 1, and rank 0 has 0");
+    UNLIKE(o.transform = 1, XSM_ERROR_ARGUMENT, "rank 1 has transform = 1, and rank 0 has 0");
+    UNLIKE(o.embedding = 1, XSM_ERROR_ARGUMENT, "rank 1 has embedding = 1, and rank 0 has 0");
+    UNLIKE(o.label_tree = 1, XSM_ERROR_ARGUMENT, "rank 1 has label_tree = 1, and rank 0 has 0");
+    UNLIKE(o.measure = XSM_MEASURE_NDCG, XSM_ERROR_ARGUMENT, "rank 1 has measure = ");
+    UNLIKE(o.optimizer = "adagrad", XSM_ERROR_ARGUMENT, "rank 1 has optimizer = adagrad, and rank 0 has ");
+    UNLIKE(o.estimator = mine, XSM_ERROR_ARGUMENT, "rank 1 has estimator = ove, and rank 0 has no such setting");
+    UNLIKE(o.seconds = -1, XSM_ERROR_RANGE, "rank 1: the time budget is -1 seconds");
+#undef UNLIKE
+    xsm_dataset *fewer = make_rows(89, LARGE, false);
+    w->unlike = NULL;
+    w->others = fewer;
+    end_unlike(choose_ranked, w, XSM_ERROR_DATA, "rank 1: ");
+    free(w);
+    xsm_estimator_free(mine);
+    xsm_dataset_free(fewer);
+    xsm_dataset_free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(same_on_any_ranks),          cmocka_unit_test(ends_on_all_ranks),
-        cmocka_unit_test(chooses_the_same),           cmocka_unit_test(budgets_are_of_rank_0),
+        cmocka_unit_test(same_on_any_ranks),
+        cmocka_unit_test(ends_on_all_ranks),
+        cmocka_unit_test(chooses_the_same),
+        cmocka_unit_test(budgets_are_of_rank_0),
         cmocka_unit_test(choosing_ends_on_all_ranks),
+        cmocka_unit_test(tunes_by_the_same_settings),
+        cmocka_unit_test(chooses_by_the_same_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

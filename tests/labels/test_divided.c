@@ -9,6 +9,7 @@
 #include "base/context.h"
 #include "comm.h"
 
+#include <xsoftmax/ext/label_tree.h>
 #include <xsoftmax/label_tree.h>
 
 #include <stdio.h>
@@ -26,12 +27,12 @@ typedef struct found {
 } found;
 
 typedef struct work {
-    const xsm_dataset *rows, *other; /* other: rank 1's, NULL: the same */
-    xsm_label_tree_options options;
-    char path[256];                    /* of rank 0's file; others have another name */
-    char missing[256];                 /* the file that rank 2 resumes from, if there is one */
-    bool use;                          /* the model: evaluate, load, predict */
-    xsm_context *contexts[TEST_RANKS]; /* of the fit, NULL: the rank's own */
+    const xsm_dataset *rows, *other;        /* other: rank 1's, NULL: the same */
+    xsm_label_tree_options options, unlike; /* unlike: rank 1's, of size 0: the same */
+    char path[256];                         /* of rank 0's file; others have another name */
+    char missing[256];                      /* the file that rank 2 resumes from, if there is one */
+    bool use;                               /* the model: evaluate, load, predict */
+    xsm_context *contexts[TEST_RANKS];      /* of the fit, NULL: the rank's own */
     found found[TEST_RANKS];
     xsm_label_tree_result results[TEST_RANKS];
     uint64_t sent[TEST_RANKS];
@@ -132,7 +133,7 @@ static xsm_status fit(test_rank *r)
     if (ctx != r->context) {
         ctx->group = r->context->group;
     }
-    xsm_label_tree_options o = w->options;
+    xsm_label_tree_options o = w->unlike.size > 0 && r->rank == 1 ? w->unlike : w->options;
     o.resume = w->missing[0] && r->rank == 2 ? w->missing : o.resume;
     xsm_model *m = NULL;
     w->results[r->rank] = (xsm_label_tree_result)XSM_LABEL_TREE_RESULT_INIT;
@@ -426,11 +427,59 @@ static void test_memory_lost(void **state)
     }
 }
 
+/* What differs is named, on all ranks, also where one refuses what is its own. */
+static void test_unlike_settings(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *value, *says; /* says NULL: the option itself is refused */
+    } tried[] = {
+        {"trees", "2", "rank 1 has label-tree.trees = 2, and rank 0 has 1"},
+        {"arity", "5", "rank 1 has label-tree.arity = 5, and rank 0 has 4"},
+        {"leaf", "7", "rank 1 has label-tree.leaf = 7, and rank 0 has 6"},
+        {"balance", "clusters", "rank 1 has label-tree.balance = clusters, and rank 0 has balanced"},
+        {"rounds", "7", "rank 1 has label-tree.rounds = 7, and rank 0 has 20"},
+        {"loss", "logistic", "rank 1 has label-tree.loss = logistic, and rank 0 has squared-hinge"},
+        {"cost", "2", "rank 1 has label-tree.cost = 2, and rank 0 has 1"},
+        {"epsilon", "0.5", "rank 1 has label-tree.epsilon = 0.5, and rank 0 has 0.1"},
+        {"iterations", "7", "rank 1 has label-tree.iterations = 7, and rank 0 has 100"},
+        {"threshold", "0.5", "rank 1 has label-tree.threshold = 0.5, and rank 0 has 0.1"},
+        {"keep", "3", "rank 1 has label-tree.keep = 3, and rank 0 has 0"},
+        {"negatives", "2", "rank 1 has label-tree.negatives = 2, and rank 0 has 0"},
+        {"link", "hinge", "rank 1 has label-tree.link = hinge, and rank 0 has auto"},
+        {"seed", "9", "rank 1 has label-tree.seed = 9, and rank 0 has 1"},
+    };
+    const xsm_option *option;
+    xsm_dataset *rows = rows_of(true, true);
+    work *w = work_new(rows, 0);
+    for (size_t i = 0; (option = xsm_label_tree_option(i)); i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        assert_true(i < sizeof tried / sizeof *tried);
+        assert_string_equal(option->name, tried[i].name);
+        w->unlike = w->options;
+        assert_ok(xsm_label_tree_set(&w->unlike, tried[i].name, tried[i].value, &err), err);
+        char says[128];
+        snprintf(says, sizeof says, "rank 1: %s;", tried[i].says);
+        expect_failure(w, XSM_ERROR_ARGUMENT, says);
+    }
+    w->unlike = w->options;
+    w->unlike.cost = -7;
+    expect_failure(w, XSM_ERROR_RANGE, "rank 1: ");
+    w->unlike = w->options;
+    w->unlike.checkpoint = test_path("unlike.checkpoint");
+    expect_failure(w, XSM_ERROR_ARGUMENT, "rank 1: rank 1 has checkpoint = 1, and rank 0 has 0;");
+    w->unlike.checkpoint = NULL;
+    w->unlike.resume = test_path("unlike.checkpoint");
+    expect_failure(w, XSM_ERROR_ARGUMENT, "rank 1: rank 1 has resume = 1, and rank 0 has 0;");
+    free(w);
+    xsm_dataset_free(rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bits),       cmocka_unit_test(test_resume),      cmocka_unit_test(test_files),
-        cmocka_unit_test(test_group_lost), cmocka_unit_test(test_memory_lost),
+        cmocka_unit_test(test_unlike_settings), cmocka_unit_test(test_bits),       cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_files),           cmocka_unit_test(test_group_lost), cmocka_unit_test(test_memory_lost),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

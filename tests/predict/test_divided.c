@@ -827,13 +827,124 @@ static void test_unlike_batches(void **state)
     test_problem_free(&p);
 }
 
+/* -- other settings than rank 0's ---------------------------------------------------------------------------------- */
+
+/* Calls with options of which rank 1 sets one otherwise, and what all say of it. */
+typedef struct unlike_calls {
+    const xsm_dataset *rows;
+    size_t call;
+} unlike_calls;
+
+static const struct {
+    const char *says;
+    xsm_status status;
+} unlike_says[] = {
+    {"rank 1: rank 1 has top = 4, and rank 0 has 3;", XSM_ERROR_ARGUMENT},
+    {"rank 1: xsm_predictor_options.candidates is 200 without a shortlist", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has top = 4, and rank 0 has 3;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has top = 0, and rank 0 has 3;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has rows = 20, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has timed = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has propensity_a = 0.5, and rank 0 has 0.55;", XSM_ERROR_ARGUMENT},
+    {"rank 1: xsm_evaluate_options.seconds is -1", XSM_ERROR_RANGE},
+    {"rank 1: rank 1 has threshold = 0.25, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has confusions = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: xsm_class_metrics_options.beam is 3", XSM_ERROR_UNSUPPORTED},
+    {"rank 1: rank 1 has top = 4, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has known = 1, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has method = 2, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: rank 1 has rows = 20, and rank 0 has 0;", XSM_ERROR_ARGUMENT},
+    {"rank 1: method 99;", XSM_ERROR_RANGE},
+    {"rank 1: rank 1 has top = 4, and rank 0 has 3;", XSM_ERROR_ARGUMENT},
+    {"rank 1: xsm_search_metrics.top is 0;", XSM_ERROR_RANGE},
+};
+
+static xsm_status call_unlike(test_rank *r)
+{
+    const unlike_calls *u = r->user;
+    const size_t call = r->rank == 1 ? u->call : SIZE_MAX; /* what this rank does otherwise */
+    double measures[4];
+    xsm_model *m = NULL;
+    xsm_predictor *p = NULL;
+    xsm_confusion pairs[2];
+    xsm_predictor_options find = XSM_PREDICTOR_OPTIONS_INIT;
+    xsm_evaluate_options evaluate_options = XSM_EVALUATE_OPTIONS_INIT;
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    xsm_class_metrics_options of_classes = XSM_CLASS_METRICS_OPTIONS_INIT;
+    xsm_class_metrics class_metrics = XSM_CLASS_METRICS_INIT;
+    xsm_ranks_options of_ranks = XSM_RANKS_OPTIONS_INIT;
+    xsm_ranks ranks = XSM_RANKS_INIT;
+    xsm_calibrate_options calibrate = XSM_CALIBRATE_OPTIONS_INIT;
+    xsm_search_metrics searched = XSM_SEARCH_METRICS_INIT;
+    XSMI_TRY(xsm_model_new_linear(r->context, FEATURES, CLASSES, NULL, &m, &r->err));
+    xsm_status status;
+    find.top = call == 0 || call == 16 ? 4 : 3;
+    find.candidates = call == 1 ? 200 : 0;
+    metrics.top = call == 2 ? 4 : 3;
+    metrics.precision = call == 3 ? NULL : measures;
+    evaluate_options.rows = call == 4 ? 20 : 0;
+    evaluate_options.seconds = call == 5 ? 1000 : call == 7 ? -1 : 0;
+    evaluate_options.propensity_a = call == 6 ? .5 : XSM_DEFAULT;
+    of_classes.threshold = call == 8 ? .25 : 0;
+    class_metrics.confusions = call == 9 ? pairs : NULL;
+    class_metrics.most = 2;
+    of_classes.beam = call == 10 ? 3 : 0;
+    ranks.top = 4;
+    ranks.hits = call == 11 ? measures : NULL;
+    of_ranks.known = &u->rows;
+    of_ranks.known_count = call == 12;
+    calibrate.method = call == 13 ? XSM_CALIBRATION_LABELS : call == 15 ? 99 : XSM_CALIBRATION_AUTO;
+    calibrate.rows = call == 14 ? 20 : 0;
+    searched.top = call == 17 ? 0 : 3;
+    searched.recall = measures;
+    if (u->call < 2) {
+        status = xsm_predictor_new(m, &find, &p, &r->err);
+    } else if (u->call < 8) {
+        status = xsm_evaluate(NULL, m, u->rows, &evaluate_options, &metrics, &r->err);
+    } else if (u->call < 11) {
+        status = xsm_evaluate_classes(NULL, m, u->rows, &of_classes, &class_metrics, &r->err);
+    } else if (u->call < 13) {
+        status = xsm_evaluate_ranks(NULL, m, u->rows, &of_ranks, &ranks, &r->err);
+    } else if (u->call < 16) {
+        status = xsm_model_calibrate(NULL, m, u->rows, &calibrate, NULL, &r->err);
+    } else {
+        status = xsm_evaluate_search(NULL, m, u->rows, &find, &searched, &r->err);
+    }
+    xsm_predictor_free(p);
+    xsm_model_free(m);
+    return status;
+}
+
+/* What differs is named, on all ranks, also where one refuses what is its own. */
+static void test_unlike_settings(void **state)
+{
+    (void)state;
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
+    for (size_t i = 0; i < sizeof unlike_says / sizeof *unlike_says; i++) {
+        unlike_calls u = {p.data, i};
+        test_rank ranks[TEST_RANKS];
+        test_run_ranks(3, 1, 0, call_unlike, &u, ranks);
+        for (uint32_t r = 0; r < 3; r++) {
+            if (ranks[r].status != unlike_says[i].status || !strstr(ranks[r].err.message, unlike_says[i].says)) {
+                fail_msg("%zu: rank %u: %s: %s", i, r, xsm_status_name(ranks[r].status), ranks[r].err.message);
+            }
+        }
+    }
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),          cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_failures),       cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tied),           cmocka_unit_test(test_tied_failures),
-        cmocka_unit_test(test_unlike_threads), cmocka_unit_test(test_unlike_batches),
+        cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_tied),
+        cmocka_unit_test(test_tied_failures),
+        cmocka_unit_test(test_unlike_threads),
+        cmocka_unit_test(test_unlike_batches),
+        cmocka_unit_test(test_unlike_settings),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

@@ -408,7 +408,7 @@ static void test_failures(void **state)
     test_run_ranks(3, 1, 0, use_diverged, &w, ranks);
     for (uint32_t r = 0; r < 3; r++) {
         assert_fails(ranks[r].status, XSM_ERROR_DIVERGED, ranks[r].err);
-        assert_string_equal(ranks[r].err.message, wanted.message);
+        assert_non_null(strstr(ranks[r].err.message, wanted.message));
         assert_memory_equal(many[r].chosen, one.chosen, sizeof one.chosen);
         assert_memory_equal(many[r].all, one.all, sizeof one.all);
     }

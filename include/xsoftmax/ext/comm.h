@@ -42,10 +42,11 @@ extern "C" {
  * arrays to predict, only the number of rows. If those of a rank are not rank 0's, the call fails with #XSM_ERROR_DATA
  * on all ranks.
  *
- * **Settings.** When an estimator or an optimizer is bound to a divided model, and when a trainer or L-BFGS is
- * begun, ranks compare its options in the same way. If they differ, the call fails with #XSM_ERROR_ARGUMENT on all
- * ranks, and the message says which one of which rank. The learning rate of single steps in a host's loop is not
- * compared.
+ * **Settings.** Ranks compare options in the same way: of an estimator or an optimizer when it is bound to a divided
+ * model; of a trainer and a predictor when it is made; of L-BFGS, the fit of a label tree, the choices of a learning
+ * rate and of how to train, evaluations and calibrations when they are called. If they differ, the call fails with
+ * #XSM_ERROR_ARGUMENT on all ranks, and the message says which one of which rank. The learning rate of single steps in
+ * a host's loop is not compared.
  *
  * **Exceptions.** The functions must return; they must not throw.
  *
