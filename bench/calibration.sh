@@ -4,7 +4,8 @@
 #
 #   sh bench/calibration.sh [DATA...] [--json] [--threads T] [--limit SECONDS]
 #
-# DATA is as for bench/defaults.sh; without it, the first labels of all sets of $XSM_DATA or ../shared/data.
+# DATA is a folder with NAME_train.txt[.gz] and NAME_test.txt[.gz] (or train.txt and test.txt), or the name of one in
+# $XSM_DATA or ../shared/data; NAME:all uses all labels of a row. Without DATA: the first labels of all sets there.
 set -u
 root=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 # shellcheck source=bench/compare/setup.sh

@@ -8,22 +8,20 @@ python3-statsmodels.
 """
 import csv
 import os
-import random
-import re
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as xml
 
-ANES = "/usr/lib/python3/dist-packages/statsmodels/datasets/anes96/anes96.csv"
-SKLEARN = "/usr/lib/python3/dist-packages/sklearn/datasets/data/"
+import sets
+from sets import SKLEARN
+
+ANES = sets.STATSMODELS + "anes96/anes96.csv"
 
 
 def halves(lines, header=None):
-    """Every fifth line is for testing; the order is one at random, always the same."""
-    random.Random(1).shuffle(lines)
+    """Lines to train and to test on, each after the header."""
     top = [header] if header is not None else []
-    return top + [x for i, x in enumerate(lines) if i % 5], top + [x for i, x in enumerate(lines) if i % 5 == 0]
+    return [top + [lines[i] for i in some] for some in sets.fifths(len(lines))]
 
 
 def write(name, lines):
@@ -35,10 +33,6 @@ def split(name, lines, header=None, ending="txt"):
     train, test = halves(lines, header)
     write(f"{name}.{ending}", train)
     write(f"{name}_test.{ending}", test)
-
-
-def words(text):
-    return " ".join(re.findall(r"[^\W_]+", text.lower()))
 
 
 def digits():
@@ -70,50 +64,26 @@ def oui():
 
 
 def pci():
-    vendor, rows = "", []
-    with open("/usr/share/misc/pci.ids", encoding="utf-8") as file:
-        for line in file:
-            if re.match(r"[0-9a-f]{4}  ", line):
-                vendor = line[6:].strip()
-            elif re.match(r"\t[0-9a-f]{4}  ", line) and vendor:
-                rows.append(f"{vendor}\t{words(line[7:])}")
-    split("pci", rows, ending="tsv")
+    split("pci", [f"{vendor}\t{text}" for (vendor,), text in sets.pci()], ending="tsv")
     yield "train --data pci.tsv --test pci_test.tsv"
     yield "train --data pci.tsv --test pci_test.tsv --header no --label-column 0 --text-column 1"
 
 
 def wordnet():
-    rows = []
-    for part in ("noun", "verb", "adj", "adv"):
-        with open(f"/usr/share/wordnet/data.{part}", encoding="utf-8") as file:
-            for line in file:
-                if not line.startswith(" "):
-                    left, gloss = line.split("|", 1)
-                    rows.append(f"__label__{part}.{left.split()[1]} {words(gloss)}")
-    split("wordnet", rows)
+    split("wordnet", [f"__label__{kind} {gloss}" for (kind,), gloss in sets.wordnet()])
     yield "train --data wordnet.txt --test wordnet_test.txt"
 
 
 def emoji():
-    rows = []
-    for item in xml.parse("/usr/share/unicode/cldr/common/annotations/en.xml").getroot().iter("annotation"):
-        if item.get("type") is None and item.text:
-            keys = [words(key).replace(" ", "_") for key in item.text.split("|")]
-            if item.get("cp") != '"':
-                rows.append(f'"{item.get("cp")}","{",".join(key for key in keys if key)}"')
-    split("emoji", rows, "text,label", "csv")
+    rows = [(character, ",".join(key.replace(" ", "_") for key in keys)) for character, keys in sets.annotations(["en"])]
+    split("emoji", [f'"{character}","{keys}"' for character, keys in rows], "text,label", "csv")
     yield "train --data emoji.csv --test emoji_test.csv"
     yield ("train --data emoji.csv --test emoji_test.csv --text-column text --label-separator , --min-chars 1 "
            "--max-chars 2")
 
 
 def spelling():
-    rows = []
-    with open("/usr/share/hunspell/en_US.dic", encoding="utf-8", errors="replace") as file:
-        for line in list(file)[1:]:
-            word, _, flags = line.strip().partition("/")
-            rows.append(f"{','.join(sorted(set(flags)))}\t{word}")
-    split("spelling", rows, ending="tsv")
+    split("spelling", [f"{','.join(flags)}\t{word}" for flags, word in sets.spelling()], ending="tsv")
     yield "train --data spelling.tsv --test spelling_test.tsv"
     yield ("train --data spelling.tsv --test spelling_test.tsv --header no --label-column 0 --text-column 1 "
            "--label-separator , --min-chars 1 --max-chars 4")

@@ -3,14 +3,48 @@ with a tenth of the training rows, which the model has not seen.
 
 The log-loss after a calibration of each class by itself (several labels a row) is another measure than before, and left out.
 """
+import argparse
+import glob
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from defaults import all_sets, file_of, parser_of, set_of, train_json  # noqa: E402
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+DATA = os.environ.get("XSM_DATA", os.path.join(ROOT, "..", "shared", "data"))
+
+
+def file_of(folder, part):
+    """The one file of a folder that holds that part."""
+    for pattern in (f"*_{part}.txt.gz", f"*_{part}.txt", f"{part}.txt.gz", f"{part}.txt"):
+        found = sorted(glob.glob(os.path.join(folder, pattern)))
+        if found:
+            return found[0]
+    return None
+
+
+def set_of(name):
+    """The folder and the labels, or None for those by default, of DATA."""
+    bare, _, labels = name.partition(":")
+    return bare if os.path.isdir(bare) else os.path.join(DATA, bare), labels or None
+
+
+def all_sets():
+    """The names of the sets of DATA, if it is there."""
+    return sorted(n for n in os.listdir(DATA) if file_of(os.path.join(DATA, n), "train")) if os.path.isdir(DATA) else []
+
+
+def train_json(program, flags, threads, limit):
+    """What `xsoftmax train` said; or None, and why."""
+    try:
+        done = subprocess.run([program, "train", *flags, "--json", "--threads", str(threads)], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return None, f"not done in {limit:g} s"
+    if done.returncode != 0:
+        return None, done.stderr.decode(errors="replace").strip().splitlines()[-1]
+    return json.loads(done.stdout), None
 
 
 def said_by(program, *arguments):
@@ -49,7 +83,13 @@ def show(name, row):
 
 
 def main():
-    given = parser_of("bench/calibration.sh", 600, "a run").parse_args()
+    parser = argparse.ArgumentParser(prog="bench/calibration.sh")
+    parser.add_argument("data", nargs="*", metavar="DATA")
+    parser.add_argument("--program", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="a line of JSON for each set")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--limit", type=float, default=600, help="seconds that a run may take")
+    given = parser.parse_args()
     names = given.data or all_sets()
     if not given.json:
         print(f"{'':<24} {'method':<16} {'temp.':>6} {'shift':>6} {'ECE':>6} {'after':>6} {'log-loss':>8} {'after':>8}",

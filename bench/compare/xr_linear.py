@@ -15,6 +15,7 @@ import numpy
 from scipy import sparse
 
 QUERIES = 1000  # rows that the time of a query is measured on
+BEST = 10  # labels that are printed of each row
 
 
 def learn(data, threads, tfidf):
@@ -49,8 +50,8 @@ def learn(data, threads, tfidf):
     before = time.process_time()
     model.predict(some, only_topk=5, beam_size=10, threads=1)
     result["query_ms"] = 1e3 * (time.process_time() - before) / some.shape[0]
-    found = model.predict(t, only_topk=5, beam_size=10, threads=threads)
-    best = numpy.full((t.shape[0], 5), -1)
+    found = model.predict(t, only_topk=BEST, beam_size=10, threads=threads)
+    best = numpy.full((t.shape[0], BEST), -1)
     for i in range(t.shape[0]):
         row = found[i]
         order = used[row.indices[numpy.argsort(-row.data, kind="stable")]]

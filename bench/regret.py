@@ -1,0 +1,352 @@
+#!/usr/bin/env python3
+"""What `xsoftmax train` makes of a set by itself, beside the best of what one can have by hand, and the regret.
+
+    python3 bench/regret.py [SETS...] [--quick] [--program FILE] [--data FOLDER] [--seed S] [--keep FILE] [--limit SECONDS]
+    python3 bench/regret.py --useless N
+
+SETS are names or beginnings of names, all by default; --list prints them:
+    data/...    the folders of $XSM_DATA or ../shared/data
+    debian/...  sets from Debian's packages, as far as they are installed
+    few/S/I, mixed/S/I  made-up rows (few a class; columns of unlike scales), ten of each
+    any/S/I     made-up rows of any shape; --useless N takes N of them, against the prior and class means alone
+S is the seed of the made-up sets, drawn at random unless --seed gives it.
+
+By hand: the lines of `by_hand()` and `learners()`, and XR-Linear if $PECOS names a checkout. Each runs on two threads and may
+take so many seconds of processor time, which other work on the machine does not add to; who takes longer, or is too large, is left
+out and named on standard error. Seconds of the program are of the whole command, those of scikit-learn and XR-Linear of training
+alone. The measure is P@1, of sets with several labels a row nDCG@10. The regret is that to the best but for nearest rows, which no
+linear method replaces; they have a column. Nothing here may choose anything in the library. Needs python3-sklearn; fasttext can be
+lacking.
+"""
+import argparse
+import json
+import math
+import os
+import secrets
+import shlex
+import shutil
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+THREADS = 2
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    os.environ[variable] = str(THREADS)
+sys.path[:0] = [os.path.join(ROOT, "bench"), os.path.join(ROOT, "bench", "compare")]
+import sets  # noqa: E402
+import numpy  # noqa: E402
+from peers import Skip, run  # noqa: E402
+from scipy import sparse  # noqa: E402
+from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
+
+ABSOLUTE, RELATIVE = .01, .05  # the regret that may be
+SECONDS, TIMES = 5, 1.5  # seconds, or times the fastest of those that reach it, that may pass
+EXACT_MOST, LBFGS_MOST = 3e10, 2e7  # values times classes, beyond which no line scores every class, or all rows at once
+SVC_MOST, LOGISTIC_MOST, NEAREST_MOST = 2e9, 1e9, 3e9  # values times classes; rows times test rows
+COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss (prior's)", "prior",
+           "choice + run; processor (s)", "model", "best by hand", "its score", "processor (s)", "model", "nearest rows", "regret", "relative", "missed")
+WORDS = {"failed": "failed", "regret": f"with a regret above {ABSOLUTE} or {100 * RELATIVE:g} % (!)", "!!": "of them beyond two "
+         "standard errors (!!)", "slow": "slow", "useless": "useless models", "log-loss": "with a log-loss above the prior's"}
+EMPTY = {"score": math.nan, "seconds": math.nan, "bytes": 0}
+
+
+class Problem:
+    """A set, its files, its rows as a matrix, and the measure."""
+
+    def __init__(self, name, made, folder, options):
+        self.name, self.folder, self.options = name, folder, options
+        self.flags = made.read_flags(folder)
+        self.text = isinstance(made.train.x, list)
+        self.dense = isinstance(made.train.x, numpy.ndarray)
+        self.several, self.number = made.several(), made.classes()
+        self.labels, self.truth = ([[self.number[label] for label in some] for some in part.labels]
+                                   for part in (made.train, made.test))
+        self.x, self.t = made.train.x, made.test.x
+        if self.text:
+            counts = CountVectorizer(token_pattern=r"\S+", lowercase=False)
+            self.x, self.t = counts.fit_transform(self.x), counts.transform(self.t)
+        self.x, self.t = sparse.csr_matrix(self.x, dtype="f4"), sparse.csr_matrix(self.t, dtype="f4")
+        kept = [i for i, some in enumerate(self.labels) if some]
+        self.x, self.labels = self.x[kept], [self.labels[i] for i in kept]
+        kept = [i for i, some in enumerate(self.truth) if some]
+        self.t, self.truth = self.t[kept], [self.truth[i] for i in kept]
+        self.classes = 1 + max(max(some) for some in self.labels)
+        self.work = self.x.nnz * self.classes
+        self.count = numpy.bincount([label for some in self.labels for label in some], minlength=self.classes)
+
+    def measure(self, best):
+        """P@1, or of several labels nDCG@10, of ten classes a row, best first, -1 where there is none."""
+        gain = 1 / numpy.log2(numpy.arange(10) + 2)
+        if not self.several:
+            return float(numpy.mean([row[0] == some[0] for row, some in zip(best, self.truth)]))
+        return float(numpy.mean([sum(g for g, label in zip(gain, row) if label in set(some)) / gain[:len(set(some))].sum()
+                                 for row, some in zip(best, self.truth)]))
+
+    def prior(self):
+        """The measure of the most frequent classes, and of one label their log-loss over rows whose class was seen."""
+        best = numpy.argsort(-self.count, kind="stable")[:10]
+        seen = [] if self.several else [some[0] for some in self.truth if some[0] < self.classes]
+        loss = -numpy.log(self.count[seen] / len(self.labels)).mean() if seen else math.nan
+        return self.measure([best] * len(self.truth)), float(loss)
+
+    def error(self, *scores):
+        """The standard error of a difference, or what bounds it."""
+        return math.sqrt(sum(score * (1 - score) for score in scores) / len(self.truth))
+
+    def rows_file(self):
+        """The rows as xr_linear.py and learners.py read them."""
+        path = os.path.join(self.folder, "rows.npz")
+        if not os.path.exists(path):
+            y = sets.indicator(self.labels, self.classes)
+            numpy.savez(path, features=self.x.shape[1], **{f"{of}_{what}": values for of, m in (
+                ("train", self.x), ("test", self.t), ("label", y)) for what, values in (
+                    ("value", m.data), ("index", m.indices), ("starts", m.indptr))})
+        return path
+
+
+def ours(problem, line):
+    """What the program reaches with these flags more."""
+    model = os.path.join(problem.folder, "model")
+    spent, printed = run([problem.options.program, "train", *problem.flags, *shlex.split(line), "--json", "--threads", str(THREADS),
+                      "--evaluate-train", "no", "--model", model], problem.options.limit)
+    said = json.loads(printed)
+    test = said["test"]
+    return {"score": test["ndcg"]["10"] if problem.several else test["precision"]["1"], "first": test["precision"]["1"],
+            "loss": math.nan if test["log_loss"] is None else test["log_loss"], "choice": said["choice_seconds"] or 0,
+            "run": said["train_seconds"], "seconds": spent, "bytes": os.path.getsize(model),
+            "method": said["method"], "transform": (said.get("choice") or {}).get("transform") or ""}
+
+
+def script(name, *arguments, most=math.inf, of=0):
+    def learn(problem):
+        if of and of(problem) > most:
+            raise Skip("too large")
+        out = os.path.join(problem.folder, "out.npz")
+        run([sys.executable, os.path.join(ROOT, "bench", "compare", name), problem.rows_file(), out, str(THREADS), *arguments],
+            problem.options.limit)
+        found = numpy.load(out)
+        return {"score": problem.measure(found["best"]), "seconds": float(found["processor_seconds"]),
+                "bytes": int(found["bytes"])}
+    return learn
+
+
+def fasttext(flags):
+    def learn(problem):
+        train, test, model = problem.flags[1], problem.flags[3], os.path.join(problem.folder, "fasttext")
+        files = []
+        for path in (train, test):
+            with sets.lines_of(path) as lines, open(os.path.join(problem.folder, f"ft{len(files)}.txt"), "w") as out:
+                shutil.copyfileobj(lines, out)
+            files.append(out.name)
+        names = {}
+        for path, labels in zip(files, (problem.labels, problem.truth)):
+            with open(path) as lines:
+                rows = [[w for w in line.split() if w.startswith("__label__")] for line in lines]
+                names.update(pair for row, some in zip([row for row in rows if row], labels) for pair in zip(row, some))
+        seconds, _ = run(["fasttext", "supervised", "-input", files[0], "-output", model, "-thread", str(THREADS),
+                          "-verbose", "0", *flags.split()], problem.options.limit)
+        _, printed = run(["fasttext", "predict", model + ".bin", files[1], "10"], problem.options.limit)
+        best = [[names[w] for w in line.split()] for line in printed.splitlines()]
+        return {"score": problem.measure(best), "seconds": seconds, "bytes": os.path.getsize(model + ".bin")}
+    return learn
+
+
+def by_hand(problem):
+    """{name: command line} of the program."""
+    if problem.dense:
+        transforms = ["", "unit", "standard", *(["log,standard"] if problem.x.min() >= 0 else [])]
+    else:
+        transforms = ["unit", "tfidf,unit", *(["log,tfidf,unit"] if problem.x.max() > 1 else [])]
+    found = {}
+
+    def add(name, flags):
+        found[name] = flags + (" --labels all" if problem.several else "")
+
+    exact = "one-vs-all" if problem.several else "softmax"
+    means = "--estimator implicit --start means"
+    shared = ("--estimator sampled-softmax --set negatives=1000 --set sampler=frequency --set shared=yes --batch 128 "
+              "--optimizer adagrad")
+    for transform in transforms:
+        after, flag = (f" {transform}", f" --transform {transform}") if transform else ("", "")
+        for more in ["", *([" --word-ngrams 2", " --max-chars 4"] if problem.text else [])]:
+            for count in (1, 3) if transform or not problem.dense else ():
+                add(f"{count} trees{after}{more}", f"--method label-tree --set trees={count}{flag}{more}")
+            if problem.work <= EXACT_MOST:
+                add(f"{exact}{after}{more}", f"--estimator {exact}{flag}{more}")
+        if problem.work <= EXACT_MOST:
+            for rate in (.1, .3, 1):
+                add(f"{exact} adagrad {rate}{after}", f"--estimator {exact} --optimizer adagrad --eta {rate}{flag}")
+            for ridge in (.01, 1) if problem.work < LBFGS_MOST else ():
+                add(f"{exact} lbfgs {ridge}{after}", f"--estimator {exact} --optimizer lbfgs --ridge {ridge}{flag}")
+        if problem.classes > 100 and not problem.several:
+            add(f"implicit{after}", f"--estimator implicit{flag}")
+            add(f"implicit from means{after}", means + flag)
+        for rate in (.05, .2) if problem.classes > 1000 else ():
+            add(f"shared draws {rate}{after}", f"{shared} --eta {rate}{flag}")
+    for rate in (.05, .1) if problem.classes > 100 else ():
+        for epochs, factor in ((4, .562), (10, .794)):
+            add(f"vectors {rate}, {epochs} epochs", f"{shared} --eta {rate} --set optimizer.initial=0.004 --hidden 256 "
+                f"--epochs {epochs} --schedule step:{factor} --transform unit")
+    return found
+
+
+def learners(problem):
+    """(name, function) of other programs."""
+    steps = [[], ["standard"], ["unit"]] if problem.dense else [[], ["tfidf"]]
+    logistic = (LOGISTIC_MOST, lambda p: p.work)
+    svc = (SVC_MOST, lambda p: p.work)
+    near = (NEAREST_MOST, lambda p: len(p.labels) * len(p.truth))
+    for step in steps:
+        for name, (most, of) in (("LogisticRegression", logistic), ("LinearSVC", svc), ("class means", (0, None)),
+                                 ("nearest row", near), ("10 nearest rows", near)):
+            yield " ".join([name, *step]), script("learners.py", name, *step, most=most, of=of)
+    if os.environ.get("PECOS"):
+        for step in ([], ["tfidf"]):
+            yield " ".join(["XR-Linear", *step]), script("xr_linear.py", *step)
+    if problem.text and shutil.which("fasttext"):
+        loss = "ova" if problem.several and problem.classes < 2000 else "softmax" if problem.classes < 2000 else "hs"
+        for grams in (1, 2):
+            flags = f"-loss {loss} -epoch 25 -lr {.1 if loss == 'ova' else .5} -wordNgrams {grams}"
+            yield f"fastText {flags}", fasttext(flags)
+
+
+def tried(problem, kept):
+    """What every line and every other program reaches, those of the file that keeps them as they are there."""
+    everyone = [(name, lambda p, line=line: ours(p, line)) for name, line in by_hand(problem).items()] + list(learners(problem))
+    for name, learn in everyone:
+        if "score" not in kept.get(name, EMPTY) and kept[name]["limit"] < problem.options.limit or name not in kept:
+            try:
+                kept[name] = learn(problem)
+            except Skip as why:
+                kept[name] = {"skipped": str(why), "limit": problem.options.limit}
+            said = kept[name]
+            print(f"    {problem.name}: {name}: " + (said.get("skipped") or f"{said['score']:.4f}, {said['seconds']:.1f} s"),
+                  file=sys.stderr, flush=True)
+            if said.get("skipped", "").startswith("it failed"):
+                del kept[name]
+            problem.options.save()
+    return {name: said for name, said in kept.items() if "score" in said}
+
+
+def size(count):
+    power = (len(str(count)) - 1) // 3
+    return f"{count / 1000**power:.3g} {['', 'k', 'M', 'G'][power]}B"
+
+
+def row_of(problem):
+    """A line of the table, and what of it counts: what is missed."""
+    options, misses = problem.options, set()
+    prior, prior_loss = problem.prior()
+    try:
+        default = ours(problem, "")
+    except Skip as why:
+        default = {**EMPTY, "score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "method": f"**{why}**", "transform": ""}
+        misses.add("failed")
+    if options.useless:
+        others = {}
+        for step in ("", "standard", "unit"):
+            try:
+                others[f"class means {step}"] = script("learners.py", "class means", *step.split())(problem)
+            except Skip as why:
+                print(f"{problem.name}: class means {step}: {why}", file=sys.stderr)
+    else:
+        others = tried(problem, options.kept.setdefault(problem.name, {}))
+    nearest = max((said["score"] for name, said in others.items() if "nearest row" in name), default=math.nan)
+    linear = {name: said for name, said in others.items() if "nearest row" not in name}
+    best, reached = max(linear.items(), key=lambda item: item[1]["score"], default=("-", EMPTY))
+    error = problem.error(default["score"], *([reached["score"]] if linear else []))
+    regret = max(0.0, reached["score"] - default["score"]) if linear else 0.0
+    relative = regret / reached["score"] if regret else 0.0
+    if not options.useless and (regret > ABSOLUTE or relative > RELATIVE):
+        misses.add("regret")
+        if regret > 2 * error:
+            misses.add("!!")
+    as_good = [said["seconds"] for said in linear.values()
+               if said["score"] - default["score"] >= -min(ABSOLUTE, RELATIVE * default["score"])]
+    if not options.useless and default["seconds"] > max(SECONDS, TIMES * min(as_good, default=math.inf)):
+        misses.add("slow")
+    if default["score"] <= prior and reached["score"] > prior + 2 * error:
+        misses.add("useless")
+    if default["loss"] > prior_loss + .01 or (not problem.several and math.isnan(default["loss"])
+                                              and not math.isnan(prior_loss)):
+        misses.add("log-loss")
+    several = f" (P@1 {default['first']:.3f})" if problem.several else ""
+    loss = "-" if problem.several else f"{default['loss']:.3f} ({prior_loss:.3f})"
+    cells = [problem.name, f"{len(problem.labels):,} × {problem.x.shape[1]:,}{' dense' if problem.dense else ''} → "
+             f"{problem.classes:,}", f"{default['method']} {default['transform']}", f"{default['score']:.4f}{several}", loss,
+             f"{prior:.4f}", f"{default['choice']:.1f} + {default['run']:.1f}; {default['seconds']:.1f}", size(default["bytes"]),
+             f"`{best}`", f"{reached['score']:.4f}", f"{reached['seconds']:.1f}", size(reached["bytes"]),
+             f"{nearest:.4f}", f"{regret:.4f} ± {error:.4f}", f"{100 * relative:.1f} %",
+             " ".join(sorted({"!!" if "!!" in misses else "!" if kind == "regret" else kind for kind in misses}))]
+    print("| " + " | ".join(cells) + " |", flush=True)
+    return misses
+
+
+def makers(options):
+    """{name: function that makes the set}."""
+    found, seed = {}, options.seed
+    for folder in sorted(os.listdir(options.data)) if os.path.isdir(options.data) else []:
+        path = os.path.join(options.data, folder)
+        if os.path.isdir(path):
+            found[f"data/{folder}"] = lambda path=path: sets.folder_set(path)
+    if not found:
+        print(f"{options.data} is absent: its sets are left out", file=sys.stderr)
+    found.update(sets.debian())
+    for kind, make, count in (("few", sets.few_rows, 10), ("mixed", sets.mixed_scales, 10),
+                              ("any", sets.any_shape, options.useless)):
+        for i in range(2 if options.quick and kind != "any" else count):
+            found[f"{kind}/{seed}/{i}"] = lambda make=make, i=i, kind=kind: make(f"{kind}/{seed}/{i}", [seed, i])
+    if options.useless:
+        return {name: make for name, make in found.items() if name.startswith("any/")}
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="bench/regret.py", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", metavar="SETS")
+    parser.add_argument("--program", default=os.path.join(ROOT, "build", "examples", "xsoftmax"))
+    parser.add_argument("--data", default=os.environ.get("XSM_DATA", os.path.join(ROOT, "..", "shared", "data")))
+    parser.add_argument("--quick", action="store_true", help="two made-up sets of a kind, others of up to 50,000 rows")
+    parser.add_argument("--useless", type=int, default=0, metavar="N")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="processor seconds of one run (300)")
+    parser.add_argument("--keep", metavar="FILE", help="JSON: what others reached; what it has is not run again")
+    parser.add_argument("--list", action="store_true")
+    options = parser.parse_args()
+    options.kept = {}
+    if options.keep and os.path.exists(options.keep):
+        with open(options.keep) as file:
+            options.kept = json.load(file)
+
+    def save():
+        if options.keep:
+            with open(options.keep + ".new", "w") as file:
+                json.dump(options.kept, file, indent=1)
+            os.replace(options.keep + ".new", options.keep)
+    options.save = save
+    found = makers(options)
+    chosen = {name: found[name] for wanted in options.sets or [""] for name in found if name.startswith(wanted)}
+    if options.list:
+        print("\n".join(chosen))
+        return 0
+    print(f"Seed {options.seed}; {THREADS} threads.\n\n| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS), flush=True)
+    missed = []
+    for name, make in chosen.items():
+        try:
+            made = make()
+        except FileNotFoundError as absent:
+            print(f"{name}: left out, {absent.filename} is absent", file=sys.stderr)
+            continue
+        if made is None or (options.quick and len(made.train.labels) > 50000):
+            print(f"{name}: left out, " + ("no training and test rows" if made is None else "not quick"), file=sys.stderr)
+            continue
+        with tempfile.TemporaryDirectory(prefix="xsoftmax-regret.") as folder:
+            missed.append(row_of(Problem(name, made, folder, options)))
+    counts = [f"{sum(kind in some for some in missed)} {words}" for kind, words in WORDS.items()]
+    print(f"\n{len(missed)} sets: " + ", ".join(counts) + ".")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
