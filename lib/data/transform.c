@@ -650,11 +650,11 @@ static void dampen_row(float *values, size_t count)
     }
 }
 
-static xsm_status fail_overflow(const char *step, uint64_t row, uint32_t feature, float value, const char *operation,
+static xsm_status fail_overflow(const char *name, uint64_t row, uint32_t feature, float value, const char *operation,
                                 double by, xsm_error *err)
 {
     return xsmi_fail(err, XSM_ERROR_RANGE,
-                     "%s: row %" PRIu64 ", feature %u (both from 0): %g %s %g is too large for float32", step, row,
+                     "%s: row %" PRIu64 ", feature %u (both from 0): %g %s %g is too large for float32", name, row,
                      feature, (double)value, operation, by);
 }
 
