@@ -11,12 +11,12 @@ SETS are names or beginnings of names, all by default; --list prints them:
     any/S/I     made-up rows of any shape; --useless N takes N of them, against the prior and class means alone
 S is the seed of the made-up sets, drawn at random unless --seed gives it.
 
-By hand: the lines of `by_hand()` and `learners()`, and XR-Linear if $PECOS names a checkout. Each runs on two threads and may
-take so many seconds of processor time, which other work on the machine does not add to; who takes longer, or is too large, is left
-out and named on standard error. Seconds of the program are of the whole command, those of scikit-learn and XR-Linear of training
-alone. The measure is P@1, of sets with several labels a row nDCG@10. The regret is that to the best but for nearest rows, which no
-linear method replaces; they have a column. Nothing here may choose anything in the library. Needs python3-sklearn; fasttext can be
-lacking.
+By hand: the lines of `by_hand()` and `learners()`, and XR-Linear if $PECOS names a checkout. Each runs on two threads and
+may take so many seconds of processor time, which other work on the machine does not add to; who takes longer, or is too
+large, is left out and named on standard error. Seconds of the program are of the whole command, those of scikit-learn and
+XR-Linear of training alone. The measure is P@1, of sets with several labels a row nDCG@10. The regret is that to the best
+but for nearest rows, which no linear method replaces; they have a column. Nothing here may choose anything in the library.
+Needs python3-sklearn; fasttext can be lacking.
 """
 import argparse
 import json
@@ -44,7 +44,8 @@ SECONDS, TIMES = 5, 1.5  # seconds, or times the fastest of those that reach it,
 EXACT_MOST, LBFGS_MOST = 3e10, 2e7  # values times classes, beyond which no line scores every class, or all rows at once
 SVC_MOST, LOGISTIC_MOST, NEAREST_MOST = 2e9, 1e9, 3e9  # values times classes; rows times test rows
 COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss (prior's)", "prior",
-           "choice + run; processor (s)", "model", "best by hand", "its score", "processor (s)", "model", "nearest rows", "regret", "relative", "missed")
+           "choice + run; processor (s)", "model", "best by hand", "its score", "processor (s)", "model",
+           "nearest rows", "regret", "relative", "missed")
 WORDS = {"failed": "failed", "regret": f"with a regret above {ABSOLUTE} or {100 * RELATIVE:g} % (!)", "!!": "of them beyond two "
          "standard errors (!!)", "slow": "slow", "useless": "useless models", "log-loss": "with a log-loss above the prior's"}
 EMPTY = {"score": math.nan, "seconds": math.nan, "bytes": 0}
@@ -107,8 +108,8 @@ class Problem:
 def ours(problem, line):
     """What the program reaches with these flags more."""
     model = os.path.join(problem.folder, "model")
-    spent, printed = run([problem.options.program, "train", *problem.flags, *shlex.split(line), "--json", "--threads", str(THREADS),
-                      "--evaluate-train", "no", "--model", model], problem.options.limit)
+    spent, printed = run([problem.options.program, "train", *problem.flags, *shlex.split(line), "--threads", str(THREADS),
+                          "--json", "--evaluate-train", "no", "--model", model], problem.options.limit)
     said = json.loads(printed)
     test = said["test"]
     return {"score": test["ndcg"]["10"] if problem.several else test["precision"]["1"], "first": test["precision"]["1"],
@@ -122,8 +123,8 @@ def script(name, *arguments, most=math.inf, of=0):
         if of and of(problem) > most:
             raise Skip("too large")
         out = os.path.join(problem.folder, "out.npz")
-        run([sys.executable, os.path.join(ROOT, "bench", "compare", name), problem.rows_file(), out, str(THREADS), *arguments],
-            problem.options.limit)
+        path = os.path.join(ROOT, "bench", "compare", name)
+        run([sys.executable, path, problem.rows_file(), out, str(THREADS), *arguments], problem.options.limit)
         found = numpy.load(out)
         return {"score": problem.measure(found["best"]), "seconds": float(found["processor_seconds"]),
                 "bytes": int(found["bytes"])}
@@ -240,7 +241,8 @@ def row_of(problem):
     try:
         default = ours(problem, "")
     except Skip as why:
-        default = {**EMPTY, "score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "method": f"**{why}**", "transform": ""}
+        default = {**EMPTY, "score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "method": f"**{why}**",
+                   "transform": ""}
         misses.add("failed")
     if options.useless:
         others = {}

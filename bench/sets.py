@@ -1,7 +1,7 @@
 """Sets of rows to train and to test on: files of a folder, what Debian's packages carry, and rows that are made up.
 
-A maker of a package's rows returns pairs of labels (a list) and a text; `tables()` and `texts()` make a Set of each. A package
-that is not installed is a FileNotFoundError.
+Makers of texts give pairs of labels (a list) and a text, those of tables an array and labels of each row. A package that is
+not installed is a FileNotFoundError.
 """
 import csv
 import dataclasses

@@ -2,9 +2,9 @@
 
     python3 learners.py ROWS.npz OUT.npz THREADS NAME [STEP]
 
-NAME is one of LEARNERS; STEP is standard (columns of mean 0 and variance 1), tfidf or unit. OUT.npz has the ten best classes of
-each test row, the processor seconds of training, and the bytes of what it made. Settings are those that one has without naming any,
-but for iterations, which are more.
+NAME is one of LEARNERS; STEP is standard (columns of mean 0 and variance 1), tfidf or unit. OUT.npz has the ten best classes
+of each test row, the processor seconds of training, and the bytes of what it made. Settings are those that one has without
+naming any, but for iterations, which are more.
 """
 import pickle
 import sys
