@@ -119,27 +119,71 @@ static void put_option(const xsm_option *o)
     printf(" |\n");
 }
 
+static bool is_same(const xsm_option *a, const xsm_option *b)
+{
+    return a && b && strcmp(a->name, b->name) == 0 && strcmp(a->help, b->help) == 0 &&
+           strcmp(a->initial, b->initial) == 0 && a->minimum == b->minimum && a->maximum == b->maximum;
+}
+
 /* Whether each method of the kind has the same option at this place. */
 static bool is_common(const kind *k, size_t place)
 {
     const xsm_option *first = k->option(0, place);
     for (size_t i = 1; first && k->name(i); i++) {
-        const xsm_option *other = k->option(i, place);
-        if (!other || strcmp(other->name, first->name) != 0 || strcmp(other->help, first->help) != 0 ||
-            strcmp(other->initial, first->initial) != 0) {
+        if (!is_same(k->option(i, place), first)) {
             return false;
         }
     }
     return first && k->name(1);
 }
 
+/* The first method that has the same option. */
+static size_t first_with(const kind *k, size_t method, size_t place)
+{
+    for (size_t i = 0; i < method; i++) {
+        for (size_t j = 0; k->option(i, j); j++) {
+            if (is_same(k->option(i, j), k->option(method, place))) {
+                return i;
+            }
+        }
+    }
+    return method;
+}
+
+/* The options that are the same as those of an earlier method, by its name. */
+static void put_same(const kind *k, size_t method, size_t first, size_t end)
+{
+    for (size_t i = 0; i < method; i++) {
+        size_t count = 0;
+        for (size_t j = first; j < end; j++) {
+            if (first_with(k, method, j) == i) {
+                if (count++ == 0) {
+                    printf("As `%s` has them:", k->name(i));
+                }
+                printf("%s `%s`", count > 1 ? "," : "", k->option(method, j)->name);
+            }
+        }
+        if (count > 0) {
+            printf(".\n\n");
+        }
+    }
+}
+
+/* The options that no earlier method has. */
 static void put_table(const kind *k, size_t method, size_t first, size_t end)
 {
-    printf("| option | default | accepted | |\n|---|---|---|---|\n");
+    size_t count = 0;
     for (size_t i = first; i < end; i++) {
-        put_option(k->option(method, i));
+        if (first_with(k, method, i) == method) {
+            if (count++ == 0) {
+                printf("| option | default | accepted | |\n|---|---|---|---|\n");
+            }
+            put_option(k->option(method, i));
+        }
     }
-    printf("\n");
+    if (count > 0) {
+        printf("\n");
+    }
 }
 
 static void put_kind(const kind *k)
@@ -161,9 +205,8 @@ static void put_kind(const kind *k)
         printf("### %s\n\n", k->name(i));
         put(k->summary(i));
         printf("%s\n\n", end > common ? "" : common > 0 ? " (No other options.)" : " (No options.)");
-        if (end > common) {
-            put_table(k, i, common, end);
-        }
+        put_same(k, i, common, end);
+        put_table(k, i, common, end);
     }
 }
 
