@@ -58,7 +58,7 @@ static inline bool restored_begin(restored *r, xsm_context *ctx)
 static inline xsm_status restored_from(restored *r, const uint32_t *numbers, xsm_error *err)
 {
     const xsmi_index_slice slice = {r->model, 0, RESTORED_WIDTH, RESTORED_TOP};
-    return xsmi_index_restore_slice(r->index, &slice, NULL, numbers, err);
+    return xsmi_index_restore_slice(r->index, &slice, numbers, err);
 }
 
 static inline void restored_end(restored *r)

@@ -95,7 +95,7 @@ static xsm_status score_all(const xsmi_pass *p, xsm_error *err)
     xsm_gradient *g = p->gradient;
     const xsm_model *m = p->estimator->model;
     if (xsmi_pass_gathers(p)) {
-        XSMI_TRY(xsmi_gather_weights(p, false, err));
+        XSMI_TRY(xsmi_gather_weights(p, err));
         return xsmi_gradient_is_shared(g) ? xsmi_shared_score(p, err) : XSM_OK;
     }
     if (xsmi_gradient_is_shared(g)) {

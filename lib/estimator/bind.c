@@ -255,6 +255,12 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     if (!e->search.index) {
         return XSM_OK;
     }
+    if (xsmi_model_is_divided(model)) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "estimator '%s' searches an index of all classes, and those of the model are divided among %u "
+                         "ranks; estimators that score every class or draw some are accepted",
+                         e->ops.name, xsmi_ranks(model->context));
+    }
     if (model->layer && model->layer->tied) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "estimator '%s' searches an index of the classes' weights, which steps on tied vectors change "
@@ -281,7 +287,6 @@ static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xs
     }
     XSMI_TRY(bind_table(e, model, train, longest, err));
     XSMI_TRY(bind_classes(e, model, train, err));
-    XSMI_TRY(xsmi_divided_check(e, model, err));
     XSMI_TRY(check_correction(e, model, err));
     XSMI_TRY(bind_search(e, model, err));
     return check_distances(e, model, err);
@@ -336,9 +341,6 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, &of, err), err);
     if (xsmi_model_is_divided(model)) {
         status = xsmi_agree_once(model->context, status, err);
-        if (status == XSM_OK && e->search.searcher) {
-            status = xsmi_searcher_agree_startup(e->search.searcher, err);
-        }
     }
     if (status != XSM_OK) {
         xsmi_estimator_clear(e);

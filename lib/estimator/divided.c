@@ -7,22 +7,6 @@
 
 #include <math.h>
 
-static xsm_status check_search(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
-{
-    XSMI_TRY(xsmi_index_check_ranks(e->search.index, m, err));
-    return !e->ops.state_tensor ? XSM_OK
-                                : xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
-                                            "estimator '%s' searches, and has a state that changes, and the classes of "
-                                            "the model are divided among %u ranks, where searches are repeated; tables "
-                                            "without state_tensor() are accepted",
-                                            e->ops.name, xsmi_ranks(m->context));
-}
-
-xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err)
-{
-    return xsmi_model_is_divided(m) && e->ops.kind == XSM_ESTIMATOR_SEARCHED ? check_search(e, m, err) : XSM_OK;
-}
-
 /* Finds the classes of this rank that an example lists. */
 static void find_own(const xsm_model *m, xsm_gradient *g, uint64_t i)
 {

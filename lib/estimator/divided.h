@@ -5,8 +5,6 @@
 #include "estimator/pass.h"
 #include "model/divided.h"
 
-/* Refuses an estimator, bound but for its search, that a divided model is not for. */
-xsm_status xsmi_divided_check(const xsm_estimator *e, const xsm_model *m, xsm_error *err);
 /* Lists (unless they are listed) and scores the examples of a batch, for a reserved gradient: 4 bytes for each entry,
  * and 4 more with a bias. All ranks have the scores. */
 xsm_status xsmi_divided_scores(const xsmi_pass *p, bool listed, xsm_error *err);

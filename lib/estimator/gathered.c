@@ -263,7 +263,7 @@ static void list_chunk(void *state, size_t index, uint32_t thread)
     }
 }
 
-static xsm_status prepare(const xsmi_pass *p, bool listed, listing *l, lines *of, xsm_error *err)
+static xsm_status prepare(const xsmi_pass *p, listing *l, lines *of, xsm_error *err)
 {
     const xsm_model *m = p->estimator->model;
     if (m->part.own->layout != XSM_LAYOUT_CLASS_MAJOR) {
@@ -273,9 +273,7 @@ static xsm_status prepare(const xsmi_pass *p, bool listed, listing *l, lines *of
                          p->estimator->ops.name, xsmi_ranks(m->context));
     }
     const uint64_t chunks = (p->batch->count + XSMI_EXAMPLE_CHUNK - 1) / XSMI_EXAMPLE_CHUNK;
-    if (!listed) {
-        XSMI_TRY(xsmi_run(p->estimator->context, list_chunk, (void *)(uintptr_t)p, (size_t)chunks, err));
-    }
+    XSMI_TRY(xsmi_run(p->estimator->context, list_chunk, (void *)(uintptr_t)p, (size_t)chunks, err));
     XSMI_TRY(reserve_lists(p, l, err));
     list_classes(p, l);
     XSMI_TRY(reserve_lines(p, l, of, err));
@@ -283,12 +281,12 @@ static xsm_status prepare(const xsmi_pass *p, bool listed, listing *l, lines *of
     return XSM_OK;
 }
 
-xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err)
+xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err)
 {
     const xsm_model *m = p->estimator->model;
     listing l = {.count = 0};
     lines of = {.floats = 0};
-    XSMI_TRY(xsmi_agree(m->context, prepare(p, listed, &l, &of, err), err));
+    XSMI_TRY(xsmi_agree(m->context, prepare(p, &l, &of, err), err));
     for (uint32_t r = 0; r < xsmi_ranks(m->context); r++) {
         l.sizes[r] *= of.floats * sizeof *of.all;
     }

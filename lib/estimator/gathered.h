@@ -18,10 +18,9 @@ bool xsmi_pass_gathers(const xsmi_pass *p);
 bool xsmi_gather_range(xsmi_pass *p);
 /* The examples that a rank computes alone: their number, and the first; 0 where each rank computes all. */
 uint64_t xsmi_gather_examples(const xsmi_pass *p, uint32_t rank, uint64_t *first);
-/* Lists the classes of all examples, unless they are listed, or takes those that they share, and gathers the weights: 4
- * bytes for each feature, and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure.
- */
-xsm_status xsmi_gather_weights(const xsmi_pass *p, bool listed, xsm_error *err);
+/* Lists the classes of all examples, or takes those that they share, and gathers the weights: 4 bytes for each feature,
+ * and 12 or 16, for each class of this rank that the batch lists. The ranks agree on a failure. */
+xsm_status xsmi_gather_weights(const xsmi_pass *p, xsm_error *err);
 /* Reserves the memory of the next, before the scores or the weights are exchanged; of shared draws once there are
  * such. */
 xsm_status xsmi_gather_reserve(const xsmi_pass *p, xsm_error *err);

@@ -1,15 +1,111 @@
 /* Searching the classes of a batch, and the coefficients of what was found. */
 #include "base/arena.h"
 #include "base/order.h"
-#include "estimator/divided.h"
-#include "estimator/search.h"
+#include "base/share.h"
+#include "estimator/pass.h"
 
 #include <math.h>
 #include <string.h>
 
-/* The search for some examples. */
+/* The examples first..first+count of a batch, whose queries are made and run together. */
+typedef struct query_job {
+    const xsmi_pass *pass;
+    xsmi_searcher *searcher;
+    uint64_t first;
+    uint32_t count;
+    uint32_t pieces;    /* number of pieces of the queries, for more threads than blocks */
+    xsm_status *status; /* [pieces][blocks]; of lists that grow [count] */
+    xsm_error *errors;  /* the same */
+} query_job;
+
+/* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
+static void make_query(const query_job *job, const xsmi_block_index *p, uint32_t i, float *query)
+{
+    const xsmi_searcher *s = job->searcher;
+    const xsm_model *m = s->model;
+    xsmi_features x = xsmi_gradient_features(job->pass->estimator, job->pass->gradient, job->first + i);
+    float scale = (float)((double)s->blocks * m->alpha);
+    memset(query, 0, s->query_stride * sizeof *query);
+    if (x.index) {
+        for (size_t f = 0; f < x.count; f++) {
+            if (x.index[f] >= p->first && x.index[f] - p->first < p->width) {
+                query[x.index[f] - p->first] = scale * x.values[f];
+            }
+        }
+    } else {
+        for (uint32_t f = 0; f < p->width; f++) {
+            query[f] = scale * x.values[p->first + f];
+        }
+    }
+    if (m->bias) {
+        query[p->width] = m->score == XSM_GEOMETRY_EUCLIDEAN ? (float)s->blocks : 1;
+    }
+}
+
+/* B z_kj of a class and query number i, for all blocks. */
+static void query_shares(const xsmi_searcher *s, size_t i, uint32_t class, float *shares)
+{
+    const xsm_model *m = s->model;
+    const float *row = m->weight + (size_t) class * m->stride;
+    const float scale = m->row_scale ? (float)m->row_scale[class] : 1;
+    for (uint32_t j = 0; j < s->blocks; j++) {
+        const xsmi_block_index *p = &s->indexes[j];
+        const float *query = s->results.queries + (j * s->results.capacity + i) * s->query_stride;
+        float sum = m->kernels->dot(row + p->first, query, p->width);
+        float own = m->bias ? m->bias[class] : 0;
+        if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
+            own = (float)s->blocks * (-0.5f * m->kernels->dot(row + p->first, row + p->first, p->width));
+        }
+        shares[j] = scale * sum + own;
+    }
+}
+
+/* What search() gets of an example of the batch, without what was found and what scores. */
+static xsm_search_block search_block_of(const xsmi_pass *p, uint64_t example, uint32_t thread)
+{
+    xsm_gradient *g = p->gradient;
+    const xsmi_searcher *s = p->estimator->search.searcher;
+    const size_t entry = (size_t)(example * g->width);
+    return (xsm_search_block){
+        .size = sizeof(xsm_search_block),
+        .examples = g->example + example,
+        .count = 1,
+        .batch = p->batch->count,
+        .width = g->width,
+        .blocks = s->blocks,
+        .candidates = s->candidates,
+        .eta = p->eta,
+        .classes = g->classes + entry,
+        .lengths = g->lengths + example,
+        .coefficients = g->coefficients + entry,
+        .losses = g->losses + example,
+        .scratch = g->work.scratch_each ? g->work.scratch + thread * g->work.scratch_each : NULL,
+    };
+}
+
+/* Completes the coefficients that search() has written. */
+static void finish(const xsmi_pass *p, const xsm_search_block *block, xsmi_outcome *outcome)
+{
+    const xsm_gradient *g = p->gradient;
+    xsm_score_block found = {
+        .size = sizeof found,
+        .examples = block->examples,
+        .count = 1,
+        .batch = block->batch,
+        .width = block->width,
+        .lengths = block->lengths,
+        .eta = p->eta,
+        .coefficients = block->coefficients,
+        .losses = block->losses,
+        .weights = g->weighted ? g->weights + (block->examples - g->example) : NULL,
+    };
+    *outcome = (xsmi_outcome){.finite = true};
+    xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
+}
+
+/* The search for them. */
 typedef struct search_job {
-    xsmi_query_job queries;
+    query_job queries;
     xsmi_outcome outcomes[XSM_INDEX_QUERIES];
 } search_job;
 
@@ -32,16 +128,16 @@ static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 /* One job: makes its queries, and searches the classes. */
 static void run_queries(void *state, size_t index, uint32_t thread)
 {
-    xsmi_query_job *job = state;
+    query_job *job = state;
     xsmi_searcher *s = job->searcher;
     const size_t of = index % s->blocks, piece = index / s->blocks;
     const xsmi_block_index *p = &s->indexes[of];
-    const uint32_t begin = xsmi_index_piece(job->count, job->pieces, piece);
-    const uint32_t count = xsmi_index_piece(job->count, job->pieces, piece + 1) - begin;
+    const uint32_t begin = (uint32_t)xsmi_share_start(job->count, job->pieces, (uint32_t)piece);
+    const uint32_t count = (uint32_t)xsmi_share_start(job->count, job->pieces, (uint32_t)piece + 1) - begin;
     const size_t first_list = (size_t)begin * s->blocks + of;
     float *queries = s->results.queries + (of * s->results.capacity + begin) * s->query_stride;
     for (uint32_t i = 0; i < count; i++) {
-        xsmi_query_make(job, p, begin + i, queries + i * s->query_stride);
+        make_query(job, p, begin + i, queries + i * s->query_stride);
     }
     xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
     xsm_index_block block = {
@@ -67,7 +163,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 }
 
 /* The first of the errors of so many jobs. */
-static xsm_status first_error(const xsmi_query_job *job, size_t count, xsm_error *err)
+static xsm_status first_error(const query_job *job, size_t count, xsm_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         if (job->status[i] != XSM_OK) {
@@ -91,14 +187,14 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
         if (c + 4 < count) {
             xsmi_prefetch_row(m->weight + (size_t)classes[c + 4] * m->stride, m->features);
         }
-        xsmi_query_shares(s, (size_t)(of->index + example), classes[c], shares + (size_t)c * s->blocks);
+        query_shares(s, (size_t)(of->index + example), classes[c], shares + (size_t)c * s->blocks);
     }
 }
 
 static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count)
 {
     const example_job *of = block->scorer;
-    xsmi_query_job *job = &of->job->queries;
+    query_job *job = &of->job->queries;
     const xsmi_searcher *s = job->searcher;
     const xsmi_growing_lists *lists = &of->lists;
     const uint32_t length = lists->length[j], left = s->most - length, i = of->index + (uint32_t)example;
@@ -135,14 +231,14 @@ static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint3
 /* Begins the lists of an example that grow. */
 static void begin_lists(example_job *of, uint32_t thread)
 {
-    const xsmi_query_job *job = &of->job->queries;
+    const query_job *job = &of->job->queries;
     const xsmi_searcher *s = job->searcher;
     xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
     of->lists = xsmi_searcher_divide(s, &arena);
     for (uint32_t j = 0; j < s->blocks; j++) {
         of->lists.length[j] = 0;
-        xsmi_query_make(job, &s->indexes[j], of->index,
-                        s->results.queries + (j * s->results.capacity + of->index) * s->query_stride);
+        make_query(job, &s->indexes[j], of->index,
+                   s->results.queries + (j * s->results.capacity + of->index) * s->query_stride);
     }
     job->errors[of->index] = (xsm_error)XSM_ERROR_INIT;
     job->status[of->index] = XSM_OK;
@@ -151,13 +247,13 @@ static void begin_lists(example_job *of, uint32_t thread)
 static void run_examples(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
-    const xsmi_query_job *q = &job->queries;
+    const query_job *q = &job->queries;
     const xsmi_searcher *s = q->searcher;
     const xsmi_pass *p = q->pass;
     example_job own = {.job = job, .index = (uint32_t)index};
     const uint64_t at = q->first + index;
     const size_t lists = index * s->blocks;
-    xsm_search_block block = xsmi_search_block_of(p, at, thread);
+    xsm_search_block block = search_block_of(p, at, thread);
     block.found = s->results.found + lists * s->candidates;
     block.found_length = s->results.length + lists;
     block.found_score = s->results.score + lists * s->candidates;
@@ -177,7 +273,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
     if (s->most > 0 && q->status[index] != XSM_OK) {
         return;
     }
-    xsmi_search_finish(p, &block, outcome);
+    finish(p, &block, outcome);
     if (p->input && outcome->finite) {
         outcome->finite = xsmi_pass_backward(p, at, 1, thread);
     }
@@ -185,7 +281,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
 
 static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)
 {
-    xsmi_query_job *q = &job->queries;
+    query_job *q = &job->queries;
     xsmi_searcher *s = q->searcher;
     const uint64_t n = q->pass->batch->count;
     for (; q->first < n; q->first += q->count) {
@@ -210,7 +306,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
 {
     xsmi_searcher *s = p->estimator->search.searcher;
     search_job job = {.queries = {.pass = p, .searcher = s}};
-    xsmi_query_job *q = &job.queries;
+    query_job *q = &job.queries;
     const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
     const size_t jobs = s->most > 0 ? s->results.capacity : searches;
     q->status = xsmi_allocate(s->context, jobs, sizeof *q->status);
@@ -222,7 +318,7 @@ static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *e
     return status;
 }
 
-/* Indexes the rows that have changed; *finite: they are finite, on all ranks. */
+/* Indexes the rows that have changed; *finite: they are finite. */
 static xsm_status update(xsmi_searcher *s, bool *finite, xsm_error *err)
 {
     xsm_error unsaid = XSM_ERROR_INIT;
@@ -246,7 +342,7 @@ xsm_status xsmi_pass_search(const xsmi_pass *given, xsmi_outcome *outcome, xsm_e
         return XSM_OK;
     }
     XSMI_TRY(xsmi_searcher_reserve(s, p.batch->count, err));
-    XSMI_TRY(s->whole ? xsmi_divided_search(&p, outcome, err) : search(&p, outcome, err));
+    XSMI_TRY(search(&p, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     if (outcome->finite && e->model->layer) {
         xsmi_pass_layer_backward(&p, 0, p.batch->count, outcome);

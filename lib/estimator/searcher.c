@@ -1,7 +1,6 @@
 /* The indexes of an estimator that searches, and their updates. */
 #include "estimator/searcher.h"
 #include "gradient/gradient.h"
-#include "model/divided.h"
 
 #include "base/activity.h"
 #include "base/arena.h"
@@ -33,8 +32,6 @@ void xsmi_searcher_free(xsmi_searcher *s)
         clear_lists(s);
         xsmi_searcher_forget(s);
         xsmi_release(ctx, s->results.block, s->results.block_bytes, 1);
-        xsmi_index_desk_free(ctx, &s->results.desk);
-        xsmi_release(ctx, s->results.cursors, s->results.cursor_bytes, 1);
         xsmi_release(ctx, s->indexes, s->blocks, sizeof *s->indexes);
         xsmi_release(ctx, s->update.marks, s->update.mark_words, sizeof *s->update.marks);
         xsmi_release(ctx, s->update.changed, s->classes, sizeof *s->update.changed);
@@ -61,16 +58,14 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         return xsmi_fail_memory(err, sizeof *s, "what searches");
     }
     s->context = xsmi_context_retain(ctx);
-    const xsm_model *own = xsmi_model_weights(model);
-    s->model = own;
-    s->whole = xsmi_model_is_divided(model) ? model : NULL;
+    s->model = model;
     s->classes = model->classes;
     s->blocks = plan->blocks;
     s->candidates = plan->candidates;
     s->most = plan->most;
     s->startup = plan->startup;
     if (plan->startup == XSM_SEARCH_STARTUP_AUTO) {
-        s->startup = xsmi_model_is_zero(own) ? rows : 0;
+        s->startup = xsmi_model_is_zero(model) ? rows : 0;
     }
     s->indexes = xsmi_allocate_zero(ctx, s->blocks, sizeof *s->indexes);
     s->update.mark_words = ((size_t)model->classes + 63) / 64;
@@ -85,7 +80,7 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
         p->first = (uint32_t)((uint64_t)model->features * j / s->blocks);
         p->width = (uint32_t)((uint64_t)model->features * (j + 1) / s->blocks) - p->first;
         status = xsmi_index_new_like(like, &p->index, err);
-        size_t width = p->width + (own->bias != NULL), stride = (width + 15) / 16 * 16;
+        size_t width = p->width + (model->bias != NULL), stride = (width + 15) / 16 * 16;
         s->query_stride = XSMI_MAX(stride, s->query_stride);
     }
     if (status != XSM_OK) {
@@ -99,14 +94,6 @@ xsm_status xsmi_searcher_new(xsm_context *ctx, const xsm_index *like, const xsm_
 uint64_t xsmi_searcher_startup(const xsmi_searcher *s)
 {
     return s->startup;
-}
-
-xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err)
-{
-    float at_once = s->startup == 0;
-    XSMI_TRY(xsmi_exchange_max(s->whole->context, &at_once, 1, err));
-    s->startup = at_once > 0 ? 0 : s->startup;
-    return XSM_OK;
 }
 
 void xsmi_searcher_set_startup(xsmi_searcher *s, uint64_t examples)
@@ -161,17 +148,12 @@ xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err)
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "classes are searched for in class-major models");
     }
     /* Decays reduce alpha; an alpha that has grown was multiplied into the rows. */
-    float anew = !s->built || m->weight != s->weight || m->alpha > s->alpha;
-    if (s->whole) { /* a step begins with an agreement */
-        XSMI_TRY(xsmi_agree(s->whole->context, XSM_OK, err));
-        XSMI_TRY(xsmi_exchange_max(s->whole->context, &anew, 1, err));
-    }
-    const bool whole = anew > 0;
+    const bool whole = !s->built || m->weight != s->weight || m->alpha > s->alpha;
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsmi_block_index *p = &s->indexes[j];
         if (whole) {
             s->built = false;
-            const xsmi_index_slice slice = {xsmi_searcher_model(s), p->first, p->width, s->candidates};
+            const xsmi_index_slice slice = {m, p->first, p->width, s->candidates};
             XSMI_TRY(xsmi_index_build_slice(p->index, &slice, err));
         } else {
             /* An update that is repeated could give other clusters. */
@@ -205,10 +187,8 @@ xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *aren
     p.length = xsmi_arena_take(arena, s->blocks, sizeof *p.length);
     p.found = xsmi_arena_take(arena, entries, sizeof *p.found);
     p.score = xsmi_arena_take(arena, entries, sizeof *p.score);
-    if (!s->whole) {
-        p.cursors = xsmi_arena_take(arena, s->blocks, p.cursor_stride);
-        p.scratch = xsmi_arena_take(arena, scratch, 1);
-    }
+    p.cursors = xsmi_arena_take(arena, s->blocks, p.cursor_stride);
+    p.scratch = xsmi_arena_take(arena, scratch, 1);
     return p;
 }
 
@@ -221,7 +201,7 @@ static size_t block_bytes(const xsmi_searcher *s)
         return arena.used;
     }
     size_t each = 0;
-    for (uint32_t j = 0; !s->whole && j < s->blocks; j++) {
+    for (uint32_t j = 0; j < s->blocks; j++) {
         arena.used = 0;
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof *s->results.length);
         (void)xsmi_arena_take(&arena, s->results.capacity, sizeof(uint64_t));

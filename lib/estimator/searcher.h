@@ -2,9 +2,8 @@
  * The indexes of an estimator that searches: one for each block of coordinates, updated with the model.
  *
  * Rows of weights are indexed without the model's alpha, which every decay changes for all rows at once; queries
- * include it. Indexes of a divided model are searched by all ranks together (index/index.h). Rows that the estimator's
- * gradients list are updated before the next search. If the model's scales have been multiplied into its rows, or its
- * weights have moved in memory, all indexes are rebuilt.
+ * include it. Rows that the estimator's gradients list are updated before the next search. If the model's scales have
+ * been multiplied into its rows, or its weights have moved in memory, all indexes are rebuilt.
  */
 #ifndef XSMI_SEARCHER_H
 #define XSMI_SEARCHER_H
@@ -24,9 +23,8 @@ typedef struct xsmi_block_index {
 
 struct xsmi_searcher {
     xsm_context *context;
-    const xsm_model *model;            /* the estimator's reference; of a divided model this rank's part, */
-    const xsm_model *whole;            /* and the divided model, else NULL: classes that change are its */
-    uint32_t classes;                  /* of the whole model */
+    const xsm_model *model; /* the estimator's reference */
+    uint32_t classes;
     uint32_t blocks, candidates, most; /* `most` above 0: lists grow on demand */
     uint64_t startup;
     xsmi_block_index *indexes; /* [blocks] */
@@ -52,10 +50,6 @@ struct xsmi_searcher {
         uint32_t *length;     /* [capacity][blocks] */
         unsigned char *block; /* [threads][block_each] lists and scratch of a search, or xsmi_growing_lists */
         size_t block_each, block_bytes;
-        /* Of a divided model: */
-        xsmi_index_desk desk;
-        unsigned char *cursors; /* of the examples whose lists grow together */
-        size_t cursor_bytes;
     } results;
 
     /* The state that a checkpoint stores (searcher_state.c), NULL until a copy is made. */
@@ -75,15 +69,9 @@ typedef struct xsmi_growing_lists {
     float *score;           /* [blocks][most] */
     uint32_t *length;       /* [blocks] */
     size_t cursor_stride;   /* bytes of the largest cursor */
-    unsigned char *cursors; /* [blocks][cursor_stride]; not of a divided model */
-    void *scratch;          /* of an index; the same */
+    unsigned char *cursors; /* [blocks][cursor_stride] */
+    void *scratch;          /* of an index */
 } xsmi_growing_lists;
-
-/* The model whose rows are indexed. */
-static inline const xsm_model *xsmi_searcher_model(const xsmi_searcher *s)
-{
-    return s->whole ? s->whole : s->model;
-}
 
 /* Divides a thread's memory, or counts it. */
 xsmi_growing_lists xsmi_searcher_divide(const xsmi_searcher *s, xsmi_arena *arena);
@@ -102,10 +90,8 @@ bool xsmi_searcher_begun(const xsmi_searcher *s, uint64_t position);
 void xsmi_searcher_change_none(xsmi_searcher *s);
 void xsmi_searcher_change_all(xsmi_searcher *s);
 
-/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. All ranks call it, and agree. */
+/* Indexes the rows that have changed. XSM_ERROR_DIVERGED if some are not finite. */
 xsm_status xsmi_searcher_update(xsmi_searcher *s, xsm_error *err);
-/* Begins the search at once on all ranks if a rank has weights that are not zeros; `startup` is otherwise the same. */
-xsm_status xsmi_searcher_agree_startup(xsmi_searcher *s, xsm_error *err);
 /* Reserves memory for the searches of a batch. */
 xsm_status xsmi_searcher_reserve(xsmi_searcher *s, uint64_t examples, xsm_error *err);
 /* Records the rows of weights that a step with this gradient of n examples changes. */

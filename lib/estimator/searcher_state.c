@@ -1,8 +1,7 @@
 /*
  * The state that a checkpoint stores for an estimator that searches: for each block's index the numbers that its table
  * saves, the rows that wait for an update, in their order, and the start of the search. The other rows are the same in
- * the indexes and in the model, so they are not saved. Of a divided model the rows, and what an index knows of them,
- * are those of all ranks.
+ * the indexes and in the model, so they are not saved.
  *
  *     search.place    U64 [3]   1 if the indexes are built, examples before the search, rows that wait
  *     search.alpha    F64 [1]   the model's factor at the last update of the indexes
@@ -45,7 +44,7 @@ static xsm_status copy(xsmi_searcher *s, xsm_error *err)
     }
     for (uint32_t j = 0; j < s->blocks; j++) {
         const xsmi_block_index *p = &s->indexes[j];
-        const xsmi_index_slice slice = {xsmi_searcher_model(s), p->first, p->width, s->candidates};
+        const xsmi_index_slice slice = {s->model, p->first, p->width, s->candidates};
         XSMI_TRY(xsmi_index_saved(p->index, &slice, &s->copy.counts[j], err));
         if (s->copy.counts[j] >= SIZE_MAX / sizeof **s->copy.indexes) {
             return xsmi_fail_memory(err, SIZE_MAX, "what a checkpoint keeps of a search");
@@ -147,8 +146,8 @@ xsm_status xsmi_searcher_restore(const xsmi_searcher *s, const xsm_index *like, 
         const xsmi_block_index *p = &s->indexes[j];
         status = xsmi_index_new_like(like, &indexes[j], err);
         if (status == XSM_OK && progress[0]) {
-            const xsmi_index_slice slice = {s->whole ? s->whole : rows, p->first, p->width, s->candidates};
-            status = xsmi_index_restore_slice(indexes[j], &slice, s->whole ? rows : NULL, data[FIXED + j], err);
+            const xsmi_index_slice slice = {rows, p->first, p->width, s->candidates};
+            status = xsmi_index_restore_slice(indexes[j], &slice, data[FIXED + j], err);
         }
     }
     if (status != XSM_OK) {
@@ -164,7 +163,7 @@ void xsmi_searcher_install(xsmi_searcher *s, const void *const *data, xsm_index 
     for (uint32_t j = 0; j < s->blocks; j++) {
         xsm_index_free(s->indexes[j].index);
         s->indexes[j].index = indexes[j];
-        xsmi_index_aim(indexes[j], xsmi_searcher_model(s));
+        xsmi_index_aim(indexes[j], s->model);
         indexes[j] = NULL;
     }
     s->built = progress[0] != 0;

@@ -60,19 +60,18 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
                        size_t stride)
 {
     const xsm_index *x = source->state;
-    const xsm_model *m = x->loaded ? x->loaded : xsmi_model_weights(x->model);
-    const size_t class = x->loaded ? x->model->part.first : 0, line = class - m->part.first; /* of the first row */
+    const xsm_model *m = x->model;
     for (uint32_t j = 0; j < count; j++) {
         uint32_t k = rows ? rows[j] : first + j;
         float *row = out + j * stride;
-        memcpy(row, m->weight + (line + k) * m->stride + x->first, x->width * sizeof *row);
+        memcpy(row, m->weight + k * m->stride + x->first, x->width * sizeof *row);
         if (m->row_scale) {
-            m->kernels->scale(row, x->width, (float)m->row_scale[class + k]);
+            m->kernels->scale(row, x->width, (float)m->row_scale[k]);
         }
         if (m->score == XSM_GEOMETRY_EUCLIDEAN) {
             row[x->width] = -0.5f * m->kernels->dot(row, row, x->width);
         } else if (m->bias) {
-            row[x->width] = m->bias[class + k];
+            row[x->width] = m->bias[k];
         }
     }
 }
@@ -386,15 +385,12 @@ void xsmi_index_save(const xsm_index *x, uint32_t *numbers)
     x->ops.save(x->state, &source, numbers);
 }
 
-xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const xsm_model *loaded,
-                                    const uint32_t *numbers, xsm_error *err)
+xsm_status xsmi_index_restore_slice(xsm_index *x, const xsmi_index_slice *slice, const uint32_t *numbers,
+                                    xsm_error *err)
 {
     xsmi_index_clear(x);
     aim_at_slice(x, slice);
-    x->loaded = loaded;
-    const xsm_status status = xsmi_index_restore(x, numbers, err);
-    x->loaded = NULL;
-    return status;
+    return xsmi_index_restore(x, numbers, err);
 }
 
 xsm_status xsmi_index_restore(xsm_index *x, const uint32_t *numbers, xsm_error *err)

@@ -27,7 +27,6 @@ struct xsm_index {
     bool built;
     xsm_index_rows rows;              /* the rows that it was built over, */
     const xsm_model *model;           /* or the model (a reference), */
-    const xsm_model *loaded;          /* of a divided model, in a restore: what has the rows of this rank; else NULL */
     xsmi_correction *correction;      /* with its correction at that time, numbers or NULL (a reference) */
     uint64_t shape;                   /* of the model at that time */
     uint32_t count, width, own_width; /* own_width: including the bias or what replaces it; count: of all ranks */
@@ -63,12 +62,11 @@ xsm_status xsmi_index_build_slice(xsm_index *index, const xsmi_index_slice *slic
 
 /* For checkpoints: the number of saved numbers of an index that is, or would be, built so; the numbers; and an index
  * made from them. Its rows come from a model with the same weights, which xsmi_index_aim() then replaces by another
- * model. For a slice of a divided model they come from `loaded`, a file's model of which at least this rank's rows were
- * read, else NULL; each rank does this by itself. */
+ * model. */
 xsm_status xsmi_index_saved(xsm_index *index, const xsmi_index_slice *slice, uint64_t *numbers, xsm_error *err);
 void xsmi_index_save(const xsm_index *index, uint32_t *numbers);
-xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const xsm_model *loaded,
-                                    const uint32_t *numbers, xsm_error *err);
+xsm_status xsmi_index_restore_slice(xsm_index *index, const xsmi_index_slice *slice, const uint32_t *numbers,
+                                    xsm_error *err);
 
 /* For files (file.c): sets the rows of an index, of a model or the host, without building it; the number of numbers
  * that it saves; the index made from these, with the rows that are set; a hash of all rows, of a divided model by all

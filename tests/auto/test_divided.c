@@ -43,8 +43,6 @@ static const ranked_run ranked_runs[] = {
     {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "sgd", SMALL, 4, 32, false, XSM_LAYOUT_CLASS_MAJOR,
      0, 1},
     {"margin", "", "sgd", TINY, 1, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
-    {"mips", "index=exact", "sgd", SMALL, 2, 20, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
-    {"mips", "index.clusters=30", "sgd", SMALL, 2, 20, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
     {"hierarchical", "ridge=0.1", "sgd", SMALL, 2, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
     {"negative-sampling", "negatives=4 sampler=frequency", "adagrad", SMALL, 2, 10, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0},
     {"raman", "negatives=4", "sgd", SMALL, 2, 10, false, XSM_LAYOUT_CLASS_MAJOR, 0, 0},

@@ -61,7 +61,6 @@ settings() {
     3) echo --data single.txt --estimator umax --set negatives=3 --eta 0.3 --batch 1000 --threads 2 ;;
     4) echo --data single.txt --estimator sampled-softmax --set shared=yes --set negatives=50 --hidden 6 --eta 0.1 --batch 500 ;;
     5) echo --data single.txt --estimator hierarchical --eta 0.3 --batch 300 --threads 2 ;;
-    6) echo --data several.txt --estimator decomp-mips --set index=exact --set startup=0 --eta 0.1 --batch 17 --threads 1 ;;
     7) echo --data single.txt --estimator sampled-softmax --set negatives=9 --batch 100 ;;
     8) echo --data several.txt --estimator one-vs-all --batch 40 ;;
     9) echo --data tied.txt --estimator sampled-softmax --set negatives=9 --hidden 6 --tied --eta 0.1 --batch 500 ;;
@@ -73,7 +72,7 @@ same() {
     sed -e 's/ in [0-9.]* s.*//' -e 's/ in [0-9]*:[0-9:]*.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
 }
 
-trainings='1 2 3 4 5 6 9' tunings='7 8' groups='2 3 5' fits='2 3'
+trainings='1 2 3 4 5 9' tunings='7 8' groups='2 3 5' fits='2 3'
 [ -n "${XSM_TEST_FULL-}" ] || trainings='1 3 4 5 9' tunings=7 groups=3 fits=2
 for number in $trainings; do
     # shellcheck disable=SC2046

@@ -36,8 +36,6 @@ static const settings plans[] = {
     {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0, false},
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6, false},
     {"softmax", "ridge=3", "sgd", 8, true, false, 6, false},
-    {"decomp-mips", "index=exact blocks=2 startup=9", "sgd", 3, true, false, 0, false},
-    {"decomp-mips", "blocks=2 startup=9 candidates=500 ridge=9 index.clusters=40", "sgd", 3, true, false, 0, false},
     {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0, false},
     {"implicit", "negatives=4 ridge=400", "sgd", 1, true, true, 6, true},
     {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6, true},

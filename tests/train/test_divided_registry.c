@@ -1,7 +1,8 @@
 /*
  * Every estimator of the registry on a model whose classes are divided among ranks, linear or with a first layer: the
  * saved model and the losses are those of one process, to the bit, for single rows and batches, draws for each row or
- * shared, rows with several labels and weights where the table takes them. And what estimators send.
+ * shared, rows with several labels and weights where the table takes them; those that search refuse. And what
+ * estimators send.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -58,8 +59,6 @@ static xsm_status new_model(xsm_context *ctx, const work *w, xsm_model **model, 
 static xsm_status new_estimator(xsm_context *ctx, const work *w, xsm_estimator **estimator, xsm_error *err)
 {
     XSMI_TRY(xsm_estimator_new_from(ctx, w->table, estimator, err));
-    XSMI_TRY(w->table->kind == XSM_ESTIMATOR_SEARCHED ? xsm_estimator_set(*estimator, "index.clusters", "40", err)
-                                                      : XSM_OK);
     return w->shared ? xsm_estimator_set(*estimator, "shared", w->shared, err) : XSM_OK;
 }
 
@@ -173,7 +172,9 @@ static void try_batches(work *w, const uint64_t *batches, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         w->batch = batches[i];
-        if (w->layer && w->batch > 1 && w->table->joint) {
+        if (w->table->kind == XSM_ESTIMATOR_SEARCHED) {
+            expect_refusal(w, "searches an index of all classes, and those of the model are divided among 2 ranks");
+        } else if (w->layer && w->batch > 1 && w->table->joint) {
             expect_refusal(w, "hidden vectors"); /* as in one process */
         } else {
             expect_bits(w);

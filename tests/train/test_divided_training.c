@@ -22,7 +22,7 @@
 enum { ROWS = 70, FEATURES = 6, CLASSES = 3 * XSMI_RUN_CLASSES + 5 };
 
 typedef struct settings {
-    const char *estimator, *options[5][2]; /* names and values */
+    const char *estimator, *options[3][2]; /* names and values */
     const char *optimizer;
     uint64_t batch;
     bool bias, sparse;
@@ -96,83 +96,6 @@ static const settings plans[] = {
     {"hierarchical", {{NULL}}, "sgd", 1, true, false, 0, 0},
     {"hierarchical", {{"tree", "fitted"}, {"ridge", "0.1"}}, "sgd", 8, false, true, 0, 0},
     {"hierarchical", {{"tree", "balanced"}}, "sgd", 70, true, false, 0, 9},
-    {"mips", {{"index", "exact"}, {"startup", "0"}, {"ridge", "1"}}, "sgd", 8, true, false, 0, 0},
-    {"mips", {{"index", "exact"}, {"loss", "cross-entropy"}, {"startup", "50"}}, "adagrad", 30, true, false, 0, 9},
-    {"mips", {{"index", "exact"}, {"candidates", "12293"}}, "sgd", 35, false, false, 0, 0},
-    {"mips", {{"index", "exact"}, {"candidates", "5000"}}, "sgd", 70, true, true, 0, 0},
-    {"decomp-mips", {{"index", "exact"}, {"blocks", "3"}, {"rounds", "3"}}, "sgd", 7, true, false, 0, 0},
-    {"decomp-mips", {{"index", "exact"}, {"completion", "found"}, {"blocks", "2"}}, "adagrad", 35, true, true, 0, 0},
-    {"ove-searched", {{"index", "exact"}, {"startup", "0"}, {"negatives", "9"}}, "sgd", 1, true, false, 0, 0},
-    {"ove-searched", {{"index", "exact"}, {"candidates", "3"}}, "adagrad", 35, false, false, 0, 9},
-    /* Clusters: rows as they come, the best of large clusters, the best of many rows, and indexes that are built anew.
-     */
-    {"mips",
-     {{"candidates", "3000"}, {"startup", "0"}, {"ridge", "1"}, {"index.clusters", "40"}, {"index.samples", "8"}},
-     "sgd",
-     8,
-     true,
-     false,
-     0,
-     0},
-    {"mips",
-     {{"loss", "cross-entropy"}, {"startup", "50"}, {"index.clusters", "40"}, {"index.iterations", "2"}},
-     "adagrad",
-     30,
-     true,
-     false,
-     0,
-     9},
-    {"mips", {{"candidates", "50"}, {"index.probe", "2000"}, {"index.clusters", "60"}}, "sgd", 35, false, true, 0, 0},
-    {"decomp-mips",
-     {{"candidates", "400"}, {"blocks", "3"}, {"rounds", "2"}, {"index.clusters", "60"}},
-     "sgd",
-     7,
-     true,
-     true,
-     0,
-     0},
-    {"ove-searched",
-     {{"startup", "0"}, {"index.drift", "0.001"}, {"index.clusters", "50"}},
-     "sgd",
-     1,
-     true,
-     false,
-     0,
-     0},
-    {"mips",
-     {{"startup", "0"}, {"candidates", "200"}, {"index.clusters", "9"}, {"index.iterations", "1"}},
-     "sgd",
-     35,
-     true,
-     false,
-     0,
-     0},
-    /* Lists that grow: to nearly all classes, as far as they may, in two groups of examples, in blocks of clusters. */
-    {"mips", {{"index", "exact"}, {"error", "0.3"}, {"loss", "cross-entropy"}}, "adagrad", 30, true, false, 0, 9},
-    {"mips",
-     {{"error", "0.01"}, {"loss", "nca"}, {"most", "300"}, {"ridge", "1"}, {"index.clusters", "40"}},
-     "sgd",
-     8,
-     true,
-     true,
-     0,
-     0},
-    {"decomp-mips",
-     {{"index", "exact"}, {"error", "0.05"}, {"loss", "nca"}, {"most", "200"}, {"blocks", "6"}},
-     "sgd",
-     70,
-     true,
-     false,
-     0,
-     0},
-    {"decomp-mips",
-     {{"error", "0.2"}, {"loss", "cross-entropy"}, {"most", "2000"}, {"blocks", "2"}, {"completion", "found"}},
-     "adagrad",
-     35,
-     false,
-     true,
-     0,
-     0},
     /* Single rows: a scale of all weights that one process multiplies into them between windows, and one that it
      * multiplies into them within a window. Two windows an epoch. */
     {"sampled-softmax", {{"negatives", "5"}, {"ridge", "60"}}, "sgd", 1, true, false, 0, 0},
@@ -243,7 +166,7 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(t->of->distances ? xsm_model_set_geometry(t->model, XSM_GEOMETRY_EUCLIDEAN, err) : XSM_OK);
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
-    for (size_t i = 0; i < 5 && plan->options[i][0]; i++) {
+    for (size_t i = 0; i < 3 && plan->options[i][0]; i++) {
         XSMI_TRY(xsm_estimator_set(t->estimator, plan->options[i][0], plan->options[i][1], err));
     }
     XSMI_TRY(xsm_optimizer_new(ctx, plan->optimizer, &t->optimizer, err));
@@ -374,8 +297,6 @@ static const settings distances[] = {
     {"sampled-softmax", {{"negatives", "60"}, {"shared", "yes"}}, "sgd", 16, true, false, 0.05, 0},
     {"sampled-softmax", {{"negatives", "9"}, {"sampler", "frequency"}}, "sgd", 1, true, true, 0.05, 0},
     {"margin", {{NULL}}, "sgd", 10, true, false, 0.05, 0},
-    {"mips", {{"index", "exact"}, {"loss", "triplet"}, {"startup", "0"}}, "sgd", 8, true, false, 0.05, 0},
-    {"decomp-mips", {{"index", "exact"}, {"blocks", "3"}, {"rounds", "3"}}, "sgd", 7, true, false, 0.05, 0},
 };
 
 /* Loads, evaluates and saves. */
@@ -551,7 +472,6 @@ static void test_host_loop(void **state)
     try_host_loop(&plans[40]);
     try_host_loop(&plans[44]);
     try_host_loop(&plans[49]); /* the first step gives the model its tree */
-    try_host_loop(&plans[55]);
 }
 
 /* Scores that leave the finite numbers end the run on all ranks, at the step where one process ends. */
@@ -735,8 +655,8 @@ static const settings tied_plan = {"sampled-softmax", {{"negatives", "9"}}, "ada
 /* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
 static void test_stopped_at_steps(void **state)
 {
-    /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums, a search. */
-    static const size_t tried[] = {6, 40, 28, 41, 26, 16, 53};
+    /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums. */
+    static const size_t tried[] = {6, 40, 28, 41, 26, 16};
     (void)state;
     for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         const bool tied = i == sizeof tried / sizeof *tried;
@@ -806,15 +726,15 @@ static xsm_status train_hooked(test_rank *r)
  * same bits. */
 static void test_cancelled(void **state)
 {
-    /* Rows that the ranks divide, shared draws, a first layer, a search, tied vectors; of 70 rows the last batch has
-     * few. Windows, within which nothing is cancelled. */
+    /* Rows that the ranks divide, shared draws, a first layer, tied vectors; of 70 rows the last batch has few.
+     * Windows, within which nothing is cancelled. */
     static const struct {
         size_t plan;
         uint64_t batch;
         size_t cancelled;
         bool tied;
-    } tried[] = {{6, 33, 6, false},  {28, 33, 6, false}, {41, 33, 6, false},
-                 {53, 33, 6, false}, {0, 33, 6, true},   {TWO_WINDOWS, 1, 3, false}};
+    } tried[] = {
+        {6, 33, 6, false}, {28, 33, 6, false}, {41, 33, 6, false}, {0, 33, 6, true}, {TWO_WINDOWS, 1, 3, false}};
     (void)state;
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         const bool tied = tried[i].tied;
@@ -854,9 +774,8 @@ static void test_cancelled(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; searches, one of them with lists
-     * that grow; single rows. */
-    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, 52, 55, 62, 66, TWO_WINDOWS};
+    /* Listed, sums, all scores, shared; of first layers listed, shared, sums; a tree; single rows. */
+    static const size_t tried[] = {6, 15, 22, 27, 39, 41, 45, 49, TWO_WINDOWS};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : ROWS;
@@ -1098,9 +1017,9 @@ static unsigned char *trained_alone(work *w, size_t *size)
 static void test_memory_lost(void **state)
 {
     (void)state;
-    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; a
-     * search; lists that grow; single rows. */
-    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, 52, 66, TWO_WINDOWS};
+    /* Listed, sums, all scores, a whole batch, shared; of first layers listed, shared, sums, all scores; a tree; single
+     * rows. */
+    static const size_t tried[] = {5, 15, 22, 25, 27, 39, 41, 45, 46, 50, TWO_WINDOWS};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == TWO_WINDOWS ? 1 : 35;
@@ -1111,8 +1030,7 @@ static void test_memory_lost(void **state)
         size_t failures = 0, size, resumed = 0, kept = 0;
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         unsigned char *one = trained_alone(&w, &size);
-        /* Lists that grow do so by many allocations. */
-        for (l.k = 1; l.reached; l.k = tried[i] == 66 ? l.k + 1 + l.k / 8 : test_next_place(l.k, 1)) {
+        for (l.k = 1; l.reached; l.k = test_next_place(l.k, 1)) {
             memset(l.resumed, 0, sizeof l.resumed);
             memset(l.kept, 0, sizeof l.kept);
             test_run_ranks(3, 1, 0, train_without, &l, ranks);
@@ -1196,11 +1114,11 @@ static void test_runner_lost(void **state)
 {
     (void)state;
     /* Shared draws that every rank computes, and that the ranks divide; lists, numbers for the rows, a batch as a
-     * whole, all scores, sums; a first layer; searches, the second with lists that grow. */
+     * whole, all scores, sums; a first layer. */
     static const struct {
         size_t plan;
         uint64_t batch;
-    } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}, {59, 35}, {67, 70}};
+    } tried[] = {{27, 24}, {27, 70}, {6, 70}, {4, 70}, {25, 35}, {22, 70}, {16, 70}, {41, 35}};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
         settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;

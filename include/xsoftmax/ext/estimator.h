@@ -349,9 +349,8 @@ struct xsm_estimator_ops {
     /** Required of searched tables: describes the search. Called once, after bind(). */
     void (*search_plan)(const void *state, xsm_search_plan *plan);
     /** Required of searched tables: computes classes, coefficients and losses from the search results. Like
-     *  gradient(), it is called from several threads at once and cannot fail. Where the classes of a model are divided
-     *  among processes it is called again for an example until all scores that it asks for have come from where they
-     *  are (until then score() writes zeros), so it must not change the state. */
+     *  gradient(), it is called from several threads at once and cannot fail. Not used where the classes of a model are
+     *  divided among processes, which refuses. */
     void (*search)(void *state, const xsm_search_block *block);
     /** For exact tables whose losses depend only on the classes with the highest scores: returns a width mu above 0,
      *  such that a class other than the labels has a coefficient only if its score lies above the threshold of the
