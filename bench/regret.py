@@ -8,7 +8,8 @@ SETS are names or beginnings of names, all by default; --list prints them:
     data/...    the folders of $XSM_DATA or ../shared/data
     debian/...  sets from Debian's packages, as far as they are installed
     few/S/I, mixed/S/I  made-up rows (few a class; columns of unlike scales), ten of each
-    any/S/I     made-up rows of any shape; --useless N takes N of them, against the prior and class means alone
+    any/S/I     made-up rows of any shape: --useless N takes N of them, against the prior and class means alone, and prints
+                those that miss something
 S is the seed of the made-up sets, drawn at random unless --seed gives it.
 
 By hand: the lines of `by_hand()` and `learners()`, and XR-Linear if $PECOS names a checkout. Each runs on two threads and
@@ -40,7 +41,7 @@ from scipy import sparse  # noqa: E402
 from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
 
 ABSOLUTE, RELATIVE = .01, .05  # the regret that may be
-SECONDS, TIMES = 5, 1.5  # seconds, or times the fastest of those that reach it, that may pass
+SECONDS, TIMES = 5, 1.5  # seconds on each thread, or times the fastest of those that reach it, that may pass
 EXACT_MOST, LBFGS_MOST = 3e10, 2e7  # values times classes, beyond which no line scores every class, or all rows at once
 SVC_MOST, LOGISTIC_MOST, NEAREST_MOST = 2e9, 1e9, 3e9  # values times classes; rows times test rows
 COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss (prior's)", "prior",
@@ -48,7 +49,8 @@ COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss
            "nearest rows", "regret", "relative", "missed")
 WORDS = {"failed": "failed", "regret": f"with a regret above {ABSOLUTE} or {100 * RELATIVE:g} % (!)", "!!": "of them beyond two "
          "standard errors (!!)", "slow": "slow", "useless": "useless models", "log-loss": "with a log-loss above the prior's"}
-EMPTY = {"score": math.nan, "seconds": math.nan, "bytes": 0}
+FAILED = {"score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "seconds": 0, "bytes": 0, "method": "failed",
+          "transform": ""}
 
 
 class Problem:
@@ -211,22 +213,24 @@ def learners(problem):
             yield f"fastText {flags}", fasttext(flags)
 
 
-def tried(problem, kept):
-    """What every line and every other program reaches, those of the file that keeps them as they are there."""
-    everyone = [(name, lambda p, line=line: ours(p, line)) for name, line in by_hand(problem).items()] + list(learners(problem))
-    for name, learn in everyone:
-        if "score" not in kept.get(name, EMPTY) and kept[name]["limit"] < problem.options.limit or name not in kept:
-            try:
-                kept[name] = learn(problem)
-            except Skip as why:
-                kept[name] = {"skipped": str(why), "limit": problem.options.limit}
-            said = kept[name]
-            print(f"    {problem.name}: {name}: " + (said.get("skipped") or f"{said['score']:.4f}, {said['seconds']:.1f} s"),
-                  file=sys.stderr, flush=True)
-            if said.get("skipped", "").startswith("it failed"):
-                del kept[name]
-            problem.options.save()
-    return {name: said for name, said in kept.items() if "score" in said}
+def tried(problem):
+    """What every line and every other program reaches; what the file that keeps them has is not run again."""
+    kept, limit = problem.options.kept.setdefault(problem.name, {}), problem.options.limit
+    everyone = {name: lambda p, line=line: ours(p, line) for name, line in by_hand(problem).items()} | dict(learners(problem))
+    if problem.options.useless:
+        everyone = {name: learn for name, learn in everyone.items() if name.startswith("class means")}
+    for name, learn in everyone.items():
+        if "score" in kept.get(name, {}) or kept.get(name, {"limit": 0})["limit"] >= limit:
+            continue
+        try:
+            kept[name] = learn(problem)
+            print(f"    {problem.name}: {name}: {kept[name]['score']:.4f}, {kept[name]['seconds']:.1f} s", file=sys.stderr)
+        except Skip as why:
+            print(f"    {problem.name}: {name}: {why}", file=sys.stderr)
+            if not str(why).startswith("it failed"):
+                kept[name] = {"skipped": str(why), "limit": limit}
+        problem.options.save()
+    return {name: kept[name] for name in everyone if "score" in kept.get(name, {})}
 
 
 def size(count):
@@ -234,52 +238,48 @@ def size(count):
     return f"{count / 1000**power:.3g} {['', 'k', 'M', 'G'][power]}B"
 
 
+def judged(problem, default, others, best):
+    """What the default misses, of WORDS, and its regret, absolute, relative, and the standard error."""
+    misses = {"failed"} if default is FAILED else set()
+    top, mine, (prior, prior_loss) = others.get(best, default)["score"], default["score"], problem.prior()
+    regret, error = max(0.0, top - mine), problem.error(mine, top)
+    relative = regret / top if regret else 0.0
+    if not problem.options.useless:
+        if regret > ABSOLUTE or relative > RELATIVE:
+            misses |= {"regret", "!!"} if regret > 2 * error else {"regret"}
+        as_good = [said["seconds"] for said in others.values() if mine - said["score"] <= min(ABSOLUTE, RELATIVE * mine)]
+        if default["seconds"] > max(SECONDS * THREADS, TIMES * min(as_good, default=math.inf)):
+            misses.add("slow")
+    if mine <= prior and top > prior + 2 * error:
+        misses.add("useless")
+    if not problem.several and not default["loss"] <= prior_loss + .01 and not math.isnan(prior_loss):
+        misses.add("log-loss")
+    return misses, regret, relative, error
+
+
 def row_of(problem):
-    """A line of the table, and what of it counts: what is missed."""
-    options, misses = problem.options, set()
-    prior, prior_loss = problem.prior()
+    """Prints a line of the table; returns what is missed."""
     try:
         default = ours(problem, "")
     except Skip as why:
-        default = {**EMPTY, "score": 0, "first": 0, "loss": math.nan, "choice": 0, "run": 0, "method": f"**{why}**",
-                   "transform": ""}
-        misses.add("failed")
-    if options.useless:
-        others = {}
-        for step in ("", "standard", "unit"):
-            try:
-                others[f"class means {step}"] = script("learners.py", "class means", *step.split())(problem)
-            except Skip as why:
-                print(f"{problem.name}: class means {step}: {why}", file=sys.stderr)
-    else:
-        others = tried(problem, options.kept.setdefault(problem.name, {}))
+        default = FAILED
+        print(f"{problem.name}: {why}", file=sys.stderr)
+    others = tried(problem)
     nearest = max((said["score"] for name, said in others.items() if "nearest row" in name), default=math.nan)
-    linear = {name: said for name, said in others.items() if "nearest row" not in name}
-    best, reached = max(linear.items(), key=lambda item: item[1]["score"], default=("-", EMPTY))
-    error = problem.error(default["score"], *([reached["score"]] if linear else []))
-    regret = max(0.0, reached["score"] - default["score"]) if linear else 0.0
-    relative = regret / reached["score"] if regret else 0.0
-    if not options.useless and (regret > ABSOLUTE or relative > RELATIVE):
-        misses.add("regret")
-        if regret > 2 * error:
-            misses.add("!!")
-    as_good = [said["seconds"] for said in linear.values()
-               if said["score"] - default["score"] >= -min(ABSOLUTE, RELATIVE * default["score"])]
-    if not options.useless and default["seconds"] > max(SECONDS, TIMES * min(as_good, default=math.inf)):
-        misses.add("slow")
-    if default["score"] <= prior and reached["score"] > prior + 2 * error:
-        misses.add("useless")
-    if default["loss"] > prior_loss + .01 or (not problem.several and math.isnan(default["loss"])
-                                              and not math.isnan(prior_loss)):
-        misses.add("log-loss")
-    several = f" (P@1 {default['first']:.3f})" if problem.several else ""
-    loss = "-" if problem.several else f"{default['loss']:.3f} ({prior_loss:.3f})"
+    others = {name: said for name, said in others.items() if "nearest row" not in name}
+    best = max(others, key=lambda name: others[name]["score"], default="-")
+    misses, regret, relative, error = judged(problem, default, others, best)
+    if problem.options.useless and not misses:
+        return misses
+    prior, prior_loss = problem.prior()
+    its, mark = others.get(best, FAILED), "!!" if "!!" in misses else "!"
     cells = [problem.name, f"{len(problem.labels):,} × {problem.x.shape[1]:,}{' dense' if problem.dense else ''} → "
-             f"{problem.classes:,}", f"{default['method']} {default['transform']}", f"{default['score']:.4f}{several}", loss,
-             f"{prior:.4f}", f"{default['choice']:.1f} + {default['run']:.1f}; {default['seconds']:.1f}", size(default["bytes"]),
-             f"`{best}`", f"{reached['score']:.4f}", f"{reached['seconds']:.1f}", size(reached["bytes"]),
-             f"{nearest:.4f}", f"{regret:.4f} ± {error:.4f}", f"{100 * relative:.1f} %",
-             " ".join(sorted({"!!" if "!!" in misses else "!" if kind == "regret" else kind for kind in misses}))]
+             f"{problem.classes:,}", f"{default['method']} {default['transform']}",
+             f"{default['score']:.4f}" + (f" (P@1 {default['first']:.3f})" if problem.several else ""),
+             "-" if problem.several else f"{default['loss']:.3f} ({prior_loss:.3f})", f"{prior:.4f}",
+             f"{default['choice']:.1f} + {default['run']:.1f}; {default['seconds']:.1f}", size(default["bytes"]), best,
+             f"{its['score']:.4f}", f"{its['seconds']:.1f}", size(its["bytes"]), f"{nearest:.4f}", f"{regret:.4f} ± {error:.4f}",
+             f"{100 * relative:.1f} %", " ".join(sorted({mark if kind in ("regret", "!!") else kind for kind in misses}))]
     print("| " + " | ".join(cells) + " |", flush=True)
     return misses
 
@@ -316,10 +316,7 @@ def main():
     parser.add_argument("--keep", metavar="FILE", help="JSON: what others reached; what it has is not run again")
     parser.add_argument("--list", action="store_true")
     options = parser.parse_args()
-    options.kept = {}
-    if options.keep and os.path.exists(options.keep):
-        with open(options.keep) as file:
-            options.kept = json.load(file)
+    options.kept = json.load(open(options.keep)) if options.keep and os.path.exists(options.keep) else {}
 
     def save():
         if options.keep:
