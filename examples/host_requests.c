@@ -63,8 +63,8 @@ static xsm_model *make_model(void)
     check(xsm_transform_fit(transform, rows, &err), &err);
     check(xsm_transform_apply(transform, rows, &err), &err);
     check(xsm_model_new_linear(NULL, map.features, map.classes, NULL, &model, &err), &err);
-    check(xsm_model_set_class_map(model, &map, &err), &err);
     check(xsm_model_set_transform(model, transform, &err), &err);
+    check(xsm_model_set_class_map(model, &map, &err), &err);
     check(xsm_estimator_new(NULL, "softmax", &estimator, &err), &err);
     check(xsm_optimizer_new(NULL, "sgd", &optimizer, &err), &err);
     check(xsm_trainer_new(NULL, model, rows, estimator, optimizer, &how, &trainer, &err), &err);

@@ -127,7 +127,8 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
         drop(s, length);
         return;
     }
-    const int columns = memchr(s->bytes, ',', length) || memchr(s->bytes, '\t', length) ||
+    const int columns = (map->features == 1 && map->index_base == XSM_INDEX_BASE_AUTO) ||
+                        memchr(s->bytes, ',', length) || memchr(s->bytes, '\t', length) ||
                         memchr(s->bytes, ';', length) || memchr(s->bytes, '|', length);
     s->table = data->format == XSM_FORMAT_CSV || data->format == XSM_FORMAT_TSV || data->text_column ||
                data->header != XSM_HEADER_AUTO || data->separator || data->ignore_columns || data->label_separator ||

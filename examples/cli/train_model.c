@@ -262,8 +262,8 @@ int cli_train_make_model(cli_run *r)
                                     &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    if (xsm_model_set_class_map(r->model, &map, &err) != XSM_OK ||
-        (r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK)) {
+    if ((r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK) ||
+        xsm_model_set_class_map(r->model, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
     if (r->score > XSM_GEOMETRY_LINEAR && xsm_model_set_geometry(r->model, r->score, &err) != XSM_OK) {

@@ -74,11 +74,11 @@ enum {
     XSM_FORMAT_LIBSVM = 2,
     /** Dense values with commas between, or another separator (xsm_read_options::separator), fields quoted as in RFC
      *  4180, with a header line or without (xsm_read_options::header). One column contains the label;
-     *  an empty field means no label. If every label is an integer without leading zeros or a plus, labels are
-     *  numbers; otherwise they are words: the classes are the words in bytewise order, stored as names, and a class map
-     *  with names is matched by name. Empty lines are skipped. With a class map, they are rows of zeros without a
-     *  label, and the label column may be missing: the file then has as many columns as features, and no row has a
-     *  label. */
+     *  an empty field means no label. Blanks around names, labels and quotes are no part of them. If every label is an
+     *  integer without leading zeros or a plus, labels are numbers; otherwise they are words: the classes are the words
+     *  in bytewise order, stored as names, and a class map with names is matched by name. Empty lines are skipped. With
+     *  a class map, they are rows of zeros without a label, and the label column may be missing: the file then has as
+     *  many columns as features, and no row has a label. */
     XSM_FORMAT_CSV = 3,
     XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
     /** UTF-8 words separated by blanks, one row a line, as in fastText. A word that starts with the label prefix is a
@@ -172,7 +172,8 @@ typedef struct xsm_class_map {
 /** Whether the first line of CSV and TSV has the names of the columns. */
 enum {
     /** As it looks: it has them if it has the name of the label column, or words in columns of features. If it is read
-     *  as a row, a warning is logged; if it may be either, as 0, 1, 2, ..., that is an error. */
+     *  as a row, or for its words alone as names, a warning is logged; if it may be either, as 0, 1, 2, ..., that is an
+     *  error. */
     XSM_HEADER_AUTO = 0,
     XSM_HEADER_YES = 1, /**< It has. */
     XSM_HEADER_NO = 2   /**< It is a row; columns have numbers. */
@@ -198,7 +199,9 @@ typedef struct xsm_read_options {
     size_t size;        /**< sizeof(xsm_read_options). */
     int32_t format;     /**< An XSM_FORMAT_* value. */
     int32_t labels;     /**< An XSM_LABELS_* value. */
-    int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. */
+    int32_t index_base; /**< An XSM_INDEX_BASE_* value; LIBSVM only. AUTO is that of the class map: where this is
+                             #XSM_INDEX_BASE_ZERO and no row has a feature 0, a warning is logged, and numbers up to D
+                             are an error. #XSM_INDEX_BASE_ONE reads feature 1 as the first of such a map. */
     uint32_t features;  /**< Number of features D, up to #XSM_FEATURES_MAX; 0 = from the header, the class map, or the
                              largest index. */
     const char *label_column;     /**< CSV and TSV: name of the label column, or its number, from 0, negative from the
@@ -237,7 +240,8 @@ typedef struct xsm_read_options {
                                 unless line 1 has the column's name or, if it is a number, a label of the map in the
                                 label's column or tabs; another line with as many columns is an error. */
     const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
-                                the one of , ; | that splits the first line best. */
+                                the one of , ; | that splits the first line best; two that split it as well
+                                are an error. */
     const char *ignore_columns;  /**< CSV and TSV: names or numbers of columns that are left out, commas between. NULL =
                                       none, but for a first column without a name, as pandas and R write it: it numbers
                                       the rows. */
@@ -613,7 +617,8 @@ XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *descripti
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
 /** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, and where sparse rows
  *  get means, rows get new arrays.
- *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit();
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit(), and
+ *          for rows that were transformed before, unless the transform has no steps;
  *          #XSM_ERROR_RANGE if a value times its idf weight, one by its scale, or a product, overflows float32;
  *          #XSM_ERROR_UNSUPPORTED for `products` and dense rows. The dataset is unchanged on failure. */
 XSM_API xsm_status xsm_transform_apply(const xsm_transform *transform, xsm_dataset *dataset, xsm_error *err);

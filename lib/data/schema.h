@@ -43,6 +43,8 @@ xsm_status xsmi_schema_of_numbers(xsm_context *ctx, int32_t index_base, xsmi_sch
 /* Of numbers in files, which are copied. */
 xsm_status xsmi_schema_of_number_list(xsm_context *ctx, const int64_t *numbers, uint32_t count, xsmi_schema **out,
                                       xsm_error *err);
+/* Names and numbers of features are as many as a model reads. */
+xsm_status xsmi_schema_check_count(const xsmi_schema *s, uint32_t features, xsm_error *err);
 /* A view in a class map. */
 void xsmi_schema_view(const xsmi_schema *s, xsm_class_map *map);
 /* Adds or drops a reference; NULL is allowed. */

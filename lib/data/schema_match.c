@@ -83,6 +83,17 @@ static xsm_status refuse_difference(const xsmi_feature_map *map, xsm_error *err)
                                map->wanted.schema->index_base == XSM_INDEX_BASE_ONE);
 }
 
+/* The numbers 1 to D are hardly some of 0 to D - 1 and another one. */
+static xsm_status refuse_counted(const xsmi_feature_map *map, xsm_error *err)
+{
+    const uint32_t features = map->wanted.features;
+    return xsmi_fail(
+        err, XSM_ERROR_DATA,
+        "the features of %s are numbered from 1 to %u, and those of %s from 0 to %u, as if both counted the "
+        "same ones; LIBSVM that is read with the class map and xsm_read_options.index_base is accepted",
+        map->rows.what, features, map->wanted.what, features - 1);
+}
+
 /* -- comparing ----------------------------------------------------------------------------------------------------- */
 
 static void note_unknown(xsmi_feature_map *map, uint32_t feature)
@@ -267,7 +278,9 @@ static xsm_status match(xsmi_feature_map *map, xsm_error *err)
     }
     map->shift = (rows->index_base == XSM_INDEX_BASE_ONE) - (wanted->index_base == XSM_INDEX_BASE_ONE);
     map->same = map->shift == 0;
-    return XSM_OK;
+    return map->shift > 0 && map->rows.features > 0 && map->rows.features == map->wanted.features
+               ? refuse_counted(map, err)
+               : XSM_OK;
 }
 
 xsm_status xsmi_features_match(const xsmi_feature_side *rows, const xsmi_feature_side *wanted, xsmi_feature_map *map,

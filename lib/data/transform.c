@@ -905,6 +905,11 @@ xsm_status xsm_transform_apply(const xsm_transform *t, xsm_dataset *d, xsm_error
                          "with the training rows first",
                          t->description);
     }
+    if (d->transformed && t->count > 0) {
+        return xsmi_fail(err, XSM_ERROR_STATE,
+                         "the rows were transformed before, and the transform '%.80s' is for rows as they are read",
+                         t->description);
+    }
     if (t->features != d->features) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the rows have %u features; the transform was fitted for %u",
                          d->features, t->features);

@@ -28,7 +28,9 @@ typedef struct contents {
     size_t count;
     uint64_t place[PLACES];
     const xsmi_fit_place *now;
+    const xsmi_schema *schema;
     xsmi_tensor tensors[TENSORS]; /* without a name: not there; without data: in pieces, a level after the other */
+    xsmi_tensor features;         /* of the schema, or without a name */
     xsmi_sparse_tensors trees;
 } contents;
 
@@ -89,6 +91,9 @@ static xsm_status write_level(const xsmi_kept_scores *kept, const char *name, xs
 
 static xsm_status write_tensor(const contents *c, const xsmi_tensor *t, xsmi_container_writer *w, xsm_error *err)
 {
+    if (t->name == c->features.name) {
+        return xsmi_schema_write(c->schema, 0, w, err);
+    }
     if (t->size == 0 || t->data) {
         return t->size > 0 ? xsmi_container_write(w, t->data, t->size, err) : XSM_OK;
     }
@@ -110,6 +115,9 @@ static size_t list_tensors(const contents *c, xsmi_tensor *out)
                 out[count++] = *t;
             }
         }
+        if (c->features.name && xsmi_dtype_size(c->features.dtype) == bytes) {
+            out[count++] = c->features;
+        }
     }
     return count;
 }
@@ -123,25 +131,49 @@ static xsm_status write_contents(const void *state, xsmi_container_writer *w, xs
     return XSM_OK;
 }
 
+/* What the schema says beside its tensor, behind the settings in `entries`, which have room for two more. */
+static xsm_status create(const xsmi_fit_checkpoint *c, const contents *all, xsmi_entry *entries,
+                         xsmi_container_writer **w, xsm_error *err)
+{
+    const int32_t base = xsmi_schema_index_base(c->schema);
+    size_t count = c->settings.count;
+    char *words;
+    XSMI_TRY(xsmi_schema_describe(c->context, c->schema, &words, err));
+    memcpy(entries, c->settings.entries, count * sizeof *entries);
+    if (words) {
+        entries[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, words};
+    }
+    if (base != XSM_INDEX_BASE_AUTO) {
+        entries[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base == XSM_INDEX_BASE_ONE ? "1" : "0"};
+    }
+    const xsmi_container_plan plan = {all->list, all->count, 0, entries, count};
+    const xsm_status status = xsmi_container_create_at(c->context, c->place, &plan, w, err);
+    xsmi_release_text(c->context, words);
+    return status;
+}
+
 static xsm_status write_file(const xsmi_fit_checkpoint *c, contents *all, xsm_error *err)
 {
-    const size_t capacity = TENSORS + all->trees.count;
-    all->list = xsmi_allocate(c->context, capacity, sizeof *all->list);
-    if (!all->list) {
-        return xsmi_fail_memory(err, capacity * sizeof *all->list, "a list of tensors");
-    }
-    all->count = list_tensors(all, all->list);
-    const xsmi_container_plan plan = {all->list, all->count, 0, c->settings.entries, c->settings.count};
+    const size_t capacity = TENSORS + all->trees.count + 1, texts = c->settings.count + 2;
+    xsmi_entry *entries = xsmi_allocate(c->context, texts, sizeof *entries);
     xsmi_container_writer *w = NULL;
-    xsm_status status = xsmi_container_create_at(c->context, c->place, &plan, &w, err);
+    all->list = xsmi_allocate(c->context, capacity, sizeof *all->list);
+    xsm_status status =
+        all->list && entries ? XSM_OK : xsmi_fail_memory(err, capacity * sizeof *all->list, "a list of tensors");
+    if (status == XSM_OK) {
+        all->count = list_tensors(all, all->list);
+        status = create(c, all, entries, &w, err);
+    }
     status = status == XSM_OK ? xsmi_container_fill(w, write_contents, all, err) : status;
     xsmi_release(c->context, all->list, capacity, sizeof *all->list);
+    xsmi_release(c->context, entries, texts, sizeof *entries);
     return status;
 }
 
 static xsm_status save(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err)
 {
-    contents all = {.now = now, .place = {c->count, now != NULL}};
+    contents all = {.now = now, .place = {c->count, now != NULL}, .schema = c->schema};
+    (void)xsmi_schema_tensor(c->schema, 0, &all.features);
     xsmi_label_tree trees[XSMI_LABEL_TREES + 1];
     xsmi_sparse view;
     uint32_t count = c->count;
@@ -209,6 +241,18 @@ static xsm_status read_tree(const xsmi_fit_checkpoint *c, uint32_t features, uin
                : xsmi_fit_checkpoint_fail(c, names[PLACE], err);
 }
 
+/* Rows with other features than the checkpoint's are told by the first that differs. */
+static xsm_status check_features(const xsmi_fit_checkpoint *c, xsm_error *err)
+{
+    xsmi_schema *theirs = NULL;
+    XSMI_TRY(xsmi_model_schema_in(c->context, c->file, c->resume, &theirs, err));
+    const xsmi_feature_side rows = {c->schema, 0, "the training rows"};
+    const xsmi_feature_side wanted = {theirs, 0, "the checkpoint"};
+    const xsm_status status = xsmi_features_match(&rows, &wanted, NULL, err);
+    xsmi_schema_release(theirs);
+    return status;
+}
+
 xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *place, uint32_t features,
                                       uint32_t classes, uint32_t most, xsmi_label_tree *trees, uint32_t *count,
                                       xsm_error *err)
@@ -216,6 +260,7 @@ xsm_status xsmi_fit_checkpoint_resume(xsmi_fit_checkpoint *c, const xsmi_place *
     *count = 0;
     c->resume = place->name;
     XSMI_TRY(xsmi_container_open_at(c->context, place, (xsmi_open_how){.believe = false}, &c->file, err));
+    XSMI_TRY(xsmi_container_metadata(c->file, XSMI_KEY_CHECKPOINT) ? check_features(c, err) : XSM_OK);
     XSMI_TRY(xsmi_settings_compare(&c->settings, c->file, c->resume, err));
     const xsmi_tensor *t = find(c, PLACE, PLACES, 1);
     const uint64_t *at = t ? (const uint64_t *)(const void *)t->data : NULL;

@@ -11,14 +11,17 @@
  *     state.start_score, state.next_score F32 [rows, negatives]
  *     treeT.*                       as in a model's file (model/sparse_file.h); the tree in work has no nodes
  *
- * and the options, the shape of the data and its hash as metadata (base/settings.h). Label vectors and the shape of the
+ * and the options, the shape of the data and its hash as metadata (base/settings.h), and what the features are
+ * (data/schema.h). Label vectors and the shape of the
  * tree in work are computed again.
  */
 #ifndef XSMI_LABEL_CHECKPOINT_H
 #define XSMI_LABEL_CHECKPOINT_H
 
 #include "base/settings.h"
+#include "data/schema.h"
 #include "labels/levels.h"
+#include "model/model_file.h"
 #include "model/sparse_file.h"
 
 /* The tensor that says how far the fit is. */
@@ -33,6 +36,7 @@ typedef struct xsmi_fit_checkpoint {
     uint32_t written;
     xsm_status status; /* of the last one */
     xsmi_settings settings;
+    const xsmi_schema *schema;    /* of the rows, which outlive this */
     const xsmi_label_tree *trees; /* that are finished */
     uint32_t count;
     /* What is resumed, until the tree in work is restored: */

@@ -335,6 +335,7 @@ static xsm_status prepare_checkpoint(const xsm_dataset *train, const tree_settin
     if (!o->checkpoint.name && !o->resume.name) {
         return XSM_OK;
     }
+    c->schema = train->schema;
     XSMI_TRY(gather_settings(train, o, &c->settings, err));
     if (o->resume.name) {
         XSMI_TRY(xsmi_fit_checkpoint_resume(c, &o->resume, train->features, train->classes, (uint32_t)o->trees, trees,
@@ -385,7 +386,7 @@ static xsm_status make_model(xsm_context *ctx, const xsm_dataset *train, const x
     xsm_model *model;
     XSMI_TRY(xsm_dataset_get_class_map(train, &map, err));
     XSMI_TRY(xsmi_model_of_label_trees(ctx, model_links[o->link], trees, (uint32_t)o->trees, &model, err));
-    xsm_status status = xsm_model_set_class_map(model, &map, err);
+    xsm_status status = xsmi_model_put_class_map(model, &map, err);
     if (status != XSM_OK) {
         xsm_model_free(model);
         return status;

@@ -109,12 +109,8 @@ static xsm_status copy_names(xsm_context *ctx, const char *const *names, size_t 
     return XSM_OK;
 }
 
-xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
+static xsm_status set_class_map(xsm_model *m, const xsm_class_map *map, bool checked, xsm_error *err)
 {
-    XSMI_ENTER(err);
-    if (!m || !map) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
-    }
     xsm_class_map given = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsmi_options_read(&given, sizeof given, XSMI_FIRST(xsm_class_map), map, "xsm_class_map", err));
     XSMI_TRY(XSMI_CHECK_ZERO(xsm_class_map, &given, reserved, err));
@@ -132,6 +128,7 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     char **names = NULL;
     xsmi_schema *schema;
     xsm_status status = xsmi_schema_of_map(m->context, &given, &schema, err);
+    status = status == XSM_OK && checked ? xsmi_schema_check_count(schema, xsmi_model_input_features(m), err) : status;
     int64_t *labels =
         copy_items(m->context, given.labels, m->classes, sizeof *labels, &status, "the classes' labels", err);
     uint64_t *counts =
@@ -155,6 +152,20 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     xsmi_model_clear_classes(m);
     m->map = made;
     return XSM_OK;
+}
+
+xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    if (!m || !map) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
+    }
+    return set_class_map(m, map, true, err);
+}
+
+xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)
+{
+    return set_class_map(m, map, false, err);
 }
 
 xsm_status xsm_model_get_class_map(const xsm_model *m, xsm_class_map *map, xsm_error *err)

@@ -302,6 +302,8 @@ xsm_status xsmi_model_of_label_trees(xsm_context *ctx, int32_t link, const xsmi_
                                      xsm_model **out, xsm_error *err);
 
 /* Refuses counts of training rows that no file could hold; NULL: none (classes.c). */
+/* xsm_model_set_class_map() for a model whose transform is set later: the map's features are not counted. */
+xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err);
 xsm_status xsmi_model_check_counts(const uint64_t *counts, uint32_t classes, uint64_t rows, xsm_error *err);
 /* Releases labels and names (classes.c). */
 void xsmi_model_clear_classes(xsm_model *m);

@@ -462,6 +462,10 @@ xsm_status xsmi_model_from_container(xsm_context *ctx, xsmi_container *container
     if (status == XSM_OK) {
         status = load_transform(&s, m, err);
     }
+    if (status == XSM_OK) {
+        xsm_error inner = XSM_ERROR_INIT;
+        status = in_file(&s, xsmi_schema_check_count(m->map.schema, xsmi_model_input_features(m), &inner), &inner, err);
+    }
     if (status == XSM_OK && xsmi_container_metadata(container, XSMI_KEY_CHECKPOINT)) {
         status = xsmi_model_load_scales(m, container, name, err);
     }

@@ -209,8 +209,8 @@ xsm_status xsmi_model_copy_rest(const xsm_model *from, xsm_model *to, xsm_error 
 {
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     XSMI_TRY(xsm_model_get_class_map(from, &map, err));
-    XSMI_TRY(xsm_model_set_class_map(to, &map, err));
     XSMI_TRY(xsm_model_set_transform(to, from->transform, err));
+    XSMI_TRY(xsm_model_set_class_map(to, &map, err));
     for (size_t i = 0; i < from->metadata.count; i++) {
         XSMI_TRY(xsm_model_set_metadata(to, from->metadata.keys[i], from->metadata.values[i], err));
     }

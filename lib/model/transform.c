@@ -33,6 +33,7 @@ xsm_status xsm_model_set_transform(xsm_model *m, const xsm_transform *transform,
             return xsmi_fail(err, XSM_ERROR_SHAPE, "the transform yields %u features, the model has %u", output,
                              xsmi_model_input(m));
         }
+        XSMI_TRY(xsmi_schema_check_count(m->map.schema, parts.features, err));
         XSMI_TRY(*parts.description ? xsmi_transform_restore(m->context, &parts, &copy, err) : XSM_OK);
     }
     xsm_transform_free(m->transform);

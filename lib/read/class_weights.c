@@ -52,11 +52,17 @@ static xsm_status fail_line(const weight_file *f, const char *text, size_t lengt
                         what);
 }
 
-/* The class of a label, by name where classes have names, else by number; XSM_CLASS_UNSEEN if there is none. */
+/* Classes are called by names where they have no numbers (data/match.c). */
+static bool are_words(const xsm_dataset *d)
+{
+    return d->map.names && !d->map.labels;
+}
+
+/* The class of a label by what it is called; XSM_CLASS_UNSEEN if there is none. */
 static uint32_t class_of(const weight_file *f, const char *text, size_t length)
 {
     const xsm_dataset *d = f->data;
-    if (d->map.names) {
+    if (are_words(d)) {
         const uint32_t id = xsmi_dictionary_find_word(&f->names, text, length);
         return id != UINT32_MAX ? id : XSM_CLASS_UNSEEN;
     }
@@ -98,7 +104,10 @@ static xsm_status read_line(weight_file *f, const char *text, size_t length, xsm
     const uint32_t k = class_of(f, text + first, label - first);
     if (k == XSM_CLASS_UNSEEN) {
         return fail_line(f, text + first, label - first,
-                         f->data->map.names ? "is the name of no label of the rows" : "is no label of the rows", err);
+                         are_words(f->data)   ? "is the name of no label of the rows"
+                         : f->data->map.names ? "is no label of the rows, which are numbers with names"
+                                              : "is no label of the rows",
+                         err);
     }
     f->weights[k] = weight;
     return XSM_OK;
@@ -110,7 +119,7 @@ static xsm_status read_lines(weight_file *f, xsm_error *err)
     for (uint32_t k = 0; k < d->classes; k++) {
         uint32_t id;
         f->weights[k] = 1;
-        if (d->map.names) {
+        if (are_words(d)) {
             const size_t length = strlen(d->map.names[k]);
             XSMI_TRY(xsmi_dictionary_word(&f->names, d->map.names[k], length, &id, err));
             if (id != k) {

@@ -3,6 +3,7 @@
 #include "base/grow.h"
 #include "base/order.h"
 #include "base/utf8.h"
+#include "read/format.h"
 #include "read/number.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 
 /* -- fields -------------------------------------------------------------------------------------------------------- */
 
-static void trim(const char **text, size_t *length)
+void xsmi_columns_trim(const char **text, size_t *length)
 {
     while (*length > 0 && xsmi_is_space(**text)) {
         ++*text;
@@ -28,7 +29,7 @@ static bool is(const char *text, size_t length, const char *wanted)
     return length == strlen(wanted) && memcmp(text, wanted, length) == 0;
 }
 
-static bool is_missing(const char *text, size_t length)
+bool xsmi_columns_is_missing(const char *text, size_t length)
 {
     static const char *const words[] = {"", "?", "NA", "N/A", "nan", "NaN", "NAN", "null", "NULL", "None"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -43,8 +44,8 @@ bool xsmi_columns_is_number(const char *text, size_t length)
 {
     const char *after;
     float value;
-    trim(&text, &length);
-    return is_missing(text, length) ||
+    xsmi_columns_trim(&text, &length);
+    return xsmi_columns_is_missing(text, length) ||
            (xsmi_parse_short_float(text, &after, &value) == XSMI_NUMBER_OK && after == text + length);
 }
 
@@ -65,21 +66,48 @@ bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number)
 /* -- the separator ------------------------------------------------------------------------------------------------- */
 
 typedef struct split {
+    char separator;
     size_t fields, numbers, words; /* words: neither numbers nor empty */
+    size_t mixed;                  /* of the words, numbers with semicolons between, such as 5;2 */
+    size_t first;                  /* bytes of the first field */
     bool named;                    /* a field is the label column's name */
 } split;
 
-/* The fields of a line; quoted ones may not hold separators here. */
+static bool is_mixed(const char *text, size_t length)
+{
+    return memchr(text, ';', length) && strspn(text, "0123456789.,;+-") >= length; /* a line end is behind the line */
+}
+
+/* Where the field of a line ends that begins at `at`; without its closing quote it goes on in the next line. */
+static size_t field_end(const char *line, size_t at, size_t length, char separator)
+{
+    size_t from = at;
+    while (from < length && line[from] == ' ') {
+        from++;
+    }
+    if (from < length && line[from] == '"') {
+        const char *quote;
+        for (from++; (quote = memchr(line + from, '"', length - from)) != NULL && quote[1] == '"';) {
+            from = (size_t)(quote - line) + 2;
+        }
+        from = quote ? (size_t)(quote - line) : length;
+    } else {
+        from = at;
+    }
+    const char *stop = memchr(line + from, separator, length - from);
+    return stop ? (size_t)(stop - line) : length;
+}
+
+/* The fields of a line. */
 static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
 {
-    split s = {0, 0, 0, false};
+    split s = {.separator = separator};
     const char *label = xsmi_reader_label_column(r);
     for (size_t at = 0; at <= length; s.fields++) {
-        const char *stop = memchr(line + at, separator, length - at);
-        const size_t end = stop ? (size_t)(stop - line) : length;
+        const size_t end = field_end(line, at, length, separator);
         const char *text = line + at;
         size_t size = end - at;
-        trim(&text, &size);
+        xsmi_columns_trim(&text, &size);
         if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
             text++;
             size -= 2;
@@ -87,6 +115,8 @@ static split split_line(const xsmi_reader *r, const char *line, size_t length, c
         const bool number = xsmi_columns_is_number(text, size);
         s.numbers += number && size > 0;
         s.words += !number;
+        s.mixed += !number && is_mixed(text, size);
+        s.first = s.fields == 0 ? end : s.first;
         s.named |= is(text, size, label) || (r->map.feature_names && is(text, size, r->map.feature_names[0]));
         at = end + 1;
     }
@@ -98,39 +128,85 @@ bool xsmi_columns_asked_for(const xsm_read_options *o)
     return o->header != XSM_HEADER_AUTO || o->separator || o->ignore_columns || o->label_separator || o->text_column;
 }
 
-/* The fields of a line where it is split best. */
-static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, char *separator)
+/* The fields of a line where it is split best; *other: where another separator does as well, or else of no fields. */
+static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, split *other)
 {
-    const char *candidates = r->options.separator ? r->options.separator : format == XSM_FORMAT_TSV ? "\t" : ",;|";
-    split best = {1, 0, 0, false};
-    *separator = '\0';
+    const xsm_read_options *o = &r->options;
+    const char *candidates = o->separator ? o->separator : format == XSM_FORMAT_TSV ? "\t" : ",;|";
+    split best = {.fields = 1};
+    *other = (split){.fields = 0};
     for (const char *p = candidates; *p; p++) {
         const split s = split_line(r, line, length, *p);
-        if (s.fields > 1 && (s.named > best.named || (s.named == best.named && s.fields > best.fields))) {
-            best = s;
-            *separator = *p;
+        if (s.fields == 1 || (!o->separator && o->label_separator && *p == o->label_separator[0])) {
+            continue;
         }
+        const bool better = s.named > best.named || (s.named == best.named && s.fields > best.fields);
+        if (better || (s.named == best.named && (s.fields == best.fields || best.mixed > 0))) {
+            *other = better ? (split){.fields = 0} : s;
+        }
+        best = better ? s : best;
     }
     return best;
 }
 
 char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length)
 {
-    char separator;
-    (void)best_split(r, format, line, length, &separator);
-    return r->options.separator ? r->options.separator[0] : separator;
+    split other;
+    const split best = best_split(r, format, line, length, &other);
+    return r->options.separator ? r->options.separator[0] : best.separator;
+}
+
+static const char *between(char separator)
+{
+    return separator == ','    ? "commas"
+           : separator == '\t' ? "tabs"
+           : separator == ';'  ? "semicolons"
+           : separator == '|'  ? "bars"
+           : separator == ' '  ? "blanks"
+                               : "the separator";
+}
+
+xsm_status xsmi_columns_check_separator(const xsmi_reader *r, uint64_t line_number, const char *line, size_t length,
+                                        xsm_error *err)
+{
+    char first[XSMI_QUOTE_SIZE], second[XSMI_QUOTE_SIZE];
+    split other;
+    const split best = best_split(r, r->format->id, line, length, &other);
+    return other.fields == 0
+               ? XSM_OK
+               : xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, line_number, 1,
+                                  "%zu columns with %s between, the first %s, or %zu with %s, the first %s? set "
+                                  "xsm_read_options.separator",
+                                  best.fields, between(best.separator), xsmi_quote(first, line, best.first),
+                                  other.fields, between(other.separator), xsmi_quote(second, line, other.first));
+}
+
+/* Whether a line without separators is one of a table with a class map's only feature: its name, or a number. */
+static xsmi_table_match match_only_column(const xsmi_reader *r, const char *line, size_t length)
+{
+    bool drops;
+    if (r->options.text_column) { /* the only column that rows without labels need */
+        return is(line, length, r->options.text_column) ? XSMI_TABLE_SURE : XSMI_TABLE_NO;
+    }
+    if (!r->has_map || xsmi_reader_features(r, &drops) != 1 || (r->wanted && r->wanted->kind != XSMI_SCHEMA_COLUMNS)) {
+        return XSMI_TABLE_NO;
+    }
+    xsmi_columns_trim(&line, &length);
+    return r->map.feature_names && is(line, length, r->map.feature_names[0]) ? XSMI_TABLE_SURE
+           : xsmi_columns_is_number(line, length)                            ? XSMI_TABLE_MAYBE
+                                                                             : XSMI_TABLE_NO;
 }
 
 xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const char *line, size_t length)
 {
     const xsm_read_options *o = &r->options;
-    char separator;
+    split other;
     int64_t number;
-    const split s = best_split(r, format, line, length, &separator);
-    if (s.fields == 1 && format == XSM_FORMAT_CSV && o->text_column && is(line, length, o->text_column)) {
-        return XSMI_TABLE_SURE; /* the only column that rows without labels need */
+    const split s = best_split(r, format, line, length, &other);
+    if (s.fields == 1 && format == XSM_FORMAT_CSV && match_only_column(r, line, length) != XSMI_TABLE_NO) {
+        return match_only_column(r, line, length);
     }
-    if (separator == '\0' || (!o->separator && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
+    if (s.separator == '\0' || (!o->separator && !s.named && format == XSM_FORMAT_CSV && memchr(line, '\t', length))) {
         return XSMI_TABLE_NO; /* commas between words, where tabs divide columns */
     }
     if (s.named || xsmi_columns_asked_for(o)) {
@@ -148,9 +224,9 @@ bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t lengt
 {
     const int32_t formats[] = {XSM_FORMAT_CSV, XSM_FORMAT_TSV};
     for (size_t i = 0; i < 2; i++) {
-        char separator;
-        const split s = best_split(r, formats[i], line, length, &separator);
-        if (separator && s.named && s.words == s.fields) {
+        split other;
+        const split s = best_split(r, formats[i], line, length, &other);
+        if (s.separator && s.named && s.words == s.fields) {
             return true;
         }
     }
@@ -161,8 +237,13 @@ bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t lengt
 
 static const char *name_of(const xsmi_record *c, size_t column, size_t *length)
 {
-    *length = c->fields[column].length;
-    return c->text + c->fields[column].start;
+    const xsmi_field *f = &c->fields[column];
+    const char *name = c->text + f->start;
+    *length = f->length;
+    if (!f->quoted) {
+        xsmi_columns_trim(&name, length);
+    }
+    return name;
 }
 
 static void list_names(const xsmi_record *c, xsmi_columns *k)
@@ -179,16 +260,6 @@ static void list_names(const xsmi_record *c, xsmi_columns *k)
         }
         used += (size_t)snprintf(k->found + used, sizeof k->found - used, "%s%s", i ? ", " : "", quote);
     }
-}
-
-static const char *between(char separator)
-{
-    return separator == ','    ? "commas"
-           : separator == '\t' ? "tabs"
-           : separator == ';'  ? "semicolons"
-           : separator == '|'  ? "bars"
-           : separator == ' '  ? "blanks"
-                               : "the separator";
 }
 
 /* The column that an option names: by its name, else by its number. NO_COLUMN: there is none. */
@@ -370,23 +441,17 @@ static xsm_status decide_header(const xsmi_record *c, xsmi_columns *k, xsm_error
         const bool number = xsmi_columns_is_number(text, length);
         fields += k->roles[i] == XSMI_COLUMN_FEATURE;
         words += k->roles[i] == XSMI_COLUMN_FEATURE && !number;
-        numbers += k->roles[i] == XSMI_COLUMN_FEATURE && number && !is_missing(text, length);
+        numbers += k->roles[i] == XSMI_COLUMN_FEATURE && number && !xsmi_columns_is_missing(text, length);
     }
     const bool may_be_row = c->r->has_map || memchr(k->roles, XSMI_COLUMN_LABEL, k->count);
     if (c->r->options.text_column || (may_be_row && words > 0 && numbers > 0)) {
         return ask_for_header(c, k, err); /* a row of words looks like names */
     }
     k->header = words > 0 || (counts_up(c, k) && has_wanted_number(c, k));
-    if (k->header) {
-        return XSM_OK;
-    }
-    if (fields == 0 || counts_up(c, k)) {
+    if (!k->header && (fields == 0 || counts_up(c, k))) {
         return ask_for_header(c, k, err);
     }
-    xsmi_log(c->r->context, XSM_LOG_WARNING,
-             "%s: line %llu is read as a row, not as names of columns, for its fields are numbers "
-             "(xsm_read_options.header)",
-             c->r->source.name, (unsigned long long)c->fields[0].line);
+    k->guessed = true;
     return XSM_OK;
 }
 
@@ -493,6 +558,16 @@ static xsm_status check_labels(const xsmi_record *c, const xsmi_columns *k, xsm_
                             wanted, k->count - 1, k->found);
 }
 
+static void tell_header(const xsmi_record *c, const xsmi_columns *k)
+{
+    xsmi_log(c->r->context, XSM_LOG_WARNING,
+             k->header ? "%s: line %llu is read as names of columns, not as a row, for its fields are words "
+                         "(xsm_read_options.header)"
+                       : "%s: line %llu is read as a row, not as names of columns, for its fields are numbers "
+                         "(xsm_read_options.header)",
+             c->r->source.name, (unsigned long long)c->fields[0].line);
+}
+
 xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
 {
     const xsm_read_options *o = &c->r->options;
@@ -512,6 +587,9 @@ xsm_status xsmi_columns_find(xsmi_record *c, xsmi_columns *k, xsm_error *err)
         return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->fields[0].line, 1,
                                 "no column beside %s; at least one column of features is needed (separated by %s)",
                                 k->found, between(c->separator));
+    }
+    if (k->guessed) {
+        tell_header(c, k);
     }
     return XSM_OK;
 }

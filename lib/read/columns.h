@@ -18,6 +18,7 @@ typedef struct xsmi_columns {
     unsigned char *roles; /* [count] XSMI_COLUMN_* */
     size_t capacity;
     bool header;     /* the first record has their names */
+    bool guessed;    /* by its fields alone */
     bool trying;     /* they are looked for, and need not be there */
     size_t features; /* columns of them */
     char *text;      /* with a header: their names, each terminated */
@@ -29,6 +30,9 @@ typedef struct xsmi_columns {
 bool xsmi_columns_asked_for(const xsm_read_options *o);
 /* The separator of the options, or the one that splits a first line best; '\0' if none does. */
 char xsmi_columns_separator(const xsmi_reader *r, int32_t format, const char *line, size_t length);
+/* Fails where another separator splits a first line without known names as well: `1.234,5;2`. */
+xsm_status xsmi_columns_check_separator(const xsmi_reader *r, uint64_t line_number, const char *line, size_t length,
+                                        xsm_error *err);
 /* How surely a first line is that of a table: SURE if it has the label column's name, or if the options ask for a
  * table; MAYBE if it is numbers alone, or names alone, or has as many columns as the class map. */
 typedef enum xsmi_table_match { XSMI_TABLE_NO, XSMI_TABLE_MAYBE, XSMI_TABLE_SURE } xsmi_table_match;
@@ -37,6 +41,10 @@ xsmi_table_match xsmi_columns_match(const xsmi_reader *r, int32_t format, const 
 bool xsmi_columns_is_header(const xsmi_reader *r, const char *line, size_t length);
 /* Whether a field is a whole number, perhaps negative, and nothing else. */
 bool xsmi_columns_is_whole(const char *text, size_t length, int64_t *number);
+/* Leaves out the blanks around a field. */
+void xsmi_columns_trim(const char **text, size_t *length);
+/* Whether a field stands for a missing value. */
+bool xsmi_columns_is_missing(const char *text, size_t length);
 /* Whether a field is a number or stands for a missing one, with blanks around it or without. */
 bool xsmi_columns_is_number(const char *text, size_t length);
 /* Finds the columns from the first record, whose fields were split. The caller releases with xsmi_columns_end(), after

@@ -50,6 +50,7 @@ typedef struct table {
     xsmi_text text;              /* with a column of text */
     xsmi_field words;            /* of it */
     uint64_t commas, comma_line; /* labels with a comma in them, and the first of them */
+    uint64_t missing, missing_line; /* labels that stand for a missing one elsewhere */
 } table;
 
 /* Finds the columns of a class map that names them. */
@@ -241,17 +242,18 @@ static xsm_status read_label(const xsmi_record *c, table *t, const xsmi_field *f
 {
     const char *separator = c->r->options.label_separator, *const start = c->text + f->start, *word = start;
     size_t length = f->length;
-    if (f->length == 0) {
+    (f->quoted ? trim_number : xsmi_columns_trim)(&word, &length);
+    if (length == 0) {
         return XSM_OK; /* a row without a label */
     }
     if (separator) {
         return read_labels(c, f, separator[0], err);
     }
-    if (memchr(c->text + f->start, ',', f->length) && t->commas++ == 0) {
+    if (memchr(word, ',', length) && t->commas++ == 0) {
         t->comma_line = f->line;
     }
-    if (*start == ' ' || start[length - 1] == ' ') {
-        trim_number(&word, &length);
+    if ((xsmi_columns_is_missing(word, length) || (length == 1 && *word == '-')) && t->missing++ == 0) {
+        t->missing_line = f->line;
     }
     return add_label(c->r, f, word, length, (size_t)(word - start), err);
 }
@@ -395,6 +397,7 @@ static xsm_status read_records(xsmi_record *c, table *t, xsm_error *err)
             continue;
         }
         if (!have_columns) {
+            XSMI_TRY(xsmi_columns_check_separator(r, c->line, text, length, err));
             const char found = xsmi_columns_separator(r, r->format->id, text, length);
             c->separator = found ? found : xsmi_dense_separator(r->format->id);
         }
@@ -414,6 +417,12 @@ static xsm_status end_table(const xsmi_reader *r, table *t, xsm_error *err)
                  "%s: %llu labels have a comma in them, first in line %llu, and each is one label; "
                  "xsm_read_options.label_separator reads several of a field",
                  r->source.name, (unsigned long long)t->commas, (unsigned long long)t->comma_line);
+    }
+    if (t->missing > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: %llu labels are NA, '-' or the like, first in line %llu, and make classes like other words; rows "
+                 "without a label have an empty field",
+                 r->source.name, (unsigned long long)t->missing, (unsigned long long)t->missing_line);
     }
     return r->options.text_column ? xsmi_text_finish(&t->text, err) : XSM_OK;
 }

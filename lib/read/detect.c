@@ -148,6 +148,8 @@ xsm_status xsmi_detect(xsmi_reader *r, xsm_error *err)
         if (match == XSMI_MATCH_NO && is_comment(&line)) {
             XSMI_TRY(xsmi_foreign_refuse_text(r->source.name, r->source.fd >= 0, text, length, err));
             match = XSMI_MATCH_OPEN;
+        } else if (match == XSMI_MATCH_NO && fallback) {
+            r->format = fallback;
         } else if (match == XSMI_MATCH_NO) {
             XSMI_TRY(guess(r, &line, err));
         } else if (match == XSMI_MATCH_MAYBE) {

@@ -320,12 +320,16 @@ static void tell(const xsmi_reader *r)
     }
 }
 
-/* Numbers in files mean the same as in those of the class map. */
+/* Numbers in files mean the same as in those of the class map; but where these count from 0, as in files without
+ * numbers of their own, the same rows may be counted from 1 in LIBSVM, which the caller may say. */
 static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
 {
     const int32_t wanted = r->map.index_base;
     if (wanted == XSM_INDEX_BASE_AUTO || r->options.index_base == wanted ||
         !(r->format->accepts & XSMI_ACCEPTS_INDEX_BASE)) {
+        return XSM_OK;
+    }
+    if (r->options.index_base == XSM_INDEX_BASE_ONE && !r->map.feature_numbers) {
         return XSM_OK;
     }
     if (r->options.index_base != XSM_INDEX_BASE_AUTO) {
@@ -336,6 +340,7 @@ static xsm_status choose_base(xsmi_reader *r, xsm_error *err)
                          wanted == XSM_INDEX_BASE_ONE);
     }
     r->options.index_base = wanted;
+    r->base_of_map = true;
     return XSM_OK;
 }
 
@@ -440,6 +445,10 @@ static xsm_status adapt(xsmi_reader *r, const char *path, xsm_dataset *d, xsm_er
     xsmi_schema *joined = NULL;
     XSMI_TRY(r->options.new_features ? xsmi_features_join(&rows, &from_map, &map, &joined, err)
                                      : xsmi_features_match(&rows, &from_map, &map, err));
+    if (map.shift > 0) {
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: features are numbered from 1, and are taken by number for those of the class map, from 0", path);
+    }
     const xsm_status status = map.same && wanted > 0 && wanted != d->features && !d->sparse
                                   ? xsmi_fail(err, XSM_ERROR_FORMAT, "%s: dense rows of %u features; %u are expected",
                                               path, d->features, wanted)

@@ -48,6 +48,7 @@ typedef struct xsmi_reader {
     xsm_read_options options;
     xsm_text_options text; /* of the options, or the defaults */
     bool has_map;
+    bool base_of_map;  /* options.index_base is the map's, and nothing says it of the file */
     xsm_class_map map; /* the caller's arrays */
     xsmi_source source;
     xsmi_lines lines;

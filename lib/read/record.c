@@ -9,14 +9,6 @@ static xsm_status fail_here(const xsmi_record *c, size_t at, xsm_error *err, con
     return xsmi_reader_fail(c->r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%s", what);
 }
 
-static size_t skip_blanks(const xsmi_record *c, size_t at)
-{
-    while (c->separator == ' ' && at < c->length && c->text[at] == ' ') {
-        at++;
-    }
-    return at;
-}
-
 void xsmi_record_start(xsmi_record *c, char *text, size_t length)
 {
     c->text = text;
@@ -26,7 +18,7 @@ void xsmi_record_start(xsmi_record *c, char *text, size_t length)
     c->again = 0;
     c->line_start = 0;
     if (c->separator == ' ') {
-        c->at = skip_blanks(c, 0);
+        c->at = xsmi_record_skip(c, 0);
     }
 }
 
@@ -70,6 +62,7 @@ static xsm_status quoted_field(xsmi_record *c, size_t open, xsmi_field *f, xsm_e
         }
         f->start = open + 1;
         f->length = to - f->start;
+        from = c->separator == ' ' ? from : xsmi_record_skip(c, from);
         if (from < c->length && c->text[from] != c->separator) {
             return fail_here(c, from, err,
                              "expected a separator or the end of the line after a closing quote (a quote "
@@ -89,13 +82,14 @@ xsm_status xsmi_record_next_field(xsmi_record *c, xsmi_field *f, xsm_error *err)
         return XSM_OK;
     }
     if (xsmi_record_quoted(c)) {
+        c->at = xsmi_record_skip(c, c->at);
         *f = (xsmi_field){.line = c->line, .column = c->at - c->line_start + 1, .quoted = true};
         XSMI_TRY(quoted_field(c, c->at, f, err));
     } else {
         xsmi_record_plain(c, f);
     }
     if (c->separator == ' ' && !c->done) {
-        c->at = skip_blanks(c, c->at);
+        c->at = xsmi_record_skip(c, c->at);
         c->done = c->at >= c->length;
     }
     return XSM_OK;

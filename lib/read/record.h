@@ -1,8 +1,9 @@
 /*
  * Records of a table (RFC 4180 with any separator): their fields, one after another.
  *
- * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines. A record stays in
- * the line buffer until it is complete, but moves when a line is added. So positions in it are stored as offsets.
+ * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines; blanks may be
+ * around its quotes. A record stays in the line buffer until it is complete, but moves when a line is added. So
+ * positions in it are stored as offsets.
  */
 #ifndef XSMI_RECORD_H
 #define XSMI_RECORD_H
@@ -33,9 +34,18 @@ typedef struct xsmi_record {
 
 /* Starts with the first line of a record. */
 void xsmi_record_start(xsmi_record *c, char *text, size_t length);
+/* The place of the first byte from `at` on that is no blank. */
+static inline size_t xsmi_record_skip(const xsmi_record *c, size_t at)
+{
+    while (at < c->length && (c->text[at] == ' ' || (c->text[at] == '\t' && c->separator != '\t'))) {
+        at++;
+    }
+    return at;
+}
 static inline bool xsmi_record_quoted(const xsmi_record *c)
 {
-    return c->at < c->length && c->text[c->at] == '"';
+    const size_t at = xsmi_record_skip(c, c->at);
+    return at < c->length && c->text[at] == '"';
 }
 /* Takes the next field of the line, which has no quotes. */
 static inline void xsmi_record_plain(xsmi_record *c, xsmi_field *f)

@@ -244,6 +244,40 @@ static void apply_base(xsmi_sparse *s, uint32_t base, uint64_t kept)
     r->entries.count = next;
 }
 
+/* The least feature number of the rows, UINT32_MAX without any; those of each row rise. */
+static uint32_t least_index(const xsmi_reader *r)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint64_t i = 0; i < r->rows && least > 0; i++) {
+        const size_t first = (size_t)r->entries.offsets[i];
+        least = first < r->entries.offsets[i + 1] ? XSMI_MIN(least, r->entries.index[first]) : least;
+    }
+    return least;
+}
+
+/* Rows without a feature 0 may be counted from 1, where those of the class map are from 0: the numbers 1 to D are. */
+static xsm_status doubt_base(const xsmi_sparse *s, xsm_error *err)
+{
+    const xsmi_reader *r = s->r;
+    const uint32_t least = least_index(r);
+    if (r->map.index_base != XSM_INDEX_BASE_ZERO || least == 0 || least == UINT32_MAX) {
+        return XSM_OK;
+    }
+    if (s->largest == (uint64_t)r->map.features + 1) {
+        return xsmi_fail(
+            err, XSM_ERROR_FORMAT,
+            "%s: features are numbered from %u to %u, and those of the class map from 0 to %u, as if these "
+            "rows counted from 1: set xsm_read_options.index_base to 1 if they do, else to 0",
+            r->source.name, least, r->map.features, r->map.features - 1);
+    }
+    xsmi_log(
+        r->context, XSM_LOG_WARNING,
+        "%s: the least feature number is %u, and is taken to count from 0, as those of the class map; if these rows "
+        "count from 1, set xsm_read_options.index_base to 1, else to 0",
+        r->source.name, least);
+    return XSM_OK;
+}
+
 static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
 {
     xsmi_reader *r = s->r;
@@ -279,6 +313,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     }
     uint32_t base = late && s->base_open && s->largest > 0 ? 1 : 0;
     bool compacts;
+    XSMI_TRY(r->base_of_map && !r->map.feature_numbers ? doubt_base(s, err) : XSM_OK);
     XSMI_TRY(xsmi_sparse_compact(s, &compacts, err));
     if (compacts) {
         return XSM_OK;
@@ -287,7 +322,7 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
         apply_base(s, base, kept);
     }
     if (late && base > 0) {
-        xsmi_log(r->context, XSM_LOG_INFO,
+        xsmi_log(r->context, r->has_map ? XSM_LOG_WARNING : XSM_LOG_INFO,
                  "%s: no feature has the index 0, so the first one was taken to be 1; set "
                  "xsm_read_options.index_base if that is wrong",
                  r->source.name);
@@ -295,10 +330,11 @@ static xsm_status read_libsvm_lines(xsmi_sparse *s, xsm_error *err)
     bool drops;
     uint32_t wanted = xsmi_reader_features(r, &drops);
     r->features = wanted ? wanted : (uint32_t)(s->largest - base);
-    const int32_t index_base = !late          ? r->options.index_base
-                               : base > 0     ? XSM_INDEX_BASE_ONE
-                               : s->base_open ? XSM_INDEX_BASE_AUTO /* no feature shows it */
-                                              : XSM_INDEX_BASE_ZERO;
+    const int32_t index_base = r->has_map && r->map.index_base ? r->map.index_base /* the features are the map's */
+                               : !late                         ? r->options.index_base
+                               : base > 0                      ? XSM_INDEX_BASE_ONE
+                               : s->base_open                  ? XSM_INDEX_BASE_AUTO /* no feature shows it */
+                                                               : XSM_INDEX_BASE_ZERO;
     return xsmi_schema_of_numbers(r->context, index_base, &r->schema, err);
 }
 

@@ -216,7 +216,7 @@ static void golden(void **state)
         }
         assert_memory_equal(values, values_before, sizeof *values * 40 * 30); /* the caller's rows are as they were */
         if (features != xsmi_transform_features(t)) {
-            assert_fails(xsm_transform_apply(t, sparse, &err), XSM_ERROR_SHAPE, err);
+            assert_fails(xsm_transform_apply(t, sparse, &err), XSM_ERROR_STATE, err);
         }
         transforms++;
         free(description);
@@ -274,9 +274,39 @@ static void errors(void **state)
     assert_fails(xsm_transform_apply(t, NULL, &err), XSM_ERROR_ARGUMENT, err);
     assert_ok(xsm_transform_fit(t, d, &err), err);
     assert_ok(xsm_transform_apply(t, d, &err), err);
-    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_SHAPE, err);
     assert_int_equal(d->features, 10);
+    xsm_dataset_free(d);
+    const float few[] = {1, 0, 2, 3};
+    const xsm_dense_rows short_rows = {.size = sizeof(xsm_dense_rows), .values = few, .rows = 2, .features = 2};
+    assert_ok(xsm_dataset_from_dense(NULL, &short_rows, &d, &err), err);
+    assert_fails(xsm_transform_apply(t, d, &err), XSM_ERROR_SHAPE, err);
     xsm_transform_free(t);
+    xsm_dataset_free(d);
+
+    /* A second transform, the same or another; one without steps does nothing. */
+    static const char *const twice[] = {"unit", "tfidf", ""};
+    xsm_transform *each[3] = {NULL, NULL, NULL};
+    xsm_dataset *chosen = NULL;
+    const uint64_t row = 1;
+    assert_ok(xsm_dataset_from_dense(NULL, &short_rows, &d, &err), err);
+    for (int i = 0; i < 3; i++) {
+        assert_ok(xsm_transform_new(NULL, twice[i], &each[i], &err), err);
+        assert_ok(xsm_transform_fit(each[i], d, &err), err);
+    }
+    assert_ok(xsm_transform_apply(each[2], d, &err), err);
+    assert_ok(xsm_transform_apply(each[0], d, &err), err);
+    assert_ok(xsm_dataset_select(d, &row, 1, &chosen, &err), err);
+    for (int i = 0; i < 2; i++) {
+        assert_fails(xsm_transform_apply(each[i], d, &err), XSM_ERROR_STATE, err);
+        assert_non_null(strstr(err.message, "were transformed before"));
+        assert_fails(xsm_transform_apply(each[i], chosen, &err), XSM_ERROR_STATE, err);
+    }
+    assert_ok(xsm_transform_apply(each[2], d, &err), err);
+    assert_true(d->values[0] == 1);
+    for (int i = 0; i < 3; i++) {
+        xsm_transform_free(each[i]);
+    }
+    xsm_dataset_free(chosen);
     xsm_dataset_free(d);
 
     /* A product beyond float32 is found before anything changes. */

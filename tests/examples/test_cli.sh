@@ -79,7 +79,7 @@ printf '10\n' >known.list
 printf 'label,a,b\n1,0.5,1\n2,1,0.5\n1,0.4,1.1\n' >dense.csv
 printf 'kind\ta\tb\n1\t0.5\t1\n2\t1\t0.5\n' >dense.tsv
 printf '1 1:1\n2 2:1\n' >small.svm
-printf ' 1:1\n 2:1\n' >unlabelled.txt
+printf ' 0:1\n 2:1\n' >unlabelled.txt
 awk 'BEGIN { for (i = 0; i <= 60; i++) print "name " i ": \303\244" }' >names.txt
 printf 'only\nfew\n' >short-names.txt
 printf '1 0:1e30\n2 1:1e30\n' >huge.txt
@@ -767,6 +767,14 @@ printf '__label__cat a\n__label__dog b\n' >animals
 printf 'dog 2\n0 3\n' >by-class
 run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
 says stderr "--class-weights: by-class, line 2, column 1: '0' is the name of no label of the rows"
+# Numbers with names are called by the numbers.
+printf 'zero\none\ntwo\n' >towns
+printf '2 3 3\n1 0:1\n2 1:1\n' >named.xc
+printf '2 5\n' >by-class
+run 0 train --data named.xc --label-names towns --class-weights by-class --estimator softmax --eta 1 --epochs 1
+printf 'two 5\n' >by-class
+run 1 train --data named.xc --label-names towns --class-weights by-class --estimator softmax --eta 1 --epochs 1
+says stderr "by-class, line 1, column 1: 'two' is no label of the rows, which are numbers with names"
 run 2 train --data weighted.csv --format csv --label-weights --eta 1
 says stderr '--label-weights is for xc, libsvm, text and npz'
 run 1 convert --data weighted.cache --to csv --labels first --output weighted.csv
@@ -1561,7 +1569,7 @@ expect 'names, colons and all' test "$(grep -c "$(printf '^name [1-5]0: \303\244
 printf '70001 1:1\n70002 2:1\n' >others.txt
 run 0 evaluate --model m6 --data others.txt
 says stderr 'others.txt: no label of the rows is one that the model has: the first is 70001, and there it is'
-printf '1 1:1\n1 99:1\n1 88:1\n' >unknown.txt
+printf '1 0:1\n1 99:1\n1 88:1\n' >unknown.txt
 run 0 predict --model m6 --data unknown.txt --top 1
 expect 'rows of unknown features are told, once' test "$(cat stderr)" = \
     'xsoftmax: 2 of 3 rows have no feature that the model knows'

@@ -261,4 +261,52 @@ run 0 train --data w.csv $how --checkpoint ck
 run 1 train --data x.csv --estimator softmax --eta 0.3 --epochs 30 --resume ck
 says stderr 'not those that the checkpoint was made with'
 
+# --- LIBSVM that counts from 1, or may, for a model of numbers from 0
+printf '4 2 2\n0 0:2\n1 1:2\n0 0:1\n1 1:1\n' >zero.xc
+printf '0 1:2\n1 2:2\n0 1:1\n1 2:1\n' >one.svm
+printf '1 1:2\n' >some.svm
+one='--estimator softmax --eta 1 --epochs'
+run 0 train --data zero.xc $one 20 --model zero.model
+for command in 'predict --model zero.model --data' 'evaluate --model zero.model --data' \
+    "train --data zero.xc $one 1 --model out.model --test" "train --warm-start zero.model $one 1 --model out.model --data" \
+    'convert --like zero.model --to cache --output out --data'; do
+    run 1 $command one.svm
+    says stderr 'one.svm: features are numbered from 1 to 2, and those of the model from 0 to 1, as if these rows counted'
+    says stderr 'set --index-base to 1 if they do, else to 0'
+    run 0 $command one.svm --index-base 1
+    [ -s stderr ] && wrong 'a note where --index-base says it'
+    run 0 $command some.svm
+    says stderr 'note: some.svm: the least feature number is 1, and is taken to count from 0, as those of the model'
+    run 0 $command some.svm --index-base 0
+    [ -s stderr ] && wrong 'a note where --index-base says it'
+done
+run 0 predict --model zero.model --data zero.xc
+mv stdout right
+run 0 predict --model zero.model --data one.svm --index-base 1
+cmp -s right stdout || wrong 'rows that count from 1 are other rows'
+run 0 convert --data one.svm --index-base 1 --like zero.model --to libsvm --output one.out
+[ "$(head -n 1 one.out)" = '0 0:2' ] || wrong 'rows like a model are numbered like it'
+# --- a table with one column
+printf 'x,label\n1,u\n-2,v\n3,u\n-1,v\n' >c.csv
+run 0 train --data c.csv --eta 1 --estimator softmax --epochs 20 --model c.model
+for rows in '5\n6.5\n-3\n' 'x\n5\n6.5\n-3\n'; do
+    printf "$rows" >in
+    cp in c.txt
+    for data in - c.txt; do
+        run 0 predict --model c.model --data $data
+        [ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'u u v ' ] || wrong 'a table with one column'
+    done
+done
+# --- what stands for no label elsewhere, blanks, and two separators
+printf 'x,label\n1,u\n2,NA\n3, u\n4,\n5,?\n' >in
+run 0 train --data - --eta 1 --estimator softmax --epochs 1 --model na.model
+says stderr "2 labels are NA, '-' or the like, first in line 3, and make classes like other words"
+says stdout '3 classes'
+printf '1.234,5;2\n2.234,5;3\n' >in
+run 1 info - --label-column -1
+says stderr "2 columns with commas between, the first '1.234', or 2 with semicolons, the first '1.234,5'? set --separator"
+printf '%s\n' '-,-,a' 1,2,b >in
+run 0 info - --label-column -1
+says stderr 'line 1 is read as names of columns, not as a row, for its fields are words (--header yes or no)'
+
 [ "$failures" -eq 0 ] || exit 1

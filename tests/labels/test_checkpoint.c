@@ -344,11 +344,60 @@ static void test_without_memory(void **state)
     test_problem_free(&p);
 }
 
+static xsm_dataset *read_text(const char *text)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    test_bytes bytes = {text, strlen(text), 0, SIZE_MAX, 0};
+    xsm_source source = test_source(&bytes);
+    xsm_dataset *d = NULL;
+    assert_ok(xsm_dataset_read_source(NULL, &source, "text", NULL, &d, &err), err);
+    return d;
+}
+
+/* Rows of other features are told by the first that differs, as wherever rows meet a model. */
+static void test_other_features(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *own, *other, *says;
+    } kinds[] = {
+        {"__label__a x y\n__label__b y y\n", "__label__a x y\n__label__b x x\n",
+         "feature 0 (from 0) is the word 'x' in the training rows, and the word 'y' in the checkpoint"},
+        {"x,y,label\n1,0,a\n0,1,b\n", "y,x,label\n1,0,a\n0,1,b\n",
+         "feature 0 (from 0) is the column 'y' in the training rows, and the column 'x' in the checkpoint"},
+        {"0 1:1\n1 2:1\n", "0 0:1\n1 1:1\n", "are numbered from 0, and those of the checkpoint from 1"},
+        {"0 7:1\n1 900000001:1\n", "0 8:1\n1 900000001:1\n", "is number 8 in the training rows"},
+        {"0 1:1\n1 2:1\n", "x,y,label\n1,0,0\n0,1,1\n",
+         "are columns of a table, and those of the checkpoint are numbers"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_label_tree_options o = XSM_LABEL_TREE_OPTIONS_INIT;
+        xsm_dataset *own = read_text(kinds[i].own), *other = read_text(kinds[i].other);
+        xsm_model *m = NULL;
+        o.checkpoint = path_of(HALF);
+        assert_ok(xsm_fit_label_tree(NULL, own, &o, &m, NULL, &err), err);
+        xsm_model_free(m);
+        m = NULL;
+        o.checkpoint = NULL;
+        o.resume = path_of(HALF);
+        assert_fails(xsm_fit_label_tree(NULL, other, &o, &m, NULL, &err), XSM_ERROR_DATA, err);
+        if (!strstr(err.message, kinds[i].says)) {
+            fail_msg("kind %zu: %s", i, err.message);
+        }
+        assert_ok(xsm_fit_label_tree(NULL, own, &o, &m, NULL, &err), err);
+        xsm_model_free(m);
+        xsm_dataset_free(own);
+        xsm_dataset_free(other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_resume),        cmocka_unit_test(test_finished),       cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_wrong_numbers), cmocka_unit_test(test_without_memory),
+        cmocka_unit_test(test_resume),         cmocka_unit_test(test_finished),
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_wrong_numbers),
+        cmocka_unit_test(test_without_memory), cmocka_unit_test(test_other_features),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

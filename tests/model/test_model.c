@@ -400,6 +400,25 @@ static void classes_are_kept(void **state)
     assert_int_equal(xsm_model_set_class_map(NULL, &map, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_get_class_map(m, NULL, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_get_class_map(NULL, &view, &err), XSM_ERROR_ARGUMENT);
+    names[1] = "b";
+    static const char *const columns[] = {"x", "y", "z", "u"};
+    static const int64_t numbers[] = {7, 9, 11, 13};
+    for (uint32_t count = 2; count <= 4; count += 2) {
+        char counts[80];
+        map.feature_names = columns;
+        map.feature_name_count = count;
+        assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_SHAPE, err);
+        snprintf(counts, sizeof counts, "names of %u features for a model that reads 3", count);
+        assert_non_null(strstr(err.message, counts));
+        map.feature_names = NULL;
+        map.feature_name_count = 0;
+        map.feature_numbers = numbers;
+        map.feature_number_count = count;
+        assert_fails(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_SHAPE, err);
+        assert_non_null(strstr(err.message, "numbers of"));
+        map.feature_numbers = NULL;
+        map.feature_number_count = 0;
+    }
     map.size = 8;
     assert_int_equal(xsm_model_set_class_map(m, &map, &err), XSM_ERROR_STRUCT_OLD);
     assert_int_equal(xsm_model_get_class_map(m, &view, &err), XSM_OK);
@@ -509,7 +528,7 @@ static void transform_is_kept(void **state)
         assert_int_equal(a.count, 2);
         assert_memory_equal(a.values, b.values, 2 * sizeof(float));
     }
-    assert_int_equal(xsm_model_transform(m, data, &err), XSM_ERROR_SHAPE);
+    assert_int_equal(xsm_model_transform(m, data, &err), XSM_ERROR_STATE);
     assert_int_equal(xsm_model_transform(NULL, data, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_transform(m, NULL, &err), XSM_ERROR_ARGUMENT);
     assert_int_equal(xsm_model_set_transform(m, NULL, &err), XSM_OK);

@@ -168,13 +168,29 @@ static const good goods[] = {
     {TEXT("0,1,2,x\n7,8,9,y\n"), "3 2[x,y]: 0 0 1 2; 1 7 8 9", NULL,
      OPTIONS(.label_column = "3", .header = XSM_HEADER_NO)},
     /* names that are numbers: by name first */
-    {TEXT("0,1,2,3\n7,8,9,5\n"), "3 1[9]: 0 7 8 5", NULL, OPTIONS(.label_column = "2")},
+    {TEXT("0,1,2,3\n7,8,9,5\n"), "3 1[9]: 0 7 8 5", "line 1 is read as names", OPTIONS(.label_column = "2")},
+    {TEXT("-,n,a\n2,3,b\n"), "2 1[b]: 0 2 3", "line 1 is read as names", OPTIONS(.label_column = "-1")},
+    {TEXT("p,q,a\n2,3,b\n"), "2 1[b]: 0 2 3", NULL, OPTIONS(.label_column = "a")},
+    /* blanks around names, labels and quotes */
+    {TEXT(" a, label \n1, x\n2,x\t\n3,\" x\"\n4, \n"), "1 2[ x,x]: 1 1; 1 2; 0 3;  4", NULL, OPTIONS(.format = 0)},
+    {TEXT("\"a\" ; \"label\"\n1; \"x;\"\"y\"\n2;\"x;\"\"y\"  \n"), "1 1[x;\"y]: 0 1; 0 2", NULL, OPTIONS(.format = 0)},
+    {TEXT("a\tlabel\n1\t \"x\"\n2\tx \n"), "1 1[x]: 0 1; 0 2", NULL, OPTIONS(.format = 0)},
+    /* labels that stand for none elsewhere */
+    {TEXT("a,label\n1,x\n2,NA\n3,-\n4,\n"), "1 3[-,NA,x]: 2 1; 1 2; 0 3;  4",
+     "2 labels are NA, '-' or the like, first in line 3", OPTIONS(.format = 0)},
+    {TEXT("a,label\n1,x\n2,nan\n"), "1 2[nan,x]: 1 1; 0 2", "1 labels are NA", OPTIONS(.format = 0)},
+    {TEXT("a,label\n1,--\n2,Nan\n"), "1 2[--,Nan]: 0 1; 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("3,2,1,0\n7,8,9,5\n"), "3 1[9]: 0 7 8 5", NULL, OPTIONS(.label_column = "1", .header = XSM_HEADER_YES)},
     /* separators */
     {TEXT("a;b;label\n1;2;x\n"), "2 1[x]: 0 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("\"a\";\"label\"\n1;\"x,y\"\n"), "1 1[x,y]: 0 1", "1 labels have a comma", OPTIONS(.format = 0)},
     {TEXT("a|b|label\n1|2|x\n"), "2 1[x]: 0 1 2", NULL, OPTIONS(.format = 0)},
     {TEXT("a, b;label\n1;x\n"), "1 1[x]: 0 1", NULL, OPTIONS(.format = 0)},
+    {TEXT("\"p;q\",2.5\nr,1\n"), "1 2[p;q,r]: 0 2.5; 1 1", NULL, OPTIONS(.label_column = "0", .header = XSM_HEADER_NO)},
+    {TEXT("1.234,5;2\n2.5;3\n"), "1 2[1.234,5,2.5]: 0 2; 1 3", "have a comma",
+     OPTIONS(.label_column = "0", .header = XSM_HEADER_NO, .separator = ";")},
+    {TEXT("1;x|y|z|u\n"), "1 4[u,x,y,z]: 1,2,3,0 1", NULL,
+     OPTIONS(.label_column = "1", .header = XSM_HEADER_NO, .label_separator = "|")},
     {TEXT("a^label\n1^x\n"), "1 1[x]: 0 1", NULL, OPTIONS(.separator = "^")},
     {TEXT("a\tlabel\n1\tx\n"), "1 1[x]: 0 1", NULL, OPTIONS(.separator = "\t", .format = XSM_FORMAT_CSV)},
     /* columns that are no features */
@@ -412,6 +428,92 @@ static void no_first_row_is_lost(void **state)
     }
 }
 
+/* Two separators that split the first line as well, or leave numbers with semicolons between. */
+static void separators_are_asked_for(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *label, *says;
+    } files[] = {
+        {"1.234,5;2\n", "-1",
+         "2 columns with commas between, the first '1.234', or 2 with semicolons, the first '1.234,5'?"},
+        {"\n1,5;2,5;3,5;A\n", "-1", "line 2, column 1: 4 columns with commas between"},
+        {"1,5;2,5;3\n", "0", "3 columns with commas"},
+        {"1,5;2,5;3,5\n", "0", "4 columns with commas between, the first '1', or 3 with semicolons, the first '1,5'?"},
+        {"a;b,c\n", "0", "2 columns with commas"},
+        {"a|b,c\n", "0", "or 2 with bars, the first 'a'?"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        const xsm_read_options options =
+            OPTIONS(.label_column = files[i].label, .header = XSM_HEADER_NO, .format = XSM_FORMAT_CSV);
+        assert_fails(read_bytes(NULL, files[i].text, strlen(files[i].text), 0, &options, &d, &err), XSM_ERROR_FORMAT,
+                     err);
+        if (!strstr(err.message, files[i].says) || !strstr(err.message, "set xsm_read_options.separator")) {
+            fail_msg("'%s': %s", files[i].text, err.message);
+        }
+    }
+}
+
+/* -- numbers from 0 or from 1 -------------------------------------------------------------------------------------- */
+
+/* LIBSVM that meets features from 0, of which there are three, or a matrix, which has no numbers. */
+static const struct {
+    const char *text, *expected, *says; /* rows and a note or none; or a part of the message */
+    int32_t base, given;
+} counted[] = {
+    {"0 0:5 2:7\n", "3 2[0,1]: 0 0:5 2:7", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
+    {"0 1:5 2:7\n", "3 2[0,1]: 0 1:5 2:7", "the least feature number is 1, and is taken to count from 0",
+     XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
+    {"0 2:7\n1 4:1\n", "3 2[0,1]: 0 2:7; 1", "the least feature number is 2", XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
+    {"0 1:5 3:7\n", NULL, "features are numbered from 1 to 3, and those of the class map from 0 to 2",
+     XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
+    {"0 1:5 3:7\n", "3 2[0,1]: 0 0:5 2:7", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_ONE},
+    {"0 1:5 3:7\n", "3 2[0,1]: 0 1:5", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_ZERO},
+    {"0 1:5 2:7\n", "3 2[0,1]: 0 1:5 2:7", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_ZERO},
+    {"0 0:5 2:7\n", NULL, "feature indexes start at 1 here", XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_ONE},
+    {"0 1:5 3:7\n", "3 2[0,1]: 0 0:5 2:7", NULL, XSM_INDEX_BASE_ONE, XSM_INDEX_BASE_AUTO},
+    {"0 1:5 3:7\n", NULL, "1 is accepted, or none", XSM_INDEX_BASE_ONE, XSM_INDEX_BASE_ZERO},
+    {"0 1:5 2:7\n", "3 2[0,1]: 0 0:5 1:7", "no feature has the index 0", XSM_INDEX_BASE_AUTO, XSM_INDEX_BASE_AUTO},
+    {"0 1:5 2:7\n", "3 2[0,1]: 0 1:5 2:7", NULL, XSM_INDEX_BASE_AUTO, XSM_INDEX_BASE_ZERO},
+    {"0\n", "3 2[0,1]: 0", NULL, XSM_INDEX_BASE_ZERO, XSM_INDEX_BASE_AUTO},
+};
+
+static void bases_are_said(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof counted / sizeof *counted; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        notes n = {""};
+        char text[400];
+        xsm_context *context = noting(&n);
+        xsm_dataset *d = NULL;
+        xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
+        map.classes = 2;
+        map.features = 3;
+        map.index_base = counted[i].base;
+        const xsm_read_options options =
+            OPTIONS(.classes = &map, .index_base = counted[i].given, .format = XSM_FORMAT_LIBSVM);
+        const xsm_status status = read_bytes(context, counted[i].text, strlen(counted[i].text), 0, &options, &d, &err);
+        if ((status == XSM_OK) != (counted[i].expected != NULL)) {
+            fail_msg("case %zu: %s", i, err.message);
+        }
+        if (d) {
+            describe(d, text, sizeof text);
+            assert_string_equal(text, counted[i].expected);
+            assert_ok(xsm_dataset_get_class_map(d, &own, &err), err);
+            assert_true(map.index_base == XSM_INDEX_BASE_AUTO || own.index_base == map.index_base);
+        }
+        const char *said = d ? n.text : err.message;
+        if (counted[i].says ? !strstr(said, counted[i].says) : said[0] != '\0') {
+            fail_msg("case %zu: '%s'", i, said);
+        }
+        xsm_dataset_free(d);
+        xsm_context_free(context);
+    }
+}
+
 /* The columns of a class map are found by their names, which may be numbers. */
 static void names_that_are_numbers(void **state)
 {
@@ -430,6 +532,46 @@ static void names_that_are_numbers(void **state)
     xsm_dataset_free(made);
 }
 
+/* Against a class map of one feature. */
+static void one_column_is_a_table(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"x"}, *const other[] = {"y"};
+    static const struct {
+        const char *text, *expected; /* NULL: refused */
+        const char *const *names;
+    } tables[] = {
+        {"5\n-6\n", "1 2[0,1]:  5;  -6", NULL},
+        {"1.5\n7\n", "1 2[0,1]:  1.5;  7", NULL},
+        {"5\n\n7.5\n", "1 2[0,1]:  5;  0;  7.5", NULL},
+        {"x\n5\n6\n", "1 2[0,1]:  5;  6", name},
+        {" x \r\n5\r\n", "1 2[0,1]:  5", name},
+        {"5\n6\n", "1 2[0,1]:  5;  6", name},
+        {"x\n5\n", NULL, other},
+        {"five\n", NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        char text[200];
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        map.classes = 2;
+        map.features = 1;
+        map.feature_names = tables[i].names;
+        map.feature_name_count = tables[i].names != NULL;
+        const xsm_read_options options = OPTIONS(.classes = &map);
+        const xsm_status status = read_bytes(NULL, tables[i].text, strlen(tables[i].text), 0, &options, &d, &err);
+        if ((status == XSM_OK) != (tables[i].expected != NULL)) {
+            fail_msg("'%s': %s", tables[i].text, status == XSM_OK ? "read" : err.message);
+        }
+        if (d) {
+            describe(d, text, sizeof text);
+            assert_string_equal(text, tables[i].expected);
+        }
+        xsm_dataset_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +579,8 @@ int main(void)
         cmocka_unit_test(text_may_begin_so),        cmocka_unit_test(what_others_write_is_read),
         cmocka_unit_test(labels_from_another_file), cmocka_unit_test(rows_meet_text),
         cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
+        cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
+        cmocka_unit_test(one_column_is_a_table),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();

@@ -38,6 +38,8 @@ static const xsm_class_map from_zero = {.size = sizeof(xsm_class_map),
                                         .features = 3,
                                         .labels = map_labels,
                                         .index_base = XSM_INDEX_BASE_ZERO};
+static const xsm_class_map from_one = {
+    .size = sizeof(xsm_class_map), .classes = 3, .features = 3, .index_base = XSM_INDEX_BASE_ONE};
 static const xsm_class_map numbered = {
     .size = sizeof(xsm_class_map), .classes = 3, .features = 3, .labels = map_labels};
 static const xsm_class_map counted = {.size = sizeof(xsm_class_map), .classes = 3};
@@ -96,6 +98,7 @@ static const good cases[] = {
     {"7 1:1 4:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &numbered, .index_base = XSM_INDEX_BASE_ONE)},
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero)}, /* as in the training file */
     {"7 1:1 4:1", "3 3[-1,2,7]: 2 1:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ZERO)},
+    {"7 1:1 3:1", "3 3[-1,2,7]: 2 0:1 2:1", OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE)},
     {"8,3 2:1\n-4,-9 1:1", "2 2[-9,3]: 1 1:1; 0 0:1", OPTIONS(.labels = XSM_LABELS_SMALLEST)},
     {"-9223372036854775808 2147483647:1", "1 1[-9223372036854775808]: 0 0:1", NONE},
     {"5,5\n", "2 1[5]: 0", OPTIONS(.format = XSM_FORMAT_LIBSVM, .features = 2)},
@@ -505,7 +508,7 @@ static void refuses_options_of_other_formats(void **state)
         {OPTIONS(.format = XSM_FORMAT_CSV, .index_base = XSM_INDEX_BASE_ZERO), "the format is XSM_FORMAT_CSV"},
         {OPTIONS(.format = XSM_FORMAT_CACHE, .text = &often), "the format is XSM_FORMAT_CACHE"},
         {OPTIONS(.labels_path = "y.npy"), "and XC text alone"},
-        {OPTIONS(.classes = &from_zero, .index_base = XSM_INDEX_BASE_ONE), "are numbered from 0"},
+        {OPTIONS(.classes = &from_one, .index_base = XSM_INDEX_BASE_ZERO), "are numbered from 1"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         xsm_error err = XSM_ERROR_INIT;

@@ -32,7 +32,7 @@ typedef struct kind {
     const char *name, *before;
     uint32_t ngrams;
     bool unknown; /* the model does not know what its features are */
-    file files[8];
+    file files[10];
 } kind;
 
 static const kind kinds[] = {
@@ -114,7 +114,12 @@ static const kind kinds[] = {
            .says = "features|3|2",
            .grows = true,
            .no_list = true},
-          {.text = "0 1:4\n1 1:4 2:7\n0 1:4\n", .like = {2, 2, 2}, .says = "numbered|from 1|from 0"},
+          {.text = "0 1:4\n1 1:4\n0 1:4\n", .like = {2, 2, 2}, .says = "numbered|from 1|from 0"},
+          {.text = "0 1:4\n1 1:4 3:7\n0 1:4\n", .like = {2, 2, 2}, .says = "numbered|from 1|from 0"},
+          {.text = "0 1:4\n1 1:4 2:7\n0 1:4\n",
+           .says = "numbered|from 1|from 0",
+           .refused = "from 0 to 1",
+           .read = "set xsm_read_options.index_base to 1"},
           {.text = "x,y,label\n1,2,0\n3,-1,1\n0,4,0\n", .says = "'x'|number 0", .refused = "columns"}}},
     {.name = "hashed",
      .files = {{.text = "0 7:1 900000001:2\n1 7:3\n0 900000001:4\n", .like = {0, 1, 2}},

@@ -53,8 +53,8 @@ typedef struct xsm_class_weights {
     int32_t reserved;     /**< Zero. */
     const float *weights; /**< [K] weight of each class, finite and at least 0. */
     size_t count;         /**< Length of `weights`: K, or 0 with NULL. */
-    const char *path;     /**< A file, plain or gzip: `LABEL WEIGHT` a line, the label by its name or, where labels
-                               have none, its number in the data; other labels have the weight 1. */
+    const char *path;     /**< A file, plain or gzip: `LABEL WEIGHT` a line, the label by its number in the data or,
+                               where labels are words, its name; other labels have the weight 1. */
     double propensity_a;  /**< A, 0 to 10; #XSM_DEFAULT = 0.55. */
     double propensity_b;  /**< B, 0 to 1e9; #XSM_DEFAULT = 1.5. */
 } xsm_class_weights;
