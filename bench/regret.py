@@ -58,21 +58,15 @@ class Problem:
 
     def __init__(self, name, made, folder, options):
         self.name, self.folder, self.options = name, folder, options
-        self.flags = made.read_flags(folder)
-        self.text = isinstance(made.train.x, list)
-        self.dense = isinstance(made.train.x, numpy.ndarray)
-        self.several, self.number = made.several(), made.classes()
-        self.labels, self.truth = ([[self.number[label] for label in some] for some in part.labels]
-                                   for part in (made.train, made.test))
-        self.x, self.t = made.train.x, made.test.x
+        self.flags, self.several = made.read_flags(folder), made.several()
+        self.text, self.dense = isinstance(made.train.x, list), isinstance(made.train.x, numpy.ndarray)
+        number, (train, test) = made.classes(), (part.with_labels() for part in (made.train, made.test))
+        self.labels, self.truth = ([[number[label] for label in some] for some in part.labels] for part in (train, test))
+        self.x, self.t = train.x, test.x
         if self.text:
-            counts = CountVectorizer(token_pattern=r"\S+", lowercase=False)
+            self.texts, counts = (self.x, self.t), CountVectorizer(token_pattern=r"\S+", lowercase=False)
             self.x, self.t = counts.fit_transform(self.x), counts.transform(self.t)
         self.x, self.t = sparse.csr_matrix(self.x, dtype="f4"), sparse.csr_matrix(self.t, dtype="f4")
-        kept = [i for i, some in enumerate(self.labels) if some]
-        self.x, self.labels = self.x[kept], [self.labels[i] for i in kept]
-        kept = [i for i, some in enumerate(self.truth) if some]
-        self.t, self.truth = self.t[kept], [self.truth[i] for i in kept]
         self.classes = 1 + max(max(some) for some in self.labels)
         self.work = self.x.nnz * self.classes
         self.count = numpy.bincount([label for some in self.labels for label in some], minlength=self.classes)
@@ -135,21 +129,14 @@ def script(name, *arguments, most=math.inf, of=0):
 
 def fasttext(flags):
     def learn(problem):
-        train, test, model = problem.flags[1], problem.flags[3], os.path.join(problem.folder, "fasttext")
-        files = []
-        for path in (train, test):
-            with sets.lines_of(path) as lines, open(os.path.join(problem.folder, f"ft{len(files)}.txt"), "w") as out:
-                shutil.copyfileobj(lines, out)
-            files.append(out.name)
-        names = {}
-        for path, labels in zip(files, (problem.labels, problem.truth)):
-            with open(path) as lines:
-                rows = [[w for w in line.split() if w.startswith("__label__")] for line in lines]
-                names.update(pair for row, some in zip([row for row in rows if row], labels) for pair in zip(row, some))
-        seconds, _ = run(["fasttext", "supervised", "-input", files[0], "-output", model, "-thread", str(THREADS),
-                          "-verbose", "0", *flags.split()], problem.options.limit)
-        _, printed = run(["fasttext", "predict", model + ".bin", files[1], "10"], problem.options.limit)
-        best = [[names[w] for w in line.split()] for line in printed.splitlines()]
+        train, test, model = (os.path.join(problem.folder, name) for name in ("words", "words-test", "fasttext"))
+        for path, texts, labels in zip((train, test), problem.texts, (problem.labels, problem.truth)):
+            with open(path, "w", encoding="utf-8") as out:
+                out.writelines("".join(f"__label__{label} " for label in some) + text + "\n" for text, some in zip(texts, labels))
+        seconds, _ = run(["fasttext", "supervised", "-input", train, "-output", model, "-thread", str(THREADS), "-verbose", "0",
+                          *flags.split()], problem.options.limit)
+        _, printed = run(["fasttext", "predict", model + ".bin", test, "10"], problem.options.limit)
+        best = [[int(word[9:]) for word in line.split()] for line in printed.splitlines()]
         return {"score": problem.measure(best), "seconds": seconds, "bytes": os.path.getsize(model + ".bin")}
     return learn
 
@@ -171,8 +158,8 @@ def by_hand(problem):
               "--optimizer adagrad")
     for transform in transforms:
         after, flag = (f" {transform}", f" --transform {transform}") if transform else ("", "")
-        for more in ["", *([" --word-ngrams 2", " --max-chars 4"] if problem.text else [])]:
-            for count in (1, 3) if transform or not problem.dense else ():
+        for more in ["", *([" --word-ngrams 2", " --max-chars 4"] if problem.text and transform == "tfidf,unit" else [])]:
+            for count in (3,) if more else (1, 3) if transform else ():
                 add(f"{count} trees{after}{more}", f"--method label-tree --set trees={count}{flag}{more}")
             if problem.work <= EXACT_MOST:
                 add(f"{exact}{after}{more}", f"--estimator {exact}{flag}{more}")

@@ -36,6 +36,12 @@ class Part:
     x: object
     labels: list
 
+    def of(self, rows):
+        return Part([self.x[i] for i in rows] if isinstance(self.x, list) else self.x[rows], [self.labels[i] for i in rows])
+
+    def with_labels(self):
+        return self.of([i for i, some in enumerate(self.labels) if some])
+
 
 @dataclasses.dataclass
 class Set:
@@ -98,8 +104,7 @@ def fifths(count):
 
 
 def divided(name, x, labels):
-    return Set(name, *(Part([x[i] for i in some] if isinstance(x, list) else x[some], [labels[i] for i in some])
-                       for some in fifths(len(labels))))
+    return Set(name, *(Part(x, labels).of(some) for some in fifths(len(labels))))
 
 
 # -- Files of a folder ------------------------------------------------------------------------------------------------
@@ -218,8 +223,8 @@ def regions():
 
 
 def text_set(name, rows):
-    rows = [(labels, text) for labels, text in rows if labels]
-    return divided(name, [text for _, text in rows], [labels for labels, _ in rows])
+    labels, texts = zip(*rows)
+    return divided(name, list(texts), list(labels))
 
 
 def table(path, label=-1, head=1, separator=","):
@@ -300,13 +305,13 @@ def mixed_scales(name, seed):
     return Set(name, Part(x[:20000], ones(y[:20000])), Part(x[20000:], ones(y[20000:])))
 
 
-def any_shape(name, seed, most=2e6):
-    """Rows of any shape, with at most so many values: see the draws."""
+def any_shape(name, seed, rows=50000, values=1e6):
+    """Rows of any shape, but for at most so many rows and values: see the draws."""
     rng = numpy.random.default_rng(seed)
     dense, classes, rows_a_class = rng.random() < .5, whole(rng, 2, 50000), whole(rng, 1, 1000)
     features = whole(rng, 2, 300) if dense else whole(rng, 50, 30000)
     filled = features if dense else min(whole(rng, 2, 100), features // 2)
-    n = max(20, int(min(classes * rows_a_class, most / filled)))
+    n = int(max(20, min(classes * rows_a_class, rows, values / filled)))
     noise = rng.choice([0, rng.random(), 1], p=[.3, .6, .1])
     share = 1 / numpy.arange(1, classes + 1) ** rng.choice([0, .5, 1])
     y = rng.choice(classes, n + 1000, p=share / share.sum())
