@@ -107,7 +107,8 @@ XSM_API size_t xsm_index_get(const xsm_index *index, const char *name, char *buf
 /** As xsm_index_build(), for the classes of a model. The score of a class is the product of its row of weights with the
  *  features (in an embedding model, with the hidden vector), plus its bias, plus its correction if the model's
  *  correction is "classes" (xsm_model_info::correction). The index keeps the model until it is built again or released.
- *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs */
+ *  @return as xsm_index_build(); #XSM_ERROR_UNSUPPORTED for a model whose correction is a tree, a hierarchy or pairs,
+ *          and for one whose classes are divided among processes (ext/comm.h) */
 XSM_API xsm_status xsm_index_build_model(xsm_index *index, const xsm_model *model, xsm_error *err);
 /** Updates the index after rows have changed. If rows have moved too far, the whole index is built again.
  *  @param index   a built index

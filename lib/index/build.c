@@ -30,8 +30,8 @@ static void read_model(const xsm_index_source *source, const uint32_t *rows, uin
                        size_t stride)
 {
     const xsm_index *x = source->state;
-    const xsm_model *m = xsmi_model_weights(x->model);
-    const float *log_q = x->correction ? x->correction->numbers + x->model->part.first : NULL;
+    const xsm_model *m = x->model;
+    const float *log_q = x->correction ? x->correction->numbers : NULL;
     bool columns = m->layout == XSM_LAYOUT_FEATURE_MAJOR;
     for (uint32_t f = 0; columns && f < x->width; f++) {
         for (uint32_t j = 0; j < count; j++) {
@@ -76,19 +76,13 @@ static void read_slice(const xsm_index_source *source, const uint32_t *rows, uin
     }
 }
 
-/* Of a divided model this rank's rows. */
-static uint32_t rows_of(const xsm_index *x)
-{
-    return xsmi_index_is_divided(x) ? x->model->part.own->classes : x->count;
-}
-
 static xsm_index_source source_of(const xsm_index *x)
 {
     xsm_index_source source = {
         .size = sizeof source,
         .context = x->context,
         .state = x,
-        .count = rows_of(x),
+        .count = x->count,
         .width = x->own_width,
         .seed = (uint64_t)x->common.seed,
         .read = x->sliced  ? read_slice
@@ -155,8 +149,7 @@ static xsm_status check_rows(const xsm_index *x, const uint32_t *rows, uint32_t 
                                                : xsmi_fail_memory(err, threads * each, "rows to be indexed");
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         if (job.bad[i] != UINT32_MAX) {
-            const uint32_t first = xsmi_index_is_divided(x) ? x->model->part.first : 0;
-            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", first + job.bad[i]);
+            status = xsmi_fail(err, XSM_ERROR_DIVERGED, "row %u has a number that is not finite", job.bad[i]);
         }
     }
     xsmi_release(x->context, job.scratch, threads, each);
@@ -185,38 +178,7 @@ static void run_hash(void *state, size_t index, uint32_t thread)
     job->hashes[index] = hash;
 }
 
-/* Where the blocks of a rank begin; parts of a divided model begin at blocks (XSMI_RUN_CLASSES). */
-static size_t block_of(const xsm_index *x, uint32_t rank)
-{
-    return ((size_t)xsmi_part_start(x->count, xsmi_ranks(x->model->context), rank) + CHECK_ROWS - 1) / CHECK_ROWS;
-}
-
-/* The hash of the hashes of all ranks' blocks, of which this rank has its own if its status is XSM_OK. */
-static xsm_status join_hashes(const xsm_index *x, const uint64_t *mine, xsm_status status, uint64_t *out,
-                              xsm_error *err)
-{
-    xsm_context *group = x->model->context;
-    const uint32_t ranks = xsmi_ranks(group);
-    const size_t blocks = block_of(x, ranks);
-    uint64_t *all = xsmi_allocate(x->context, blocks, sizeof *all);
-    size_t *sizes = xsmi_allocate(x->context, ranks, sizeof *sizes);
-    if (status == XSM_OK && (!all || !sizes)) {
-        status = xsmi_fail_memory(err, blocks * sizeof *all, "the hash of rows");
-    }
-    status = xsmi_agree(group, status, err);
-    for (uint32_t r = 0; r < ranks && status == XSM_OK; r++) {
-        sizes[r] = (block_of(x, r + 1) - block_of(x, r)) * sizeof *all;
-    }
-    status = status == XSM_OK ? xsmi_exchange_blocks(group, mine, all, sizes, err) : status;
-    if (status == XSM_OK) {
-        *out = xsmi_hash(all, blocks * sizeof *all, 0);
-    }
-    xsmi_release(x->context, all, blocks, sizeof *all);
-    xsmi_release(x->context, sizes, ranks, sizeof *sizes);
-    return status;
-}
-
-/* Hashes of blocks of rows, hashed: the same for any number of threads, and of ranks. */
+/* Hashes of blocks of rows, hashed: the same for any number of threads. */
 xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *err)
 {
     xsm_index_source source = source_of(x);
@@ -228,9 +190,7 @@ xsm_status xsmi_index_fingerprint(const xsm_index *x, uint64_t *out, xsm_error *
     job.hashes = xsmi_allocate(x->context, jobs, sizeof *job.hashes);
     xsm_status status = job.scratch && job.hashes ? xsmi_run(x->context, run_hash, &job, jobs, err)
                                                   : xsmi_fail_memory(err, threads * each, "the hash of rows");
-    if (xsmi_index_is_divided(x)) {
-        status = join_hashes(x, job.hashes, status, out, err);
-    } else if (status == XSM_OK) {
+    if (status == XSM_OK) {
         *out = xsmi_hash(job.hashes, jobs * sizeof *job.hashes, 0);
     }
     xsmi_release(x->context, job.scratch, threads, each);
@@ -243,17 +203,11 @@ static xsm_status build(xsm_index *x, xsm_error *err)
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "building an index", "rows", x->count);
     xsm_index_source source = source_of(x);
-    xsm_context *group = xsmi_index_is_divided(x) ? x->model->context : NULL;
-    if (group) {
-        xsmi_agree_begin(group);
-    }
     xsm_status status = check_rows(x, NULL, source.count, err);
-    status = group ? xsmi_agree(group, status, err) : status;
     if (status == XSM_OK) {
         status = x->ops.build(x->state, &source, err);
     }
     status = xsmi_end(&activity, status, err);
-    status = group ? xsmi_agree_once(group, status, err) : status;
     x->built = status == XSM_OK;
     if (!x->built) {
         xsmi_index_clear(x);
@@ -303,10 +257,7 @@ xsm_status xsm_index_build(xsm_index *x, const xsm_index_rows *rows, xsm_error *
 xsm_status xsmi_index_aim_at_model(xsm_index *x, const xsm_model *model, xsm_error *err)
 {
     const xsmi_correction *correction = model->correction;
-    if (!xsmi_model_weights(model)->narrow.data) {
-        XSMI_TRY(xsmi_model_need_dense(xsmi_model_weights(model), "an index", err));
-    }
-    XSMI_TRY(xsmi_index_check_ranks(x, model, err));
+    XSMI_TRY(model->narrow.data ? XSM_OK : xsmi_model_need_dense(model, "an index", err));
     if (model->hierarchy || (correction && !correction->numbers)) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
                          "the model's scores are made with %s, and are no products of a class's weights and the "
@@ -415,32 +366,6 @@ xsm_status xsmi_index_check_model(const xsm_index *x, xsm_error *err)
                : XSM_OK;
 }
 
-/* A rank's part of an update by all. */
-static xsm_status update_part(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
-{
-    xsm_context *group = x->model->context;
-    const xsmi_index_ranks *ranks = x->ranks;
-    uint32_t *own = xsmi_allocate(x->context, count, sizeof *own);
-    xsmi_index_changes changes = {classes, count, own, 0};
-    xsm_index_source source = source_of(x);
-    xsmi_agree_begin(group);
-    for (uint32_t j = 0; own && j < count; j++) {
-        if (xsmi_divided_has(x->model, classes[j])) {
-            own[changes.own_count++] = classes[j] - x->model->part.first;
-        }
-    }
-    xsm_status status = own ? check_rows(x, own, changes.own_count, err)
-                            : xsmi_fail_memory(err, count * sizeof *own, "rows to be indexed");
-    if (ranks->update) {
-        status = ranks->update(x->state, &source, &changes, status, err);
-    } else {
-        status = xsmi_agree(group, status, err);
-        status = status == XSM_OK ? x->ops.update(x->state, &source, own, changes.own_count, err) : status;
-    }
-    xsmi_release(x->context, own, count, sizeof *own);
-    return status;
-}
-
 xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t count, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -461,9 +386,6 @@ xsm_status xsm_index_update(xsm_index *x, const uint32_t *classes, uint32_t coun
     }
     xsmi_activity activity;
     xsmi_begin(&activity, x->context, "updating an index", "rows", count);
-    if (xsmi_index_is_divided(x)) {
-        return xsmi_end(&activity, update_part(x, classes, count, err), err);
-    }
     xsm_status status = check_rows(x, classes, count, err);
     if (status == XSM_OK && !x->ops.update) {
         xsmi_index_clear(x);

@@ -212,7 +212,7 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
 typedef struct exact_cursor {
     bool listed; /* any */
     float last_score;
-    int64_t last; /* over ranks it may be another's, and be below 0 or above all */
+    uint32_t last;
 } exact_cursor;
 
 typedef struct cursor_arrays {
@@ -272,24 +272,22 @@ static void list_more(const exact_state *s, const xsm_index_block *block, uint32
     xsmi_block_end_list(block, query);
 }
 
-/* Moves the cursors behind the lists, whose rows have numbers from -first on. */
-static void move_on(const exact_state *s, const xsm_index_block *block, uint32_t first)
+/* Moves the cursors behind the lists. */
+static void move_on(const exact_state *s, const xsm_index_block *block)
 {
     for (uint32_t i = 0; i < block->count; i++) {
         const xsmi_top list = xsmi_block_list(block, i);
         const uint32_t length = block->lengths[i];
         if (length > 0) {
-            *cursor_of(s, block, i).place =
-                (exact_cursor){true, list.score[length - 1], (int64_t)list.class_of[length - 1] - first};
+            *cursor_of(s, block, i).place = (exact_cursor){true, list.score[length - 1], list.class_of[length - 1]};
         }
     }
 }
 
-static xsm_status peek(const void *state, const xsm_index_block *given, uint32_t sought, xsm_error *err)
+static xsm_status next(const void *state, const xsm_index_block *given, xsm_error *err)
 {
     xsm_index_block block;
     const exact_state *s = state;
-    (void)sought;
     XSMI_TRY(xsmi_index_read_next(given, cursor(state), &block, err));
     if (block.begin) {
         keeper k = {s, &block};
@@ -305,25 +303,9 @@ static xsm_status peek(const void *state, const xsm_index_block *given, uint32_t
         list_more(s, &block, i);
         block.probed[i] = block.begin ? s->count : 0;
     }
+    move_on(s, &block);
     return XSM_OK;
 }
-
-static xsm_status next(const void *state, const xsm_index_block *block, xsm_error *err)
-{
-    XSMI_TRY(peek(state, block, block->top, err));
-    move_on(state, block, 0);
-    return XSM_OK;
-}
-
-static void pass(const void *state, const xsm_index_block *block, const xsmi_index_part *part)
-{
-    move_on(state, block, part->first);
-    for (uint32_t i = 0; i < block->count; i++) {
-        block->probed[i] = block->begin ? part->classes : 0;
-    }
-}
-
-const xsmi_index_ranks xsmi_exact_index_ranks = {.peek = peek, .pass = pass};
 
 /* -- checkpoints --------------------------------------------------------------------------------------------------- */
 

@@ -9,15 +9,11 @@
  *   option.KEY   each option's value as text
  *
  * The rows themselves are read from the model, or the host's memory, when the file is loaded.
- *
- * Of an index over a divided model every rank has the numbers: rank 0 writes them, and every rank reads the file.
  */
 #include "index/index.h"
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "base/option_texts.h"
-#include "model/divided.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -108,11 +104,7 @@ static xsm_status save(const xsm_index *x, const xsmi_place *place, xsm_error *e
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "%s is the model's own file, which the index would replace",
                          place->name);
     }
-    if (!xsmi_index_is_divided(x)) {
-        return write_file(x, fingerprint, place, err);
-    }
-    xsm_context *group = x->model->context;
-    return xsmi_agree(group, xsmi_rank(group) == 0 ? write_file(x, fingerprint, place, err) : XSM_OK, err);
+    return write_file(x, fingerprint, place, err);
 }
 
 xsm_status xsm_index_save(const xsm_index *x, const char *path, xsm_error *err)
@@ -252,9 +244,8 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     return XSM_OK;
 }
 
-/* `mark`: of the file, for xsmi_check_same_file(). */
-static xsm_status read_file(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops,
-                            const row_place *rows, uint64_t *mark, xsm_index **out, xsm_error *err)
+static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
+                       xsm_index **out, xsm_error *err)
 {
     xsm_context *ctx;
     XSMI_TRY(xsmi_context_acquire(context, &ctx, err));
@@ -263,34 +254,12 @@ static xsm_status read_file(xsm_context *context, const xsmi_place *place, const
     xsmi_begin(&activity, ctx, "loading", "bytes", 0);
     xsm_status status = xsmi_container_open_at(ctx, place, (xsmi_open_how){.believe = false}, &file, err);
     if (status == XSM_OK) {
-        *mark = xsmi_file_mark(file);
         status = from_file(ctx, file, place->name, ops, rows, out, err);
         xsmi_container_close(file);
     }
     status = xsmi_end(&activity, status, err);
     xsm_context_free(ctx);
     return status;
-}
-
-static xsm_status load(xsm_context *context, const xsmi_place *place, const xsm_index_ops *ops, const row_place *rows,
-                       xsm_index **out, xsm_error *err)
-{
-    uint64_t mark = 0;
-    if (!rows->model || !xsmi_model_is_divided(rows->model)) {
-        return read_file(context, place, ops, rows, &mark, out, err);
-    }
-    xsm_context *group = rows->model->context;
-    xsm_index *x = NULL;
-    xsmi_agree_begin(group);
-    xsm_status status = read_file(context, place, ops, rows, &mark, &x, err);
-    status = xsmi_agree_once(group, status, err);
-    status = status == XSM_OK ? xsmi_check_same_file(group, mark, place->name, err) : status;
-    if (status != XSM_OK) {
-        xsm_index_free(x);
-        return status;
-    }
-    *out = x;
-    return XSM_OK;
 }
 
 static xsm_status load_path(xsm_context *context, const char *path, const xsm_index_ops *ops, const row_place *rows,

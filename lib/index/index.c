@@ -74,7 +74,6 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
     xsmi_holders_start(&x->holders);
     x->context = ctx;
     x->ops = ops;
-    x->ranks = xsmi_index_ranks_of(&ops);
     x->state = state;
     xsmi_option_group group = options_of(&x->ops, &x->common, state);
     xsmi_option_defaults(&group.table[XSMI_OPTIONS_COMMON], &x->common);
@@ -86,7 +85,6 @@ xsm_status xsm_index_new_from(xsm_context *context, const xsm_index_ops *given, 
 xsm_status xsmi_index_new_like(const xsm_index *of, xsm_index **out, xsm_error *err)
 {
     XSMI_TRY(xsm_index_new_from(of->context, &of->ops, out, err));
-    (*out)->ranks = of->ranks;
     (*out)->common = of->common;
     memcpy((*out)->state, of->state, of->ops.state_size); /* only options, as long as it is not built */
     return XSM_OK;
@@ -104,10 +102,6 @@ void xsmi_index_aim(xsm_index *x, const xsm_model *model)
     const xsm_model *before = x->model;
     x->model = xsmi_model_retain(model);
     x->shape = model ? model->shape : 0;
-    if (x->ranks && x->ranks->divide) {
-        const xsmi_index_part part = xsmi_index_part_of(x);
-        x->ranks->divide(x->state, &part);
-    }
     xsmi_model_release(before);
 }
 

@@ -114,49 +114,6 @@ static void run_queries(void *state, size_t index, uint32_t thread)
     xsmi_advance(x->context, count);
 }
 
-/* A search by all ranks, of arguments that were checked. */
-static xsm_status query_ranks(const xsm_index *x, const xsm_index_search *s, uint64_t *probed, xsm_error *err)
-{
-    const size_t stride = xsmi_index_query_stride(x);
-    float *queries = xsmi_allocate(x->context, XSM_INDEX_QUERIES, stride * sizeof *queries);
-    xsmi_index_desk desk = {.work = NULL};
-    uint64_t each[XSM_INDEX_QUERIES];
-    xsm_status status =
-        queries ? XSM_OK : xsmi_fail_memory(err, XSM_INDEX_QUERIES * stride * sizeof *queries, "queries");
-    *probed = 0;
-    xsmi_agree_begin(x->model->context);
-    for (uint64_t first = 0, count; first < s->count; first += count) {
-        count = XSMI_MIN(s->count - first, XSM_INDEX_QUERIES);
-        for (uint64_t i = 0; i < count && status == XSM_OK; i++) {
-            copy_query(x, s->queries + (first + i) * s->stride, queries + i * stride);
-        }
-        const xsm_index_block block = {
-            .size = sizeof block,
-            .queries = queries,
-            .stride = stride,
-            .count = (uint32_t)count,
-            .top = s->top,
-            .threshold = s->has_threshold ? s->threshold : -INFINITY,
-            .classes = s->classes + first * s->top,
-            .scores = s->scores + first * s->top,
-            .lengths = s->lengths + first,
-            .probed = each,
-            .list_stride = s->top,
-        };
-        status = xsmi_index_find(x, &block, &desk, status, err);
-        if (status != XSM_OK && xsmi_agreed(x->model->context)) {
-            break;
-        }
-        for (uint64_t i = 0; i < count && status == XSM_OK; i++) {
-            *probed += each[i];
-        }
-        xsmi_advance(x->context, (size_t)count);
-    }
-    xsmi_index_desk_free(x->context, &desk);
-    xsmi_release(x->context, queries, XSM_INDEX_QUERIES, stride * sizeof *queries);
-    return xsmi_agree_once(x->model->context, status, err);
-}
-
 static xsm_status check_queries(const xsm_index *x, const xsm_index_search *s, xsm_error *err)
 {
     const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
@@ -232,14 +189,6 @@ xsm_status xsm_index_query(const xsm_index *x, xsm_index_search *given, xsm_erro
                                    xsmi_input_rows("queries", s.queries, n, x->width, s.stride, sizeof *s.queries)};
     XSMI_TRY(xsmi_check_overlap("xsm_index_search", regions, sizeof regions / sizeof *regions, err));
     XSMI_TRY(check_queries(x, &s, err));
-    if (xsmi_index_is_divided(x)) {
-        xsmi_activity search_of_all;
-        xsmi_begin(&search_of_all, x->context, "searching", "queries", s.count);
-        XSMI_TRY(xsmi_end(&search_of_all, query_ranks(x, &s, &s.probed, err), err));
-        XSMI_TRY(check_scores(&s, err));
-        given->probed = s.probed;
-        return XSM_OK;
-    }
     size_t jobs = (size_t)((s.count + XSM_INDEX_QUERIES - 1) / XSM_INDEX_QUERIES);
     size_t threads = jobs > 1 ? xsmi_context_threads(x->context) : 1;
     xsmi_arena arena = {NULL, 0};

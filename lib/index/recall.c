@@ -2,23 +2,18 @@
 #include "index/index.h"
 
 #include "base/activity.h"
-#include "base/comm.h"
 #include "base/entry.h"
 #include "data/batch.h"
 
 #include <math.h>
 
-/* By how much sums in different orders may differ; of rows of other processes, whose lengths are not known, by their
- * score alone. */
+/* By how much sums in different orders may differ. */
 static double rounding(const xsm_index *x, const float *query, uint32_t row, float score, float *scratch)
 {
-    double size = 0;
-    if (!xsmi_index_is_divided(x)) {
-        const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
-        xsmi_index_read_row(x, row, scratch);
-        size = sqrt(((double)kernels->dot(query, query, x->width) + 1) *
-                    (double)kernels->dot(scratch, scratch, x->own_width));
-    }
+    const xsmi_kernels *kernels = xsmi_context_kernels(x->context);
+    xsmi_index_read_row(x, row, scratch);
+    const double size =
+        sqrt(((double)kernels->dot(query, query, x->width) + 1) * (double)kernels->dot(scratch, scratch, x->own_width));
     return 1e-5 * fabs((double)score) + 1e-6 * size;
 }
 
@@ -75,9 +70,6 @@ xsm_status xsm_index_recall(const xsm_index *x, const xsm_index_search *search, 
     if (status == XSM_OK && (!fits || !have.classes || !want.classes || !have.scores || !want.scores || !have.lengths ||
                              !want.lengths || !row)) {
         status = xsmi_fail_memory(err, entries * 4 * sizeof(float), "a comparison of searches");
-    }
-    if (xsmi_index_is_divided(x)) { /* what follows are calls of all ranks */
-        status = xsmi_agree(x->model->context, status, err);
     }
     if (status == XSM_OK) {
         status = xsm_index_query(x, &have, err);

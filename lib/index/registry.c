@@ -2,8 +2,8 @@
 #include "base/registry.h"
 #include "index/index.h"
 
-#define TABLE(table, name, ranks) &(table),
-#define NAME(table, name, ranks) name,
+#define TABLE(table, name) &(table),
+#define NAME(table, name) name,
 
 /* xsm_index_at(), _find(), _new() */
 XSMI_REGISTRY(index, XSMI_INDEXES(TABLE))

@@ -15,7 +15,6 @@ typedef struct spherical_state {
     double drift;
     xsmi_sphere sphere;
     uint64_t moved, rebuilds, seed;
-    xsmi_index_part part;
 } spherical_state;
 
 static const xsm_option options[] = {
@@ -41,8 +40,8 @@ static void clear(void *state)
 
 static xsmi_sphere_settings settings_of(const spherical_state *s, const xsm_index_source *source)
 {
-    xsmi_sphere_settings settings = {s->clusters, s->iterations, s->samples, s->seed, s->part};
-    const uint32_t rows = s->part.group ? s->part.classes : source->count;
+    xsmi_sphere_settings settings = {s->clusters, s->iterations, s->samples, s->seed};
+    const uint32_t rows = source->count;
     int64_t some = (int64_t)lround(8 * sqrt((double)rows)), quarter = rows / 4 + 1;
     if (settings.clusters == 0) {
         settings.clusters = XSMI_MIN(some, quarter);
@@ -63,12 +62,17 @@ static xsm_status build(void *state, const xsm_index_source *source, xsm_error *
 
 /* -- updates ------------------------------------------------------------------------------------------------------- */
 
-/* Builds anew after a change that was large, or the last of many. Over ranks all know the same of it. */
-static xsm_status follow(spherical_state *s, const xsm_index_source *source, const xsmi_sphere_change *change,
+/* Builds anew after a change that was large, or the last of many. */
+static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                          xsm_error *err)
 {
+    spherical_state *s = state;
+    xsmi_sphere_change change;
+    xsm_status status = xsmi_sphere_update(&s->sphere, source, rows, count, &change, err);
+    s->moved += change.moved;
+    XSMI_TRY(status);
     /* Rows much longer than the longest at the time of building differ only by direction. */
-    if ((double)s->moved > s->drift * xsmi_sphere_rows(&s->sphere) || change->longest > 4 * s->sphere.longest) {
+    if ((double)s->moved > s->drift * s->sphere.count || change.longest > 4 * s->sphere.longest) {
         xsmi_sphere anew;
         xsmi_sphere_settings settings = settings_of(s, source);
         XSMI_TRY(xsmi_sphere_build(&anew, &settings, source, err));
@@ -78,27 +82,6 @@ static xsm_status follow(spherical_state *s, const xsm_index_source *source, con
         s->rebuilds++;
     }
     return XSM_OK;
-}
-
-static xsm_status update(void *state, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
-                         xsm_error *err)
-{
-    spherical_state *s = state;
-    xsmi_sphere_change change;
-    xsm_status status = xsmi_sphere_update(&s->sphere, source, rows, count, &change, err);
-    s->moved += change.moved;
-    XSMI_TRY(status);
-    return follow(s, source, &change, err);
-}
-
-static xsm_status update_part(void *state, const xsm_index_source *source, const xsmi_index_changes *changes,
-                              xsm_status status, xsm_error *err)
-{
-    spherical_state *s = state;
-    xsmi_sphere_change change;
-    XSMI_TRY(xsmi_sphere_update_part(&s->sphere, source, changes, &change, status, err));
-    s->moved += change.moved;
-    return follow(s, source, &change, err);
 }
 
 /* -- searches ------------------------------------------------------------------------------------------------------ */
@@ -112,7 +95,7 @@ static size_t scratch(const void *state, uint32_t top)
 /* The rows that a query scores, at least. */
 static uint64_t probe_of(const spherical_state *s)
 {
-    return s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)xsmi_sphere_rows(&s->sphere)));
+    return s->probe ? (uint64_t)s->probe : (uint64_t)ceil(8 * sqrt((double)s->sphere.count));
 }
 
 /* Whether nothing must be selected for a block: it has no order, and all probed rows fit into the list. *rows are those
@@ -137,15 +120,6 @@ static xsm_status query(const void *state, const xsm_index_block *given, xsm_err
     return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
 
-static xsm_status find(const void *state, const xsm_index_block *block, xsmi_index_desk *desk, xsm_status status,
-                       xsm_error *err)
-{
-    const spherical_state *s = state;
-    uint64_t rows;
-    const bool all = takes_all(s, block, &rows);
-    return xsmi_sphere_find(&s->sphere, block, rows, all, desk, status, err);
-}
-
 static size_t cursor(const void *state)
 {
     return xsmi_sphere_cursor(&((const spherical_state *)state)->sphere);
@@ -161,28 +135,12 @@ static xsm_status next(const void *state, const xsm_index_block *given, xsm_erro
     return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
 }
 
-static xsm_status peek(const void *state, const xsm_index_block *given, uint32_t sought, xsm_error *err)
-{
-    const spherical_state *s = state;
-    xsm_index_block block;
-    XSMI_TRY(xsmi_index_read_next(given, cursor(state), &block, err));
-    xsmi_sphere_peek(&s->sphere, &block, sought, probe_of(s));
-    const xsm_context *ctx = s->sphere.context;
-    return xsmi_is_cancelled(ctx) ? xsmi_fail_cancelled(ctx, err) : XSM_OK;
-}
-
-static void pass(const void *state, const xsm_index_block *block, const xsmi_index_part *part)
-{
-    (void)part;
-    xsmi_sphere_pass(&((const spherical_state *)state)->sphere, block);
-}
-
 static void info(const void *state, xsm_index_info *out)
 {
     const spherical_state *s = state;
     out->clusters = s->sphere.clusters;
     for (uint32_t c = 0; c < s->sphere.clusters; c++) {
-        const uint32_t size = xsmi_sphere_size(&s->sphere, c);
+        const uint32_t size = s->sphere.cluster[c].count;
         out->largest = XSMI_MAX(size, out->largest);
     }
     out->moved = s->moved;
@@ -215,21 +173,6 @@ static xsm_status restore(void *state, const xsm_index_source *source, const uin
     memcpy(&s->rebuilds, numbers + 2, sizeof s->rebuilds);
     return xsmi_sphere_restore(&s->sphere, &settings, source, numbers + 4, err);
 }
-
-/* -- over ranks ---------------------------------------------------------------------------------------------------- */
-
-static void divide(void *state, const xsmi_index_part *part)
-{
-    ((spherical_state *)state)->part = *part;
-}
-
-const xsmi_index_ranks xsmi_spherical_index_ranks = {
-    .peek = peek,
-    .pass = pass,
-    .divide = divide,
-    .update = update_part,
-    .find = find,
-};
 
 const xsm_index_ops xsmi_spherical_index_ops = {
     .size = sizeof(xsm_index_ops),

@@ -8,14 +8,12 @@
 #ifndef XSMI_SPHERICAL_H
 #define XSMI_SPHERICAL_H
 
-#include "base/comm.h"
 #include "index/index.h"
 
 #include <string.h>
 
 /* A cluster: its rows and their classes. Rows are stored in blocks of quads (kernels.h, score_quads) followed by their
- * classes, so that a probe is one stream, and a changed row is in a few adjacent cache lines. Over ranks these are this
- * rank's rows, the classes are numbered as its rows, and the places of the rows in the whole cluster follow. */
+ * classes, so that a probe is one stream, and a changed row is in a few adjacent cache lines. */
 typedef struct xsmi_cluster {
     float *rows;              /* [capacity/XSMI_QUAD_ROWS][block] */
     uint32_t count, capacity; /* capacity: a multiple of XSMI_QUAD_ROWS */
@@ -32,24 +30,11 @@ typedef struct xsmi_member {
     float rest; /* its extra coordinate, if the gap is known */
 } xsmi_member;
 
-/* Over ranks: the classes of a whole cluster, in the order in which one process would have its rows; and the place of a
- * class in them. Every rank knows all. */
-typedef struct xsmi_sphere_list {
-    uint32_t *classes; /* [capacity] */
-    uint32_t count, capacity;
-} xsmi_sphere_list;
-
-typedef struct xsmi_sphere_place {
-    uint32_t cluster, position;
-} xsmi_sphere_place;
-
-/* The clusters, which are rebuilt after many changes. Over ranks all have the same centres and lists, and each has the
- * rows of its classes. */
+/* The clusters, which are rebuilt after many changes. */
 typedef struct xsmi_sphere {
     xsm_context *context;
     const xsmi_kernels *kernels;
-    xsmi_index_part part;
-    uint32_t count, width; /* rows of this process, D; a centre has D + 1 numbers */
+    uint32_t count, width; /* K, D; a centre has D + 1 numbers */
     uint32_t quads;        /* of a row in its cluster: ceil(D/4) */
     size_t stride;         /* of rows being moved, and of centres */
     double longest;        /* M^2 */
@@ -63,38 +48,12 @@ typedef struct xsmi_sphere {
     xsmi_member *member;    /* [count] */
     unsigned char *scratch; /* [scratch_bytes] kept from update to update */
     size_t scratch_bytes;
-
-    /* Over ranks, else NULL. */
-    xsmi_sphere_list *list;   /* [C] */
-    xsmi_sphere_place *place; /* [K] */
-    uint32_t *owner;          /* [class runs] the rank of each */
-    uint32_t *arriving;       /* [C] zeros between updates */
-    bool uneven;              /* a rank had no memory for longer lists: capacities are not those of others any more */
 } xsmi_sphere;
 
 typedef struct xsmi_sphere_settings {
     int64_t clusters, iterations, samples;
     uint64_t seed;
-    xsmi_index_part part;
 } xsmi_sphere_settings;
-
-/* K, of all ranks. */
-static inline uint32_t xsmi_sphere_rows(const xsmi_sphere *s)
-{
-    return s->part.group ? s->part.classes : s->count;
-}
-
-/* Rows of a cluster, of all ranks. */
-static inline uint32_t xsmi_sphere_size(const xsmi_sphere *s, uint32_t cluster)
-{
-    return s->list ? s->list[cluster].count : s->cluster[cluster].count;
-}
-
-/* Whether all ranks are well, if there are several. */
-static inline xsm_status xsmi_sphere_agree(const xsmi_sphere *s, xsm_status status, xsm_error *err)
-{
-    return s->part.group ? xsmi_agree(s->part.group, status, err) : status;
-}
 
 /* Rounds up to whole blocks of rows. */
 static inline uint32_t xsmi_whole_blocks(uint32_t count)
@@ -108,10 +67,10 @@ static inline uint32_t xsmi_whole_quads(uint32_t count)
     return (count + XSMI_QUAD_ROWS - 1) / XSMI_QUAD_ROWS * XSMI_QUAD_ROWS;
 }
 
-/* Floats of a block of a cluster's rows with their classes, and over ranks their places. */
+/* Floats of a block of a cluster's rows with their classes. */
 static inline size_t xsmi_block_size(const xsmi_sphere *s)
 {
-    return (4 * (size_t)s->quads + 1 + (s->part.group != NULL)) * XSMI_QUAD_ROWS;
+    return (4 * (size_t)s->quads + 1) * XSMI_QUAD_ROWS;
 }
 
 /* The block of a cluster with that slot. */
@@ -131,12 +90,6 @@ static inline uint32_t *xsmi_cluster_class(const xsmi_sphere *s, const xsmi_clus
 {
     float *classes = xsmi_cluster_block(s, c, position) + (size_t)s->quads * 4 * XSMI_QUAD_ROWS;
     return (uint32_t *)(void *)classes + position % XSMI_QUAD_ROWS;
-}
-
-/* Over ranks: the position of a cluster's row in the whole cluster; the others of its block are beside it. */
-static inline uint32_t *xsmi_cluster_place(const xsmi_sphere *s, const xsmi_cluster *c, uint32_t position)
-{
-    return xsmi_cluster_class(s, c, position) + XSMI_QUAD_ROWS;
 }
 
 /* Writes or reads a row in its slot. */
@@ -160,18 +113,18 @@ static inline void xsmi_cluster_get(const xsmi_sphere *s, const xsmi_cluster *c,
     memcpy(row + f, from, (s->width - f) * sizeof *row);
 }
 
-/* Makes a sphere of all rows. On failure it is left empty. Over ranks all call it, and agree. */
+/* Makes a sphere of all rows. On failure it is left empty. */
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err);
 /* The sphere as numbers: M^2, the mean, the centres, the rows of each cluster; and a sphere from them, with the present
- * rows. Over ranks the numbers are those of all rows, and each rank does this by itself. */
+ * rows. */
 uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source);
 void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers);
 xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                                const uint32_t *numbers, xsm_error *err);
 void xsmi_sphere_clear(xsmi_sphere *s);
-/* Reserves so many more rows of this process. */
-bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster, uint32_t more);
+/* Reserves one more row; false without memory. */
+bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster);
 /* The cluster of each of `count` rows; rows [count][stride] were prepared by xsmi_sphere_prepare(). `gap` [count] or
  * NULL. */
 xsm_status xsmi_sphere_assign(const xsmi_sphere *s, const float *rows, uint32_t count, uint32_t *cluster, float *gap,
@@ -186,13 +139,6 @@ typedef struct xsmi_sphere_change {
  * (spherical_update.c) */
 xsm_status xsmi_sphere_update(xsmi_sphere *s, const xsm_index_source *source, const uint32_t *rows, uint32_t count,
                               xsmi_sphere_change *change, xsm_error *err);
-/* The same by all ranks, with what they agree on; on failure no row was read. For each changed row a rank sends 4
- * bytes, and 12 in all. */
-xsm_status xsmi_sphere_update_part(xsmi_sphere *s, const xsm_index_source *source, const xsmi_index_changes *changes,
-                                   xsmi_sphere_change *change, xsm_status status, xsm_error *err);
-/* Searches by all ranks: xsmi_index_find() with what xsmi_sphere_query() is given. (spherical_divided.c) */
-xsm_status xsmi_sphere_find(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all,
-                            xsmi_index_desk *desk, xsm_status status, xsm_error *err);
 /* Bytes of scratch of a search. */
 size_t xsmi_sphere_scratch(const xsmi_sphere *s);
 /* Searches for a block of queries (spherical_query.c). The clusters of a query hold at least `rows` rows, if there are
@@ -203,10 +149,7 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
  * as are listed. */
 size_t xsmi_sphere_cursor(const xsmi_sphere *s);
 void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows);
-/* The same over ranks, as peek() and pass() of xsmi_index_ranks. */
-void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32_t sought, uint64_t rows);
-void xsmi_sphere_pass(const xsmi_sphere *s, const xsm_index_block *block);
-/* The mean, M^2 and the centres, each computed from the ones before it. Over ranks all call them, and get the same. */
+/* The mean, M^2 and the centres, each computed from the ones before it. */
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err);
 xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *settings,

@@ -1,12 +1,11 @@
 /*
  * Building the clusters: every row is assigned to its nearest centre (spherical_means.c). Empty clusters get half of
- * the largest one. Over ranks each assigns its rows, and all get the clusters of all.
+ * the largest one.
  */
 #include "index/spherical.h"
 
 #include "base/activity.h"
 #include "base/order.h"
-#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -23,7 +22,7 @@ static size_t cluster_floats(const xsmi_sphere *s, uint32_t capacity)
 #define ASSIGN_ROWS 65536
 #define READ_ROWS 512
 
-/* The cluster of each row of this process, its gap and its extra coordinate, [count] each. */
+/* The cluster of each row, its gap and its extra coordinate, [count] each. */
 static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *source, uint32_t *cluster, float *gap,
                              float *rest, xsm_error *err)
 {
@@ -57,15 +56,15 @@ static xsm_status assign_all(const xsmi_sphere *s, const xsm_index_source *sourc
 static void set_members(xsmi_sphere *s, const uint32_t *cluster, const float *gap, const float *rest)
 {
     for (uint32_t k = 0; k < s->count; k++) {
-        s->member[k] = (xsmi_member){.cluster = cluster[s->part.first + k], .gap = gap[k], .rest = rest[k]};
+        s->member[k] = (xsmi_member){.cluster = cluster[k], .gap = gap[k], .rest = rest[k]};
     }
 }
 
-/* Gives every empty cluster half of the rows of the largest one, and its centre. `cluster` [K] is of all rows, `gap` of
- * this process's. `counts` [C], `starts` [C+1] and `order` [K] are scratch for the rows by cluster. */
+/* Gives every empty cluster half of the rows of the largest one, and its centre. `counts` [C], `starts` [C+1] and
+ * `order` [K] are scratch for the rows by cluster. */
 static void repair(xsmi_sphere *s, uint32_t *cluster, float *gap, uint32_t *counts, uint32_t *starts, uint32_t *order)
 {
-    xsmi_sort_by_cluster(cluster, xsmi_sphere_rows(s), s->clusters, starts, order);
+    xsmi_sort_by_cluster(cluster, s->count, s->clusters, starts, order);
     for (uint32_t c = 0; c < s->clusters; c++) {
         counts[c] = starts[c + 1] - starts[c];
     }
@@ -83,21 +82,18 @@ static void repair(xsmi_sphere *s, uint32_t *cluster, float *gap, uint32_t *coun
         starts[c] = starts[largest] + counts[largest];
         for (uint32_t j = starts[largest]; j < starts[c] + counts[c]; j++) {
             cluster[order[j]] = j < starts[c] ? largest : c;
-            if (order[j] >= s->part.first && order[j] - s->part.first < s->count) {
-                gap[order[j] - s->part.first] = -1; /* two centres are equal */
-            }
+            gap[order[j]] = -1; /* two centres are equal */
         }
     }
 }
 
-bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster, uint32_t more)
+bool xsmi_sphere_grow(xsmi_sphere *s, uint32_t cluster)
 {
     xsmi_cluster *c = &s->cluster[cluster];
-    if (more <= c->capacity - c->count) {
+    if (c->count < c->capacity) {
         return true;
     }
-    const uint32_t needed = c->count + more, larger = c->capacity + c->capacity / 2 + 1;
-    uint32_t capacity = xsmi_whole_quads(XSMI_MAX(needed, larger));
+    uint32_t capacity = xsmi_whole_quads(c->capacity + c->capacity / 2 + 1);
     float *rows = xsmi_allocate_zero(s->context, cluster_floats(s, capacity), sizeof *rows);
     if (!rows) {
         return false;
@@ -137,62 +133,25 @@ static xsm_status make_clusters(xsmi_sphere *s, xsm_error *err)
     return XSM_OK;
 }
 
-/* Over ranks: lists the classes of all clusters, each in the given order (NULL: rising), with room for some more.
- * `cluster` [K]. */
-static xsm_status list_classes(xsmi_sphere *s, const uint32_t *cluster, const uint32_t *order, xsm_error *err)
-{
-    if (!s->part.group) {
-        return XSM_OK;
-    }
-    for (uint32_t k = 0; k < s->part.classes; k++) {
-        s->list[cluster[k]].capacity++;
-    }
-    bool allocated = true;
-    for (uint32_t c = 0; c < s->clusters; c++) {
-        xsmi_sphere_list *list = &s->list[c];
-        const uint32_t capacity = list->capacity + list->capacity / 8 + 1;
-        list->classes = allocated ? xsmi_allocate(s->context, capacity, sizeof *list->classes) : NULL;
-        list->capacity = list->classes ? capacity : 0;
-        allocated = list->classes != NULL;
-    }
-    if (!allocated) {
-        return xsmi_fail_memory(err, s->part.classes * sizeof *cluster, "the classes of clusters");
-    }
-    for (uint32_t j = 0; j < s->part.classes; j++) {
-        const uint32_t k = order ? order[j] : j;
-        xsmi_sphere_list *list = &s->list[cluster[k]];
-        s->place[k] = (xsmi_sphere_place){cluster[k], list->count};
-        list->classes[list->count++] = k;
-    }
-    return XSM_OK;
-}
-
-/* Copies all rows of this process to their clusters, each cluster in the given order of all rows. */
+/* Copies all rows to their clusters, each cluster in the given order (NULL: rising). */
 static xsm_status fill_clusters(xsmi_sphere *s, const uint32_t *order, const xsm_index_source *source, xsm_error *err)
 {
     float *row = xsmi_allocate(s->context, s->stride, sizeof *row);
     if (!row) {
         return xsmi_fail_memory(err, s->stride * sizeof *row, "a row");
     }
-    const uint32_t first = s->part.first, listed = order ? xsmi_sphere_rows(s) : s->count;
-    for (uint32_t j = 0; j < listed; j++) {
+    for (uint32_t j = 0; j < s->count; j++) {
         if (j % READ_ROWS == 0) {
             if (xsmi_poll(s->context)) {
                 break;
             }
             xsmi_advance(s->context, READ_ROWS / 2);
         }
-        const uint32_t k = order ? order[j] - first : j; /* of another rank: no less than the count */
-        if (k >= s->count) {
-            continue;
-        }
+        const uint32_t k = order ? order[j] : j;
         xsmi_cluster *c = &s->cluster[s->member[k].cluster];
         source->read(source, NULL, k, 1, row, s->stride);
         xsmi_cluster_put(s, c, c->count, row);
         *xsmi_cluster_class(s, c, c->count) = k;
-        if (s->part.group) {
-            *xsmi_cluster_place(s, c, c->count) = s->place[first + k].position;
-        }
         s->member[k].position = c->count++;
     }
     xsmi_release(s->context, row, s->stride, sizeof *row);
@@ -209,13 +168,6 @@ void xsmi_sphere_clear(xsmi_sphere *s)
             xsmi_release(s->context, s->cluster[c].rows, cluster_floats(s, s->cluster[c].capacity), sizeof(float));
         }
     }
-    for (uint32_t c = 0; s->list && c < s->clusters; c++) {
-        xsmi_release(s->context, s->list[c].classes, s->list[c].capacity, sizeof *s->list[c].classes);
-    }
-    xsmi_release(s->context, s->list, s->clusters, sizeof *s->list);
-    xsmi_release(s->context, s->place, s->part.classes, sizeof *s->place);
-    xsmi_release(s->context, s->owner, xsmi_runs_of(s->part.classes), sizeof *s->owner);
-    xsmi_release(s->context, s->arriving, s->clusters, sizeof *s->arriving);
     xsmi_release(s->context, s->rows, s->row_floats, sizeof *s->rows);
     xsmi_release(s->context, s->cluster, s->clusters, sizeof *s->cluster);
     xsmi_release(s->context, s->mean, s->stride, sizeof *s->mean);
@@ -227,29 +179,9 @@ void xsmi_sphere_clear(xsmi_sphere *s)
     memset(s, 0, sizeof *s);
 }
 
-static uint32_t all_rows(const xsmi_sphere_settings *settings, const xsm_index_source *source)
-{
-    return settings->part.group ? settings->part.classes : source->count;
-}
-
 static uint32_t clusters_of(const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
-    const uint32_t rows = all_rows(settings, source);
-    return settings->clusters < rows ? (uint32_t)settings->clusters : rows;
-}
-
-/* What is known of all ranks' rows; false without memory. */
-static bool begin_part(xsmi_sphere *s)
-{
-    const uint32_t classes = s->part.classes, runs = xsmi_runs_of(classes), ranks = xsmi_ranks(s->part.group);
-    s->list = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->list);
-    s->place = xsmi_allocate(s->context, classes, sizeof *s->place);
-    s->owner = xsmi_allocate(s->context, runs, sizeof *s->owner);
-    s->arriving = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->arriving);
-    for (uint32_t run = 0; s->owner && run < runs; run++) {
-        s->owner[run] = xsmi_part_of(classes, ranks, run * XSMI_RUN_CLASSES);
-    }
-    return s->list && s->place && s->owner && s->arriving;
+    return settings->clusters < source->count ? (uint32_t)settings->clusters : source->count;
 }
 
 /* An empty sphere with memory for its clusters; false without memory. */
@@ -258,7 +190,6 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
     memset(s, 0, sizeof *s);
     s->context = source->context;
     s->kernels = xsmi_context_kernels(source->context);
-    s->part = settings->part;
     s->count = source->count;
     s->width = source->width;
     s->quads = (source->width + 3) / 4;
@@ -270,43 +201,23 @@ static bool begin(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xs
                                       sizeof *s->packed_centres);
     s->cluster = xsmi_allocate_zero(s->context, s->clusters, sizeof *s->cluster);
     s->member = xsmi_allocate(s->context, s->count, sizeof *s->member);
-    return s->mean && s->centres && s->packed_centres && s->cluster && s->member && (!s->part.group || begin_part(s));
-}
-
-/* Over ranks: the clusters of all rows, from those of each. */
-static xsm_status share_clusters(const xsmi_sphere *s, const uint32_t *mine, uint32_t *cluster, size_t *sizes,
-                                 xsm_status status, xsm_error *err)
-{
-    const xsmi_index_part *part = &s->part;
-    if (!part->group) {
-        return status;
-    }
-    const uint32_t ranks = xsmi_ranks(part->group);
-    XSMI_TRY(xsmi_agree(part->group, status, err));
-    for (uint32_t r = 0; r < ranks; r++) {
-        sizes[r] = xsmi_part_size(part->classes, ranks, r) * sizeof *mine;
-    }
-    return xsmi_exchange_blocks(part->group, mine, cluster, sizes, err);
+    return s->mean && s->centres && s->packed_centres && s->cluster && s->member;
 }
 
 xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *settings, const xsm_index_source *source,
                              xsm_error *err)
 {
     bool allocated = begin(s, settings, source);
-    const uint32_t ranks = s->part.group ? xsmi_ranks(s->part.group) : 1, rows = xsmi_sphere_rows(s);
-    size_t *sizes = xsmi_allocate(s->context, ranks, sizeof *sizes);
     uint32_t *counts = xsmi_allocate(s->context, s->clusters, sizeof *counts);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
-    uint32_t *order = xsmi_allocate(s->context, rows, sizeof *order);
-    uint32_t *cluster = xsmi_allocate(s->context, rows, sizeof *cluster);
-    uint32_t *mine = s->part.group ? xsmi_allocate(s->context, s->count, sizeof *mine) : cluster;
+    uint32_t *order = xsmi_allocate(s->context, s->count, sizeof *order);
+    uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
     float *gap = xsmi_allocate(s->context, s->count, sizeof *gap);
     float *rest = xsmi_allocate(s->context, s->count, sizeof *rest);
     xsm_status status = XSM_OK;
-    if (!allocated || !sizes || !counts || !starts || !order || !cluster || !mine || !gap || !rest) {
+    if (!allocated || !counts || !starts || !order || !cluster || !gap || !rest) {
         status = xsmi_fail_memory(err, s->count * sizeof *s->member, "clusters");
     }
-    status = xsmi_sphere_agree(s, status, err);
     if (status == XSM_OK) {
         status = xsmi_sphere_find_mean(s, source, err);
     }
@@ -318,25 +229,19 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
     }
     if (status == XSM_OK) {
         xsmi_sphere_pack_centres(s);
-        status = share_clusters(s, mine, cluster, sizes, assign_all(s, source, mine, gap, rest, err), err);
+        status = assign_all(s, source, cluster, gap, rest, err);
     }
     if (status == XSM_OK) {
         repair(s, cluster, gap, counts, starts, order);
         set_members(s, cluster, gap, rest);
         xsmi_sphere_pack_centres(s);
         status = make_clusters(s, err);
-        status = status == XSM_OK ? list_classes(s, cluster, NULL, err) : status;
         status = status == XSM_OK ? fill_clusters(s, NULL, source, err) : status;
-        status = xsmi_sphere_agree(s, status, err);
     }
-    if (mine != cluster) {
-        xsmi_release(s->context, mine, s->count, sizeof *mine);
-    }
-    xsmi_release(s->context, sizes, ranks, sizeof *sizes);
     xsmi_release(s->context, counts, s->clusters, sizeof *counts);
     xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
-    xsmi_release(s->context, order, rows, sizeof *order);
-    xsmi_release(s->context, cluster, rows, sizeof *cluster);
+    xsmi_release(s->context, order, s->count, sizeof *order);
+    xsmi_release(s->context, cluster, s->count, sizeof *cluster);
     xsmi_release(s->context, gap, s->count, sizeof *gap);
     xsmi_release(s->context, rest, s->count, sizeof *rest);
     if (status != XSM_OK) {
@@ -350,7 +255,7 @@ xsm_status xsmi_sphere_build(xsmi_sphere *s, const xsmi_sphere_settings *setting
 uint64_t xsmi_sphere_saved(const xsmi_sphere_settings *settings, const xsm_index_source *source)
 {
     const uint64_t c = clusters_of(settings, source), width = source->width;
-    return 2 + width + c * (width + 1) + c + all_rows(settings, source);
+    return 2 + width + c * (width + 1) + c + source->count;
 }
 
 void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
@@ -364,9 +269,9 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
     }
     uint32_t *order = numbers + s->clusters;
     for (uint32_t c = 0; c < s->clusters; c++) {
-        numbers[c] = xsmi_sphere_size(s, c);
+        numbers[c] = s->cluster[c].count;
         for (uint32_t i = 0; i < numbers[c]; i++) {
-            *order++ = s->list ? s->list[c].classes[i] : *xsmi_cluster_class(s, &s->cluster[c], i);
+            *order++ = *xsmi_cluster_class(s, &s->cluster[c], i);
         }
     }
 }
@@ -377,7 +282,7 @@ void xsmi_sphere_save(const xsmi_sphere *s, uint32_t *numbers)
 static xsm_status read_order(const xsmi_sphere *s, const uint32_t *counts, const uint32_t *order, uint32_t *cluster,
                              xsm_error *err)
 {
-    const uint32_t rows = xsmi_sphere_rows(s);
+    const uint32_t rows = s->count;
     uint32_t done = 0;
     memset(cluster, 0xff, rows * sizeof *cluster); /* none */
     for (uint32_t c = 0; c < s->clusters; c++) {
@@ -433,20 +338,20 @@ xsm_status xsmi_sphere_restore(xsmi_sphere *s, const xsmi_sphere_settings *setti
     for (uint32_t c = 0; c < s->clusters; c++, numbers += width + 1) {
         memcpy(s->centres + c * s->stride, numbers, (width + 1) * sizeof *numbers);
     }
-    const uint32_t rows = xsmi_sphere_rows(s), *order = numbers + s->clusters;
-    uint32_t *cluster = xsmi_allocate(s->context, rows, sizeof *cluster);
-    xsm_status status = cluster ? check_measures(s, err) : xsmi_fail_memory(err, rows * sizeof *cluster, "clusters");
+    const uint32_t *order = numbers + s->clusters;
+    uint32_t *cluster = xsmi_allocate(s->context, s->count, sizeof *cluster);
+    xsm_status status =
+        cluster ? check_measures(s, err) : xsmi_fail_memory(err, s->count * sizeof *cluster, "clusters");
     status = status == XSM_OK ? read_order(s, numbers, order, cluster, err) : status;
     if (status == XSM_OK) {
         for (uint32_t k = 0; k < s->count; k++) { /* the gap is computed again when the row changes */
-            s->member[k] = (xsmi_member){cluster[s->part.first + k], 0, -1, 0};
+            s->member[k] = (xsmi_member){cluster[k], 0, -1, 0};
         }
         xsmi_sphere_pack_centres(s);
         status = make_clusters(s, err);
     }
-    status = status == XSM_OK ? list_classes(s, cluster, order, err) : status;
     status = status == XSM_OK ? fill_clusters(s, order, source, err) : status;
-    xsmi_release(s->context, cluster, rows, sizeof *cluster);
+    xsmi_release(s->context, cluster, s->count, sizeof *cluster);
     if (status != XSM_OK) {
         xsmi_sphere_clear(s);
     }

@@ -2,9 +2,7 @@
  * The clusters' centres: spherical k-means on a sample of the rows, initialised as in k-means++ (Arthur and
  * Vassilvitskii 2007), and the nearest centre of a row.
  *
- * Sums are made in an order that does not depend on the threads, so the centres do not depend on them either. Over
- * ranks, whose rows are whole pieces, each adds its pieces to the sum of those before it; all get the same sample, of
- * which each assigns a share.
+ * Sums are made in an order that does not depend on the threads, so the centres do not depend on them either.
  */
 #include "index/spherical.h"
 
@@ -12,8 +10,6 @@
 #include "base/random.h"
 #include "base/arena.h"
 #include "base/order.h"
-#include "base/share.h"
-#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -158,8 +154,8 @@ typedef struct read_job {
     xsmi_sphere *sphere;
     const xsm_index_source *source;
     float *rows;
-    uint32_t first, count, total; /* the rows first..first+count of a sample of `total` */
-    double *longest;              /* by job; NULL when the norm is known and rows get their extra coordinate */
+    uint32_t count;  /* rows of the sample */
+    double *longest; /* by job; NULL when the norm is known and rows get their extra coordinate */
 } read_job;
 
 static void run_read(void *state, size_t index, uint32_t thread)
@@ -170,8 +166,8 @@ static void run_read(void *state, size_t index, uint32_t thread)
     (void)thread;
     for (uint32_t i = first; i < end; i++) {
         float *row = job->rows + i * s->stride;
-        uint32_t k = (uint32_t)((uint64_t)(job->first + i) * xsmi_sphere_rows(s) / job->total);
-        job->source->read(job->source, NULL, k - s->part.first, 1, row, s->stride);
+        uint32_t k = (uint32_t)((uint64_t)i * s->count / job->count);
+        job->source->read(job->source, NULL, k, 1, row, s->stride);
         (void)xsmi_sphere_prepare(s, row);
         if (s->longest > 0) {
             s->kernels->scale(row, (size_t)s->width + 1, (float)(1 / sqrt(s->longest)));
@@ -216,22 +212,6 @@ static void run_sums(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* Adds the jobs' sums in order, after those of the ranks before. */
-static xsm_status add_sums(const xsmi_sphere *s, const mean_of_all *of, size_t jobs, double *sum, xsm_error *err)
-{
-    xsm_context *group = s->part.group;
-    const uint32_t ranks = group ? xsmi_ranks(group) : 1, rank = group ? xsmi_rank(group) : 0;
-    for (uint32_t r = 0; r < ranks; r++) {
-        for (size_t i = 0; r == rank && i < jobs; i++) {
-            for (uint32_t j = 0; j < s->width; j++) {
-                sum[j] += of->sums[i * s->width + j];
-            }
-        }
-        XSMI_TRY(ranks > 1 ? xsmi_exchange_copy(group, sum, s->width * sizeof *sum, r, err) : XSM_OK);
-    }
-    return XSM_OK;
-}
-
 xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
 {
     size_t jobs = ((size_t)s->count + PIECE - 1) / PIECE, threads = xsmi_context_threads(s->context);
@@ -244,29 +224,18 @@ xsm_status xsmi_sphere_find_mean(xsmi_sphere *s, const xsm_index_source *source,
     } else {
         status = xsmi_run(s->context, run_sums, &job, jobs, err);
     }
-    status = xsmi_sphere_agree(s, status, err);
-    status = status == XSM_OK ? add_sums(s, &job, jobs, sum, err) : status;
+    for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
+        for (uint32_t j = 0; j < s->width; j++) {
+            sum[j] += job.sums[i * s->width + j];
+        }
+    }
     for (uint32_t j = 0; status == XSM_OK && j < s->width; j++) {
-        s->mean[j] = (float)(sum[j] / xsmi_sphere_rows(s));
+        s->mean[j] = (float)(sum[j] / s->count);
     }
     xsmi_release(s->context, sum, s->width, sizeof *sum);
     xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
     xsmi_release(s->context, job.sums, jobs, s->width * sizeof *job.sums);
     return status;
-}
-
-/* The largest of all ranks. */
-static xsm_status share_longest(xsmi_sphere *s, xsm_error *err)
-{
-    xsm_context *group = s->part.group;
-    double most = 0;
-    for (uint32_t r = 0; group && r < xsmi_ranks(group); r++) {
-        double of = s->longest;
-        XSMI_TRY(xsmi_exchange_copy(group, &of, sizeof of, r, err));
-        most = XSMI_MAX(of, most);
-    }
-    s->longest = group ? most : s->longest;
-    return XSM_OK;
 }
 
 xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *source, xsm_error *err)
@@ -285,8 +254,6 @@ xsm_status xsmi_sphere_find_longest(xsmi_sphere *s, const xsm_index_source *sour
     for (size_t i = 0; status == XSM_OK && i < jobs; i++) {
         s->longest = XSMI_MAX(job.longest[i], s->longest);
     }
-    status = xsmi_sphere_agree(s, status, err);
-    status = status == XSM_OK ? share_longest(s, err) : status;
     xsmi_release(s->context, job.rows, threads, s->stride * sizeof *job.rows);
     xsmi_release(s->context, job.longest, jobs, sizeof *job.longest);
     return status;
@@ -422,111 +389,28 @@ static void run_means(void *state, size_t index, uint32_t thread)
     }
 }
 
-/* The clusters of the sample, of which each rank finds a share. */
-typedef struct assignment {
-    uint32_t *mine; /* [first..end) of the sample; in one process the sample's own array */
-    size_t *sizes;  /* [ranks] */
-    uint32_t first, end, ranks;
-} assignment;
-
-static bool begin_assignment(const xsmi_sphere *s, const row_sample *of, assignment *a)
-{
-    xsm_context *group = s->part.group;
-    *a = (assignment){of->cluster, NULL, 0, of->count, 1};
-    if (group) {
-        a->ranks = xsmi_ranks(group);
-        a->first = (uint32_t)xsmi_share_start(of->count, a->ranks, xsmi_rank(group));
-        a->end = (uint32_t)xsmi_share_start(of->count, a->ranks, xsmi_rank(group) + 1);
-        a->mine = xsmi_allocate(s->context, a->end - a->first, sizeof *a->mine);
-        a->sizes = xsmi_allocate(s->context, a->ranks, sizeof *a->sizes);
-        for (uint32_t r = 0; a->sizes && r < a->ranks; r++) {
-            a->sizes[r] =
-                (size_t)(xsmi_share_start(of->count, a->ranks, r + 1) - xsmi_share_start(of->count, a->ranks, r)) *
-                sizeof *a->mine;
-        }
-    }
-    return !group || (a->mine && a->sizes);
-}
-
-static void end_assignment(const xsmi_sphere *s, assignment *a)
-{
-    if (s->part.group) {
-        xsmi_release(s->context, a->mine, a->end - a->first, sizeof *a->mine);
-        xsmi_release(s->context, a->sizes, a->ranks, sizeof *a->sizes);
-    }
-}
-
-static xsm_status assign_sample(const xsmi_sphere *s, const row_sample *of, const assignment *a, xsm_error *err)
-{
-    xsm_status status = xsmi_sphere_assign(s, of->rows + a->first * s->stride, a->end - a->first, a->mine, NULL, err);
-    status = xsmi_sphere_agree(s, status, err);
-    return status == XSM_OK && s->part.group ? xsmi_exchange_blocks(s->part.group, a->mine, of->cluster, a->sizes, err)
-                                             : status;
-}
-
 static xsm_status move_centres(xsmi_sphere *s, row_sample *of, int64_t iterations, xsm_error *err)
 {
     size_t threads = xsmi_context_threads(s->context), width = (size_t)s->width + 1;
-    assignment a;
-    const bool assigns = begin_assignment(s, of, &a);
     uint32_t *starts = xsmi_allocate(s->context, (size_t)s->clusters + 1, sizeof *starts);
     uint32_t *order = xsmi_allocate(s->context, of->count, sizeof *order);
     mean_job job = {s, of, starts, order, xsmi_allocate(s->context, threads, width * sizeof *job.sums)};
     xsm_status status = XSM_OK;
-    if (!starts || !order || !job.sums || !assigns) {
+    if (!starts || !order || !job.sums) {
         status = xsmi_fail_memory(err, of->count * sizeof *order, "the members of clusters");
     }
-    status = xsmi_sphere_agree(s, status, err);
     for (int64_t i = 0; i < iterations && status == XSM_OK; i++) {
         xsmi_sphere_pack_centres(s);
         xsmi_advance(s->context, s->clusters);
-        status = assign_sample(s, of, &a, err);
+        status = xsmi_sphere_assign(s, of->rows, of->count, of->cluster, NULL, err);
         if (status == XSM_OK) {
             xsmi_sort_by_cluster(of->cluster, of->count, s->clusters, starts, order);
-            status = xsmi_sphere_agree(s, xsmi_run(s->context, run_means, &job, s->clusters, err), err);
+            status = xsmi_run(s->context, run_means, &job, s->clusters, err);
         }
     }
-    end_assignment(s, &a);
     xsmi_release(s->context, starts, (size_t)s->clusters + 1, sizeof *starts);
     xsmi_release(s->context, order, of->count, sizeof *order);
     xsmi_release(s->context, job.sums, threads, width * sizeof *job.sums);
-    return status;
-}
-
-/* The first row of a sample of `total` that is of a class from `class` on. */
-static uint32_t first_sample(const xsmi_sphere *s, uint32_t total, uint32_t class)
-{
-    const uint64_t rows = xsmi_sphere_rows(s);
-    return (uint32_t)(((uint64_t) class * total + rows - 1) / rows);
-}
-
-/* Reads this process's part of the sample, and gets that of others. */
-static xsm_status read_sample(xsmi_sphere *s, const xsm_index_source *source, const row_sample *of, xsm_error *err)
-{
-    xsm_context *group = s->part.group;
-    const size_t each = s->stride * sizeof *of->rows;
-    if (!group) {
-        read_job job = {s, source, of->rows, 0, of->count, of->count, NULL};
-        return xsmi_run(s->context, run_read, &job, ((size_t)of->count + PIECE - 1) / PIECE, err);
-    }
-    const uint32_t ranks = xsmi_ranks(group), classes = s->part.classes;
-    const uint32_t first = first_sample(s, of->count, s->part.first);
-    const uint32_t count = first_sample(s, of->count, s->part.first + s->count) - first;
-    read_job job = {s, source, xsmi_allocate_zero(s->context, count, each), first, count, of->count, NULL};
-    size_t *sizes = xsmi_allocate(s->context, ranks, sizeof *sizes);
-    xsm_status status = job.rows && sizes
-                            ? xsmi_run(s->context, run_read, &job, ((size_t)count + PIECE - 1) / PIECE, err)
-                            : xsmi_fail_memory(err, count * each, "a sample of rows");
-    status = xsmi_agree(group, status, err);
-    if (status == XSM_OK) {
-        for (uint32_t r = 0; r < ranks; r++) {
-            sizes[r] = each * (first_sample(s, of->count, xsmi_part_start(classes, ranks, r + 1)) -
-                               first_sample(s, of->count, xsmi_part_start(classes, ranks, r)));
-        }
-        status = xsmi_exchange_blocks(group, job.rows, of->rows, sizes, err);
-    }
-    xsmi_release(s->context, job.rows, count, each);
-    xsmi_release(s->context, sizes, ranks, sizeof *sizes);
     return status;
 }
 
@@ -534,7 +418,7 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
                                     const xsm_index_source *source, xsm_error *err)
 {
     uint64_t wanted = (uint64_t)s->clusters * (uint64_t)settings->samples;
-    row_sample sample = {.count = wanted < xsmi_sphere_rows(s) ? (uint32_t)wanted : xsmi_sphere_rows(s)};
+    row_sample sample = {.count = wanted < s->count ? (uint32_t)wanted : s->count};
     sample.rows = xsmi_allocate_zero(s->context, sample.count, s->stride * sizeof *sample.rows);
     sample.cluster = xsmi_allocate(s->context, sample.count, sizeof *sample.cluster);
     xsm_status status = XSM_OK;
@@ -544,10 +428,12 @@ xsm_status xsmi_sphere_find_centres(xsmi_sphere *s, const xsmi_sphere_settings *
     if (!sample.rows || !sample.cluster) {
         status = xsmi_fail_memory(err, sample.count * s->stride * sizeof *sample.rows, "a sample of rows");
     }
-    status = xsmi_sphere_agree(s, status, err);
-    status = status == XSM_OK ? read_sample(s, source, &sample, err) : status;
     if (status == XSM_OK) {
-        status = xsmi_sphere_agree(s, start_centres(s, &sample, settings->seed, err), err);
+        read_job job = {s, source, sample.rows, sample.count, NULL};
+        status = xsmi_run(s->context, run_read, &job, ((size_t)sample.count + PIECE - 1) / PIECE, err);
+    }
+    if (status == XSM_OK) {
+        status = start_centres(s, &sample, settings->seed, err);
     }
     if (status == XSM_OK) {
         status = move_centres(s, &sample, settings->iterations, err);

@@ -5,9 +5,10 @@
  * hold enough rows. Then it scores cluster by cluster, so that the rows of a cluster are read once for all queries that
  * probe it.
  */
-#include "index/spherical_search.h"
+#include "index/spherical.h"
 
 #include "base/activity.h"
+#include "base/arena.h"
 #include "base/order.h"
 #include "index/block.h"
 
@@ -17,9 +18,38 @@
 /* Ranks that are skipped together when none of them is the next. */
 #define RUN 64
 
-xsmi_sphere_arrays xsmi_sphere_divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
+/* Marks a list that takes rows as they come, each cluster's rows in their own range. */
+#define AS_THEY_COME UINT32_MAX
+
+typedef struct search_arrays {
+    float *tile;           /* [XSM_INDEX_QUERIES][XSMI_LANES] scores of some rows or centres */
+    float *queries;        /* [XSM_INDEX_QUERIES][quads][XSMI_LINE] in the layout of the kernel for clusters */
+    float *ranks;          /* [XSM_INDEX_QUERIES][C] products with the centres */
+    float *best;           /* [C/RUN + 1] */
+    uint32_t *chosen;      /* [XSM_INDEX_QUERIES][C] clusters of each query */
+    uint32_t *counts;      /* [XSM_INDEX_QUERIES] */
+    uint32_t *ends;        /* [C] end of the query list of each probed cluster */
+    uint64_t *probed;      /* [C/64 + 1] a bit each cluster */
+    uint32_t *probes;      /* [C] clusters that any query probes */
+    uint32_t *probers;     /* [XSM_INDEX_QUERIES][C] queries by cluster */
+    uint32_t *filled;      /* [XSM_INDEX_QUERIES] rows in a list that keeps the best rows, or AS_THEY_COME */
+    uint32_t *list_starts; /* [XSM_INDEX_QUERIES][C] parallel to `probers`: the start of a cluster's rows in the query's
+                              list */
+} search_arrays;
+
+/* A search for a block of queries. */
+typedef struct search {
+    const xsmi_sphere *sphere;
+    const xsm_index_block *block;
+    search_arrays scratch;
+    uint64_t rows; /* that the clusters of a query hold, at least */
+    bool all;      /* nothing is selected: lists take rows as they come */
+} search;
+
+/* Divides the memory of a search, or counts it. */
+static search_arrays divide_scratch(const xsmi_sphere *s, xsmi_arena *arena)
 {
-    xsmi_sphere_arrays p;
+    search_arrays p;
     size_t c = s->clusters, all = c * XSM_INDEX_QUERIES;
     p.tile = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * XSMI_LANES, sizeof *p.tile);
     p.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * s->quads, XSMI_LINE * sizeof *p.queries);
@@ -39,15 +69,16 @@ xsmi_sphere_arrays xsmi_sphere_divide_scratch(const xsmi_sphere *s, xsmi_arena *
 size_t xsmi_sphere_scratch(const xsmi_sphere *s)
 {
     xsmi_arena arena = {NULL, 0};
-    (void)xsmi_sphere_divide_scratch(s, &arena);
+    (void)divide_scratch(s, &arena);
     return arena.used;
 }
 
-void xsmi_sphere_rank_centres(const xsmi_sphere_search *q)
+/* The products of all queries with the centres. */
+static void rank_centres(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     size_t width = (size_t)s->width + 1; /* the last is 0 in queries */
     for (uint32_t c = 0; c < s->clusters; c += XSMI_LANES) {
         uint32_t some = s->clusters - c < XSMI_LANES ? s->clusters - c : XSMI_LANES;
@@ -78,7 +109,7 @@ typedef struct choice {
 } choice;
 
 /* Chooses the best clusters by rank until they hold the rows wanted, of equal ranks the first. A cluster counts for at
- * most `most` rows. Ranks become -INFINITY. `best` and `clusters` as in xsmi_sphere_arrays, for a query. */
+ * most `most` rows. Ranks become -INFINITY. `best` and `clusters` as in search_arrays, for a query. */
 static choice choose(const xsmi_sphere *s, float *rank, float *best, uint32_t *clusters, uint64_t rows, uint32_t most)
 {
     const uint32_t size = s->clusters, runs = (size + RUN - 1) / RUN;
@@ -101,7 +132,7 @@ static choice choose(const xsmi_sphere *s, float *rank, float *best, uint32_t *c
             break; /* NaN: the query gets no clusters */
         }
         chosen.clusters[chosen.count++] = c;
-        const uint32_t held = xsmi_sphere_size(s, c);
+        const uint32_t held = s->cluster[c].count;
         chosen.rows += held;
         counted += XSMI_MIN(held, most);
         rank[c] = -INFINITY;
@@ -112,13 +143,13 @@ static choice choose(const xsmi_sphere *s, float *rank, float *best, uint32_t *c
 
 /* Lists for each cluster the queries that probe it, and the position of its rows in lists that take rows as they come.
  * Skips clusters without queries. Returns the number of clusters with queries. */
-static uint32_t list_askers(const xsmi_sphere_search *q)
+static uint32_t list_askers(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     const size_t words = s->clusters / 64 + 1;
     memset(p->probed, 0, words * sizeof *p->probed);
-    for (uint32_t i = q->from; i < q->to; i++) {
+    for (uint32_t i = 0; i < q->block->count; i++) {
         for (uint32_t j = 0; j < p->counts[i]; j++) {
             uint32_t c = p->chosen[(size_t)i * s->clusters + j];
             uint64_t bit = UINT64_C(1) << c % 64;
@@ -135,24 +166,24 @@ static uint32_t list_askers(const xsmi_sphere_search *q)
             total += probers;
         }
     }
-    for (uint32_t i = q->from; i < q->to; i++) {
+    for (uint32_t i = 0; i < q->block->count; i++) {
         uint32_t begin = 0;
         for (uint32_t j = 0; j < p->counts[i]; j++) {
             uint32_t c = p->chosen[(size_t)i * s->clusters + j], at = p->ends[c]++;
             p->probers[at] = i;
             p->list_starts[at] = begin;
-            begin += xsmi_sphere_size(s, c);
+            begin += s->cluster[c].count;
         }
     }
     return probes;
 }
 
 /* Writes each group of four numbers of the queries four times. */
-void xsmi_sphere_spread_queries(const xsmi_sphere_search *q)
+static void spread_queries(const search *q)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     for (uint32_t i = 0; i < block->count; i++) {
         const float *query = block->queries + i * block->stride;
         float *to = p->queries + (size_t)i * s->quads * XSMI_LINE;
@@ -180,16 +211,16 @@ static void add_best(const xsm_index_block *block, uint32_t query, const float *
 #define AHEAD 8192
 
 /* The rows of the cluster at that position of `probes` that fit into a list, or are tried for it. */
-static uint32_t rows_wanted(const xsmi_sphere_search *q, uint32_t at)
+static uint32_t rows_wanted(const search *q, uint32_t at)
 {
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     const uint32_t top = q->block->top;
     const uint32_t count = q->sphere->cluster[p->probes[at]].count, end = p->ends[p->probes[at]];
-    uint32_t space = q->all && !q->entries ? 0 : count;
+    uint32_t space = q->all ? 0 : count;
     for (uint32_t a = at ? p->ends[p->probes[at - 1]] : 0; space < count && a < end; a++) {
-        uint32_t left = p->filled[p->probers[a]] != XSMI_AS_THEY_COME ? count
-                        : p->list_starts[a] < top                     ? top - p->list_starts[a]
-                                                                      : 0;
+        uint32_t left = p->filled[p->probers[a]] != AS_THEY_COME ? count
+                        : p->list_starts[a] < top                ? top - p->list_starts[a]
+                                                                 : 0;
         space = XSMI_MAX(left, space);
     }
     return XSMI_MIN(space, count);
@@ -197,7 +228,7 @@ static uint32_t rows_wanted(const xsmi_sphere_search *q, uint32_t at)
 
 /* The prefetch position. */
 typedef struct cursor {
-    const xsmi_sphere_search *search;
+    const search *search;
     uint32_t next, end;     /* the following clusters, by position in `probes` */
     const float *at, *stop; /* in the present cluster */
 } cursor;
@@ -205,7 +236,7 @@ typedef struct cursor {
 /* Prefetches that many floats of rows, cluster by cluster. */
 XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 {
-    const xsmi_sphere_search *q = f->search;
+    const search *q = f->search;
     for (size_t left = floats; left > 0;) {
         if (f->at == f->stop) {
             if (f->next == f->end) {
@@ -229,12 +260,11 @@ XSMI_PREFETCHER void fetch(cursor *f, size_t floats)
 #define PIECE 2
 
 /* Scores `rows` rows of a cluster from a position on into a query's list, as long as there is room. */
-static void append_rows(const xsmi_sphere_search *q, uint32_t query, uint32_t list_start, const float *from,
-                        uint32_t rows)
+static void append_rows(const search *q, uint32_t query, uint32_t list_start, const float *from, uint32_t rows)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     const size_t size = xsmi_block_size(s);
     const float *of = p->queries + (size_t)query * s->quads * XSMI_LINE, *classes = from + size - XSMI_QUAD_ROWS;
     if (list_start >= block->top) {
@@ -261,11 +291,11 @@ static void append_rows(const xsmi_sphere_search *q, uint32_t query, uint32_t li
 
 /* Scores `rows` rows of a cluster from a position on into a query's list: appends them while there is space, then
  * replaces worse ones. */
-static void add_rows(const xsmi_sphere_search *q, uint32_t query, const float *from, uint32_t rows)
+static void add_rows(const search *q, uint32_t query, const float *from, uint32_t rows)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     const uint32_t filled = p->filled[query], space = block->top - filled, some = XSMI_MIN(rows, space);
     if (some > 0) {
         append_rows(q, query, filled, from, some);
@@ -287,37 +317,13 @@ static void add_rows(const xsmi_sphere_search *q, uint32_t query, const float *f
     }
 }
 
-/* Over ranks: scores rows of this process that follow a position of a cluster, each to its place among the rows that
- * the query probes. */
-static void scatter_rows(const xsmi_sphere_search *q, uint32_t query, uint32_t list_start, const float *from,
-                         uint32_t rows)
-{
-    const xsmi_sphere *s = q->sphere;
-    const xsmi_sphere_arrays *p = &q->scratch;
-    const size_t size = xsmi_block_size(s);
-    const uint64_t most = q->block->probed[query];
-    const uint32_t *places = (const uint32_t *)(const void *)(from + size - XSMI_QUAD_ROWS);
-    float *to = q->entries + q->starts[query];
-    if (list_start >= most) {
-        return;
-    }
-    s->kernels->score_quads(p->queries + (size_t)query * s->quads * XSMI_LINE, from, size,
-                            xsmi_whole_quads(rows) / XSMI_QUAD_ROWS, s->quads, p->tile);
-    for (uint32_t i = 0; i < rows; i++) {
-        const uint64_t at = (uint64_t)list_start + places[i / XSMI_QUAD_ROWS * size + i % XSMI_QUAD_ROWS];
-        if (at < most) {
-            to[at] = p->tile[i];
-        }
-    }
-}
-
 /* Scores the rows of the cluster at that position of `probes` for the queries that probe it, a few blocks of rows for
  * all queries at a time. */
-static void probe(const xsmi_sphere_search *q, uint32_t at, cursor *upcoming)
+static void probe(const search *q, uint32_t at, cursor *upcoming)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
+    const search_arrays *p = &q->scratch;
     const bool all = q->all;
     const xsmi_cluster *cluster = &s->cluster[p->probes[at]];
     const uint32_t begin = at ? p->ends[p->probes[at - 1]] : 0;
@@ -331,11 +337,7 @@ static void probe(const xsmi_sphere_search *q, uint32_t at, cursor *upcoming)
         const float *from = xsmi_cluster_block(s, cluster, first);
         fetch(upcoming, blocks * size);
         for (uint32_t a = 0; a < count; a++) {
-            if (q->entries) {
-                scatter_rows(q, probers[a], begins[a], from, rows);
-                continue;
-            }
-            if (all && p->filled[probers[a]] != XSMI_AS_THEY_COME) {
+            if (all && p->filled[probers[a]] != AS_THEY_COME) {
                 add_rows(q, probers[a], from, rows);
                 continue;
             }
@@ -355,18 +357,18 @@ static void probe(const xsmi_sphere_search *q, uint32_t at, cursor *upcoming)
 }
 
 /* Chooses the clusters of a query and sets the length of its list. */
-void xsmi_sphere_choose_for(const xsmi_sphere_search *q, uint32_t query)
+static void choose_for(const search *q, uint32_t query)
 {
     const xsmi_sphere *s = q->sphere;
     const xsm_index_block *block = q->block;
-    const xsmi_sphere_arrays *p = &q->scratch;
-    const uint32_t most = q->all ? block->top / LARGE + 1 : xsmi_sphere_rows(s);
+    const search_arrays *p = &q->scratch;
+    const uint32_t most = q->all ? block->top / LARGE + 1 : s->count;
     const size_t at = (size_t)query * s->clusters;
     const choice chosen = choose(s, p->ranks + at, p->best, p->chosen + at, q->rows, most);
     p->counts[query] = chosen.count;
     block->lengths[query] = chosen.rows < block->top ? (uint32_t)chosen.rows : block->top;
     block->probed[query] = chosen.rows;
-    p->filled[query] = XSMI_AS_THEY_COME;
+    p->filled[query] = AS_THEY_COME;
     if (!q->all) {
         const xsmi_top list = xsmi_block_list(block, query);
         xsmi_top_start(&list);
@@ -374,7 +376,7 @@ void xsmi_sphere_choose_for(const xsmi_sphere_search *q, uint32_t query)
     }
     bool large = false;
     for (uint32_t j = 0; chosen.rows > block->top && j < chosen.count; j++) {
-        large |= is_large(xsmi_sphere_size(s, chosen.clusters[j]), block->top);
+        large |= is_large(s->cluster[chosen.clusters[j]].count, block->top);
     }
     if (large) {
         p->filled[query] = 0;
@@ -383,7 +385,8 @@ void xsmi_sphere_choose_for(const xsmi_sphere_search *q, uint32_t query)
     }
 }
 
-bool xsmi_sphere_probe(const xsmi_sphere_search *q)
+/* Scores the rows of the chosen clusters; false if the call was cancelled. */
+static bool probe_all(const search *q)
 {
     uint32_t probes = list_askers(q);
     cursor upcoming = {.search = q, .end = probes};
@@ -400,13 +403,13 @@ bool xsmi_sphere_probe(const xsmi_sphere_search *q)
 void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows, bool all)
 {
     xsmi_arena arena = {block->scratch, 0};
-    xsmi_sphere_search q = {s, block, xsmi_sphere_divide_scratch(s, &arena), rows, all, 0, block->count, NULL, NULL};
-    xsmi_sphere_rank_centres(&q);
+    search q = {s, block, divide_scratch(s, &arena), rows, all};
+    rank_centres(&q);
     for (uint32_t i = 0; i < block->count; i++) {
-        xsmi_sphere_choose_for(&q, i);
+        choose_for(&q, i);
     }
-    xsmi_sphere_spread_queries(&q);
-    if (!xsmi_sphere_probe(&q)) {
+    spread_queries(&q);
+    if (!probe_all(&q)) {
         return;
     }
     for (uint32_t i = 0; !all && i < block->count; i++) {
@@ -420,10 +423,10 @@ void xsmi_sphere_query(const xsmi_sphere *s, const xsm_index_block *block, uint6
  * the worst of them say nothing of the rows of other clusters. */
 #define SCORED_PER_LISTED 4
 
-/* What a query has listed, over ranks all together. */
+/* What a query has listed. */
 typedef struct place {
     uint64_t listed, scored; /* rows */
-    uint32_t pooled;         /* rows of this process that are scored and not listed */
+    uint32_t pooled;         /* rows that are scored and not listed */
 } place;
 
 typedef struct cursor_arrays {
@@ -451,8 +454,7 @@ size_t xsmi_sphere_cursor(const xsmi_sphere *s)
 }
 
 /* Adds the rows of a cluster to those of a query that are scored. */
-static void pool_cluster(const xsmi_sphere_search *q, uint32_t query, const xsmi_cluster *cluster,
-                         const cursor_arrays *c)
+static void pool_cluster(const search *q, uint32_t query, const xsmi_cluster *cluster, const cursor_arrays *c)
 {
     const xsmi_sphere *s = q->sphere;
     const size_t size = xsmi_block_size(s), ahead = AHEAD / sizeof(float);
@@ -491,8 +493,8 @@ static void list_pooled(const xsm_index_block *block, uint32_t query, const curs
     xsmi_top_sort(&list);
 }
 
-/* Removes the pooled rows that are in a query's list, of all ranks. */
-static void drop_listed(const xsmi_sphere *s, const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
+/* Removes the pooled rows that are in a query's list. */
+static void drop_listed(const xsm_index_block *block, uint32_t query, const cursor_arrays *c)
 {
     const xsmi_top list = xsmi_block_list(block, query);
     const uint32_t length = block->lengths[query], pooled = c->at->pooled;
@@ -500,28 +502,28 @@ static void drop_listed(const xsmi_sphere *s, const xsm_index_block *block, uint
         return;
     }
     const float least = list.score[length - 1];
-    const uint32_t last = list.class_of[length - 1], first = s->part.first;
+    const uint32_t last = list.class_of[length - 1];
     uint32_t kept = 0;
     for (uint32_t i = 0; i < pooled; i++) {
         const float z = c->scores[i];
         const uint32_t k = c->classes[i];
         c->scores[kept] = z;
         c->classes[kept] = k;
-        kept += z < least || (z == least && first + k > last);
+        kept += z < least || (z == least && k > last);
     }
     c->at->pooled = kept;
     c->at->listed += length;
 }
 
-void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32_t sought, uint64_t rows)
+void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows)
 {
     xsmi_arena arena = {block->scratch, 0};
-    xsmi_sphere_search q = {s, block, xsmi_sphere_divide_scratch(s, &arena), rows, false, 0, block->count, NULL, NULL};
-    const xsmi_sphere_arrays *p = &q.scratch;
+    search q = {s, block, divide_scratch(s, &arena), rows, false};
+    const search_arrays *p = &q.scratch;
     if (block->begin) {
-        xsmi_sphere_rank_centres(&q);
+        rank_centres(&q);
     }
-    xsmi_sphere_spread_queries(&q);
+    spread_queries(&q);
     for (uint32_t i = 0; i < block->count; i++) {
         xsmi_arena own = xsmi_block_cursor(block, i);
         const cursor_arrays c = divide_cursor(s, &own);
@@ -529,10 +531,10 @@ void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32
             *c.at = (place){0};
             memcpy(c.ranks, p->ranks + (size_t)i * s->clusters, s->clusters * sizeof *c.ranks);
         }
-        const uint64_t reached = SCORED_PER_LISTED * (c.at->listed + sought), wanted = XSMI_MAX(rows, reached);
+        const uint64_t reached = SCORED_PER_LISTED * (c.at->listed + block->top), wanted = XSMI_MAX(rows, reached);
         block->probed[i] = 0;
         if (c.at->scored < wanted) {
-            const choice chosen = choose(s, c.ranks, p->best, p->chosen, wanted - c.at->scored, xsmi_sphere_rows(s));
+            const choice chosen = choose(s, c.ranks, p->best, p->chosen, wanted - c.at->scored, s->count);
             for (uint32_t j = 0; j < chosen.count; j++) {
                 if (xsmi_poll(s->context)) {
                     return;
@@ -543,22 +545,6 @@ void xsmi_sphere_peek(const xsmi_sphere *s, const xsm_index_block *block, uint32
             block->probed[i] = chosen.rows;
         }
         list_pooled(block, i, &c);
-    }
-}
-
-void xsmi_sphere_pass(const xsmi_sphere *s, const xsm_index_block *block)
-{
-    for (uint32_t i = 0; i < block->count; i++) {
-        xsmi_arena own = xsmi_block_cursor(block, i);
-        const cursor_arrays c = divide_cursor(s, &own);
-        drop_listed(s, block, i, &c);
-    }
-}
-
-void xsmi_sphere_next(const xsmi_sphere *s, const xsm_index_block *block, uint64_t rows)
-{
-    xsmi_sphere_peek(s, block, block->top, rows);
-    if (!xsmi_is_cancelled(s->context)) { /* else lists are missing */
-        xsmi_sphere_pass(s, block);
+        drop_listed(block, i, &c);
     }
 }

@@ -157,9 +157,6 @@ void xsmi_predictor_free_alone(xsm_predictor *p)
         xsmi_release(ctx, p->scratch, p->scratch_size, 1);
         xsmi_filter_release(p);
         xsmi_shortlist_free(p);
-        if (p->index) {
-            xsmi_index_desk_free(p->index->context, &p->desk);
-        }
         xsmi_index_release(p->index);
         xsmi_class_tree_release(p->hierarchy);
         xsmi_correction_release(p->correction);

@@ -66,7 +66,6 @@ struct xsm_predictor {
     xsmi_class_tree *hierarchy;
     uint32_t classes, width; /* of the output layer */
     const xsm_index *index;  /* a reference, or NULL */
-    xsmi_index_desk desk;    /* of the index, over ranks */
     uint32_t beam;           /* width; 0 = none */
     uint32_t reach;          /* the widest beam that there is scratch for: `beam`, or that of a filter */
     xsmi_filtered own;
@@ -116,17 +115,12 @@ typedef struct xsmi_finder {
      * the numbers added[most] where there are any. XSMI_NOT_FINITE if a score of the search is not a number. */
     uint32_t (*find)(const xsm_predictor *p, const xsmi_features *x, const xsmi_row_filter *filter, uint32_t width,
                      void *scratch, uint32_t *classes, double *added);
-    /* Instead of the last two, where all ranks search together: lists the classes of p->features, filters[rows] or
-     * NULL, as find() does those of each row; a row's width becomes 0 where all that are left are to be scored. Adds
-     * what was scored to p->probed. The scratch is that of one thread. */
-    xsm_status (*find_all)(xsm_predictor *p, const xsmi_row_filter *filters, size_t rows, void *scratch,
-                           uint32_t *width, uint32_t *found, uint32_t *classes, xsm_error *err);
 } xsmi_finder;
 #define XSMI_NOT_FINITE UINT32_MAX
 
-/* Bytes of scratch; and the prediction: each rank searches some of the rows, or all search together, and scores its
- * classes of all lists. Of a row that it searches by itself a rank sends 4 bytes for each of `most` classes, 8 more
- * where the finder adds numbers, and 4; then 4 for each of its classes that are listed. */
+/* Bytes of scratch; and the prediction: each rank searches some of the rows, and scores its classes of all lists. Of a
+ * row that it searches a rank sends 4 bytes for each of `most` classes, 8 more where the finder adds numbers, and 4;
+ * then 4 for each of its classes that are listed. */
 size_t xsmi_lists_scratch(const xsm_predictor *p, const xsmi_finder *finder);
 xsm_status xsmi_lists_run(xsm_predictor *p, const xsm_prediction *to, const xsmi_finder *finder, xsm_error *err);
 

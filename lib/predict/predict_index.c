@@ -1,14 +1,11 @@
 /*
  * Prediction by a search index: it finds classes, which are scored again. For a row with a filter the index lists rows
  * in falling order until it has scored as many that are left as it would of all, or the rest is scored.
- *
- * Where the classes are divided among ranks, all search together, and the same rows; a row with a filter by itself.
  */
 #include "predict/predict.h"
 
 #include "base/activity.h"
 #include "base/order.h"
-#include "model/divided.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,8 +18,8 @@
 #define SEARCHED 8
 
 typedef struct index_scratch {
-    float *queries; /* [XSM_INDEX_QUERIES][stride], over ranks [XSMI_PIECE][stride] */
-    void *scratch;  /* of the index; not over ranks */
+    float *queries; /* [XSM_INDEX_QUERIES][stride] */
+    void *scratch;  /* of the index */
     /* With filters: */
     uint32_t *classes; /* [portion] */
     float *scores;     /* [portion] */
@@ -35,9 +32,7 @@ static index_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
 {
     const xsm_index *x = p->index;
     index_scratch s = {.portion = p->top};
-    const bool divided = xsmi_index_is_divided(x);
-    const uint64_t queries = divided ? XSMI_PIECE : XSM_INDEX_QUERIES;
-    s.queries = xsmi_arena_take(arena, queries * xsmi_index_query_stride(x), sizeof *s.queries);
+    s.queries = xsmi_arena_take(arena, (uint64_t)XSM_INDEX_QUERIES * xsmi_index_query_stride(x), sizeof *s.queries);
     if (p->own.memory) {
         s.portion = XSMI_MIN(XSMI_MAX(PORTION, p->top), p->classes);
         s.classes = xsmi_arena_take(arena, s.portion, sizeof *s.classes);
@@ -45,7 +40,7 @@ static index_scratch divide(const xsm_predictor *p, xsmi_arena *arena)
         s.cursor_size = x->ops.next ? xsmi_index_cursor(x) : 0;
         s.cursor = xsmi_arena_take(arena, s.cursor_size, 1);
     }
-    s.scratch = divided ? NULL : xsmi_arena_take(arena, xsmi_index_scratch(x, s.portion), 1);
+    s.scratch = xsmi_arena_take(arena, xsmi_index_scratch(x, s.portion), 1);
     return s;
 }
 
@@ -176,11 +171,7 @@ static xsm_status list_portion(xsm_predictor *p, const index_scratch *own, const
     block.cursors = further ? own->cursor : NULL;
     block.cursor_stride = own->cursor_size;
     block.begin = further && !f->begun;
-    if (xsmi_index_is_divided(p->index)) {
-        XSMI_TRY(xsmi_index_find_next(p->index, &block, &block.cursors, &p->desk, XSM_OK, err));
-    } else {
-        XSMI_TRY(further ? xsmi_index_next(p->index, &block, err) : xsmi_index_block(p->index, &block, err));
-    }
+    XSMI_TRY(further ? xsmi_index_next(p->index, &block, err) : xsmi_index_block(p->index, &block, err));
     for (uint32_t j = 0; j < length; j++) {
         const uint32_t class = own->classes[j];
         const bool left = xsmi_row_filter_takes(filter, class);
@@ -247,12 +238,6 @@ static xsm_status search_left(xsm_predictor *p, const index_scratch *own, const 
     return XSM_OK;
 }
 
-/* Whether a row is searched: 1, or 0 if all that are left are scored. */
-static uint32_t width_of(const xsm_predictor *p, const xsmi_row_filter *filter)
-{
-    return !filter || (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, SEARCHED * p->top));
-}
-
 static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, size_t row, const index_scratch *own,
                                   xsm_error *err)
 {
@@ -260,7 +245,7 @@ static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, si
     const xsmi_row_filter *filter = xsmi_filter_of(p, to, row, 0);
     const xsmi_top list = xsmi_predict_list(p, 0);
     bool enough = false;
-    if (width_of(p, filter) > 0) {
+    if (filter->most > 0 && !xsmi_filter_leaves_few(p, filter, SEARCHED * p->top)) {
         make_query(p, &x, own->queries);
         XSMI_TRY(search_left(p, own, filter, &list, &enough, err));
     }
@@ -271,103 +256,17 @@ static xsm_status search_filtered(xsm_predictor *p, const xsm_prediction *to, si
     return XSM_OK;
 }
 
-/* -- of divided models --------------------------------------------------------------------------------------------- */
+/* -- a batch ------------------------------------------------------------------------------------------------------- */
 
-typedef struct query_job {
-    const xsm_predictor *predictor;
-    float *queries;
-} query_job;
-
-static void make_one(void *state, size_t index, uint32_t thread)
-{
-    const query_job *job = state;
-    const xsm_predictor *p = job->predictor;
-    (void)thread;
-    if (!xsmi_poll(p->context)) {
-        make_query(p, &p->features[index], job->queries + index * xsmi_index_query_stride(p->index));
-    }
-}
-
-static xsm_status make_queries(const xsm_predictor *p, size_t rows, float *queries, xsm_error *err)
-{
-    query_job job = {p, queries};
-    XSMI_TRY(xsmi_run(p->context, make_one, &job, rows, err));
-    return xsmi_go_on(p->context, err);
-}
-
-/* Lists the best classes of rows without filters; `status` is this rank's. */
-static xsm_status find_best(xsm_predictor *p, size_t rows, const float *queries, uint32_t *found, uint32_t *classes,
-                            xsm_status status, xsm_error *err)
-{
-    const size_t stride = xsmi_index_query_stride(p->index);
-    uint64_t probed[XSM_INDEX_QUERIES];
-    for (size_t first = 0; first < rows; first += XSM_INDEX_QUERIES) {
-        const uint32_t some = (uint32_t)XSMI_MIN(rows - first, XSM_INDEX_QUERIES);
-        xsm_index_block block =
-            block_of(p, queries + first * stride, some, p->top, classes + first * p->top, p->top_score);
-        block.lengths = found + first;
-        block.probed = probed;
-        status = xsmi_index_find(p->index, &block, &p->desk, status, err);
-        XSMI_TRY(status);
-        for (uint32_t i = 0; i < some; i++) {
-            p->probed += probed[i];
-        }
-    }
-    return XSM_OK;
-}
-
-static xsm_status find_all(xsm_predictor *p, const xsmi_row_filter *filters, size_t rows, void *scratch,
-                           uint32_t *width, uint32_t *found, uint32_t *classes, xsm_error *err)
-{
-    xsmi_arena arena = {scratch, 0};
-    index_scratch own = divide(p, &arena);
-    const xsm_status status = make_queries(p, rows, own.queries, err);
-    if (!filters) {
-        return find_best(p, rows, own.queries, found, classes, status, err);
-    }
-    XSMI_TRY(xsmi_agree(p->model->context, status, err));
-    for (size_t i = 0; i < rows; i++, own.queries += xsmi_index_query_stride(p->index)) {
-        const xsmi_top list = xsmi_predict_list(p, 0);
-        bool enough = false;
-        if (width[i] > 0) {
-            XSMI_TRY(search_left(p, &own, &filters[i], &list, &enough, err));
-        }
-        found[i] = enough ? p->top : 0;
-        width[i] = enough;
-        memcpy(classes + i * p->top, list.class_of, found[i] * sizeof *classes);
-    }
-    return XSM_OK;
-}
-
-static size_t scratch_of_search(const xsm_predictor *p)
+size_t xsmi_index_scratch_of(const xsm_predictor *p)
 {
     xsmi_arena arena = {NULL, 0};
     (void)divide(p, &arena);
     return arena.used;
 }
 
-static xsmi_finder finder_of(const xsm_predictor *p)
-{
-    return (xsmi_finder){.most = p->top, .width = width_of, .scratch = scratch_of_search, .find_all = find_all};
-}
-
-/* -- either -------------------------------------------------------------------------------------------------------- */
-
-size_t xsmi_index_scratch_of(const xsm_predictor *p)
-{
-    if (xsmi_model_is_divided(p->model)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_scratch(p, &finder);
-    }
-    return scratch_of_search(p);
-}
-
 xsm_status xsmi_index_run(xsm_predictor *p, const xsm_prediction *to, xsm_error *err)
 {
-    if (xsmi_model_is_divided(p->model)) {
-        const xsmi_finder finder = finder_of(p);
-        return xsmi_lists_run(p, to, &finder, err);
-    }
     xsmi_arena arena = {p->scratch, 0};
     const index_scratch own = divide(p, &arena);
     const bool filtered = xsmi_filter_of(p, to, 0, 0) != NULL;

@@ -1,8 +1,8 @@
 /*
  * Prediction by a search that lists classes, of models whose classes are divided among ranks. The ranks divide the rows
- * of a piece; each searches its own, on all its threads, and all get the lists; or all search together. Then each
- * scores those of its classes that are in lists, and all get the scores, of which each finds the best as one process
- * does. Where a search leaves too few classes, all that the filter leaves are listed.
+ * of a piece; each searches its own, on all its threads, and all get the lists. Then each scores those of its classes
+ * that are in lists, and all get the scores, of which each finds the best as one process does. Where a search leaves
+ * too few classes, all that the filter leaves are listed.
  */
 #include "predict/predict.h"
 
@@ -38,7 +38,7 @@ typedef struct lists {
     xsmi_features *features; /* [rows] */
     uint32_t *listed;        /* [capacity] */
     float *scores;           /* [capacity] */
-    unsigned char *scratch;  /* [threads, or 1 for find_all()][each] */
+    unsigned char *scratch;  /* [threads][each] */
     size_t each;
 } lists;
 
@@ -62,7 +62,7 @@ static lists divide(const xsm_predictor *p, const xsmi_finder *finder, xsmi_aren
     l.scores = xsmi_arena_take(arena, l.capacity, sizeof *l.scores);
     const size_t bytes = finder->scratch(p);
     l.each = bytes < SIZE_MAX / 2 ? (bytes + XSMI_ALIGNMENT - 1) / XSMI_ALIGNMENT * XSMI_ALIGNMENT : SIZE_MAX;
-    l.scratch = xsmi_arena_take(arena, finder->find_all ? 1 : xsmi_context_threads(p->context), l.each);
+    l.scratch = xsmi_arena_take(arena, xsmi_context_threads(p->context), l.each);
     return l;
 }
 
@@ -99,9 +99,6 @@ static void find_row(void *state, size_t index, uint32_t thread)
 static xsm_status find_all(xsm_predictor *p, const lists *l, const xsmi_row_filter *filters, size_t rows,
                            xsm_error *err)
 {
-    if (l->finder->find_all) {
-        return l->finder->find_all(p, filters, rows, l->scratch, l->width, l->found, l->classes, err);
-    }
     xsm_context *ctx = p->context;
     const uint32_t ranks = xsmi_ranks(ctx), rank = xsmi_rank(ctx);
     const size_t most = l->finder->most;
@@ -168,7 +165,7 @@ static xsm_status score_found(xsm_predictor *p, lists *l, const xsmi_row_filter 
         for (uint32_t j = 0; l->added && j < l->found[i]; j++) {
             scores[j] = (float)((double)scores[j] + l->added[i * l->finder->most + j]);
         }
-        p->probed += l->finder->find_all ? 0 : l->found[i];
+        p->probed += l->found[i];
         l->finite[i] =
             xsmi_predict_best(p, l->listed + first, scores, l->found[i], filters ? &filters[i] : NULL, &list);
     }
@@ -257,7 +254,7 @@ xsm_status xsmi_lists_run(xsm_predictor *p, const xsm_prediction *to, const xsmi
 {
     xsmi_arena arena = {p->scratch, 0};
     lists l = divide(p, finder, &arena);
-    for (uint32_t i = 0; !finder->find_all && i < xsmi_context_threads(p->context); i++) {
+    for (uint32_t i = 0; i < xsmi_context_threads(p->context); i++) {
         finder->start(p, l.scratch + i * l.each);
     }
     const size_t count = (size_t)to->batch->count;

@@ -30,11 +30,8 @@ static xsm_status new_predictor(const xsm_model *model, const xsm_predictor_opti
 /* Compares the options among the processes of a group; `status` is that of taking them. */
 static xsm_status agree_options(xsm_context *group, const xsm_predictor_options *o, xsm_status status, xsm_error *err)
 {
-    const xsmi_number numbers[] = {XSMI_WHOLE("top", o->top),
-                                   XSMI_WHOLE("candidates", o->candidates),
-                                   XSMI_WHOLE("index", o->index != NULL),
-                                   XSMI_WHOLE("beam", o->beam),
-                                   XSMI_WHOLE("tree_alone", (uint64_t)o->tree_alone),
+    const xsmi_number numbers[] = {XSMI_WHOLE("top", o->top), XSMI_WHOLE("candidates", o->candidates),
+                                   XSMI_WHOLE("beam", o->beam), XSMI_WHOLE("tree_alone", (uint64_t)o->tree_alone),
                                    XSMI_WHOLE("shortlist", o->shortlist != NULL)};
     return xsmi_numbers_agree(group, numbers, sizeof numbers / sizeof *numbers, status, err);
 }

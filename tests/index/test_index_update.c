@@ -71,7 +71,7 @@ static void begin(setup *t, uint32_t count, uint32_t width, uint32_t clusters, u
                                    .width = width,
                                    .seed = 3,
                                    .read = read_rows};
-    xsmi_sphere_settings settings = {clusters, 5, 32, 3, {NULL, 0, 0}};
+    xsmi_sphere_settings settings = {clusters, 5, 32, 3};
     assert_ok(xsmi_sphere_build(&t->s, &settings, &t->source, &err), err);
 }
 

@@ -202,19 +202,6 @@ expect 'an evaluation' cmp one b
 on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --probabilities
 expect 'predictions' cmp one out
 
-# By an index, which is built, or read from a file.
-"$command" index one.1 one.index --probe 900 >log 2>&1 || exit 1
-"$command" predict --model one.1 --data test.txt --top 7 --index-file one.index >one 2>said || exit 1
-sed 's/ in [0-9:.]* s;/;/' said >a
-on 2 "$ranked" predict --model one.1 --data test.txt --top 7 --index-file one.index
-expect 'predictions by a file of an index' cmp one out
-sed 's/ in [0-9:.]* s;/;/' log >b
-expect 'what is said of them' cmp a b
-on 3 "$ranked" predict --model one.1 --data test.txt --top 7 --index spherical --probe 900
-expect 'predictions by an index' cmp one out
-on 2 "$ranked" index one.1 made.index --probe 900
-expect 'an index' cmp one.index made.index
-
 # A conversion and a calibration.
 set -- convert-model one.1 small --type int8 --test test.txt
 "$command" "$@" >one && mv small whole || exit 1
@@ -228,7 +215,7 @@ on 2 "$ranked" "$@"
 expect 'a calibration' cmp whole small
 same out >b
 expect 'its report' cmp a b
-rm small made.index
+rm small
 
 # Pruning, and what is pruned.
 "$command" prune one.1 small --keep 3 --test test.txt >one
@@ -263,6 +250,8 @@ failing() {
 }
 failing 2 1 'nothing.txt: cannot open' "$ranked" train --data nothing.txt --estimator umax --eta 1 --model made
 failing 3 2 "'convert' is for one process" "$ranked" convert --data test.txt --out made
+failing 2 2 "'index' is for one process" "$ranked" index one.1 made
+failing 2 1 "an index needs all classes in one process" "$ranked" predict --model one.1 --data test.txt --index exact
 failing 2 2 'standard input is given to one rank' "$ranked" evaluate --model one.1 --data -
 failing 2 2 "a fit of principal components needs the features of all rows" "$ranked" train --data single.txt --estimator \
     sampled-softmax --set sampler=tree --eta 0.1 --divide-rows --model made
@@ -292,7 +281,6 @@ failing 2 1 'No space left on device' "$ranked" train --method label-tree --data
 failing 2 1 'No space left on device' "$ranked" train $(settings 1) --epochs 1 --model /dev/full
 failing 2 1 'No space left on device' "$ranked" convert-model one.1 /dev/full --type int8
 failing 2 1 'No space left on device' "$ranked" calibrate --model one.1 --data test.txt --output /dev/full
-failing 2 1 'No space left on device' "$ranked" index one.1 /dev/full --probe 900
 # What ranks compare before they begin does not depend on the MPI: meson.build says so where one has tried it. With
 # XSM_TEST_FULL it is tried all the same.
 if [ -z "${XSM_TEST_OTHER_MPI-}" ] || [ -n "${XSM_TEST_FULL-}" ]; then

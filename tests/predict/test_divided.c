@@ -10,6 +10,7 @@
 #include "model/divided.h"
 
 #include <xsoftmax/calibrate.h>
+#include <xsoftmax/ext/search.h>
 #include <xsoftmax/ext/weights.h>
 #include <xsoftmax/index.h>
 #include <xsoftmax/metrics.h>
@@ -384,6 +385,17 @@ static void test_failures(void **state)
         }                                                                                                              \
     } while (0)
 
+static xsm_status refuse_index(test_rank *r, const xsm_model *m)
+{
+    const work *w = r->user;
+    xsm_index *index = NULL, *loaded = NULL;
+    XSMI_TRY(xsm_index_new(r->context, "spherical", &index, &r->err));
+    REFUSES(xsm_index_build_model(index, m, &r->err));
+    REFUSES(xsm_index_load(r->context, w->saved, NULL, m, &loaded, &r->err));
+    xsm_index_free(index);
+    return XSM_OK;
+}
+
 static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -392,6 +404,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     REFUSES(xsm_model_parameters(m, &parameters, err));
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
     REFUSES(xsm_model_view(m, &view, err));
+    XSMI_TRY(refuse_index(r, m));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -422,12 +435,30 @@ static xsm_status refuse(test_rank *r)
     return status;
 }
 
+/* A file of an index over some rows. */
+static void save_index(const test_problem *p, const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_index *index = NULL;
+    xsm_index_rows rows = XSM_INDEX_ROWS_INIT;
+    rows.rows = p->x;
+    rows.count = ROWS;
+    rows.width = FEATURES;
+    rows.stride = FEATURES;
+    assert_ok(xsm_index_new(NULL, "spherical", &index, &err), err);
+    assert_ok(xsm_index_build(index, &rows, &err), err);
+    assert_ok(xsm_index_save(index, path, &err), err);
+    xsm_index_free(index);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
     test_rank ranks[TEST_RANKS];
     test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 5);
     work w = {.one = p.data};
+    snprintf(w.saved, sizeof w.saved, "%s", test_path("index"));
+    save_index(&p, w.saved);
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
@@ -444,8 +475,8 @@ typedef struct tied_results {
     xsm_ranks ranks;
     double hits[TOP];
     xsm_calibrate_result fitted[2];
-    uint32_t classes[2][SOME * RANKED];
-    float scores[2][SOME * RANKED];
+    uint32_t classes[SOME * RANKED];
+    float scores[SOME * RANKED];
     double probabilities[SOME * RANKED];
     float chosen[SOME * 2], range[SOME * RANGE], hidden[SOME * HIDDEN];
 } tied_results;
@@ -505,21 +536,11 @@ static xsm_status predict_tied(const xsm_model *m, const tied_work *w, tied_resu
     xsm_prediction wanted = XSM_PREDICTION_INIT;
     wanted.batch = &batch;
     wanted.exclude_known = 1;
-    wanted.classes = to->classes[0];
-    wanted.scores = to->scores[0];
+    wanted.classes = to->classes;
+    wanted.scores = to->scores;
     wanted.probabilities = to->probabilities;
     xsm_status status = xsm_predictor_run(p, &wanted, err);
     xsm_predictor_free(p);
-    /* By an index of the classes. */
-    xsm_index *index = NULL;
-    p = NULL;
-    status = status == XSM_OK ? xsm_index_new(m->context, "exact", &index, err) : status;
-    status = status == XSM_OK ? xsm_index_build_model(index, m, err) : status;
-    options.index = index;
-    status = status == XSM_OK ? xsm_predictor_new(m, &options, &p, err) : status;
-    status = status == XSM_OK ? test_predict(p, &batch, to->classes[1], to->scores[1], NULL, err) : status;
-    xsm_predictor_free(p);
-    xsm_index_free(index);
     return status;
 }
 

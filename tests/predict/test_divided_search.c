@@ -1,7 +1,7 @@
 /*
- * Searches of models whose classes are divided among ranks, by a label tree as shortlist, an index, a beam in the
- * model's tree, or the tree alone; and predictions of label trees, whose rows are divided: the same bits as in one
- * process, with filters and thresholds, scores and probabilities, on any number of ranks and threads.
+ * Searches of models whose classes are divided among ranks, by a label tree as shortlist, a beam in the model's tree,
+ * or the tree alone; and predictions of label trees, whose rows are divided: the same bits as in one process, with
+ * filters and thresholds, scores and probabilities, on any number of ranks and threads.
  */
 #define XSM_EXPERIMENTAL
 #include "training.h"
@@ -12,7 +12,6 @@
 
 #include <xsoftmax/calibrate.h>
 #include <xsoftmax/ext/filter.h>
-#include <xsoftmax/index.h>
 #include <xsoftmax/label_tree.h>
 #include <xsoftmax/predict.h>
 
@@ -21,10 +20,10 @@
 #include <string.h>
 
 /* Five class runs, the last of a few classes; more rows than are searched together. */
-enum { ROWS = 290, SOME = 23, FEATURES = 6, CLASSES = 4 * XSMI_RUN_CLASSES + 11, TOP = 4, CALLS = 8 };
+enum { ROWS = 290, SOME = 23, FEATURES = 6, CLASSES = 4 * XSMI_RUN_CLASSES + 11, TOP = 4, CALLS = 7 };
 
 /* How classes are found. */
-typedef enum way { SHORTLIST, BEAM, TREE_ALONE, LABEL_TREE, INDEX, HIERARCHY, WAYS } way;
+typedef enum way { SHORTLIST, BEAM, TREE_ALONE, LABEL_TREE, HIERARCHY, WAYS } way;
 
 /* What a rank finds. */
 typedef struct results {
@@ -39,9 +38,8 @@ typedef struct results {
 typedef struct work {
     const test_problem *problem;
     way how;
-    bool likely;       /* there are probabilities */
-    bool brief;        /* few calls */
-    const char *index; /* its name */
+    bool likely; /* there are probabilities */
+    bool brief;  /* few calls */
     char model[256], tree[256];
     results *of;                       /* [ranks] */
     xsm_context *contexts[TEST_RANKS]; /* of the models, NULL: the rank's own */
@@ -91,17 +89,15 @@ static xsm_status call_lists(xsm_predictor *p, const xsm_batch *batch, const wor
     return status;
 }
 
-/* A filter of the call that leaves every ninth class, or every third, of which an index lists more rows than at first;
- * with known labels excluded. */
-static xsm_status call_filtered(xsm_predictor *p, const xsm_batch *batch, uint32_t step, const work *w, results *r,
-                                xsm_error *err)
+/* A filter of the call that leaves every ninth class; with known labels excluded. */
+static xsm_status call_filtered(xsm_predictor *p, const xsm_batch *batch, const work *w, results *r, xsm_error *err)
 {
     xsm_filter *filter = NULL;
     xsm_filter_classes left = XSM_FILTER_CLASSES_INIT;
     uint32_t *list = calloc(CLASSES, sizeof *list);
     left.classes = CLASSES;
     left.allow = list;
-    for (uint32_t k = 0; k < CLASSES; k += step) {
+    for (uint32_t k = 0; k < CLASSES; k += 9) {
         list[left.allow_count++] = k;
     }
     xsm_status status = xsm_filter_new(NULL, &left, &filter, err);
@@ -109,7 +105,7 @@ static xsm_status call_filtered(xsm_predictor *p, const xsm_batch *batch, uint32
         xsm_prediction to = XSM_PREDICTION_INIT;
         to.filter = filter;
         to.exclude_known = 1;
-        status = call(p, batch, to, step == 9 ? 4 : 7, w, r, err);
+        status = call(p, batch, to, 4, w, r, err);
     }
     xsm_filter_free(filter);
     free(list);
@@ -122,15 +118,14 @@ static xsm_status predict(xsm_predictor *p, const work *w, results *r, xsm_error
     const xsm_batch all = xsm_batch_range(problem->data, 0, ROWS), some = xsm_batch_range(problem->data, 5, SOME);
     if (w->brief) {
         XSMI_TRY(call(p, &some, (xsm_prediction)XSM_PREDICTION_INIT, 0, w, r, err));
-        return call_filtered(p, &some, w->how == INDEX ? 3 : 9, w, r, err);
+        return call_filtered(p, &some, w, r, err);
     }
     XSMI_TRY(call(p, &all, (xsm_prediction)XSM_PREDICTION_INIT, 0, w, r, err));
     xsm_prediction known = XSM_PREDICTION_INIT;
     known.exclude_known = 1;
     XSMI_TRY(call(p, &some, known, 1, w, r, err));
     XSMI_TRY(call_lists(p, &some, w, r, err));
-    XSMI_TRY(call_filtered(p, &some, 9, w, r, err));
-    XSMI_TRY(call_filtered(p, &some, 3, w, r, err));
+    XSMI_TRY(call_filtered(p, &some, w, r, err));
     /* Rows in another order, above thresholds. */
     uint64_t rows[SOME];
     for (uint64_t i = 0; i < SOME; i++) {
@@ -152,36 +147,22 @@ static xsm_status predict(xsm_predictor *p, const work *w, results *r, xsm_error
     return XSM_OK;
 }
 
-static xsm_predictor_options options_of(const work *w, const xsm_model *tree, const xsm_index *index)
+static xsm_predictor_options options_of(const work *w, const xsm_model *tree)
 {
     xsm_predictor_options o = XSM_PREDICTOR_OPTIONS_INIT;
     o.top = TOP;
     o.shortlist = w->how == SHORTLIST ? tree : NULL;
     o.candidates = w->how == SHORTLIST ? 30 : 0;
-    o.index = index;
-    o.beam = w->how == HIERARCHY || w->how == INDEX ? 0 : w->how == LABEL_TREE || w->how == SHORTLIST ? 5 : 20;
+    o.beam = w->how == HIERARCHY ? 0 : w->how == LABEL_TREE || w->how == SHORTLIST ? 5 : 20;
     o.tree_alone = w->how == TREE_ALONE;
     return o;
 }
 
-static xsm_status make_index(const work *w, const xsm_model *m, xsm_index **out, xsm_error *err)
-{
-    if (w->how != INDEX) {
-        return XSM_OK;
-    }
-    XSMI_TRY(xsm_index_new(m->context, w->index, out, err));
-    if (strcmp(w->index, "spherical") == 0) {
-        XSMI_TRY(xsm_index_set(*out, "clusters", "90", err));
-        XSMI_TRY(xsm_index_set(*out, "probe", "700", err));
-    }
-    return xsm_index_build_model(*out, m, err);
-}
-
-static xsm_status use_models(test_rank *rank, const xsm_model *m, const xsm_model *tree, const xsm_index *index)
+static xsm_status use_models(test_rank *rank, const xsm_model *m, const xsm_model *tree)
 {
     work *w = rank->user;
     results *r = &w->of[rank->rank];
-    const xsm_predictor_options o = options_of(w, tree, index);
+    const xsm_predictor_options o = options_of(w, tree);
     xsm_predictor *p = NULL;
     memset(r, 0, sizeof *r);
     XSMI_TRY(xsm_predictor_new(m, &o, &p, &rank->err));
@@ -206,17 +187,14 @@ static xsm_status load_and_use(test_rank *rank)
         ctx->group = rank->context->group;
     }
     xsm_model *m = NULL, *tree = NULL;
-    xsm_index *index = NULL;
     xsm_status status = xsm_model_load(ctx, w->how == LABEL_TREE ? w->tree : w->model, NULL, &m, &rank->err);
     if (status == XSM_OK && w->how == SHORTLIST) {
         status = xsm_model_load(ctx, w->tree, NULL, &tree, &rank->err);
     }
-    status = status == XSM_OK ? make_index(w, m, &index, &rank->err) : status;
     if (status == XSM_OK && w->fail > 0 && rank->rank == 1) {
         test_memory_fail(w->memory, w->fail);
     }
-    status = status == XSM_OK ? use_models(rank, m, tree, index) : status;
-    xsm_index_free(index);
+    status = status == XSM_OK ? use_models(rank, m, tree) : status;
     xsm_model_free(tree);
     xsm_model_free(m);
     return status;
@@ -294,11 +272,9 @@ static test_problem problem_new(bool sparse)
     return test_problem_new(ROWS, FEATURES, CLASSES, sparse, 5);
 }
 
-/* With an index, `trees` > 0 says that it is `spherical`. */
 static work work_new(const test_problem *p, way how, uint32_t hidden, int32_t correction, int64_t trees, int32_t link)
 {
     work w = {.problem = p, .how = how, .likely = how != SHORTLIST || correction != XSM_CORRECTION_HIERARCHY};
-    w.index = trees > 0 ? "spherical" : "exact";
     snprintf(w.model, sizeof w.model, "%s", test_path("searched"));
     snprintf(w.tree, sizeof w.tree, "%s", test_path("tree"));
     if (how == SHORTLIST || how == LABEL_TREE) {
@@ -368,14 +344,6 @@ static void test_shortlists_of_nodes(void **state)
     try_bits(false, SHORTLIST, 0, XSM_CORRECTION_HIERARCHY, 1, XSM_LABEL_TREE_HINGE);
 }
 
-static void test_indexes(void **state)
-{
-    (void)state;
-    try_bits(false, INDEX, 0, XSM_CORRECTION_CLASSES, 1, 0);
-    try_bits(true, INDEX, 7, XSM_CORRECTION_NONE, 1, 0);
-    try_bits(false, INDEX, 0, XSM_CORRECTION_CLASSES, 0, 0);
-}
-
 static void test_beams(void **state)
 {
     (void)state;
@@ -394,8 +362,8 @@ static void test_label_trees(void **state)
 
 static work work_of(const test_problem *p, way how, results *of)
 {
-    const int32_t corrections[WAYS] = {XSM_CORRECTION_NONE, XSM_CORRECTION_TREE,    XSM_CORRECTION_TREE,
-                                       XSM_CORRECTION_NONE, XSM_CORRECTION_CLASSES, XSM_CORRECTION_HIERARCHY};
+    const int32_t corrections[WAYS] = {XSM_CORRECTION_NONE, XSM_CORRECTION_TREE, XSM_CORRECTION_TREE,
+                                       XSM_CORRECTION_NONE, XSM_CORRECTION_HIERARCHY};
     work w = work_new(p, how, 0, corrections[how], 1, XSM_LABEL_TREE_AUTO);
     w.of = of;
     w.brief = true;
@@ -408,7 +376,7 @@ static void test_group_lost(void **state)
     (void)state;
     static results of[3];
     test_problem p = problem_new(false);
-    for (int how = SHORTLIST; how <= INDEX; how++) {
+    for (int how = SHORTLIST; how <= LABEL_TREE; how++) {
         if (how == TREE_ALONE) {
             continue; /* its rows are divided as those of a label tree */
         }
@@ -434,7 +402,7 @@ static void test_memory_lost(void **state)
     (void)state;
     static results of[3];
     test_problem p = problem_new(true);
-    for (int how = SHORTLIST; how <= INDEX; how++) {
+    for (int how = SHORTLIST; how <= LABEL_TREE; how++) {
         if (how == TREE_ALONE) {
             continue; /* its rows are divided as those of a label tree */
         }
@@ -469,10 +437,8 @@ static xsm_status use_diverged(test_rank *rank)
 {
     work *w = rank->user;
     xsm_model *m = NULL, *tree = NULL;
-    xsm_index *index = NULL;
     XSMI_TRY(xsm_model_load(rank->context, w->model, NULL, &m, &rank->err));
     xsm_status status = w->how == SHORTLIST ? xsm_model_load(rank->context, w->tree, NULL, &tree, &rank->err) : XSM_OK;
-    status = status == XSM_OK ? make_index(w, m, &index, &rank->err) : status;
     if (status == XSM_OK && rank->rank == rank->ranks - 1) {
         xsm_model *own = m->part.own ? m->part.own : m;
         status = xsmi_model_own(own, &rank->err);
@@ -480,8 +446,7 @@ static xsm_status use_diverged(test_rank *rank)
             own->weight[k * own->stride] = -NAN;
         }
     }
-    status = status == XSM_OK ? use_models(rank, m, tree, index) : status;
-    xsm_index_free(index);
+    status = status == XSM_OK ? use_models(rank, m, tree) : status;
     xsm_model_free(tree);
     xsm_model_free(m);
     return status;
@@ -509,10 +474,10 @@ static void test_diverged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shortlists),  cmocka_unit_test(test_shortlists_of_nodes),
-        cmocka_unit_test(test_beams),       cmocka_unit_test(test_label_trees),
-        cmocka_unit_test(test_indexes),     cmocka_unit_test(test_group_lost),
-        cmocka_unit_test(test_memory_lost), cmocka_unit_test(test_diverged),
+        cmocka_unit_test(test_shortlists), cmocka_unit_test(test_shortlists_of_nodes),
+        cmocka_unit_test(test_beams),      cmocka_unit_test(test_label_trees),
+        cmocka_unit_test(test_group_lost), cmocka_unit_test(test_memory_lost),
+        cmocka_unit_test(test_diverged),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }

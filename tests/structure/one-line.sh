@@ -48,7 +48,7 @@ $have"
 }
 
 add sampler log-uniform sampler log_uniform.c sampler/sampler.h XSMI_SAMPLERS 'X(xsmi_log_uniform_ops, "log-uniform")'
-add index scan index scan.c index/index.h XSMI_INDEXES 'X(xsmi_scan_index_ops, "scan", NULL)'
+add index scan index scan.c index/index.h XSMI_INDEXES 'X(xsmi_scan_index_ops, "scan")'
 add loss logistic loss logistic.c loss/loss.h XSMI_LOSSES 'X(xsmi_loss_logistic, "logistic")'
 add estimator perceptron methods perceptron.c methods/method.h XSMI_ESTIMATORS 'X(xsmi_perceptron_ops)'
 add optimizer sign optimizer sign.c optimizer/optimizer.h XSMI_OPTIMIZERS 'X(xsmi_sign_ops)'
