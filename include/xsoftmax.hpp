@@ -2455,6 +2455,14 @@ outcome<How, xsm_fit_result> fit_full_batch(const context &in, model &to, const 
     return fit_full_batch<How>(in, to, train, with, options);
 }
 
+/** Sets a linear model to the means of the classes' rows, without training; returns the variance. */
+template <class How = throwing> outcome<How, double> fit_class_means(const context &in, model &to, const dataset &train)
+{
+    return detail::fill<How>(double(), [&](double *variance, xsm_error *err) {
+        return xsm_fit_class_means(in.get(), to.get(), train.get(), variance, err);
+    });
+}
+
 } // namespace XSOFTMAX_RELEASE
 } // namespace xsoftmax
 

@@ -1,4 +1,4 @@
-/* xsoftmax train --method label-tree: what differs from a training run with an estimator. */
+/* xsoftmax train --method: what differs from a training run with an estimator. */
 #include "train.h"
 
 #include <xsoftmax/ext/label_tree.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *const cli_method_words[] = {"label-tree", NULL};
+const char *const cli_method_words[] = {"label-tree", "class-means", NULL};
 
-/* The first flag that was given and means nothing to a label tree, or NULL. */
+/* The first flag that was given and means nothing to a method, or NULL. */
 static const char *stranger(const cli_run *r)
 {
     const struct {
@@ -33,6 +33,7 @@ static const char *stranger(const cli_run *r)
         {r->method >= 0 && r->time_budget > 0, "time-budget"}, /* a choice keeps within it */
         {r->history_path != NULL, "history"},
         {r->warm_path != NULL, "warm-start"},
+        {r->start >= 0, "start"},
     };
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         if (flags[i].given) {
@@ -71,9 +72,16 @@ static int set_option(cli_run *r, size_t i)
     return status == XSM_OK ? CLI_GO_ON : cli_misuse("--set: %s", err.message);
 }
 
-int cli_label_tree_prepare(cli_run *r)
+int cli_method_prepare(cli_run *r)
 {
     const char *wrong = stranger(r);
+    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
+    if (r->method == CLI_METHOD_CLASS_MEANS) {
+        wrong = r->sets.count > 0 ? "set" : r->checkpoint_path ? "checkpoint" : r->resume_path ? "resume" : wrong;
+        return wrong ? cli_misuse("--%s means nothing to --method class-means, which has no options and is not trained",
+                                  wrong)
+                     : CLI_GO_ON;
+    }
     if (wrong) {
         return cli_misuse(
             "--%s means nothing to --method label-tree; 'xsoftmax estimators label-tree' lists its options, "
@@ -88,7 +96,6 @@ int cli_label_tree_prepare(cli_run *r)
         }
     }
     r->tree.seed = r->seed;
-    r->format.labels = r->format.labels < 0 ? XSM_LABELS_ALL : r->format.labels;
     r->transform_text = r->transform_text ? r->transform_text : "unit"; /* for which the defaults are right */
     return CLI_GO_ON;
 }
@@ -97,8 +104,9 @@ int cli_label_tree_prepare(cli_run *r)
 static xsm_status describe(cli_run *r, xsm_error *err)
 {
     const xsm_option *option;
-    xsm_status status = cli_train_note(r, "", "method", cli_method_words[0], err);
-    for (size_t i = 0; status == XSM_OK && (option = xsm_label_tree_option(i)) != NULL; i++) {
+    xsm_status status = cli_train_note(r, "", "method", cli_method_words[r->method], err);
+    for (size_t i = 0;
+         status == XSM_OK && r->method == CLI_METHOD_LABEL_TREE && (option = xsm_label_tree_option(i)) != NULL; i++) {
         const size_t size = xsm_label_tree_get(&r->tree, option->name, NULL, 0) + 1;
         char *value = cli_format("%*s", (int)size, "");
         xsm_label_tree_get(&r->tree, option->name, value, size);
@@ -111,10 +119,9 @@ static xsm_status describe(cli_run *r, xsm_error *err)
     return status == XSM_OK ? cli_train_note_whole(r, "examples", r->train_info.rows, err) : status;
 }
 
-int cli_label_tree_run(cli_run *r)
+static int fit_label_tree(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    r->started = cli_clock();
     r->tree.checkpoint = r->checkpoint_path;
     r->tree.resume = r->resume_path;
     r->tree.checkpoint_every = r->checkpoint_every > 0 ? r->checkpoint_every : 1e-9; /* 0: whenever it can */
@@ -131,25 +138,38 @@ int cli_label_tree_run(cli_run *r)
         r->checkpoint_failed = 1;
         cli_no_checkpoint(xsm_status_name(r->tree_result.checkpoint));
     }
-    cli_note_clear();
-    r->end.seconds = cli_clock() - r->started;
-    if ((r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK) ||
-        describe(r, &err) != XSM_OK) {
-        return cli_library_failed(&err);
-    }
-    return CLI_GO_ON;
+    return r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK ? cli_library_failed(&err)
+                                                                                           : CLI_GO_ON;
 }
 
-void cli_label_tree_report(const cli_run *r)
+int cli_method_run(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    r->started = cli_clock();
+    const int code = r->method == CLI_METHOD_CLASS_MEANS ? cli_class_means(r) : fit_label_tree(r);
+    cli_note_clear();
+    r->end.seconds = cli_clock() - r->started;
+    return code == CLI_GO_ON && describe(r, &err) != XSM_OK ? cli_library_failed(&err) : code;
+}
+
+void cli_method_report(const cli_run *r)
 {
     cli_buffer a, b, c, d;
+    if (r->method == CLI_METHOD_CLASS_MEANS) {
+        printf("%-10s class-means, variance %s, in %s\n", "training", cli_real(r->variance, &a),
+               cli_seconds(r->end.seconds, &b));
+        return;
+    }
     printf("%-10s label-tree, %s nodes, %s weights, in %s (clustering %s)\n", "training",
            cli_grouped(r->tree_result.nodes, &a), cli_grouped(r->tree_result.weights, &b),
            cli_seconds(r->end.seconds, &c), cli_seconds(r->tree_result.clustering_seconds, &d));
 }
 
-void cli_label_tree_json(cli_json *json, const cli_run *r)
+void cli_method_json(cli_json *json, const cli_run *r)
 {
+    if (r->method == CLI_METHOD_CLASS_MEANS) {
+        return;
+    }
     cli_json_open(json, "label_tree");
     cli_json_whole(json, "depth", r->tree_result.depth);
     cli_json_whole(json, "nodes", r->tree_result.nodes);

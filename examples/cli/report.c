@@ -23,7 +23,7 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     if (r->method >= 0) {
         cli_json_text(&json, "method", cli_method_words[r->method]);
         cli_json_null(&json, "estimator");
-        cli_label_tree_json(&json, r);
+        cli_method_json(&json, r);
     } else {
         cli_json_text(&json, "method", r->estimator_name);
         cli_json_text(&json, "estimator", r->estimator_name);
@@ -40,6 +40,9 @@ char *cli_train_json(const cli_run *r, const char *stopped)
         cli_json_whole(&json, "vectors_found", r->vectors_found);
     }
     cli_json_text(&json, "score", cli_score_words[about.geometry]);
+    if (r->variance > 0) {
+        cli_json_real(&json, "class_means_variance", r->variance);
+    }
     if (r->test_rows) {
         cli_json_whole(&json, "unseen_test_labels", r->test_info.unseen_labels);
     } else {
@@ -190,8 +193,11 @@ void cli_train_report(const cli_run *r)
         free(left_out);
         putchar('\n');
     }
+    if (r->start > 0) {
+        printf("%-10s from class means, variance %s\n", "start", cli_real(r->variance, &a));
+    }
     if (r->method >= 0) {
-        cli_label_tree_report(r);
+        cli_method_report(r);
     } else if (r->full) {
         printf("%-10s %s by lbfgs, %s iterations, %s passes over the rows in %s (%s)\n", "training", r->estimator_name,
                cli_grouped(r->end.epoch, &a), cli_grouped(r->fit.evaluations, &b), cli_seconds(r->end.seconds, &d),

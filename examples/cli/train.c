@@ -132,7 +132,7 @@ static int train(cli_run *r)
     code = code == CLI_GO_ON && r->dry ? cli_dry_run(r) : code;
     code = code == CLI_GO_ON && r->choose ? cli_choose(r) : code;
     if (r->method >= 0) {
-        code = code == CLI_GO_ON ? cli_agree(cli_label_tree_run(r)) : code;
+        code = code == CLI_GO_ON ? cli_agree(cli_method_run(r)) : code;
     } else {
         code = code == CLI_GO_ON ? cli_agree(cli_train_make_model(r)) : code;
         code = code == CLI_GO_ON ? divide_rows(r) : code;
@@ -187,6 +187,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .model_bytes = (double)NAN,
         .hidden = {0, -1, -1, 0, NULL},
         .method = -1,
+        .start = -1,
         .tree_result = XSM_LABEL_TREE_RESULT_INIT,
         .fit = XSM_FIT_RESULT_INIT,
         .tuned = XSM_TUNING_INFO_INIT,
@@ -225,8 +226,9 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "log, tfidf, standard, unit, products=N, truncate=N, with commas, in the order given; or none", NULL, 0, 0, 0,
          0},
         {NULL, CLI_HEADING, NULL, NULL, "Method", NULL, 0, 0, 0, 0},
-        {"method", CLI_CHOICE, &r.method, "NAME", "label-tree: sparse classifiers in a tree over very many labels",
-         cli_method_words, 0, 0, 0, 0},
+        {"method", CLI_CHOICE, &r.method, "NAME",
+         "label-tree: sparse classifiers in a tree over labels; class-means: the nearest mean", cli_method_words, 0, 0,
+         0, 0},
         {"estimator", CLI_TEXT, &r.estimator_name, "NAME", "see 'xsoftmax estimators' (chosen from the rows)", NULL, 0,
          0, 0, 0},
         {"set", CLI_LIST, &r.sets, "KEY=VALUE",
@@ -278,6 +280,8 @@ int cli_train(const cli_command *command, int argc, char **argv)
          "save here, now and then, at the end and on Ctrl-C, all that --resume needs", NULL, 0, 0, 0, 0},
         {"checkpoint-every", CLI_REAL, &r.checkpoint_every, "S", "seconds from a checkpoint to the next (300)", NULL, 0,
          1e9, 0, 0},
+        {"start", CLI_CHOICE, &r.start, "zeros|means", "where a linear model starts: class means are one pass (zeros)",
+         cli_start_words, 0, 1, 0, 0},
         {"warm-start", CLI_INPUT, &r.warm_path, "MODEL",
          "start from this model, with whatever classes and features are new in the rows", NULL, 0, 0, 0, 0},
         {"new-words", CLI_CHOICE, &r.new_words, "yes|no",

@@ -63,7 +63,9 @@ extern const char *const cli_activation_words[], *const cli_pool_words[];
 /* The largest value of --pairs. */
 #define CLI_PAIRS_MOST 1e6
 
-extern const char *const cli_method_words[]; /* of --method */
+enum { CLI_METHOD_LABEL_TREE, CLI_METHOD_CLASS_MEANS };
+extern const char *const cli_method_words[]; /* of --method, in this order */
+extern const char *const cli_start_words[];  /* of --start: zeros, means */
 
 typedef struct cli_run {
     const char *data, *test, *transform_text, *label_names, *class_weights, *estimator_name, *optimizer_name,
@@ -84,6 +86,8 @@ typedef struct cli_run {
     int evaluate_train;    /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
     int method;                        /* of --method; -1: an estimator trains */
+    int start;                         /* of --start; 1: from class means; -1 = not given */
+    double variance;                   /* of class means; 0: the model is not made of them */
     xsm_label_tree_options tree;       /* of a label tree */
     xsm_label_tree_result tree_result; /* the same */
     int trees_open;                    /* no flag was given that means nothing to a label tree */
@@ -165,6 +169,8 @@ int cli_vectors_length(const char *path, uint64_t *length);
 int cli_vectors_load(cli_run *run, const xsm_class_map *map);
 /* Makes the model and records in it how it is made. */
 int cli_train_make_model(cli_run *run);
+/* Sets the model's weights to the classes' means; with --method, makes the model before. */
+int cli_class_means(cli_run *run);
 /* Records a value in the model's metadata, under prefix and name; a number under "training.". */
 xsm_status cli_train_note(cli_run *run, const char *prefix, const char *name, const char *value, xsm_error *err);
 xsm_status cli_train_note_whole(cli_run *run, const char *name, uint64_t value, xsm_error *err);
@@ -181,13 +187,13 @@ int cli_train_evaluate(cli_run *run);
 /* --dry-run (dry_run.c): says what the rows are that were read, and what each way of training would need in memory. */
 int cli_dry_run(const cli_run *run);
 
-/* --method label-tree (label_tree.c): in place of estimator, model and training. */
-int cli_label_tree_prepare(cli_run *run);
+/* --method (label_tree.c): in place of estimator, model and training. */
+int cli_method_prepare(cli_run *run);
+int cli_method_run(cli_run *run);
 /* Whether the choice may come to a label tree, by the flags as they were given. */
 int cli_label_tree_open(const cli_run *run);
-int cli_label_tree_run(cli_run *run);
-void cli_label_tree_report(const cli_run *run);
-void cli_label_tree_json(cli_json *json, const cli_run *run);
+void cli_method_report(const cli_run *run);
+void cli_method_json(cli_json *json, const cli_run *run);
 
 /* XSM_MEASURE_* as --measure names them. */
 extern const char *const cli_choose_measures[];

@@ -223,6 +223,9 @@ static int describe(cli_run *r)
              cli_note_table(r->model, &r->format, r->raw_info.format, &err) == XSM_OK &&
              cli_train_note_whole(r, "seed", r->seed, &err) == XSM_OK &&
              cli_train_note_whole(r, "examples", r->train_info.rows, &err) == XSM_OK;
+    if (r->start > 0) {
+        ok = ok && cli_train_note(r, "training.", "start", cli_start_words[r->start], &err) == XSM_OK;
+    }
     if (r->pairs > 0) {
         ok = ok && cli_train_note(r, "training.", "pairs", cli_real(r->pairs, &number), &err) == XSM_OK;
     }
@@ -237,19 +240,14 @@ static int describe(cli_run *r)
     return ok ? CLI_GO_ON : cli_library_failed(&err);
 }
 
-int cli_train_make_model(cli_run *r)
+/* Makes the model for the rows, with their classes and transform. */
+static int new_model(cli_run *r, int32_t layout)
 {
-    if (r->warm_path) {
-        return describe(r);
-    }
     xsm_error err = XSM_ERROR_INIT;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_model_options options = XSM_MODEL_OPTIONS_INIT;
-    int exact = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_EXACT;
     options.bias = r->bias != 0;
-    /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
-     * classes. */
-    options.layout = exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    options.layout = layout;
     if (xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
@@ -262,9 +260,36 @@ int cli_train_make_model(cli_run *r)
                                     &err) != XSM_OK) {
         return cli_library_failed(&err);
     }
-    if ((r->transform && xsm_model_set_transform(r->model, r->transform, &err) != XSM_OK) ||
-        xsm_model_set_class_map(r->model, &map, &err) != XSM_OK) {
-        return cli_library_failed(&err);
+    return (!r->transform || xsm_model_set_transform(r->model, r->transform, &err) == XSM_OK) &&
+                   xsm_model_set_class_map(r->model, &map, &err) == XSM_OK
+               ? CLI_GO_ON
+               : cli_library_failed(&err);
+}
+
+int cli_class_means(cli_run *r)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    const int code = r->method >= 0 ? new_model(r, XSM_LAYOUT_CLASS_MAJOR) : CLI_GO_ON;
+    if (code != CLI_GO_ON || xsm_fit_class_means(r->context, r->model, r->train_rows, &r->variance, &err) == XSM_OK) {
+        return code;
+    }
+    cli_note_clear();
+    return cli_library_failed(&err);
+}
+
+int cli_train_make_model(cli_run *r)
+{
+    if (r->warm_path) {
+        return describe(r);
+    }
+    xsm_error err = XSM_ERROR_INIT;
+    const int exact = xsm_estimator_find(r->estimator_name)->kind == XSM_ESTIMATOR_EXACT;
+    /* An estimator that scores every class of a sparse row reads whole features; one that samples reads whole
+     * classes. */
+    int code = new_model(r, exact && r->train_info.sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR);
+    code = code == CLI_GO_ON && r->start > 0 ? cli_class_means(r) : code;
+    if (code != CLI_GO_ON) {
+        return code;
     }
     if (r->score > XSM_GEOMETRY_LINEAR && xsm_model_set_geometry(r->model, r->score, &err) != XSM_OK) {
         return cli_train_refused(r, &err);

@@ -220,10 +220,28 @@ static int check_score(const cli_run *r)
     return CLI_GO_ON;
 }
 
+const char *const cli_start_words[] = {"zeros", "means", NULL};
+
+/* Checks what cannot be combined with class means to start from. */
+static int check_start(const cli_run *r)
+{
+    const char *wrong = r->start <= 0                    ? NULL
+                        : r->warm_path                   ? "--warm-start goes on from the model's weights"
+                        : r->hidden.size                 ? "the vectors of --hidden start at random"
+                        : r->bias != 1                   ? "class means need features and a bias"
+                        : r->score > XSM_GEOMETRY_LINEAR ? "scores that are distances have no shares of classes"
+                        : r->choose ? "give --estimator NAME, and no --time-budget: what to train with can "
+                                      "be tried out only from a model of zeros"
+                        : !r->full && isnan(r->eta) && !r->resume_path
+                            ? "give --eta X: rates can be tried out only from a model of zeros"
+                            : NULL;
+    return wrong ? cli_misuse("--start means: %s", wrong) : CLI_GO_ON;
+}
+
 int cli_train_prepare(cli_run *r)
 {
     if (r->method >= 0) {
-        const int refused = cli_label_tree_prepare(r);
+        const int refused = cli_method_prepare(r);
         if (refused != CLI_GO_ON) {
             return refused;
         }
@@ -328,6 +346,7 @@ int cli_train_prepare(cli_run *r)
     /* The same rows lead to the same choice. */
     code = code == CLI_GO_ON && r->method < 0 && !r->choose ? cli_checkpoint_recall(r) : code;
     code = code == CLI_GO_ON ? cli_warm_prepare(r) : code;
+    code = code == CLI_GO_ON ? check_start(r) : code;
     if (code == CLI_GO_ON && r->model_path) {
         code = cli_output_plan(CLI_OUTPUT_MODEL, r->model_path);
     }

@@ -1,6 +1,6 @@
 /**
  * @file fit.h
- * @brief Full-batch training: minimises the whole objective with L-BFGS.
+ * @brief Full-batch training: minimises the whole objective with L-BFGS; and class means, without training.
  */
 #ifndef XSOFTMAX_FIT_H
 #define XSOFTMAX_FIT_H
@@ -109,6 +109,38 @@ extern "C" {
 XSM_API xsm_status xsm_fit_full_batch(xsm_context *context, xsm_model *model, const xsm_dataset *train,
                                       xsm_estimator *estimator, const xsm_fit_options *options, xsm_fit_result *result,
                                       xsm_error *err);
+
+/** Sets a linear model to the means of the classes' rows: the nearest class mean as a linear model. There is no
+ *  training: rows are read twice, and more often for each label above the first.
+ *
+ *  With mu_k the mean of the rows of class k, m that of all rows, n_k the number of rows and v a variance,
+ *  w_k = (mu_k - m) / v and b_k = (||m||^2 - ||mu_k||^2) / (2 v) + a log(n_k / sum_l n_l). With a = 1 the scores are
+ *  the logarithms of the classes' probabilities where the rows of every class are normally distributed around their
+ *  mean with the same variance in each feature (Hastie, Tibshirani and Friedman, The Elements of Statistical Learning,
+ *  2009, section 4.3).
+ *  With a = 0, or where classes are equally frequent, the best class is the one whose mean is the nearest
+ *  (scikit-learn's NearestCentroid). v, and whether a is 0 or 1, have the largest likelihood of up to 512 rows, each as
+ *  if its class had been counted and averaged without it, so that probabilities mean something; if no class has two
+ *  rows, v is a guess and a is 1.
+ *
+ *  A row with several labels counts for each of them. Weights of rows and labels count as so many rows. A class without
+ *  rows gets the weights 0 and a bias with which it is never the best one. Means are computed in double precision. The
+ *  result is bit-identical for any number of threads and any instruction set. The model's layout becomes
+ *  #XSM_LAYOUT_CLASS_MAJOR. An estimator may train on from there.
+ *
+ *  **Memory.** 8 bytes a label of the rows, 32 a class, 8 a feature for each thread and one more, and 2 MiB.
+ *  @param context   context whose threads are used, or NULL
+ *  @param model     a linear model with a bias; its weights are replaced
+ *  @param train     rows with the model's D and K
+ *  @param[out] variance v, or NULL
+ *  @param err       what went wrong, or NULL
+ *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for a model without a bias, one with a first layer, a correction or
+ *          distances, one whose weights are sparse, in fewer bits or divided among ranks, and for divided rows;
+ *          #XSM_ERROR_DATA for labels of no class of the model, or weights that are all 0; #XSM_ERROR_RANGE where
+ *          weights would not be finite in float32; #XSM_CANCELLED. After an error that is found later than these the
+ *          model's weights are 0. O(nnz of all labels' rows + K D) */
+XSM_API xsm_status xsm_fit_class_means(xsm_context *context, xsm_model *model, const xsm_dataset *train,
+                                       double *variance, xsm_error *err);
 
 #ifdef __cplusplus
 }

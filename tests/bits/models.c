@@ -46,6 +46,33 @@ static void fits_of(const xsm_estimator_ops *ops)
     }
 }
 
+static xsm_status class_means(const bits_machine *machine, const void *what, uint64_t *hash)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    bits_rig rig;
+    double variance = 0;
+    xsm_status status;
+    BITS_TRY(bits_rig_new(machine, what, &rig));
+    BITS_TRY(xsm_fit_class_means(machine->context, rig.model, rig.data, &variance, &err));
+    BITS_TRY(bits_add_model(hash, rig.model, rig.data));
+    bits_add(hash, &variance, sizeof variance);
+end:
+    bits_rig_free(&rig);
+    return status;
+}
+
+static void class_means_of_rows(void)
+{
+    for (int form = 0; form < BITS_EMBEDDING; form++) {
+        for (int several = 0; several < 2; several++) {
+            bits_training t = bits_training_of("softmax", form);
+            t.several = several;
+            t.bias = true;
+            bits_record(class_means, &t, "class means, %s, %s a row", bits_forms[form], several ? "several" : "one");
+        }
+    }
+}
+
 /* -- what is computed with a model --------------------------------------------------------------------------------- */
 
 typedef struct made_model {
@@ -306,6 +333,7 @@ void bits_of_models(void)
     for (size_t i = 0; (ops = xsm_estimator_at(i)); i++) {
         fits_of(ops);
     }
+    class_means_of_rows();
     for (int form = 0; form < BITS_FORMS; form++) {
         several_models(bits_forms[form], bits_training_of("", form));
     }

@@ -222,6 +222,12 @@ done <<END
 2|products=N, N from 1 to 2147483647|$good --transform unit,products=0
 2|tfidf behind products|$good --transform products=2,tfidf
 2|no transform step 'none'|$good --transform unit,none
+2|--start means: give --eta|train --data train.txt --estimator softmax --start means
+2|--start means: give --estimator|train --data train.txt --start means
+2|--start means: class means need features and a bias|$good --bias no --start means
+2|--start means: the vectors of --hidden|$good --hidden 4 --start means
+2|--set means nothing to --method class-means|train --data train.txt --method class-means --set trees=3
+2|--epochs means nothing to --method class-means|train --data train.txt --method class-means --epochs 3
 2|--set: 'negatives' is not of the form KEY=VALUE|$good --set negatives
 2|--set: '=3' is not of the form|$good --set =3
 2|did you mean 'negatives'|$good --set negative=3
@@ -1331,6 +1337,18 @@ sed 's/.*"test"://; s/}$//' stdout >trained
 run 0 evaluate --model standard.model --data dense.csv --json --no-f1
 sed 's/.*"test"://; s/}$//' stdout >evaluated
 expect 'evaluate standardises as train did' cmp trained evaluated
+run 0 train --data train.txt --test test.txt --transform unit --method class-means --model means.model --json
+says stdout '"method":"class-means","estimator":null,'
+says stdout '"class_means_variance":'
+sed 's/.*"test"://; s/}$//' stdout >trained
+run 0 evaluate --model means.model --data test.txt --json --no-f1
+sed 's/.*"test"://; s/}$//' stdout >evaluated
+expect 'evaluate agrees with class means' cmp trained evaluated
+run 0 train --data train.txt --test test.txt --transform unit --estimator softmax --optimizer lbfgs --iterations 1 --start means
+says stdout 'start      from class means, variance '
+run 0 train --data train.txt --transform unit --estimator implicit --eta 0.1 --epochs 1 --start means --model start.model
+run 0 info start.model
+says stdout 'training.start         means'
 run 0 train --data train.txt --method label-tree --transform none --model none.model
 run 0 info none.model
 says stdout 'transform              none'
