@@ -4,6 +4,7 @@
 #ifndef XSMI_DATASET_H
 #define XSMI_DATASET_H
 
+#include "base/activity.h"
 #include "base/base.h"
 #include "base/counted.h"
 #include "base/file.h"
@@ -242,6 +243,13 @@ void xsmi_dataset_move_rows(xsm_dataset *d, xsm_dataset *from);
 /* Replaces the requested arrays of the caller by copies: all or none. */
 enum { XSMI_OWN_VALUES = 1, XSMI_OWN_INDEX = 2, XSMI_OWN_LABELS = 4, XSMI_OWN_WEIGHTS = 8, XSMI_OWN_ALL = 15 };
 xsm_status xsmi_dataset_own(xsm_dataset *d, unsigned which, xsm_error *err);
+/* Shows the hook a loop over rows that is not left before its end. */
+static inline void xsmi_dataset_look(const xsm_dataset *d, uint64_t row)
+{
+    if (row % 4096 == 0) {
+        (void)xsmi_poll(d->context);
+    }
+}
 /* Tells the lender if no array is borrowed any more. */
 void xsmi_dataset_let_go(xsm_dataset *d);
 /* Features of a dataset's rows, in arrays with a capacity of at least 1. */

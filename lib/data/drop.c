@@ -4,9 +4,13 @@
  */
 #include "data/part.h"
 
+#include "base/activity.h"
 #include "base/entry.h"
 
 #include <string.h>
+
+/* Rows between two looks whether to go on. */
+enum { ROWS_TOGETHER = 4096 };
 
 static bool is_dropped(const xsm_dataset *d, uint64_t row, uint32_t which)
 {
@@ -52,6 +56,7 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
             weights[kept] = weights[i];
         }
         kept++;
+        xsmi_dataset_look(d, i);
     }
     if (d->sparse) {
         offsets[kept] = value_next;
@@ -60,19 +65,24 @@ static uint64_t close_up(xsm_dataset *d, uint32_t which)
     return kept;
 }
 
-/* Whether class k stays: rows have it, or the map of which match[k] is the class. */
-static bool stays(const xsm_dataset *d, uint32_t k, uint64_t least, const uint32_t *match)
+/* Which classes stay: those that `least` rows have, and those of a map. */
+typedef struct keep {
+    const uint64_t *counts; /* [classes] rows that will have each */
+    uint64_t least;
+    const uint32_t *match; /* [classes] the class of the map, or XSM_CLASS_UNSEEN; NULL: no map */
+} keep;
+
+static bool stays(const keep *by, uint32_t k)
 {
-    return d->map.counts[k] >= least || (match && match[k] != XSM_CLASS_UNSEEN);
+    return by->counts[k] >= by->least || (by->match && by->match[k] != XSM_CLASS_UNSEEN);
 }
 
-/* Renumbers the classes so that `least` rows have each, or the map of match[] has it (NULL: none); labels of the others
- * go. */
-static xsm_status drop_classes(xsm_dataset *d, uint64_t least, const uint32_t *match, xsm_error *err)
+/* Renumbers the classes that stay; labels of the others go. */
+static xsm_status drop_classes(xsm_dataset *d, const keep *by, xsm_error *err)
 {
     uint32_t used = 0, all = d->classes;
     for (uint32_t k = 0; k < d->classes; k++) {
-        used += stays(d, k, least, match);
+        used += stays(by, k);
     }
     if (used == d->classes) {
         return XSM_OK;
@@ -88,7 +98,7 @@ static xsm_status drop_classes(xsm_dataset *d, uint64_t least, const uint32_t *m
         uint32_t next = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
             class_of[k] = XSMI_CLASS_DROPPED;
-            if (stays(d, k, least, match)) {
+            if (stays(by, k)) {
                 class_of[k] = next;
                 labels[next] = d->map.labels ? d->map.labels[k] : k;
                 if (names) {
@@ -106,6 +116,51 @@ static xsm_status drop_classes(xsm_dataset *d, uint64_t least, const uint32_t *m
     return status;
 }
 
+/* Counts the rows that go and, unless NULL, the rows that each class has of those that stay. */
+static xsm_status count_dropped(const xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_t *dropped,
+                                xsm_error *err)
+{
+    *dropped = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const bool goes = is_dropped(d, i, which);
+        size_t count;
+        const uint32_t *labels = xsmi_dataset_labels(d, i, &count);
+        for (size_t j = 0; counts && !goes && j < count; j++) {
+            if (labels[j] != XSM_CLASS_UNSEEN) {
+                counts[labels[j]]++;
+            }
+        }
+        *dropped += goes;
+        xsmi_dataset_passed(d, i, 1);
+        XSMI_TRY(i % ROWS_TOGETHER == 0 ? xsmi_go_on(d->context, err) : XSM_OK);
+    }
+    const uint32_t rows = which & (uint32_t)(XSM_DROP_UNLABELLED | XSM_DROP_EMPTY);
+    return *dropped < d->rows
+               ? XSM_OK
+               : xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
+                           rows == XSM_DROP_UNLABELLED ? "without a label"
+                           : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
+                                                       : "without a label or without a non-zero feature");
+}
+
+/* Classes are dropped before the rows that alone have them, as that can fail. */
+static xsm_status drop(xsm_dataset *d, uint32_t which, uint64_t *counts, uint64_t *dropped, xsm_error *err)
+{
+    const bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
+                      ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
+    const keep used = {counts ? counts : d->map.counts, 1, NULL};
+    *dropped = 0;
+    XSMI_TRY(some ? count_dropped(d, which, counts, dropped, err) : XSM_OK);
+    XSMI_TRY(*dropped > 0 ? xsmi_dataset_own(d, XSMI_OWN_ALL, err) : XSM_OK);
+    XSMI_TRY(which & XSM_DROP_CLASSES ? drop_classes(d, &used, err) : XSM_OK);
+    if (*dropped > 0) {
+        d->rows = close_up(d, which);
+        xsmi_dataset_count_features(d);
+        xsmi_dataset_count_labels(d);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -117,48 +172,52 @@ xsm_status xsm_dataset_drop(xsm_dataset *d, uint32_t which, uint64_t *dropped, x
                          "XSM_DROP_CLASSES (4) is accepted",
                          which);
     }
-    uint64_t count = 0;
-    bool some = ((which & XSM_DROP_UNLABELLED) && d->counted.unlabelled > 0) ||
-                ((which & XSM_DROP_EMPTY) && d->counted.empty > 0);
-    for (uint64_t i = 0; i < d->rows && some; i++) {
-        count += is_dropped(d, i, which);
-        xsmi_dataset_passed(d, i, 1);
+    const uint32_t all = rows && which & XSM_DROP_CLASSES ? d->classes : 0;
+    uint64_t *counts = NULL, count;
+    if (all > 0) {
+        counts = xsmi_allocate_zero(d->context, all, sizeof *counts);
+        if (!counts) {
+            return xsmi_fail_memory(err, all * sizeof *counts, "the rows of classes");
+        }
     }
-    if (count == d->rows) {
-        return xsmi_fail(err, XSM_ERROR_DATA, "all %llu rows are %s: none would be left", (unsigned long long)d->rows,
-                         rows == XSM_DROP_UNLABELLED ? "without a label"
-                         : rows == XSM_DROP_EMPTY    ? "without a non-zero feature"
-                                                     : "without a label or without a non-zero feature");
-    }
-    if (count > 0) {
-        XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_ALL, err));
-        d->rows = close_up(d, which);
-        xsmi_dataset_count_features(d);
-        xsmi_dataset_count_labels(d);
-    }
-    if (dropped) {
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "dropping rows and classes", "rows", 0);
+    const xsm_status status = xsmi_end(&activity, drop(d, which, counts, &count, err), err);
+    xsmi_release(d->context, counts, all, sizeof *counts);
+    if (status == XSM_OK && dropped) {
         *dropped = count;
     }
-    return which & XSM_DROP_CLASSES ? drop_classes(d, 1, NULL, err) : XSM_OK;
+    return status;
 }
 
 /* Counts the labels that go; refuses if no row would keep one. */
-static xsm_status count_rare(const xsm_dataset *d, uint64_t least, const uint32_t *match, uint64_t *rare,
-                             xsm_error *err)
+static xsm_status count_rare(const xsm_dataset *d, const keep *by, uint64_t *rare, xsm_error *err)
 {
     uint64_t most = 0;
     bool some = false;
     *rare = 0;
     for (uint32_t k = 0; k < d->classes; k++) {
-        const uint64_t count = d->map.counts[k];
-        *rare += count > 0 && !stays(d, k, least, match);
-        some |= count > 0 && stays(d, k, least, match);
+        const uint64_t count = by->counts[k];
+        *rare += count > 0 && !stays(by, k);
+        some |= count > 0 && stays(by, k);
         most = count > most ? count : most;
     }
     return some ? XSM_OK
                 : xsmi_fail(err, XSM_ERROR_DATA,
                             "no label has %llu rows or more, so that none would be left; the most frequent has %llu",
-                            (unsigned long long)least, (unsigned long long)most);
+                            (unsigned long long)by->least, (unsigned long long)most);
+}
+
+/* `match`: [classes] scratch with a map, else NULL. */
+static xsm_status drop_rare(xsm_dataset *d, uint64_t least, const xsm_class_map *map, uint32_t *match, uint64_t *rare,
+                            xsm_error *err)
+{
+    xsm_class_map own = XSM_CLASS_MAP_INIT;
+    const keep frequent = {d->map.counts, least, match};
+    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
+    XSMI_TRY(match ? xsmi_class_match(d->context, &own, map, match, err) : XSM_OK);
+    XSMI_TRY(count_rare(d, &frequent, rare, err));
+    return drop_classes(d, &frequent, err);
 }
 
 xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xsm_class_map *known, uint64_t *dropped,
@@ -169,20 +228,20 @@ xsm_status xsm_dataset_drop_rare_labels(xsm_dataset *d, uint64_t least, const xs
     if (least == 0) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_dataset_drop_rare_labels: least is 0; at least 1 is accepted");
     }
-    xsm_class_map own = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
-    const uint32_t all = d->classes;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const uint32_t all = known ? d->classes : 0;
     uint32_t *match = NULL;
     uint64_t rare = 0;
-    xsm_status status = XSM_OK;
     if (known) {
         XSMI_TRY(xsmi_class_map_read(known, &map, err));
-        XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
         match = xsmi_allocate(d->context, all, sizeof *match);
-        status = match ? xsmi_class_match(d->context, &own, &map, match, err)
-                       : xsmi_fail_memory(err, all * sizeof *match, "the classes of a map");
+        if (!match) {
+            return xsmi_fail_memory(err, all * sizeof *match, "the classes of a map");
+        }
     }
-    status = status == XSM_OK ? count_rare(d, least, match, &rare, err) : status;
-    status = status == XSM_OK ? drop_classes(d, least, match, err) : status;
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "dropping rare labels", "rows", 0);
+    const xsm_status status = xsmi_end(&activity, drop_rare(d, least, &map, match, &rare, err), err);
     xsmi_release(d->context, match, all, sizeof *match);
     if (status == XSM_OK && dropped) {
         *dropped = rare;

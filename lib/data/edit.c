@@ -14,27 +14,9 @@
 
 /* -- labels and classes ------------------------------------------------------------------------------------------- */
 
-xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
+/* Keeps one label of each row, in arrays of the dataset's own. */
+static void keep_one(xsm_dataset *d, int32_t which)
 {
-    XSMI_ENTER(err);
-    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_keep_labels", err));
-    if (which == XSM_LABELS_ALL) {
-        return XSM_OK;
-    }
-    if (which != XSM_LABELS_FIRST && which != XSM_LABELS_SMALLEST) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
-                         "xsm_dataset_keep_labels: which is %d; XSM_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
-                         "accepted",
-                         (int)which);
-    }
-    bool single = true;
-    for (uint64_t i = 0; i < d->rows && single; i++) {
-        single = d->label_offsets[i + 1] - d->label_offsets[i] <= 1;
-    }
-    if (single) {
-        return XSM_OK; /* a borrowed or mapped array is not changed */
-    }
-    XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
     uint32_t *labels = xsmi_dataset_own_labels(d);
     uint64_t *offsets = xsmi_dataset_own_label_offsets(d);
     float *weights = xsmi_dataset_own_label_weights(d);
@@ -54,10 +36,43 @@ xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err
             }
             labels[next++] = row[kept];
         }
+        xsmi_dataset_look(d, i);
     }
     offsets[d->rows] = next;
     xsmi_dataset_count_labels(d);
+}
+
+static xsm_status keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
+{
+    bool single = true;
+    for (uint64_t i = 0; i < d->rows && single; i++) {
+        single = d->label_offsets[i + 1] - d->label_offsets[i] <= 1;
+    }
+    if (single) {
+        return XSM_OK; /* a borrowed or mapped array is not changed */
+    }
+    XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_LABELS, err));
+    XSMI_TRY(xsmi_go_on(d->context, err));
+    keep_one(d, which);
     return XSM_OK;
+}
+
+xsm_status xsm_dataset_keep_labels(xsm_dataset *d, int32_t which, xsm_error *err)
+{
+    XSMI_ENTER(err);
+    XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_keep_labels", err));
+    if (which == XSM_LABELS_ALL) {
+        return XSM_OK;
+    }
+    if (which != XSM_LABELS_FIRST && which != XSM_LABELS_SMALLEST) {
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "xsm_dataset_keep_labels: which is %d; XSM_LABELS_ALL (0), _FIRST (1) and _SMALLEST (2) are "
+                         "accepted",
+                         (int)which);
+    }
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "keeping a label of each row", "rows", 0);
+    return xsmi_end(&activity, keep_labels(d, which, err), err);
 }
 
 /* The labels of class k become class_of[k], or go. */
@@ -79,6 +94,7 @@ static void renumber_labels(xsm_dataset *d, const uint32_t *class_of)
                 labels[next++] = k;
             }
         }
+        xsmi_dataset_look(d, i);
     }
     offsets[d->rows] = next;
 }
@@ -90,6 +106,7 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
     xsm_dataset *fresh = NULL;
     XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
     xsm_status status = xsmi_dataset_set_classes(fresh, classes, labels, names, err);
+    status = status == XSM_OK ? xsmi_go_on(d->context, err) : status;
     if (status == XSM_OK) {
         renumber_labels(d, class_of);
         /* The new dataset is freed with the old classes. */

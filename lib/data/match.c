@@ -318,6 +318,20 @@ static xsm_status join_features(xsm_dataset *d, const xsm_class_map *map, const 
     return status;
 }
 
+static xsm_status extend(xsm_dataset *d, const xsm_class_map *given, together *t, xsm_error *err)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
+    XSMI_TRY(xsmi_class_map_read(given, &map, err));
+    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
+    XSMI_TRY(prepare(t, &own, &map, err));
+    (t->labels ? merge_numbers : merge_words)(t, &own, &map);
+    if (t->classes > XSM_CLASSES_MAX) {
+        return xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes together; at most %u are accepted", t->classes,
+                         XSM_CLASSES_MAX);
+    }
+    return join_features(d, &map, t, err);
+}
+
 xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_error *err)
 {
     XSMI_ENTER(err);
@@ -325,19 +339,10 @@ xsm_status xsm_dataset_extend(xsm_dataset *d, const xsm_class_map *given, xsm_er
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_extend: %s is NULL", d ? "the map" : "the dataset");
     }
     XSMI_TRY(xsmi_dataset_need_whole(d, "xsm_dataset_extend", err));
-    xsm_class_map map = XSM_CLASS_MAP_INIT, own = XSM_CLASS_MAP_INIT;
-    XSMI_TRY(xsmi_class_map_read(given, &map, err));
-    XSMI_TRY(xsm_dataset_get_class_map(d, &own, err));
     together t = {.context = d->context};
-    xsm_status status = prepare(&t, &own, &map, err);
-    if (status == XSM_OK) {
-        (t.labels ? merge_numbers : merge_words)(&t, &own, &map);
-        if (t.classes > XSM_CLASSES_MAX) {
-            status = xsmi_fail(err, XSM_ERROR_LIMIT, "%u classes together; at most %u are accepted", t.classes,
-                               XSM_CLASSES_MAX);
-        }
-    }
-    status = status == XSM_OK ? join_features(d, &map, &t, err) : status;
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "bringing classes together", "rows", 0);
+    const xsm_status status = xsmi_end(&activity, extend(d, given, &t, err), err);
     release(&t);
     return status;
 }

@@ -92,8 +92,8 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
                          s->ops.name, s->features, xsmi_model_input(model));
     }
     XSMI_TRY(xsmi_shared_check(e, err));
-    if (plan.label_probabilities) { /* of a class that is never drawn nothing is learned, and its score means nothing */
-        XSMI_TRY(xsmi_sampler_need_every(s, err));
+    if (plan.count > 0) { /* of a class that is never drawn nothing is learned, and a label's score only rises */
+        XSMI_TRY(xsmi_sampler_need_every(s, plan.label_probabilities ? NULL : train->map.counts, err));
     }
     if (e->ops.flags & XSM_ESTIMATOR_CORRECTED) {
         XSMI_TRY(xsmi_sampler_correction(s, &e->correction, err));

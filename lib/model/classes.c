@@ -160,7 +160,9 @@ xsm_status xsm_model_set_class_map(xsm_model *m, const xsm_class_map *map, xsm_e
     if (!m || !map) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_model_set_class_map: %s is NULL", m ? "map" : "model");
     }
-    return set_class_map(m, map, true, err);
+    xsmi_activity activity;
+    xsmi_begin(&activity, m->context, "copying a class map", "classes", 0);
+    return xsmi_end(&activity, set_class_map(m, map, true, err), err);
 }
 
 xsm_status xsmi_model_put_class_map(xsm_model *m, const xsm_class_map *map, xsm_error *err)

@@ -1,5 +1,6 @@
 /* Weights of labels by their classes: made from how often these occur, or read from a file with a label and its weight
  * a line. */
+#include "base/activity.h"
 #include "base/entry.h"
 #include "data/dictionary.h"
 #include "base/utf8.h"
@@ -180,6 +181,9 @@ static xsm_status read_options(const xsm_class_weights *given, xsm_class_weights
     return XSM_OK;
 }
 
+/* Labels between two looks whether to go on. */
+enum { LABELS_TOGETHER = 1 << 16 };
+
 /* Multiplies the weights of all labels by those of their classes. */
 static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err)
 {
@@ -191,9 +195,13 @@ static xsm_status multiply(xsm_dataset *d, const float *by_class, xsm_error *err
     for (uint64_t i = 0; i < labels; i++) {
         const float own = d->label_weights ? d->label_weights[i] : 1;
         weights[i] = d->labels[i] < d->classes ? own * by_class[d->labels[i]] : own;
+        if (i % LABELS_TOGETHER == 0 && xsmi_poll(d->context)) {
+            break;
+        }
     }
-    status = xsmi_check_weights(weights, labels, "labels", err);
-    if (status != XSM_OK) { /* a product that is too large */
+    status = xsmi_go_on(d->context, err);
+    status = status == XSM_OK ? xsmi_check_weights(weights, labels, "labels", err) : status;
+    if (status != XSM_OK) { /* a product that is too large, or cancelled */
         xsmi_release(d->context, weights, capacity, sizeof *weights);
         return status;
     }
@@ -219,6 +227,8 @@ xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *gi
         return xsmi_fail_memory(err, d->classes * sizeof *weights, "the weights of classes");
     }
     xsm_status status = XSM_OK;
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "weighing labels", "labels", 0);
     if (o.method == XSM_CLASS_WEIGHTS_BALANCED) {
         balance(d, weights);
     } else if (o.method == XSM_CLASS_WEIGHTS_PROPENSITY) {
@@ -229,7 +239,7 @@ xsm_status xsm_dataset_weigh_classes(xsm_dataset *d, const xsm_class_weights *gi
         memcpy(weights, o.weights, d->classes * sizeof *weights);
         status = xsmi_check_weights(weights, d->classes, "classes", err);
     }
-    status = status == XSM_OK ? multiply(d, weights, err) : status;
+    status = xsmi_end(&activity, status == XSM_OK ? multiply(d, weights, err) : status, err);
     xsmi_release(d->context, weights, d->classes, sizeof *weights);
     return status;
 }

@@ -1,5 +1,6 @@
 /* Names of classes from a file with one name a line: line i, from 0, names the label i. */
 #include "data/dataset.h"
+#include "base/activity.h"
 #include "base/entry.h"
 #include "base/grow.h"
 #include "read/source.h"
@@ -125,12 +126,15 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
     }
     xsmi_source source;
     xsmi_lines lines;
+    xsmi_activity activity;
     memset(&lines, 0, sizeof lines);
+    xsmi_begin(&activity, d->context, "reading names", "bytes", 0);
     xsm_status status = xsmi_source_open_file(&source, d->context, path, err);
     if (status == XSM_OK) {
         xsmi_lines_start(&lines, &source);
         status = read_lines(d, &lines, &n, err);
     }
+    status = xsmi_end(&activity, status, err);
     if (status == XSM_OK) {
         status = set_labels(d, err);
         status = status == XSM_OK ? set_names(d, &n, err) : status;

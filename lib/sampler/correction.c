@@ -140,15 +140,25 @@ static xsm_status correct_by_tree(const xsm_sampler *s, xsmi_correction **out, x
     return status;
 }
 
-xsm_status xsmi_sampler_need_every(const xsm_sampler *s, xsm_error *err)
+xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err)
 {
     for (uint32_t k = 0; s->code_length == 0 && k < s->classes; k++) {
-        if (!((float)s->ops.log_probability(s->state, NULL, k) > -INFINITY)) {
-            return xsmi_fail(err, XSM_ERROR_RANGE,
-                             "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
-                             "is needed",
-                             s->ops.name, k);
+        const double log_q = s->ops.log_probability(s->state, NULL, k);
+        if ((counts && counts[k] == 0) || ((float)log_q > -INFINITY && log_q < INFINITY)) {
+            continue;
         }
+        if (counts) {
+            return xsmi_fail(
+                err, XSM_ERROR_RANGE,
+                "sampler '%s' never draws class %u (log q = %g), the label of %llu rows, whose score would "
+                "only rise; a sampler is accepted that draws every label: 'frequency' bound to these "
+                "rows, or with a smoothing above 0",
+                s->ops.name, k, log_q, (unsigned long long)counts[k]);
+        }
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "sampler '%s' never draws class %u, whose scores would mean nothing; a smoothing above 0 "
+                         "is needed",
+                         s->ops.name, k);
     }
     return XSM_OK;
 }
@@ -178,7 +188,7 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
         log_q[k] = (float)s->ops.log_probability(s->state, NULL, k);
         constant &= log_q[k] == log_q[0];
     }
-    xsm_status status = xsmi_sampler_need_every(s, err);
+    xsm_status status = xsmi_sampler_need_every(s, NULL, err);
     if (status == XSM_OK && !constant) {
         status = xsmi_correction_of_classes(s->context, log_q, s->classes, out, err);
     }

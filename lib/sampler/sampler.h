@@ -54,8 +54,9 @@ xsm_status xsmi_sampler_encode_all(const xsm_sampler *s, xsm_context *ctx, const
 
 /* log q(k|x) of the classes [first, first+count) by a code. */
 void xsmi_sampler_log_range(const xsm_sampler *s, const float *code, uint32_t first, uint32_t count, float *out);
-/* Refuses a bound sampler whose distribution does not depend on the row and leaves out a class. */
-xsm_status xsmi_sampler_need_every(const xsm_sampler *s, xsm_error *err);
+/* Refuses a bound sampler whose distribution does not depend on the row and leaves out a class, of those that have rows
+ * by counts[]; NULL: of all. */
+xsm_status xsmi_sampler_need_every(const xsm_sampler *s, const uint64_t *counts, xsm_error *err);
 /* The correction of scores learnt with a bound sampler's classes; NULL if it is one constant. Refused: a distribution
  * that depends on the row, of a table without save() and load(), and one number per class of which one is minus
  * infinity. */

@@ -7,6 +7,7 @@
 #include "words.h"
 
 #include <xsoftmax.h>
+#include <xsoftmax/ext/dataset_weights.h>
 #include <xsoftmax/ext/draw.h>
 #include <xsoftmax/ext/estimator.h>
 #include <xsoftmax/ext/index.h>
@@ -324,6 +325,147 @@ static void datasets(void **state)
     }
 }
 
+/* -- rows that are changed ----------------------------------------------------------------------------------------- */
+
+enum { CHANGED = 20000 };
+
+/* Rows of two features; of 1000 classes each has two labels, but every seventh row none, and class 999 only empty rows.
+ * They are borrowed, and their arrays are the caller's to keep. */
+typedef struct changed_rows {
+    float values[2 * CHANGED];
+    uint32_t index[2 * CHANGED], labels[2 * CHANGED];
+    uint64_t offsets[CHANGED + 1], label_offsets[CHANGED + 1];
+} changed_rows;
+
+static xsm_dataset *make_changed(changed_rows *c, xsm_context *ctx)
+{
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_dataset *d = NULL;
+    for (uint32_t i = 0; i < CHANGED; i++) {
+        const bool empty = i % 11 == 0;
+        uint64_t at = c->label_offsets[i], value = c->offsets[i];
+        for (uint32_t j = 0; j < 2 && !empty; j++) {
+            c->index[value] = j;
+            c->values[value++] = 1;
+        }
+        if (i % 7 != 0) {
+            c->labels[at++] = empty ? 999 : i % 500 + 450;
+            c->labels[at++] = i % 450;
+        }
+        c->offsets[i + 1] = value;
+        c->label_offsets[i + 1] = at;
+    }
+    const xsm_labels labels = {sizeof labels, 1000, 0, c->label_offsets, c->labels, NULL};
+    const xsm_csr_rows rows = {.size = sizeof rows,
+                               .values = c->values,
+                               .index = c->index,
+                               .offsets = c->offsets,
+                               .rows = CHANGED,
+                               .features = 2,
+                               .labels = &labels,
+                               .ownership = XSM_BORROW};
+    assert_ok(xsm_dataset_from_csr(ctx, &rows, &d, &none), none);
+    return d;
+}
+
+static xsm_dataset_info info_of(const xsm_dataset *d)
+{
+    xsm_error none = XSM_ERROR_INIT;
+    xsm_dataset_info info = XSM_DATASET_INFO_INIT;
+    assert_ok(xsm_dataset_get_info(d, &info, &none), none);
+    return info;
+}
+
+static xsm_status drop_all(xsm_dataset *d, xsm_error *err)
+{
+    uint64_t dropped = 0;
+    const xsm_status status =
+        xsm_dataset_drop(d, XSM_DROP_UNLABELLED | XSM_DROP_EMPTY | XSM_DROP_CLASSES, &dropped, err);
+    assert_true(dropped == (status == XSM_OK ? 4417 : 0)); /* the multiples of 7 or 11 below 20,000 */
+    return status;
+}
+
+static xsm_status drop_rare(xsm_dataset *d, xsm_error *err)
+{
+    return xsm_dataset_drop_rare_labels(d, 37, NULL, NULL, err);
+}
+
+static xsm_status keep_smallest(xsm_dataset *d, xsm_error *err)
+{
+    return xsm_dataset_keep_labels(d, XSM_LABELS_SMALLEST, err);
+}
+
+static xsm_status extend(xsm_dataset *d, xsm_error *err)
+{
+    static int64_t numbers[6000];
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    for (int i = 0; i < 6000; i++) {
+        numbers[i] = 3 * i;
+    }
+    map.classes = 6000;
+    map.labels = numbers;
+    return xsm_dataset_extend(d, &map, err);
+}
+
+static xsm_status weigh(xsm_dataset *d, xsm_error *err)
+{
+    xsm_class_weights w = XSM_CLASS_WEIGHTS_INIT;
+    w.method = XSM_CLASS_WEIGHTS_BALANCED;
+    return xsm_dataset_weigh_classes(d, &w, err);
+}
+
+/* Each is cancelled before the rows change, or not at all; what it then changes the hook sees, too. */
+static void edits(void **state)
+{
+    (void)state;
+    static const struct {
+        xsm_status (*run)(xsm_dataset *d, xsm_error *err);
+        const char *phase;
+    } tried[] = {{drop_all, "dropping rows and classes"},
+                 {drop_rare, "dropping rare labels"},
+                 {keep_smallest, "keeping a label of each row"},
+                 {extend, "bringing classes together"},
+                 {weigh, "weighing labels"}};
+    changed_rows *c = calloc(1, sizeof *c);
+    assert_non_null(c);
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        test_hook h;
+        size_t cancelled = 0;
+        test_hook_start(&h, 1);
+        for (size_t k = 1;; k++) {
+            xsm_error err = XSM_ERROR_INIT;
+            xsm_row before = XSM_ROW_INIT, after = XSM_ROW_INIT;
+            xsm_dataset *d = make_changed(c, h.context);
+            const xsm_dataset_info was = info_of(d);
+            assert_ok(xsm_dataset_get_row(d, 12, &before, &err), err);
+            test_hook_cancel(&h, k);
+            const xsm_status status = tried[i].run(d, &err);
+            const size_t calls = h.calls;
+            const xsm_dataset_info is = info_of(d);
+            test_hook_cancel(&h, 0);
+            if (status == XSM_OK) {
+                assert_true(i == 4 || memcmp(&was, &is, sizeof is) != 0);
+            } else {
+                assert_fails(status, XSM_CANCELLED, err);
+                assert_memory_equal(&was, &is, sizeof is);
+                assert_ok(xsm_dataset_get_row(d, 12, &after, &err), err);
+                assert_int_equal(after.label_count, before.label_count);
+                assert_memory_equal(after.labels, before.labels, before.label_count * sizeof *before.labels);
+                cancelled++;
+            }
+            xsm_dataset_free(d);
+            if (calls < k) {
+                assert_int_equal(status, XSM_OK);
+                break;
+            }
+        }
+        assert_non_null(strstr(h.phases, tried[i].phase));
+        assert_true(cancelled >= 1);
+        test_hook_end(&h);
+    }
+    free(c);
+}
+
 typedef struct told {
     uint64_t least, most, total, calls;
 } told;
@@ -512,10 +654,16 @@ static xsm_status grow(void *state, xsm_context *ctx, xsm_error *err)
     map.names = own;
     wider.classes = 2 * CLASSES;
     wider.names = all;
-    assert_ok(xsm_model_set_class_map(m, &map, &none), none);
+    xsm_status status = xsm_model_set_class_map(m, &map, err);
+    if (status != XSM_OK) {
+        assert_ok(xsm_model_get_class_map(m, &map, &none), none);
+        assert_null(map.names);
+        xsm_model_free(m);
+        return status;
+    }
     const uint64_t before = scores_of(m, t->sparse.data);
     const uint32_t features = xsm_model_feature_count(m) + 3;
-    xsm_status status = xsm_model_grow(m, features, &wider, err);
+    status = xsm_model_grow(m, features, &wider, err);
     if (status == XSM_CANCELLED) {
         assert_int_equal(xsm_model_feature_count(m), features - 3);
         assert_true(scores_of(m, t->sparse.data) == before);
@@ -1335,14 +1483,14 @@ static void large_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluations),     cmocka_unit_test(indexes),     cmocka_unit_test(datasets),
-        cmocka_unit_test(corpora),         cmocka_unit_test(models),      cmocka_unit_test(preparations),
-        cmocka_unit_test(trainings),       cmocka_unit_test(choices),     cmocka_unit_test(words),
-        cmocka_unit_test(writing_is_told), cmocka_unit_test(changes),     cmocka_unit_test(suites),
-        cmocka_unit_test(word_files),      cmocka_unit_test(gradients),   cmocka_unit_test(scorings),
-        cmocka_unit_test(draws),           cmocka_unit_test(large_steps), cmocka_unit_test(steps),
-        cmocka_unit_test(stored),          cmocka_unit_test(joints),      cmocka_unit_test(trainer_steps),
-        cmocka_unit_test(large_objects),
+        cmocka_unit_test(evaluations),   cmocka_unit_test(indexes),         cmocka_unit_test(datasets),
+        cmocka_unit_test(edits),         cmocka_unit_test(corpora),         cmocka_unit_test(models),
+        cmocka_unit_test(preparations),  cmocka_unit_test(trainings),       cmocka_unit_test(choices),
+        cmocka_unit_test(words),         cmocka_unit_test(writing_is_told), cmocka_unit_test(changes),
+        cmocka_unit_test(suites),        cmocka_unit_test(word_files),      cmocka_unit_test(gradients),
+        cmocka_unit_test(scorings),      cmocka_unit_test(draws),           cmocka_unit_test(large_steps),
+        cmocka_unit_test(steps),         cmocka_unit_test(stored),          cmocka_unit_test(joints),
+        cmocka_unit_test(trainer_steps), cmocka_unit_test(large_objects),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

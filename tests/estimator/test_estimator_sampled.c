@@ -566,6 +566,50 @@ static void one_class(void **state)
     }
 }
 
+/* A label's score would only rise, whichever estimator draws, and whoever made the sampler. */
+static void labels_that_are_never_drawn_are_refused(void **state)
+{
+    (void)state;
+    xsm_error err = XSM_ERROR_INIT;
+    static const double wrong[] = {0, (double)NAN, (double)INFINITY}; /* q of class 3 */
+    const double right = script_q[3];
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    static const uint32_t labels[ROWS] = {0, 1, 2, 3, 0, 1, 2, 3}, fewer[ROWS] = {0, 1, 2, 2, 0, 1, 2, 2};
+    xsm_dataset *all = test_relabel(&p, false, CLASSES, NULL, labels),
+                *some = test_relabel(&p, false, CLASSES, NULL, fewer);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+    for (int i = 0; i < METHODS; i++) {
+        xsm_estimator *e = test_estimator(NULL, methods[i].name, "");
+        for (size_t w = 0; w <= sizeof wrong / sizeof *wrong; w++) {
+            const bool own = w == sizeof wrong / sizeof *wrong; /* the library's, bound to rows without class 3 */
+            xsm_sampler *s = NULL;
+            assert_ok(own ? xsm_sampler_new(NULL, "frequency", &s, &err)
+                          : xsm_sampler_new_from(NULL, &script_ops, &s, &err),
+                      err);
+            if (own) {
+                assert_ok(xsm_sampler_set(s, "smoothing", "0", &err), err);
+                assert_ok(xsm_sampler_bind(s, some, &err), err);
+            }
+            script_q[3] = own ? right : wrong[w];
+            assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+            assert_fails(xsm_estimator_bind(e, m, all, &err), XSM_ERROR_RANGE, err);
+            assert_non_null(strstr(err.message, own ? "sampler 'frequency' never draws class 3"
+                                                    : "sampler 'script' never draws class 3"));
+            script_q[3] = right;
+            xsm_sampler_free(s);
+        }
+        xsm_estimator_free(e);
+    }
+    /* A class without rows need not be drawn where its probability is not asked for. */
+    xsm_estimator *e = test_estimator(NULL, "sampled-softmax", "sampler=frequency sampler.smoothing=0");
+    assert_ok(xsm_estimator_bind(e, m, some, &err), err);
+    xsm_estimator_free(e);
+    xsm_model_free(m);
+    xsm_dataset_free(some);
+    xsm_dataset_free(all);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,6 +624,7 @@ int main(void)
         cmocka_unit_test(penalised_training_predicts_by_the_correction),
         cmocka_unit_test(ove_sampled_is_unbiased),
         cmocka_unit_test(one_class),
+        cmocka_unit_test(labels_that_are_never_drawn_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
