@@ -456,8 +456,14 @@ xsm_status xsmi_sparse_find_tree(xsm_context *ctx, const xsmi_tensor_list *tenso
 {
     const source s = {ctx, *tensors, features};
     *out = (xsmi_label_tree){NULL, NULL};
-    return find(&s, tree, XSMI_SPARSE_NODES) ? read_tree(&s, tree, classes, out, err)
-                                             : read_weights(&s, tree, 0, &out->weights, err);
+    const xsm_status status = find(&s, tree, XSMI_SPARSE_NODES) ? read_tree(&s, tree, classes, out, err)
+                                                                : read_weights(&s, tree, 0, &out->weights, err);
+    if (status != XSM_OK) {
+        xsmi_class_tree_release(out->tree);
+        xsmi_sparse_release(out->weights);
+        *out = (xsmi_label_tree){NULL, NULL};
+    }
+    return status;
 }
 
 xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,

@@ -61,7 +61,7 @@ bool xsmi_sparse_in_file(const xsmi_container *file);
 void xsmi_label_trees_describe(const xsmi_label_trees *l, char text[XSMI_LABEL_TREES_TEXT]);
 
 /* Tree `tree` of a file, over its memory: its weights, and its tree of *classes classes if the file has its nodes; the
- * classes are set from tree 0. On failure the caller releases what there is. */
+ * classes are set from tree 0. On failure *out is empty. */
 xsm_status xsmi_sparse_read_tree(xsm_context *ctx, const xsmi_container *file, const char *name, uint32_t features,
                                  int tree, uint32_t *classes, xsmi_label_tree *out, xsm_error *err);
 
