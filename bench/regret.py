@@ -43,7 +43,7 @@ from sklearn.feature_extraction.text import CountVectorizer  # noqa: E402
 ABSOLUTE, RELATIVE = .01, .05  # the regret that may be
 SECONDS, TIMES = 5, 1.5  # seconds on each thread, or times the fastest of those that reach it, that may pass
 EXACT_MOST, LBFGS_MOST = 3e10, 2e7  # values times classes, beyond which no line scores every class, or all rows at once
-SVC_MOST, LOGISTIC_MOST, NEAREST_MOST = 2e9, 1e9, 3e9  # values times classes; rows times test rows
+SVC_MOST, LOGISTIC_MOST, NEAREST_MOST = 7e6, 4e6, 1e7  # values times classes, or rows times test rows, a second of the limit
 COLUMNS = ("set", "rows × features → classes", "chosen", "default", "log-loss (prior's)", "prior",
            "choice + run; processor (s)", "model", "best by hand", "its score", "processor (s)", "model",
            "nearest rows", "regret", "relative", "missed")
@@ -116,7 +116,7 @@ def ours(problem, line):
 
 def script(name, *arguments, most=math.inf, of=0):
     def learn(problem):
-        if of and of(problem) > most:
+        if of and of(problem) > most * problem.options.limit:
             raise Skip("too large")
         out = os.path.join(problem.folder, "out.npz")
         path = os.path.join(ROOT, "bench", "compare", name)
