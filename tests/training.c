@@ -118,26 +118,6 @@ test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes
     return p;
 }
 
-test_problem test_tied_problem(uint64_t rows, uint32_t classes, uint64_t seed)
-{
-    test_problem p = {.rows = rows, .features = classes, .classes = classes};
-    p.x = calloc(rows * classes, sizeof *p.x);
-    p.labels = calloc(rows, sizeof *p.labels);
-    assert_non_null(p.x);
-    assert_non_null(p.labels);
-    for (uint64_t i = 0; i < rows; i++) {
-        p.labels[i] = (uint32_t)(test_next(&seed) % classes);
-        for (uint64_t j = 0; j < i % 5; j++) {
-            const uint64_t some = test_next(&seed);
-            const uint32_t k = (uint32_t)(j % 2 ? classes - 1 - some % 8 * (classes / 8) : some % classes);
-            p.x[i * classes + k] = (float)(2 * test_uniform(&seed) - 1);
-            p.labels[i] = i % 3 == 0 ? k : p.labels[i];
-        }
-    }
-    p.data = test_relabel(&p, true, classes, NULL, p.labels);
-    return p;
-}
-
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels)
 {

@@ -37,9 +37,6 @@ typedef struct test_problem {
 } test_problem;
 /* Dense rows, or rows with about a fifth of the features. */
 test_problem test_problem_new(uint64_t rows, uint32_t features, uint32_t classes, bool sparse, uint64_t seed);
-/* Sparse rows whose features are the classes: up to four each, of which every other is one of eight; the label of a
- * third is one of its features. */
-test_problem test_tied_problem(uint64_t rows, uint32_t classes, uint64_t seed);
 /* The same rows with labels of the caller's (offsets as in xsm_labels). */
 xsm_dataset *test_relabel(const test_problem *p, bool sparse, uint32_t classes, const uint64_t *offsets,
                           const uint32_t *labels);

@@ -252,8 +252,9 @@ XSM_API xsm_status xsm_model_new_linear(xsm_context *context, uint32_t features,
  *  @param options  settings, or NULL
  *  @param[out] out the model, the caller's to release with xsm_model_free()
  *  @param err      what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_LIMIT if F*H or K*H floats
- *          cannot be addressed; #XSM_ERROR_RANGE. O((F + K) H) */
+ *  @return #XSM_OK; #XSM_ERROR_SHAPE for tied vectors with F not equal to K; #XSM_ERROR_UNSUPPORTED for tied vectors in
+ *          a context of several processes (ext/comm.h); #XSM_ERROR_LIMIT if F*H or K*H floats cannot be addressed;
+ *          #XSM_ERROR_RANGE. O((F + K) H) */
 XSM_API xsm_status xsm_model_new_embedding(xsm_context *context, uint32_t features, uint32_t hidden, uint32_t classes,
                                            const xsm_embedding_options *options, xsm_model **out, xsm_error *err);
 /** Gives up the caller's reference to a model; NULL is allowed. The model is released with the last one: estimators,
@@ -329,11 +330,10 @@ XSM_API xsm_status xsm_model_prune(const xsm_model *model, const xsm_prune_optio
  *  embedding model get the vectors that they would have in a new model with the same seed and scale: growing twice
  *  equals growing once. New words of text have features behind all that there are (xsm_read_options::new_features). A
  *  `tfidf` transform keeps its weights, and a new feature gets the largest of them, that of a feature in the fewest
- *  rows; `standard` keeps means and scales, and a new feature gets the mean 0 and the median of the scales. Tied vectors
- *  belong to features and classes alike: F must equal K, existing classes keep their numbers, and new vectors start with
- *  random values and a bias of zero. Estimators, optimizers, trainers, predictors
- *  and indexes of the model must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums
- *  of squares of `adagrad`.
+ *  rows; `standard` keeps means and scales, and a new feature gets the mean 0 and the median of the scales. Tied
+ *  vectors belong to features and classes alike: F must equal K, existing classes keep their numbers, and new vectors
+ *  start with random values and a bias of zero. Estimators, optimizers, trainers, predictors and indexes of the model
+ *  must be bound or made again, and say #XSM_ERROR_STATE until then; binding resets the sums of squares of `adagrad`.
  *  @param model    the model, with any layout; a mapped file is copied to memory
  *  @param features the new D, not less than the old; new features follow the existing ones
  *  @param classes  a class map with all classes of the model and new ones, such as that of a dataset after
@@ -383,8 +383,7 @@ XSM_API const char *xsm_model_get_metadata(const xsm_model *model, const char *k
  *  xsm_model_view() does neither. O(1), or O(K D) if it has to scale or copy.
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_model_parameters(xsm_model *model, xsm_parameters *parameters, xsm_error *err);
-/** Computes the hidden vectors phi of the rows of a batch. Of a model with tied vectors that is divided among ranks
- *  (@ref ext_comm) all ranks call it, with the same rows.
+/** Computes the hidden vectors phi of the rows of a batch.
  *  @param model  an embedding model
  *  @param batch  n rows with the model's F
  *  @param[out] out H floats for row i, starting at out[i*stride]
@@ -440,7 +439,8 @@ XSM_API xsm_status xsm_model_save(const xsm_model *model, const char *path, xsm_
  *  @param err     what went wrong, or NULL
  *  @return #XSM_OK; #XSM_ERROR_IO; #XSM_ERROR_FORMAT (the message says what is wrong); #XSM_ERROR_CHECKSUM;
  *          #XSM_ERROR_FILE_VERSION; #XSM_ERROR_LIMIT for a header over 16 MiB; #XSM_ERROR_RANGE for the options;
- *          #XSM_ERROR_UNSUPPORTED on a big-endian machine */
+ *          #XSM_ERROR_UNSUPPORTED on a big-endian machine, and for tied vectors in a context of several processes
+ *          (ext/comm.h) */
 XSM_API xsm_status xsm_model_load(xsm_context *context, const char *path, const xsm_load_options *options,
                                   xsm_model **out, xsm_error *err);
 

@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/entry.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "estimator/gathered.h"
 #include "estimator/shared.h"
 #include "estimator/sifted.h"
@@ -265,7 +266,7 @@ static xsm_status gradient_of(xsm_estimator *e, const xsm_batch *given, double e
                          e->ops.name, (unsigned long long)e->ops.batch_limit, (unsigned long long)batch.count);
     }
     XSMI_TRY(what.input ? check_input_gradient(e, &batch, what.input, err) : XSM_OK);
-    XSMI_TRY(xsmi_model_fetch(e->model, &batch, 0, (size_t)batch.count, err));
+    XSMI_TRY(xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err));
     /* Bounded rows are changed one by one. */
     const xsmi_pass pass = {.estimator = e,
                             .gradient = g,

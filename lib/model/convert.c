@@ -220,7 +220,6 @@ static xsm_status convert_parts(const xsm_model *m, xsm_model *to, float *rows, 
     const xsm_status status = convert_layer(from, own, rows, err);
     to->layer = own->layer;
     XSMI_TRY(status);
-    XSMI_TRY(xsmi_model_is_divided(to) ? xsmi_tied_divide(to, err) : XSM_OK);
     XSMI_TRY(xsmi_model_copy_rest(m, to, err));
     return convert_bias(own, rows, err);
 }

@@ -127,8 +127,7 @@ xsm_status xsmi_divided_of_part(const xsm_model *like, xsm_model *own, xsm_model
 static xsm_status move_layer(xsm_model *m, xsm_error *err)
 {
     m->part.own->layer = m->layer;
-    XSMI_TRY(m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK);
-    return xsmi_tied_divide(m, err);
+    return m->layer ? xsmi_layer_own(m->part.own, err) : XSM_OK;
 }
 
 static xsm_status correct_part(xsm_model *m, xsmi_correction *c, xsm_error *err)

@@ -3,7 +3,7 @@
  *
  * The class runs (XSMI_RUN_CLASSES) are divided into contiguous parts, one a rank. A divided model has no weights of
  * its own; its part is a model of its own, whose class c is class first + c. A first layer is the part's, and the
- * divided model's `layer` points to it; every rank has its vectors whole, but of tied vectors those of its classes.
+ * divided model's `layer` points to it; every rank has its vectors whole.
  * Sums over all classes are joined by class runs, in rising order, so that results have the bits of one process. All
  * ranks make the same calls.
  *
@@ -97,20 +97,6 @@ size_t xsmi_divided_end(const xsm_model *m, size_t class);
 /* What the rank that has a class says of it, on every rank, if all ranks are well: xsmi_agree(). */
 xsm_status xsmi_divided_share(const xsm_model *m, size_t class, void *data, size_t bytes, xsm_status status,
                               xsm_error *err);
-
-/* -- what hidden vectors are made of (tied.c) --------------------------------------------------------------------- */
-
-/* Divides the vectors of a divided model's first layer, which its part has, if they are tied; otherwise does nothing.
- * This rank's part of it alone. */
-xsm_status xsmi_tied_divide(xsm_model *m, xsm_error *err);
-/* Gets what this rank lacks of the rows first..first+count of a checked batch before their hidden vectors, or the rows
- * themselves, are used, on any model: xsmi_batch_fetch(), and if the vectors are tied and divided, those of the rows'
- * features, as they are now; those of an earlier call are no longer there. Each rank sends the vectors that it has,
- * each once: the bytes of a vector in the type of the weights, rounded up to 8, and 8; and 4 to agree. A caller whose
- * ranks may have failed before gets here, or to an agreement. */
-xsm_status xsmi_model_fetch(const xsm_model *m, const xsm_batch *batch, size_t first, size_t count, xsm_error *err);
-/* Whether that can send something. */
-bool xsmi_model_fetches(const xsm_model *m, const xsm_batch *batch);
 
 /* -- scores (divided_scores.c) ------------------------------------------------------------------------------------- */
 

@@ -42,7 +42,6 @@ static xsm_status add_layer(xsm_model *m, uint32_t features, const xsm_embedding
     xsm_model *to = xsmi_model_changed(m);
     xsm_status status = xsmi_layer_new(to, features, o, NULL, err);
     m->layer = to->layer;
-    status = status == XSM_OK && divided ? xsmi_tied_divide(m, err) : status;
     status = status == XSM_OK ? xsmi_layer_start(to, err) : status;
     return divided ? xsmi_agree(m->context, status, err) : status;
 }
@@ -105,10 +104,5 @@ xsm_status xsm_model_hidden_vectors(const xsm_model *m, const xsm_batch *given, 
     XSMI_TRY(xsmi_check_overlap("xsm_model_hidden_vectors", regions, 1 + XSMI_BATCH_REGIONS, err));
     xsmi_activity activity;
     xsmi_begin_short(&activity, m->context, "computing hidden vectors", "rows");
-    xsm_status status = xsmi_model_fetch(m, &batch, 0, (size_t)batch.count, err);
-    if (status == XSM_OK) {
-        status = xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err);
-        status = m->layer->fetched ? xsmi_agree(m->context, status, err) : status;
-    }
-    return xsmi_end(&activity, status, err);
+    return xsmi_end(&activity, xsmi_model_hidden(m, &batch, 0, (size_t)batch.count, out, stride, NULL, err), err);
 }

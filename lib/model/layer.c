@@ -2,10 +2,10 @@
 #include "model/layer.h"
 
 #include "base/activity.h"
+#include "base/comm.h"
 #include "base/random.h"
 #include "model/narrow.h"
 #include "model/score.h"
-#include "model/tied.h"
 #include "base/order.h"
 
 #include <math.h>
@@ -44,6 +44,12 @@ xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_o
                           xsm_error *err)
 {
     XSMI_TRY(xsmi_check_dimensions(features, 1, err));
+    if (options->tied && xsmi_ranks(m->context) > 1) {
+        return xsmi_fail(err, XSM_ERROR_UNSUPPORTED,
+                         "tied vectors are of one process, and the context has a communicator of %u ranks; vectors of "
+                         "their own are accepted",
+                         xsmi_ranks(m->context));
+    }
     xsmi_layer *l = xsmi_allocate(m->context, 1, sizeof *l);
     if (!l) {
         return xsmi_fail_memory(err, sizeof *l, "a first layer");
@@ -77,7 +83,6 @@ void xsmi_layer_free(xsm_model *m)
             xsmi_release(m->context, l->weight, l->weight_count, sizeof *l->weight);
         }
         xsmi_narrow_free(m->context, &l->narrow, l->narrow_bytes);
-        xsmi_tied_free(m->context, l->fetched, l->features);
         xsmi_release(m->context, l->row_scale, l->features, sizeof *l->row_scale);
         xsmi_release(m->context, l, 1, sizeof *l);
         m->layer = NULL;
@@ -89,12 +94,6 @@ typedef struct start_job {
     size_t first;
 } start_job;
 
-/* Vectors in memory; the first is that of feature l->first. */
-static size_t vectors_of(const xsm_model *m)
-{
-    return m->layer->tied ? m->classes : m->layer->features;
-}
-
 /* Each vector is initialised from its own random stream, whatever other vectors there are. */
 static void start_vectors(void *state, size_t index, uint32_t thread)
 {
@@ -104,11 +103,11 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
     float *weight = l->tied ? m->weight : l->weight;
     size_t stride = l->tied ? m->stride : l->stride;
     const double alpha = l->tied ? m->alpha : l->alpha;
-    size_t first = job->first + index * PASS_VECTORS, rest = vectors_of(m) - first;
+    size_t first = job->first + index * PASS_VECTORS, rest = l->features - first;
     (void)thread;
     for (size_t j = first; j < first + XSMI_MIN(rest, PASS_VECTORS); j++) {
         xsmi_stream stream;
-        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, l->first + j);
+        xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
             weight[j * stride + h] = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1) / alpha);
         }
@@ -119,7 +118,7 @@ static void start_vectors(void *state, size_t index, uint32_t thread)
 static xsm_status start_from(xsm_model *m, size_t first, xsm_error *err)
 {
     start_job job = {m, first};
-    size_t jobs = (vectors_of(m) - first + PASS_VECTORS - 1) / PASS_VECTORS;
+    size_t jobs = (m->layer->features - first + PASS_VECTORS - 1) / PASS_VECTORS;
     return xsmi_run_all(m->context, start_vectors, &job, jobs, err);
 }
 
@@ -286,7 +285,7 @@ static void sum_vectors(const xsm_model *m, const uint32_t *index, const float *
     const xsmi_layer *l = m->layer;
     const xsmi_narrow floats = {XSM_DTYPE_FLOAT32, l->tied ? m->weight : l->weight, l->tied ? m->stride : l->stride};
     const xsmi_narrow *own = l->tied ? &m->narrow : &l->narrow;
-    const xsmi_narrow *from = l->fetched ? &l->fetched->vectors : own->data ? own : &floats;
+    const xsmi_narrow *from = own->data ? own : &floats;
     if (from->dtype == XSM_DTYPE_FLOAT32) {
         m->kernels->column_sums(from->data, from->stride, index, values, count, m->features, out);
     } else {
@@ -304,10 +303,8 @@ static void sum_scaled(const xsm_model *m, const xsmi_features *x, float *out)
         size_t count = XSMI_MIN(x->count - start, GROUP);
         for (size_t i = 0; i < count; i++) {
             const uint32_t j = x->index ? x->index[start + i] : (uint32_t)(start + i);
-            index[i] = l->fetched ? l->fetched->place[j] : j;
-            const double scale = l->fetched ? xsmi_tied_scale(l->fetched, index[i])
-                                 : l->tied  ? tied_scale(m, m->alpha, j)
-                                            : l->row_scale[j];
+            const double scale = l->tied ? tied_scale(m, m->alpha, j) : l->row_scale[j];
+            index[i] = j;
             values[i] = (float)((double)x->values[start + i] * scale);
         }
         sum_vectors(m, index, values, count, out);
@@ -365,11 +362,11 @@ void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient
     size_t count = 0;
     for (size_t i = 0; i < x->count; i++) {
         uint32_t j = x->index ? x->index[i] : (uint32_t)i;
-        if (x->values[i] == 0 || j % change->pieces != change->piece || !xsmi_model_has_vector(m, j)) {
+        if (x->values[i] == 0 || j % change->pieces != change->piece) {
             continue;
         }
-        rows[count] = j - l->first;
-        double scale = l->tied ? tied_scale(m, change->alpha, rows[count]) : change->alpha;
+        rows[count] = j;
+        double scale = l->tied ? tied_scale(m, change->alpha, j) : change->alpha;
         amounts[count++] = (float)(-change->eta * (double)x->values[i] / scale);
         if (count == GROUP) {
             m->kernels->scatter_update(weight, stride, rows, count, gradient, m->features, amounts, NULL);

@@ -14,12 +14,10 @@
 #include <xsoftmax/model.h>
 
 typedef struct xsmi_layer {
-    uint32_t features;          /* F */
-    xsm_embedding_options made; /* the options of its making */
-    bool tied;                  /* the vectors are the output layer's rows: weight is not used */
-    uint32_t first;             /* of the part of a divided model, if tied: the feature whose vector is its first row */
-    struct xsmi_tied *fetched;  /* of a divided model, if tied: vectors of other ranks (tied.h); otherwise NULL */
-    float *weight;              /* [F] rows `stride` floats apart; the vector is alpha * row. Read-only when mapped. */
+    uint32_t features;           /* F */
+    xsm_embedding_options made;  /* the options of its making */
+    bool tied;                   /* the vectors are the output layer's rows: weight is not used */
+    float *weight;               /* [F] rows `stride` floats apart; the vector is alpha * row. Read-only when mapped. */
     size_t stride, weight_count; /* floats allocated; 0 when mapped or tied */
     double alpha;
     /* Or the vectors in fewer bits, as in a model: the vector of feature j has the factor row_scale[j] (NULL: none). */
@@ -33,7 +31,8 @@ extern const char *const xsmi_activation_names[];
 extern const char *const xsmi_pool_names[];
 
 /* Adds a first layer to a model without weights of its own. Its vectors are not initialised; with `mapped` no memory is
- * allocated for them, nor for those of fewer bits, which are in `mapped` or for the caller to set. */
+ * allocated for them, nor for those of fewer bits, which are in `mapped` or for the caller to set. Refuses tied vectors
+ * in a context of several ranks. */
 xsm_status xsmi_layer_new(xsm_model *m, uint32_t features, const xsm_embedding_options *options, const float *mapped,
                           xsm_error *err);
 void xsmi_layer_free(xsm_model *m);
@@ -65,8 +64,8 @@ typedef struct xsmi_layer_change {
     double alpha; /* the layer's scale before the step */
     size_t piece, pieces;
 } xsmi_layer_change;
-/* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row whose vector the model has
- * (xsmi_model_has_vector()). `alpha` includes the L2 penalty (ridge). Pieces share no vector. */
+/* Part `piece` of `pieces` of the step v_j <- v_j - eta x_j g for each feature j of the row. `alpha` includes the L2
+ * penalty (ridge). Pieces share no vector. */
 void xsmi_layer_step(xsm_model *m, const xsmi_features *x, const float *gradient, const xsmi_layer_change *change);
 
 #endif

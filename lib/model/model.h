@@ -100,7 +100,7 @@ struct xsm_model {
     xsmi_label_trees *trees;
 
     /* Or the classes are divided among processes: `weight` and `bias` are then NULL. A first layer is that of part.own,
-     * which every process has whole, unless its vectors are tied. */
+     * which every process has whole. */
     xsmi_part part;
     bool apart; /* a rank has failed in a step that others may have taken: the parts may be of different steps */
 
@@ -204,13 +204,6 @@ typedef struct xsmi_prune_chunks {
 } xsmi_prune_chunks;
 xsm_status xsmi_model_prune(const xsm_model *m, const xsm_prune_options *o, xsmi_prune_chunks chunks, xsm_model **out,
                             xsm_error *err);
-
-/* Whether this model has the vector of a feature, as row feature - first if vectors are tied: of the part of a divided
- * model, if they are, those of its classes; otherwise all. */
-static inline bool xsmi_model_has_vector(const xsm_model *m, uint32_t feature)
-{
-    return !m->layer->tied || feature - m->layer->first < m->classes;
-}
 
 /* Weights that are stored, and their bytes. */
 uint64_t xsmi_model_stored(const xsm_model *m, uint64_t *bytes);

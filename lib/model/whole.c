@@ -25,17 +25,17 @@ static bool all_zero(const float *values, size_t count)
     return true;
 }
 
-/* Whether tied vectors, those that the model has, are those of a new one, tested on some of them. */
+/* Whether tied vectors are those of a new model, tested on some of them. */
 static bool is_started(const xsm_model *m)
 {
     const xsmi_layer *l = m->layer;
-    const size_t step = l->features / 64 + 1, end = (size_t)l->first + m->classes;
-    for (size_t j = (l->first + step - 1) / step * step; j < end; j += step) {
+    const size_t step = l->features / 64 + 1;
+    for (size_t j = 0; j < l->features; j += step) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, l->made.seed, XSMI_STREAM_EMBEDDING, j);
         for (size_t h = 0; h < m->features; h++) {
             float start = (float)(l->made.scale * (2 * xsmi_stream_uniform(&stream) - 1));
-            if (m->weight[(j - l->first) * m->stride + h] != start) {
+            if (m->weight[j * m->stride + h] != start) {
                 return false;
             }
         }

@@ -2,7 +2,7 @@
  * The step of an embedding model's first layer: each row's gradient is added to the vectors of the row's features. One
  * thread changes a vector, in the order of the examples. Rules change only vectors of features in the batch, by the
  * sum over the batch. Tied vectors are the output layer's rows and share their accumulators; their step here follows
- * that of the output layer. Of a divided model each rank changes those of its classes.
+ * that of the output layer.
  */
 #include "optimizer/step.h"
 
@@ -22,22 +22,19 @@ static void row_of(const xsm_optimizer *o, uint32_t feature, xsmi_row *row)
 {
     const xsm_model *m = o->model;
     const xsmi_layer *l = m->layer;
-    const size_t at = feature - l->first;
-    row->weights = l->tied ? m->weight + at * m->stride : l->weight + at * l->stride;
+    row->weights = l->tied ? m->weight + feature * m->stride : l->weight + feature * l->stride;
     row->stride = 1;
     for (uint32_t i = 0; i < o->ops.accumulators; i++) {
-        row->accumulators[i] = o->accumulators[i].layer + at * o->accumulators[i].layer_stride;
+        row->accumulators[i] = o->accumulators[i].layer + feature * o->accumulators[i].layer_stride;
     }
 }
 
 /* Prefetches the first `numbers` numbers of a feature's vector and of its accumulators. */
 XSMI_PREFETCHER void prefetch_feature(const xsm_optimizer *o, uint32_t feature, size_t numbers)
 {
-    if (xsmi_model_has_vector(o->model, feature)) {
-        xsmi_row row;
-        row_of(o, feature, &row);
-        xsmi_prefetch_weights(o, &row, numbers);
-    }
+    xsmi_row row;
+    row_of(o, feature, &row);
+    xsmi_prefetch_weights(o, &row, numbers);
 }
 
 static void step_feature(const layer_job *job, size_t f, float *sums)
@@ -47,9 +44,6 @@ static void step_feature(const layer_job *job, size_t f, float *sums)
     const xsmi_feature_list *list = &o->rows;
     const size_t hidden = o->model->features;
     const xsmi_example_rows rows = {o->model->kernels, s->layer->gradient, s->layer->stride, hidden};
-    if (!xsmi_model_has_vector(o->model, list->found[f])) {
-        return;
-    }
     xsmi_row row;
     float factor;
     const float *sum = xsmi_feature_list_sum(list, f, &rows, sums, &factor);

@@ -7,6 +7,7 @@
 #include "base/activity.h"
 #include "base/grow.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 
 #include <string.h>
@@ -154,7 +155,7 @@ static xsm_status run_piece(piece *p, xsm_error *err)
         p->listed[i] = xsmi_calibrate_row(p->job, p->first + i);
     }
     const xsm_batch batch = xsm_batch_rows(p->job->dataset, p->listed, p->rows);
-    XSMI_TRY(xsmi_model_fetch(m, &batch, 0, p->rows, err));
+    XSMI_TRY(xsmi_batch_fetch(&batch, 0, p->rows, err));
     XSMI_TRY(xsmi_agree(m->context, score_mine(p, err), err));
     XSMI_TRY(xsmi_exchange_blocks(m->context, p->sent, p->all, p->sizes, err));
     if (p->starts[p->rows] > 0) {

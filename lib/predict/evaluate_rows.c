@@ -3,6 +3,7 @@
 #include "base/activity.h"
 #include "base/arena.h"
 #include "base/order.h"
+#include "data/part.h"
 #include "model/divided.h"
 #include "predict/label_scores.h"
 #include "predict/sample.h"
@@ -389,7 +390,7 @@ xsm_status xsmi_evaluate_rows_divided(const xsmi_evaluate_job *job, size_t index
         numbers[i] = row_of(job, first + i);
     }
     const xsm_batch batch = xsm_batch_rows(job->dataset, numbers, rows);
-    XSMI_TRY(xsmi_model_fetch(job->model, &batch, 0, rows, err));
+    XSMI_TRY(xsmi_batch_fetch(&batch, 0, rows, err));
     list_rows(job, first, rows, here.rows);
     const xsmi_score_all wanted = all_scores(job, rows, &here);
     XSMI_TRY(xsmi_divided_score_rows(job->model, &wanted, job->context, err));

@@ -237,7 +237,7 @@ static xsm_status run_divided_hierarchy(xsm_predictor *p, const xsm_prediction *
     xsmi_nodes n;
     xsm_status status =
         xsmi_nodes_new(p->model, p->context, XSMI_MIN(count, XSMI_PIECE), xsmi_batch_sparse(to->batch), &n, err);
-    if (xsmi_model_fetches(p->model, to->batch)) { /* once all ranks have what they need */
+    if (xsmi_batch_is_divided(to->batch)) { /* once all ranks have what they need */
         status = xsmi_agree(p->model->context, status, err);
         if (status != XSM_OK) {
             xsmi_nodes_free(&n);
@@ -247,7 +247,7 @@ static xsm_status run_divided_hierarchy(xsm_predictor *p, const xsm_prediction *
     size_t first = 0, rows;
     do {
         rows = XSMI_MIN(count - first, n.together);
-        const xsm_status fetched = status == XSM_OK ? xsmi_model_fetch(p->model, to->batch, first, rows, err) : XSM_OK;
+        const xsm_status fetched = status == XSM_OK ? xsmi_batch_fetch(to->batch, first, rows, err) : XSM_OK;
         if (fetched != XSM_OK) { /* on all ranks */
             xsmi_nodes_free(&n);
             return fetched;
@@ -312,7 +312,7 @@ static void set_probabilities(const xsm_predictor *p, const xsmi_top *list, doub
 static xsm_status run_rows(xsm_predictor *p, const xsm_prediction *to, size_t first, size_t rows, xsm_error *err)
 {
     const xsm_batch *batch = to->batch;
-    XSMI_TRY(xsmi_model_fetch(p->model, batch, first, rows, err));
+    XSMI_TRY(xsmi_batch_fetch(batch, first, rows, err));
     const xsmi_row_filter *filters = xsmi_filter_of(p, to, first, 0);
     for (size_t i = 1; i < rows && filters; i++) {
         (void)xsmi_filter_of(p, to, first + i, i);

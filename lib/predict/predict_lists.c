@@ -229,7 +229,7 @@ static xsm_status score_left(xsm_predictor *p, lists *l, const xsmi_row_filter *
 static xsm_status run_piece(xsm_predictor *p, const xsm_prediction *to, lists *l, size_t first, size_t rows,
                             xsm_error *err)
 {
-    XSMI_TRY(xsmi_model_fetch(p->model, to->batch, first, rows, err));
+    XSMI_TRY(xsmi_batch_fetch(to->batch, first, rows, err));
     const xsmi_row_filter *filters = xsmi_filter_of(p, to, first, 0);
     for (size_t i = 0; i < rows; i++) {
         p->features[i] = xsmi_batch_features(to->batch, first + i);

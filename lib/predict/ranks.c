@@ -556,7 +556,7 @@ static xsm_status run_some(ranks_job *job, size_t count, xsm_error *err)
     const uint32_t ranks = xsmi_ranks(group);
     const uint64_t first = (uint64_t)job->at * JOB_ROWS, left = job->data->rows - first;
     const xsm_batch batch = xsm_batch_range(job->data, first, XSMI_MIN(left, (uint64_t)count * JOB_ROWS));
-    XSMI_TRY(xsmi_model_fetch(job->model, &batch, 0, (size_t)batch.count, err));
+    XSMI_TRY(xsmi_batch_fetch(&batch, 0, (size_t)batch.count, err));
     xsmi_agree_begin(group);
     const bool nodes = job->model->hierarchy != NULL; /* then it is one job */
     xsm_status status = nodes ? find_by_nodes(job, err) : xsmi_run(ctx, find_some, job, count, err);

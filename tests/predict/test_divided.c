@@ -396,6 +396,18 @@ static xsm_status refuse_index(test_rank *r, const xsm_model *m)
     return XSM_OK;
 }
 
+/* Models whose vectors are tied: a new one, and one of a file. */
+static xsm_status refuse_tied(test_rank *r)
+{
+    const work *w = r->user;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    layer.tied = 1;
+    xsm_model *m = NULL;
+    REFUSES(xsm_model_new_embedding(r->context, CLASSES, 3, CLASSES, &layer, &m, &r->err));
+    REFUSES(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
+    return XSM_OK;
+}
+
 static xsm_status refuse_all(test_rank *r, xsm_model *m)
 {
     const work *w = r->user;
@@ -405,6 +417,7 @@ static xsm_status refuse_all(test_rank *r, xsm_model *m)
     xsm_parameters_view view = XSM_PARAMETERS_VIEW_INIT;
     REFUSES(xsm_model_view(m, &view, err));
     XSMI_TRY(refuse_index(r, m));
+    XSMI_TRY(refuse_tied(r));
     /* Not refused: time enough for all rows, in two rounds. */
     xsm_metrics metrics = XSM_METRICS_INIT, timed = XSM_METRICS_INIT;
     xsm_evaluate_options limit = XSM_EVALUATE_OPTIONS_INIT;
@@ -451,6 +464,17 @@ static void save_index(const test_problem *p, const char *path)
     xsm_index_free(index);
 }
 
+static void save_tied(const char *path)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
+    layer.tied = 1;
+    assert_ok(xsm_model_new_embedding(NULL, CLASSES, 3, CLASSES, &layer, &m, &err), err);
+    assert_ok(xsm_model_save(m, path, &err), err);
+    xsm_model_free(m);
+}
+
 static void test_refusals(void **state)
 {
     (void)state;
@@ -459,6 +483,8 @@ static void test_refusals(void **state)
     work w = {.one = p.data};
     snprintf(w.saved, sizeof w.saved, "%s", test_path("index"));
     save_index(&p, w.saved);
+    snprintf(w.model, sizeof w.model, "%s", test_path("tied"));
+    save_tied(w.model);
     test_run_ranks(2, 1, 0, refuse, &w, ranks);
     for (uint32_t r = 0; r < 2; r++) {
         assert_ok(ranks[r].status, ranks[r].err);
@@ -466,285 +492,33 @@ static void test_refusals(void **state)
     test_problem_free(&p);
 }
 
-/* -- tied vectors -------------------------------------------------------------------------------------------------- */
-
-enum { HIDDEN = 6, RANGE = 9 };
-
-typedef struct tied_results {
-    double log_loss[2], error[2];
-    xsm_ranks ranks;
-    double hits[TOP];
-    xsm_calibrate_result fitted[2];
-    uint32_t classes[SOME * RANKED];
-    float scores[SOME * RANKED];
-    double probabilities[SOME * RANKED];
-    float chosen[SOME * 2], range[SOME * RANGE], hidden[SOME * HIDDEN];
-} tied_results;
-
-typedef struct tied_work {
-    const xsm_dataset *one, *several; /* rows with one label, and with up to three */
-    char model[256], saved[256];
-    char wide[256], converted[256]; /* the model with float32 numbers, and what it is converted to */
-    int32_t dtype;
-    size_t memory; /* rank 1's allocation of that number fails, from 1; 0: none */
-    bool reached;
-    tied_results of[TEST_RANKS];
-} tied_work;
-
-/* Each rank sends the vectors of its classes that are features of the rows, each once; 4 bytes to agree
- * before that, and 4 after it. */
-static uint64_t sent_vectors(const xsm_model *m, const xsm_batch *batch)
-{
-    static const uint64_t numbers[] = {[XSM_DTYPE_FLOAT32] = 4, [XSM_DTYPE_BFLOAT16] = 2, [XSM_DTYPE_INT8] = 1};
-    bool *seen = calloc(CLASSES, sizeof *seen);
-    uint64_t mine = 0;
-    for (size_t i = 0; i < batch->count; i++) {
-        const xsmi_features x = xsmi_batch_features(batch, i);
-        for (size_t j = 0; j < x.count; j++) {
-            mine += !seen[x.index[j]] && xsmi_divided_has(m, x.index[j]);
-            seen[x.index[j]] = true;
-        }
-    }
-    free(seen);
-    return 8 + mine * ((HIDDEN * numbers[xsmi_model_dtype(m)] + 7) / 8 * 8 + 8);
-}
-
-static xsm_status score_tied(const xsm_model *m, const tied_work *w, tied_results *to, xsm_error *err)
-{
-    const xsm_batch batch = xsm_batch_range(w->one, 1, SOME);
-    const uint64_t before = xsmi_sent_by(m->context).bytes;
-    XSMI_TRY(xsm_model_hidden_vectors(m, &batch, to->hidden, HIDDEN, err));
-    const uint64_t sent = xsmi_sent_by(m->context).bytes - before;
-    if (sent != (xsmi_model_is_divided(m) ? sent_vectors(m, &batch) : 0)) {
-        return xsmi_fail(err, XSM_ERROR_INTERNAL, "%llu bytes for hidden vectors", (unsigned long long)sent);
-    }
-    uint32_t classes[SOME * 2];
-    for (uint32_t i = 0; i < SOME * 2; i++) {
-        classes[i] = i * 911 % CLASSES;
-    }
-    XSMI_TRY(xsm_model_scores(m, &batch, classes, 2, to->chosen, err));
-    return xsm_model_score_range(m, &batch, XSMI_RUN_CLASSES - 4, RANGE, to->range, RANGE, err);
-}
-
-static xsm_status predict_tied(const xsm_model *m, const tied_work *w, tied_results *to, xsm_error *err)
-{
-    xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
-    options.top = RANKED;
-    xsm_predictor *p = NULL;
-    XSMI_TRY(xsm_predictor_new(m, &options, &p, err));
-    const xsm_batch batch = xsm_batch_range(w->several, 0, SOME);
-    xsm_prediction wanted = XSM_PREDICTION_INIT;
-    wanted.batch = &batch;
-    wanted.exclude_known = 1;
-    wanted.classes = to->classes;
-    wanted.scores = to->scores;
-    wanted.probabilities = to->probabilities;
-    xsm_status status = xsm_predictor_run(p, &wanted, err);
-    xsm_predictor_free(p);
-    return status;
-}
-
-static xsm_status use_tied(xsm_model *m, tied_work *w, tied_results *to, xsm_error *err)
-{
-    const xsm_dataset *rows[] = {w->one, w->several};
-    memset(to, 0, sizeof *to);
-    XSMI_TRY(xsm_model_save(m, w->saved, err));
-    XSMI_TRY(score_tied(m, w, to, err));
-    for (size_t i = 0; i < 2; i++) {
-        xsm_metrics metrics = XSM_METRICS_INIT;
-        XSMI_TRY(xsm_evaluate(NULL, m, rows[i], NULL, &metrics, err));
-        to->log_loss[i] = metrics.log_loss;
-        to->error[i] = metrics.error;
-    }
-    to->ranks = (xsm_ranks)XSM_RANKS_INIT;
-    to->ranks.top = TOP;
-    to->ranks.hits = to->hits;
-    XSMI_TRY(xsm_evaluate_ranks(NULL, m, w->several, NULL, &to->ranks, err));
-    to->ranks.hits = NULL; /* to be compared */
-    for (size_t i = 0; i < 2; i++) {
-        to->fitted[i] = (xsm_calibrate_result)XSM_CALIBRATE_RESULT_INIT;
-        XSMI_TRY(xsm_model_calibrate(NULL, m, rows[i], NULL, &to->fitted[i], err));
-    }
-    return predict_tied(m, w, to, err);
-}
-
-/* Converts the model with float32 numbers, and saves it. */
-static xsm_status convert_tied(xsm_context *ctx, const tied_work *w, xsm_error *err)
-{
-    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
-    options.dtype = w->dtype;
-    xsm_model *m = NULL, *converted = NULL;
-    XSMI_TRY(xsm_model_load(ctx, w->wide, NULL, &m, err));
-    xsm_status status = xsm_model_convert(m, &options, &converted, err);
-    xsm_model_free(m);
-    status = status == XSM_OK ? xsm_model_save(converted, w->converted, err) : status;
-    xsm_model_free(converted);
-    return status;
-}
-
-static xsm_status load_tied(test_rank *r)
-{
-    tied_work *w = r->user;
-    xsm_model *m = NULL;
-    XSMI_TRY(xsm_model_load(r->context, w->model, NULL, &m, &r->err));
-    const xsm_status status = use_tied(m, w, &w->of[r->rank], &r->err);
-    xsm_model_free(m);
-    return status == XSM_OK ? convert_tied(r->context, w, &r->err) : status;
-}
-
-/* The same in a context of the rank's own, which can lack memory. */
-static xsm_status load_tied_short(test_rank *r)
-{
-    tied_work *w = r->user;
-    test_countdown c = {0, false};
-    test_rank of = *r;
-    XSMI_TRY(test_rank_context(r, &c, NULL, &of.context));
-    c.left = r->rank == 1 ? w->memory : 0;
-    const xsm_status status = load_tied(&of);
-    r->err = of.err;
-    xsm_context_free(of.context);
-    if (r->rank == 1) {
-        w->reached = c.reached;
-    }
-    return status;
-}
-
-/* A model that is right more often than by chance, and not always; saved with float32 numbers, and converted. */
-static void save_tied(const test_problem *p, bool bias, int32_t dtype, tied_work *w)
-{
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_convert_options options = XSM_CONVERT_OPTIONS_INIT;
-    xsm_model *m = NULL, *converted = NULL;
-    layer.bias = bias;
-    layer.activation = XSM_ACTIVATION_TANH;
-    layer.pool = XSM_POOL_MEAN;
-    layer.tied = 1;
-    layer.scale = 1;
-    options.dtype = w->dtype = dtype;
-    assert_ok(xsm_model_new_embedding(NULL, CLASSES, HIDDEN, CLASSES, &layer, &m, &err), err);
-    for (uint32_t i = 0; i < p->rows; i++) {
-        const xsmi_features x = xsmi_dataset_features(p->data, i);
-        float hidden[HIDDEN];
-        const xsmi_features h = xsmi_model_forward(m, &x, hidden);
-        const size_t k = i % 4 == 1 ? i * 31 % CLASSES : p->labels[i];
-        for (size_t j = 0; j < HIDDEN; j++) {
-            m->weight[k * m->stride + j] += 4 * h.values[j];
-        }
-        if (bias) {
-            m->bias[k] += 0.5f;
-        }
-    }
-    assert_ok(xsm_model_save(m, w->wide, &err), err);
-    assert_ok(xsm_model_convert(m, &options, &converted, &err), err);
-    assert_ok(xsm_model_save(converted, w->model, &err), err);
-    xsm_model_free(converted);
-    xsm_model_free(m);
-}
-
-static void name_tied(tied_work *w)
-{
-    snprintf(w->model, sizeof w->model, "%s", test_path("tied"));
-    snprintf(w->saved, sizeof w->saved, "%s", test_path("saved"));
-    snprintf(w->wide, sizeof w->wide, "%s", test_path("wide"));
-    snprintf(w->converted, sizeof w->converted, "%s", test_path("converted"));
-}
-
-static void test_tied(void **state)
-{
-    (void)state;
-    static const int32_t types[] = {XSM_DTYPE_FLOAT32, XSM_DTYPE_BFLOAT16, XSM_DTYPE_INT8};
-    static tied_work w;
-    static tied_results one;
-    test_rank ranks[TEST_RANKS];
-    test_problem p = test_tied_problem(ROWS, CLASSES, 5);
-    xsm_dataset *several = several_labels(&p, true);
-    w = (tied_work){.one = p.data, .several = several};
-    name_tied(&w);
-    for (size_t i = 0; i < 3; i++) {
-        save_tied(&p, i != 1, types[i], &w);
-        for (uint32_t count = 1; count <= 3; count++) {
-            if (count > 1 && !test_ranks_tried(count)) {
-                continue;
-            }
-            for (uint32_t threads = 1; threads <= (i == 0 ? 2 : 1); threads++) {
-                remove(w.saved);
-                remove(w.converted);
-                test_run_ranks(count, threads, 0, load_tied, &w, ranks);
-                for (uint32_t r = 0; r < count; r++) {
-                    assert_ok(ranks[r].status, ranks[r].err);
-                    one = count == 1 && threads == 1 ? w.of[0] : one;
-                    assert_memory_equal(&w.of[r], &one, sizeof one);
-                }
-                test_assert_same_file(w.saved, w.model);
-                test_assert_same_file(w.converted, w.model);
-            }
-        }
-        assert_true(one.log_loss[0] > 0 && one.ranks.labels > 0 && one.fitted[1].scale > 0);
-    }
-    xsm_dataset_free(several);
-    test_problem_free(&p);
-}
-
-/* A rank without memory, and a group that fails, at each point in turn: every rank returns with the same status. */
-static void test_tied_failures(void **state)
-{
-    (void)state;
-    static tied_work w;
-    test_rank ranks[TEST_RANKS];
-    test_problem p = test_tied_problem(SOME + 4, CLASSES, 5);
-    xsm_dataset *several = several_labels(&p, true);
-    w = (tied_work){.one = p.data, .several = several, .reached = true};
-    name_tied(&w);
-    save_tied(&p, true, XSM_DTYPE_FLOAT32, &w);
-    size_t failures = 0;
-    for (w.memory = 1; w.reached; w.memory += 1 + w.memory / 10) {
-        test_run_ranks(3, 1, 0, load_tied_short, &w, ranks);
-        for (uint32_t r = 0; r < 3; r++) {
-            assert_int_equal(ranks[r].status, ranks[1].status);
-            if (ranks[r].status != XSM_OK) {
-                assert_fails(ranks[r].status, XSM_ERROR_MEMORY, ranks[r].err);
-                assert_memory_equal(ranks[r].err.message, "rank 1: ", 8);
-            }
-        }
-        failures += ranks[1].status != XSM_OK;
-    }
-    assert_true(failures > 20);
-    uint64_t at = 1;
-    do {
-        test_run_ranks(3, 1, at, load_tied, &w, ranks);
-        for (uint32_t r = 0; r < 3; r++) {
-            assert_int_equal(ranks[r].status, ranks[0].status);
-        }
-        assert_true(ranks[0].status == XSM_OK || ranks[0].status == XSM_ERROR_COMM);
-        at += 1 + at / 10;
-    } while (ranks[0].status != XSM_OK);
-    assert_true(at > 30);
-    xsm_dataset_free(several);
-    test_problem_free(&p);
-}
-
 /* -- ranks that are unlike ----------------------------------------------------------------------------------------- */
 
-/* Each rank has another number of threads. */
+/* Ranks of labels, for ranks whose numbers of threads differ. */
+typedef struct labels_work {
+    const xsm_dataset *rows; /* with up to three labels */
+    char model[256];
+    xsm_ranks found[TEST_RANKS];
+    double hits[TEST_RANKS][TOP];
+} labels_work;
+
 static xsm_status rank_labels(test_rank *r)
 {
-    tied_work *w = r->user;
-    tied_results *to = &w->of[r->rank];
+    labels_work *w = r->user;
+    xsm_ranks *to = &w->found[r->rank];
     xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
     const xsm_comm comm = r->context->group.comm;
     xsm_context *ctx = NULL;
     xsm_model *m = NULL;
     options.threads = (int32_t)r->rank + 1;
     options.comm = &comm;
-    memset(to, 0, sizeof *to);
-    to->ranks = (xsm_ranks)XSM_RANKS_INIT;
-    to->ranks.top = TOP;
-    to->ranks.hits = to->hits;
+    *to = (xsm_ranks)XSM_RANKS_INIT;
+    to->top = TOP;
+    to->hits = w->hits[r->rank];
     XSMI_TRY(xsm_context_new(&options, &ctx, &r->err));
-    xsm_status status = xsm_model_load(ctx, w->wide, NULL, &m, &r->err);
-    status = status == XSM_OK ? xsm_evaluate_ranks(NULL, m, w->several, NULL, &to->ranks, &r->err) : status;
-    to->ranks.hits = NULL; /* to be compared */
+    xsm_status status = xsm_model_load(ctx, w->model, NULL, &m, &r->err);
+    status = status == XSM_OK ? xsm_evaluate_ranks(NULL, m, w->rows, NULL, to, &r->err) : status;
+    to->hits = NULL; /* to be compared */
     xsm_model_free(m);
     xsm_context_free(ctx);
     return status;
@@ -753,23 +527,31 @@ static xsm_status rank_labels(test_rank *r)
 static void test_unlike_threads(void **state)
 {
     (void)state;
-    static tied_work w;
-    static tied_results one;
+    static labels_work w;
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_ranks one = XSM_RANKS_INIT;
+    double hits[TOP] = {0};
     test_rank ranks[TEST_RANKS];
-    test_problem p = test_tied_problem(ROWS, CLASSES, 5);
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 5);
     xsm_dataset *several = several_labels(&p, true);
-    w = (tied_work){.one = p.data, .several = several};
-    name_tied(&w);
-    save_tied(&p, true, XSM_DTYPE_FLOAT32, &w);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 3, 6);
+    w = (labels_work){.rows = several};
+    snprintf(w.model, sizeof w.model, "%s", test_path("labels"));
+    assert_ok(xsm_model_save(m, w.model, &err), err);
+    xsm_model_free(m);
     for (uint32_t count = 1; count <= 3; count++) {
         test_run_ranks(count, 1, 0, rank_labels, &w, ranks);
         for (uint32_t r = 0; r < count; r++) {
             assert_ok(ranks[r].status, ranks[r].err);
-            one = count == 1 ? w.of[0] : one;
-            assert_memory_equal(&w.of[r], &one, sizeof one);
+            if (count == 1) {
+                one = w.found[0];
+                memcpy(hits, w.hits[0], sizeof hits);
+            }
+            assert_memory_equal(&w.found[r], &one, sizeof one);
+            assert_memory_equal(w.hits[r], hits, sizeof hits);
         }
     }
-    assert_true(one.ranks.labels > 0);
+    assert_true(one.labels > 0 && hits[TOP - 1] > 0);
     xsm_dataset_free(several);
     test_problem_free(&p);
 }
@@ -957,14 +739,9 @@ static void test_unlike_settings(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parts),
-        cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_refusals),
-        cmocka_unit_test(test_tied),
-        cmocka_unit_test(test_tied_failures),
-        cmocka_unit_test(test_unlike_threads),
-        cmocka_unit_test(test_unlike_batches),
+        cmocka_unit_test(test_parts),           cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_failures),        cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_unlike_threads),  cmocka_unit_test(test_unlike_batches),
         cmocka_unit_test(test_unlike_settings),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);

@@ -24,21 +24,17 @@ typedef struct settings {
     uint64_t batch;
     bool bias, sparse;
     uint32_t hidden; /* of a first layer; 0: none */
-    bool tied;       /* its vectors are; rows are sparse */
 } settings;
 
 static const settings plans[] = {
-    {"implicit", "negatives=4 ridge=400", "sgd", 1, true, false, 0,
-     false},                                                  /* scales of rows, multiplied out on the way */
-    {"umax", "negatives=3", "sgd", 1, false, true, 0, false}, /* a number of the estimator's for each row */
-    {"umax", "negatives=3 weight-bound=0.3 ridge=1", "sgd", 1, true, false, 0, false}, /* lengths of rows */
-    {"ove", "negatives=6", "adagrad", 8, true, false, 0, false},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0, false},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6, false},
-    {"softmax", "ridge=3", "sgd", 8, true, false, 6, false},
-    {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0, false},
-    {"implicit", "negatives=4 ridge=400", "sgd", 1, true, true, 6, true},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6, true},
+    {"implicit", "negatives=4 ridge=400", "sgd", 1, true, false, 0}, /* scales of rows, multiplied out on the way */
+    {"umax", "negatives=3", "sgd", 1, false, true, 0},               /* a number of the estimator's for each row */
+    {"umax", "negatives=3 weight-bound=0.3 ridge=1", "sgd", 1, true, false, 0}, /* lengths of rows */
+    {"ove", "negatives=6", "adagrad", 8, true, false, 0},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, true, true, 6},
+    {"softmax", "ridge=3", "sgd", 8, true, false, 6},
+    {"hierarchical", "tree=balanced ridge=1", "sgd", 3, true, false, 0},
 };
 
 /* Where a checkpoint is. */
@@ -77,9 +73,7 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     shape.bias = plan->bias;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     layer.bias = plan->bias;
-    layer.tied = plan->tied;
-    const uint32_t features = plan->tied ? CLASSES : FEATURES;
-    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, features, plan->hidden, CLASSES, &layer, &t->model, err)
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
     char text[128];
@@ -208,8 +202,7 @@ static void test_bits(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof plans / sizeof *plans; i++) {
-        test_problem p = plans[i].tied ? test_tied_problem(ROWS, CLASSES, 8)
-                                       : test_problem_new(ROWS, FEATURES, CLASSES, plans[i].sparse, 8);
+        test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plans[i].sparse, 8);
         work w = work_new(&plans[i], &p);
         run(&w, 1, 2, begin);
         size_t first_count, checkpoint_count, model_count;
@@ -332,7 +325,7 @@ static void test_failures(void **state)
     }
     w = nowhere;
     /* The group fails at each of its calls in turn, and the old file stays. */
-    static const settings by_feature = {"softmax", "ridge=0", "adagrad", 8, true, true, 0, false};
+    static const settings by_feature = {"softmax", "ridge=0", "adagrad", 8, true, true, 0};
     test_problem sparse = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);
     const test_rank_body bodies[] = {begin, finish, begin, finish};
     for (size_t i = 0; i < 4; i++) {
@@ -367,9 +360,9 @@ static void test_feature_major(void **state)
 {
     (void)state;
     static const settings by_feature[] = {
-        {"softmax", "ridge=0.1", "sgd", 8, true, true, 0, false},
-        {"softmax", "ridge=0", "adagrad", 8, true, true, 0, false},
-        {"one-vs-all", "ridge=0", "adagrad", 5, false, true, 0, false},
+        {"softmax", "ridge=0.1", "sgd", 8, true, true, 0},
+        {"softmax", "ridge=0", "adagrad", 8, true, true, 0},
+        {"one-vs-all", "ridge=0", "adagrad", 5, false, true, 0},
     };
     for (size_t i = 0; i < sizeof by_feature / sizeof *by_feature; i++) {
         test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, true, 8);

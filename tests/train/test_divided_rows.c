@@ -59,30 +59,23 @@ typedef struct settings {
     bool bias, sparse;
     double eta;
     uint32_t hidden; /* of a first layer; 0: none */
-    bool tied;       /* its vectors are; rows are sparse */
 } settings;
 
 static const settings plans[] = {
-    {"softmax", "ridge=0.1", "sgd", 7, true, false, 0.3, 0, false},
-    {"softmax", "", "adagrad", 70, false, true, 0.3, 9, false},
-    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0.3, 0, false},
-    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 0, false},
-    {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "adagrad", 35, false, false, 0.3, 4, false},
-    {"implicit", "negatives=4 ridge=0.1", "sgd", 10, false, false, 0.3, 0, false}, /* steps solved jointly */
-    {"implicit", "negatives=4", "sgd", 1, true, true, 0.3, 0, false},
-    {"umax", "negatives=3", "sgd", 1, false, false, 0.3, 0, false}, /* a number of the estimator's for each row */
-    {"ove", "negatives=6 tight=2", "adagrad", 1, true, true, 0.3, 0, false},
-    {"margin", "", "adagrad", 4, true, true, 0.3, 9, false},
-    {"hierarchical", "tree=huffman", "adagrad", 40, true, true, 0.3, 0, false},
-    {"hierarchical", "tree=balanced", "sgd", 5, false, false, 0.3, 5, false},
-    {"softmax", "ridge=0.1", "sgd", 7, true, true, 0.3, 9, true},
-    {"one-vs-all", "", "adagrad", 33, true, true, 0.3, 6, true},
-    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 5, true},
-    {"ove", "negatives=6 tight=2", "adagrad", 1, false, true, 0.3, 9, true},
-    {"umax", "negatives=3", "sgd", 7, false, true, 0.03, 4, true},
-    {"margin", "", "adagrad", 70, true, true, 0.3, 3, true},
+    {"softmax", "ridge=0.1", "sgd", 7, true, false, 0.3, 0},
+    {"softmax", "", "adagrad", 70, false, true, 0.3, 9},
+    {"sampled-softmax", "negatives=9", "adagrad", 3, false, true, 0.3, 0},
+    {"sampled-softmax", "negatives=40 shared=yes", "adagrad", 16, true, true, 0.3, 0},
+    {"sampled-softmax", "negatives=30 shared=yes sampler=frequency", "adagrad", 35, false, false, 0.3, 4},
+    {"implicit", "negatives=4 ridge=0.1", "sgd", 10, false, false, 0.3, 0}, /* steps solved jointly */
+    {"implicit", "negatives=4", "sgd", 1, true, true, 0.3, 0},
+    {"umax", "negatives=3", "sgd", 1, false, false, 0.3, 0}, /* a number of the estimator's for each row */
+    {"ove", "negatives=6 tight=2", "adagrad", 1, true, true, 0.3, 0},
+    {"margin", "", "adagrad", 4, true, true, 0.3, 9},
+    {"hierarchical", "tree=huffman", "adagrad", 40, true, true, 0.3, 0},
+    {"hierarchical", "tree=balanced", "sgd", 5, false, false, 0.3, 5},
 };
-enum { PLANS = sizeof plans / sizeof *plans, TIED = 12 /* the first with tied vectors */ };
+enum { PLANS = sizeof plans / sizeof *plans };
 
 /* What a rank finds. */
 typedef struct results {
@@ -146,9 +139,7 @@ static xsm_status prepare(training *t, const settings *plan, xsm_context *ctx, x
     shape.bias = plan->bias;
     xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
     layer.bias = plan->bias;
-    layer.tied = plan->tied;
-    const uint32_t features = plan->tied ? CLASSES : FEATURES;
-    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, features, plan->hidden, CLASSES, &layer, &t->model, err)
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
     XSMI_TRY(set_options(t->estimator, plan->options, err));
@@ -257,8 +248,7 @@ static work work_new(const settings *plan)
 {
     xsm_error err = XSM_ERROR_INIT;
     work w = {.plan = plan};
-    test_problem p =
-        plan->tied ? test_tied_problem(ROWS, CLASSES, 8) : test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, plan->sparse, 8);
     uint64_t offsets[ROWS + 1];
     uint32_t labels[2 * ROWS];
     uint64_t count = 0;
@@ -339,30 +329,13 @@ static void try_ranks(work *w, const wanted *one, uint32_t count, uint32_t threa
 static void test_bits(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < TIED; i++) {
+    for (size_t i = 0; i < PLANS; i++) {
         work w = work_new(&plans[i]);
         wanted one = wanted_new(&w);
         static const uint32_t counts[] = {1, 2, 3, 5};
         for (size_t c = 0; c < 4; c++) {
             if (test_ranks_tried(counts[c])) {
                 try_ranks(&w, &one, counts[c], 1 + counts[c] % 2);
-            }
-        }
-        wanted_free(&one);
-    }
-}
-
-/* Models whose vectors are tied, with rows that are whole and rows that are divided. */
-static void test_tied(void **state)
-{
-    (void)state;
-    for (size_t i = TIED; i < PLANS; i++) {
-        work w = work_new(&plans[i]);
-        wanted one = wanted_new(&w);
-        for (uint32_t count = 1; count <= 5; count++) {
-            for (uint32_t threads = 1; threads <= 2 && test_ranks_tried(count); threads++) {
-                w.whole = (count + threads + i) % 2 == 0;
-                try_ranks(&w, &one, count, threads);
             }
         }
         wanted_free(&one);
@@ -611,7 +584,7 @@ static void test_other_rows(void **state)
 static void test_lost(void **state)
 {
     (void)state;
-    static const size_t tried[] = {1, 2, 7, 10, TIED + 2};
+    static const size_t tried[] = {1, 2, 7, 10};
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         settings few = plans[tried[i]];
         few.batch = tried[i] == 7 ? 1 : ROWS;
@@ -641,12 +614,7 @@ static xsm_status run_short(test_rank *r)
     xsm_gradient *g = NULL;
     xsm_metrics metrics = XSM_METRICS_INIT;
     xsm_status status = xsm_dataset_read(ctx, w->rows, NULL, &t.rows, &r->err);
-    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
-    layer.tied = 1;
-    if (status == XSM_OK) {
-        status = w->plan->tied ? xsm_model_new_embedding(ctx, CLASSES, 6, CLASSES, &layer, &t.model, &r->err)
-                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &t.model, &r->err);
-    }
+    status = status == XSM_OK ? xsm_model_new_linear(ctx, FEATURES, CLASSES, NULL, &t.model, &r->err) : status;
     status = status == XSM_OK ? xsm_estimator_new(ctx, "umax", &t.estimator, &r->err) : status;
     status = status == XSM_OK ? xsm_gradient_new(ctx, &g, &r->err) : status;
     c.left = r->rank == 1 ? w->memory : 0;
@@ -677,9 +645,10 @@ static xsm_status run_short(test_rank *r)
     return status;
 }
 
-static void lose_memory(const settings *plan)
+static void test_memory_failures(void **state)
 {
-    work w = work_new(plan);
+    (void)state;
+    work w = work_new(&plans[2]);
     results good = {.loss = 0};
     bool reached = true;
     for (w.memory = 0; reached; w.memory = test_next_place(w.memory, 1)) {
@@ -698,20 +667,12 @@ static void lose_memory(const settings *plan)
     assert_true(w.memory > 15 && good.loss > 0 && good.tested > 0);
 }
 
-static void test_memory_failures(void **state)
-{
-    (void)state;
-    lose_memory(&plans[2]);
-    lose_memory(&plans[TIED]);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shares),     cmocka_unit_test(test_bits),    cmocka_unit_test(test_kept),
         cmocka_unit_test(test_few),        cmocka_unit_test(test_refused), cmocka_unit_test(test_refused_sampler),
         cmocka_unit_test(test_other_rows), cmocka_unit_test(test_lost),    cmocka_unit_test(test_memory_failures),
-        cmocka_unit_test(test_tied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

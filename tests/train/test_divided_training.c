@@ -119,7 +119,6 @@ typedef struct work {
     uint64_t stop_at; /* the callback's call that stops the rank stop_rank; 0 = none */
     uint32_t stop_rank;
     bool distances;               /* the scores are */
-    bool tied;                    /* a first layer's vectors are, and the rows' features are the classes */
     char loaded[256], saved[256]; /* of load() */
     bool every_step;              /* the callback is called after each */
     test_countdown *hook;         /* rank 1's hook cancels its training at call cancel_at; NULL: it has none */
@@ -160,9 +159,7 @@ static xsm_status prepare(training *t, xsm_context *ctx, xsm_error *err)
     layer.bias = plan->bias;
     layer.pool = XSM_POOL_MEAN;
     layer.activation = XSM_ACTIVATION_RELU;
-    layer.tied = t->of->tied;
-    const uint32_t features = t->of->tied ? CLASSES : FEATURES;
-    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, features, plan->hidden, CLASSES, &layer, &t->model, err)
+    XSMI_TRY(plan->hidden > 0 ? xsm_model_new_embedding(ctx, FEATURES, plan->hidden, CLASSES, &layer, &t->model, err)
                               : xsm_model_new_linear(ctx, FEATURES, CLASSES, &shape, &t->model, err));
     XSMI_TRY(t->of->distances ? xsm_model_set_geometry(t->model, XSM_GEOMETRY_EUCLIDEAN, err) : XSM_OK);
     XSMI_TRY(xsm_estimator_new(ctx, plan->estimator, &t->estimator, err));
@@ -649,21 +646,17 @@ static void test_stopped(void **state)
     test_problem_free(&p);
 }
 
-/* A plan whose first layer has tied vectors. */
-static const settings tied_plan = {"sampled-softmax", {{"negatives", "9"}}, "adagrad", 7, true, true, 0, 9};
-
 /* A callback on rank 1 stops all ranks after any step: the others learn of it in their next one. */
 static void test_stopped_at_steps(void **state)
 {
     /* Lists, rows that the ranks divide, shared draws, a first layer, states of the rows, sums. */
     static const size_t tried[] = {6, 40, 28, 41, 26, 16};
     (void)state;
-    for (size_t i = 0; i <= sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
-        const bool tied = i == sizeof tried / sizeof *tried;
-        settings plan = tied ? tied_plan : plans[tried[i]];
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
+        settings plan = plans[tried[i]];
         plan.batch = i == 0 ? 8 : 33;
-        test_problem p = tied ? test_tied_problem(ROWS, CLASSES, 8) : problem_of(&plan);
-        work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true, .tied = tied};
+        test_problem p = problem_of(&plan);
+        work w = {.plan = &plan, .rows = p.data, .stop_rank = 1, .every_step = true};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
@@ -726,23 +719,20 @@ static xsm_status train_hooked(test_rank *r)
  * same bits. */
 static void test_cancelled(void **state)
 {
-    /* Rows that the ranks divide, shared draws, a first layer, tied vectors; of 70 rows the last batch has few.
-     * Windows, within which nothing is cancelled. */
+    /* Rows that the ranks divide, shared draws, a first layer; of 70 rows the last batch has few. Windows, within which
+     * nothing is cancelled. */
     static const struct {
         size_t plan;
         uint64_t batch;
         size_t cancelled;
-        bool tied;
-    } tried[] = {
-        {6, 33, 6, false}, {28, 33, 6, false}, {41, 33, 6, false}, {0, 33, 6, true}, {TWO_WINDOWS, 1, 3, false}};
+    } tried[] = {{6, 33, 6}, {28, 33, 6}, {41, 33, 6}, {TWO_WINDOWS, 1, 3}};
     (void)state;
-    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 4) {
-        const bool tied = tried[i].tied;
-        settings plan = tied ? tied_plan : plans[tried[i].plan];
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i += test_full() ? 1 : 3) {
+        settings plan = plans[tried[i].plan];
         plan.batch = tried[i].batch;
-        test_problem p = tied ? test_tied_problem(ROWS, CLASSES, 8) : problem_of(&plan);
+        test_problem p = problem_of(&plan);
         test_countdown hook = {0, true};
-        work w = {.plan = &plan, .rows = p.data, .tied = tied};
+        work w = {.plan = &plan, .rows = p.data};
         snprintf(w.path, sizeof w.path, "%s", test_path("trained"));
         size_t size, wanted, cancelled = 0;
         unsigned char *one = run_on(&w, 1, 1, &wanted);
@@ -1152,62 +1142,6 @@ static void test_runner_lost(void **state)
     }
 }
 
-/* Hidden vectors of tied vectors, which come from all ranks: rank 1's runner, or its memory, fails. */
-static xsm_status hide(test_rank *r, xsm_context *ctx, test_countdown *c)
-{
-    const limited *l = r->user;
-    enum { HIDDEN = 9, COUNT = 64 };
-    float out[COUNT * HIDDEN];
-    xsm_embedding_options layer = XSM_EMBEDDING_OPTIONS_INIT;
-    xsm_model *m = NULL;
-    layer.tied = true;
-    const xsm_batch batch = xsm_batch_range(l->of->rows, 0, COUNT);
-    xsm_status status = xsm_model_new_embedding(ctx, CLASSES, HIDDEN, CLASSES, &layer, &m, &r->err);
-    if (status == XSM_OK) {
-        c->left = r->rank == 1 ? l->k : 0;
-        status = xsm_model_hidden_vectors(m, &batch, out, HIDDEN, &r->err);
-        c->left = 0;
-    }
-    xsm_model_free(m);
-    return status;
-}
-
-static xsm_status hide_with(test_rank *r)
-{
-    limited *l = r->user;
-    test_countdown c = {0, false};
-    xsm_context *ctx = NULL;
-    XSMI_TRY(l->begun ? test_rank_context_running(r, &c, &ctx) : test_rank_context(r, &c, NULL, &ctx));
-    const xsm_status status = hide(r, ctx, &c);
-    xsm_context_free(ctx);
-    if (r->rank == 1) {
-        l->reached = c.reached;
-    }
-    return status;
-}
-
-static void test_hidden_lost(void **state)
-{
-    (void)state;
-    test_problem p = test_tied_problem(ROWS, CLASSES, 8);
-    work w = {.rows = p.data};
-    test_rank ranks[TEST_RANKS];
-    size_t failed = 0;
-    for (int running = 0; running < 2; running++) {
-        limited l = {.of = &w, .reached = true, .begun = running};
-        for (l.k = 1; l.reached; l.k++) {
-            test_run_ranks(3, 1, 0, hide_with, &l, ranks);
-            for (uint32_t r = 0; r < 3; r++) {
-                assert_int_equal(ranks[r].status, ranks[1].status);
-            }
-            failed += ranks[0].status != XSM_OK && strncmp(ranks[0].err.message, "rank 1: ", 8) == 0;
-        }
-        assert_int_equal(ranks[0].status, XSM_OK);
-    }
-    assert_true(failed > 1);
-    test_problem_free(&p);
-}
-
 /* -- ranks with different rows ------------------------------------------------------------------------------------- */
 
 /* What is done with the rows. */
@@ -1368,8 +1302,8 @@ int main(void)
         cmocka_unit_test(test_cancelled),          cmocka_unit_test(test_lost),
         cmocka_unit_test(test_memory_lost),        test_of_full(test_memory_lost_in_loop),
         cmocka_unit_test(test_sent_shared),        cmocka_unit_test(test_stopped_without_memory),
-        cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_hidden_lost),
-        cmocka_unit_test(test_unlike_rows),        cmocka_unit_test(test_unlike_settings),
+        cmocka_unit_test(test_runner_lost),        cmocka_unit_test(test_unlike_rows),
+        cmocka_unit_test(test_unlike_settings),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
