@@ -398,8 +398,11 @@ int cli_looks_like_model(const char *path);
 /* Loads the model for the rows of `data`; if that is the model and `path` is not, the message says so. */
 int cli_load_for_data(xsm_context *context, const char *path, const char *data, xsm_model **out);
 const char *cli_format_name(int32_t format);
-/* What of the rows is left out, as `owner` lacks it; NULL where nothing is. The caller frees the text. */
-char *cli_left_out(const xsm_dataset_info *info, const char *owner);
+/* Whether the features of a model are words. */
+int cli_reads_words(const xsm_model *model);
+/* What of the rows, words or features, is left out, as `owner` lacks it; NULL where nothing is. The caller frees the
+ * text. */
+char *cli_left_out(const xsm_dataset_info *info, int words, const char *owner);
 /* The largest number that a feature has in files, if these number features otherwise; else 0. */
 uint64_t cli_largest_number(const xsm_class_map *map);
 /* Facts about objects as values; of NULL, those of the starting value. */

@@ -70,7 +70,7 @@ static int note_new(const conversion *c)
         fprintf(stderr, "xsoftmax: classes that %s lacks: %s\n", c->like,
                 cli_grouped(info.classes - c->map.classes, &a));
     }
-    char *left_out = cli_left_out(&info, c->like);
+    char *left_out = cli_left_out(&info, c->map.vocabulary != NULL, c->like);
     if (left_out) {
         fprintf(stderr, "xsoftmax: %s\n", left_out);
     }

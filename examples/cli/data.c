@@ -26,12 +26,18 @@ const char *cli_format_name(int32_t format)
     return format > 0 && format < (int32_t)(sizeof names / sizeof names[0]) ? names[format] : "memory";
 }
 
-char *cli_left_out(const xsm_dataset_info *info, const char *owner)
+int cli_reads_words(const xsm_model *model)
+{
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    return xsm_model_get_class_map(model, &map, NULL) == XSM_OK && map.vocabulary;
+}
+
+char *cli_left_out(const xsm_dataset_info *info, int words, const char *owner)
 {
     cli_buffer a;
     if (info->dropped_features > 0) {
         return cli_format("left out %s times: %s that %s lacks", cli_grouped(info->dropped_features, &a),
-                          info->format == XSM_FORMAT_TEXT ? "words" : "features", owner);
+                          words ? "words" : "features", owner);
     }
     return info->unknown_features > 0
                ? cli_format("left out: %s columns that %s lacks", cli_grouped(info->unknown_features, &a), owner)

@@ -178,7 +178,7 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         printf("; %s without a label left out", cli_grouped(metrics->unlabelled, &c));
     }
     const xsm_dataset_info info = info_of(e);
-    char *left_out = cli_left_out(&info, "the model");
+    char *left_out = cli_left_out(&info, cli_reads_words(e->model), "the model");
     if (left_out) {
         printf("\n           %s", left_out);
     }

@@ -170,7 +170,7 @@ void cli_train_report(const cli_run *r)
         if (r->test_info.unlabelled > 0) {
             printf(", %s without a label (left out)", cli_grouped(r->test_info.unlabelled, &c));
         }
-        char *left_out = cli_left_out(&r->test_info, "the model");
+        char *left_out = cli_left_out(&r->test_info, cli_reads_words(r->model), "the model");
         printf(left_out ? "\n%-10s %s\n" : "\n", "", left_out);
         free(left_out);
     }
@@ -186,7 +186,7 @@ void cli_train_report(const cli_run *r)
         if (r->new_features > 0) {
             printf(" and %s new features", cli_grouped(r->new_features, &a));
         }
-        char *left_out = cli_left_out(&r->raw_info, "it");
+        char *left_out = cli_left_out(&r->raw_info, cli_reads_words(r->model), "it");
         if (left_out) {
             printf("; %s", left_out);
         }

@@ -563,6 +563,8 @@ serve_answer serve_describe(const serve_worker *w, const serve_options *options)
     body = with(body, "bytes", number(info->bytes));
     body = with(body, "line",
                 json_string(w->map->vocabulary                         ? "text"
+                            : w->map->feature_names                    ? "columns by name"
+                            : w->map->feature_numbers                  ? "features by number"
                             : w->map->index_base == XSM_INDEX_BASE_ONE ? "features from 1"
                                                                        : "features from 0"));
     body = with(body, "limits", limits_of(w, options));

@@ -82,6 +82,9 @@ typedef struct xsmi_entry {
 #define XSMI_KEY_FORMAT "format"
 
 /* Metadata that marks a model's file as a checkpoint, with the version of the checkpoint's additions. */
+#define XSMI_KEY_DATASET "dataset" /* of caches of rows, */
+#define XSMI_KEY_INDEX "index"
+#define XSMI_KEY_SAMPLER "sampler"
 #define XSMI_KEY_CHECKPOINT "checkpoint"
 
 /* -- reading (safetensors_read.c) ---------------------------------------------------------------------------------- */
@@ -116,6 +119,8 @@ const xsmi_tensor *xsmi_container_tensor_at(const xsmi_container *c, size_t inde
 /* All metadata, the container's own included, and one entry's text (NULL if it is not there). */
 const xsmi_entry *xsmi_container_metadata_at(const xsmi_container *c, size_t index);
 const char *xsmi_container_metadata(const xsmi_container *c, const char *key);
+/* What the library has written there, as "a cache of rows"; NULL: something else, or another has. */
+const char *xsmi_container_kind(const xsmi_container *c);
 /* Transfers the mapping to the caller; the data of tensors that were read whole then live as long as the mapping, those
  * of others as long as the container. It is empty where a storage's bytes are used in place. */
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c);

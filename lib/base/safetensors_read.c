@@ -669,6 +669,25 @@ const char *xsmi_container_metadata(const xsmi_container *c, const char *key)
     return NULL;
 }
 
+const char *xsmi_container_kind(const xsmi_container *c)
+{
+    static const struct {
+        const char *key, *kind;
+    } kinds[] = {{XSMI_KEY_DATASET, "a cache of rows"}, {XSMI_KEY_INDEX, "an index"}, {XSMI_KEY_SAMPLER, "a sampler"}};
+    if (!xsmi_container_metadata(c, XSMI_KEY_VERSION)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (xsmi_container_metadata(c, kinds[i].key)) {
+            return kinds[i].kind;
+        }
+    }
+    const bool checkpoint = xsmi_container_metadata(c, XSMI_KEY_CHECKPOINT);
+    return !checkpoint                          ? "a model"
+           : xsmi_container_tensor(c, "weight") ? "a checkpoint of training"
+                                                : "a checkpoint of label trees";
+}
+
 xsmi_mapping xsmi_container_detach_mapping(xsmi_container *c)
 {
     xsmi_mapping mapping = c->mapping;

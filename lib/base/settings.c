@@ -133,9 +133,9 @@ static const char *value_of(const xsmi_settings *s, const char *key)
 xsm_status xsmi_settings_compare(const xsmi_settings *s, const xsmi_container *file, const char *path, xsm_error *err)
 {
     if (!xsmi_container_metadata(file, XSMI_KEY_CHECKPOINT)) {
-        return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: not a checkpoint: it has no metadata entry '%s'; is it a finished model?", path,
-                         XSMI_KEY_CHECKPOINT);
+        const char *kind = xsmi_container_kind(file);
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: not a checkpoint but %s: it has no metadata entry '%s'", path,
+                         kind ? kind : "a file of others", XSMI_KEY_CHECKPOINT);
     }
     for (size_t i = 1; i < s->count; i++) { /* the first is the version, which is checked when the model is loaded */
         const xsmi_entry *ours = &s->entries[i];

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_INDEX "index"
 #define KEY_ROWS "rows"
 #define KEY_WIDTH "width"
 #define KEY_BIAS "bias"
@@ -53,7 +52,7 @@ static xsm_status begin_file(const xsm_index *x, const saved_index *saved, uint6
     snprintf(rows, sizeof rows, "%" PRIu32, x->count);
     snprintf(width, sizeof width, "%" PRIu32, x->width);
     snprintf(hash, sizeof hash, "%016" PRIx64, fingerprint);
-    const xsmi_entry own[OWN_ENTRIES] = {{KEY_INDEX, x->ops.name},
+    const xsmi_entry own[OWN_ENTRIES] = {{XSMI_KEY_INDEX, x->ops.name},
                                          {KEY_ROWS, rows},
                                          {KEY_WIDTH, width},
                                          {KEY_BIAS, x->own_width > x->width ? "1" : "0"},
@@ -154,15 +153,19 @@ static bool read_hash(const char *text, uint64_t *out)
 
 static xsm_status read_facts(const xsmi_container *file, const char *path, file_facts *f, xsm_error *err)
 {
-    f->index = xsmi_container_metadata(file, KEY_INDEX);
+    const char *kind = xsmi_container_kind(file);
+    f->index = xsmi_container_metadata(file, XSMI_KEY_INDEX);
     if (!f->index || !xsmi_metadata_number(file, KEY_ROWS, 1, XSM_CLASSES_MAX, &f->rows) ||
         !xsmi_metadata_number(file, KEY_WIDTH, 1, XSM_FEATURES_MAX, &f->width) ||
         !xsmi_metadata_number(file, KEY_BIAS, 0, 1, &f->bias) ||
         !read_hash(xsmi_container_metadata(file, KEY_FINGERPRINT), &f->fingerprint)) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: no index's file: the metadata 'index', 'rows', 'width', 'bias' and 'fingerprint' are "
+                         "%s: no index's file%s%s: the metadata 'index', 'rows', 'width', 'bias' and 'fingerprint' are "
                          "needed",
-                         path);
+                         path, f->index ? "" : " but ",
+                         f->index ? ""
+                         : kind   ? kind
+                                  : "one of others");
     }
     return XSM_OK;
 }

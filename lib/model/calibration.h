@@ -49,12 +49,17 @@ static inline bool xsmi_calibration_is_valid(const xsmi_calibration *c)
            (c->method == XSM_CALIBRATION_LABELS || (c->method == XSM_CALIBRATION_TEMPERATURE && c->shift == 0));
 }
 
+/* A calibrated score, rounded as those that log-partitions are sums over: none is above its row's. */
+static inline double xsmi_calibrated_score(const xsmi_calibration *c, float score)
+{
+    const double scaled = c->scale == 1 ? (double)score : xsmi_as_float(c->scale * (double)score);
+    return c->shift == 0 ? scaled : xsmi_as_float(scaled + c->shift);
+}
 /* A class's probability by its score and the row's log-partition (xsmi_score_all). */
 static inline double xsmi_probability(const xsmi_calibration *c, float score, double log_partition)
 {
-    return c->method == XSM_CALIBRATION_NONE          ? exp((double)score - log_partition)
-           : c->method == XSM_CALIBRATION_TEMPERATURE ? exp(c->scale * (double)score - log_partition)
-                                                      : 1 / (1 + exp(-(c->scale * (double)score + c->shift)));
+    const double z = xsmi_calibrated_score(c, score);
+    return c->method == XSM_CALIBRATION_LABELS ? 1 / (1 + exp(-z)) : exp(z - log_partition);
 }
 
 /* The largest number of a class run before its first tile: sums with XSM_CALIBRATION_LABELS are of losses, not of

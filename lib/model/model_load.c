@@ -153,6 +153,10 @@ static xsm_status new_model(const source *s, xsm_context *ctx, xsm_model **out, 
 {
     const xsmi_tensor *weight = NULL;
     const xsmi_tensor *bias = NULL;
+    const char *kind = xsmi_container_kind(s->container);
+    if (kind && strcmp(kind, "a model") != 0 && strcmp(kind, "a checkpoint of training") != 0) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %s, and a model is wanted", s->name, kind);
+    }
     XSMI_TRY(check_names_known(s, err));
     XSMI_TRY(find_weight(s, &weight, err));
     const xsmi_tensor *given = xsmi_container_tensor(s->container, "bias");

@@ -128,12 +128,12 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
     }
 }
 
-/* The log-loss of a row by the sum of the scores of its labels. */
+/* The log-loss of a row by the sum of the calibrated scores of its labels. It is not negative, but the scores may have
+ * been added in another order. */
 static double loss_of(const xsmi_calibration *c, double log_sum_exp, double target, double known)
 {
-    return c->method == XSM_CALIBRATION_NONE          ? log_sum_exp - target / known
-           : c->method == XSM_CALIBRATION_TEMPERATURE ? log_sum_exp - c->scale * (target / known)
-                                                      : log_sum_exp - (c->scale * target + c->shift * known);
+    const double loss = log_sum_exp - (c->method == XSM_CALIBRATION_LABELS ? target : target / known);
+    return loss < 0 && isfinite(loss) ? 0 : loss;
 }
 
 /* Adds row i of a job of the round, which was scored. */
@@ -176,7 +176,7 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
             } else if (count > 1) {
                 xsmi_model_chosen_scores(m, &features, &labels[j], 1, &score, here->code);
             }
-            target += score;
+            target += xsmi_calibrated_score(&m->calibration, score);
             known++;
         }
         if (count > 1 && here->label_scores) {

@@ -145,9 +145,10 @@ bool xsmi_label_is_relative(const xsm_model *m)
 
 double xsmi_label_probability(const xsm_model *m, const xsmi_calibration *c, float score, double log_partition)
 {
+    /* Sums are of doubles. */
     return c->method == XSM_CALIBRATION_LABELS
-               ? xsmi_probability(c, odds_of(m, score), 0)
-               : xsmi_probability(c, score, is_relative(m, c->method) ? log_partition : 0);
+               ? 1 / (1 + exp(-(c->scale * (double)odds_of(m, score) + c->shift)))
+               : exp(c->scale * (double)score - (is_relative(m, c->method) ? log_partition : 0));
 }
 
 bool xsmi_label_has_loss(const xsm_model *m)

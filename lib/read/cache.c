@@ -31,7 +31,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_DATASET "dataset"
 #define KEY_TRANSFORMED "transformed"
 #define PIECE ((size_t)16 << 20)
 
@@ -177,7 +176,7 @@ static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *ac
     XSMI_TRY(xsmi_schema_describe(d->context, d->schema, &vocabulary, err));
     number numbers[NUMBERS];
     char text[NUMBERS][24];
-    xsmi_entry metadata[NUMBERS + 3] = {{KEY_DATASET, "1"}};
+    xsmi_entry metadata[NUMBERS + 3] = {{XSMI_KEY_DATASET, "1"}};
     size_t entries = 1;
     list_numbers(d, numbers);
     for (size_t i = 0; i < NUMBERS; i++) {
@@ -237,11 +236,12 @@ static xsm_status find(const cache *c, const char *name, xsmi_dtype dtype, uint6
 static xsm_status read_numbers(cache *c, xsm_error *err)
 {
     number n[NUMBERS];
-    const char *kind = xsmi_container_metadata(c->file, KEY_DATASET);
+    const char *kind = xsmi_container_metadata(c->file, XSMI_KEY_DATASET);
     list_numbers(c->d, n);
     if (!kind || strcmp(kind, "1") != 0) {
-        return FAIL(c, err, "a safetensors file that is no dataset%s; what xsm_dataset_write() has written is accepted",
-                    xsmi_container_tensor(c->file, "weight") ? " but a model" : "");
+        const char *found = xsmi_container_kind(c->file);
+        return FAIL(c, err, "%s, and rows are wanted: a cache that xsm_dataset_write() has written, or text",
+                    found ? found : "a safetensors file of others");
     }
     for (size_t i = 0; i < NUMBERS; i++) {
         int64_t value = 0;

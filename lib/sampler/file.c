@@ -17,7 +17,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define KEY_SAMPLER "sampler"
 #define KEY_CLASSES "classes"
 #define KEY_FEATURES "features"
 #define KEY_INDEX_BASE "index_base"
@@ -86,7 +85,7 @@ static xsm_status write_file(const xsm_sampler *s, const contents *c, const xsmi
     char classes[16], features[16];
     snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
     snprintf(features, sizeof features, "%" PRIu32, s->features);
-    texts.own[0] = (xsmi_entry){KEY_SAMPLER, s->ops.name};
+    texts.own[0] = (xsmi_entry){XSMI_KEY_SAMPLER, s->ops.name};
     texts.own[1] = (xsmi_entry){KEY_CLASSES, classes};
     texts.own[2] = (xsmi_entry){KEY_FEATURES, features};
     if (words) {
@@ -201,7 +200,7 @@ static xsm_status list_tensors(xsm_context *ctx, const xsmi_container *file, xsm
 static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const char *path, const xsm_sampler_ops *ops,
                             xsm_sampler **out, xsm_error *err)
 {
-    const char *name = xsmi_container_metadata(file, KEY_SAMPLER);
+    const char *name = xsmi_container_metadata(file, XSMI_KEY_SAMPLER);
     uint32_t classes, features;
     if (!name || !xsmi_metadata_number(file, KEY_CLASSES, 1, XSM_CLASSES_MAX, &classes) ||
         !xsmi_metadata_number(file, KEY_FEATURES, 0, XSM_FEATURES_MAX, &features)) {

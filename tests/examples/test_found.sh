@@ -308,5 +308,31 @@ says stderr "2 columns with commas between, the first '1.234', or 2 with semicol
 printf '%s\n' '-,-,a' 1,2,b >in
 run 0 info - --label-column -1
 says stderr 'line 1 is read as names of columns, not as a row, for its fields are words (--header yes or no)'
+# --- files of the library in the place of others
+run 0 convert --data zero.xc --to cache --output z.cache
+run 0 index zero.model z.index
+run 0 train --data zero.xc --method label-tree --checkpoint z.checkpoint --model z.tree
+for case in 'predict --data zero.xc --model|z.cache|a cache of rows, and a model is wanted' \
+    'predict --data zero.xc --model|z.index|an index, and a model is wanted' \
+    'info|z.index|an index, and a model is wanted' \
+    'info|z.checkpoint|a checkpoint of label trees, and a model is wanted' \
+    'predict --model zero.model --data|zero.model|a model, and rows are wanted' \
+    'evaluate --model zero.model --data|z.tree|a model, and rows are wanted' \
+    'train --eta 1 --data|z.index|an index, and rows are wanted' \
+    'train --eta 1 --data|z.checkpoint|a checkpoint of label trees, and rows are wanted' \
+    'predict --model zero.model --data zero.xc --index-file|z.cache|no index'"'"'s file but a cache of rows' \
+    'train --data zero.xc --estimator softmax --eta 1 --resume|zero.model|not a checkpoint but a model' \
+    'train --data zero.xc --method label-tree --resume|z.cache|not a checkpoint but a cache of rows'; do
+    file=${case#*|}
+    run 1 ${case%%|*} ${file%%|*}
+    says stderr "${file%%|*}: ${file#*|}"
+done
+# --- words are words in tables, too
+printf 'text,label\ncall later,a\nwin,b\n' >calls.csv
+printf 'text,label\nfree new win,a\nfree,b\n' >new.csv
+run 0 train --data calls.csv --text-column text --eta 1 --estimator softmax --epochs 1 --model t.model --test new.csv
+says stdout 'left out 3 times: words that the model lacks'
+run 0 evaluate --model t.model --data new.csv
+says stdout 'left out 3 times: words that the model lacks'
 
 [ "$failures" -eq 0 ] || exit 1

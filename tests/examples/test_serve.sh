@@ -222,6 +222,7 @@ stop INT
 start sparse.model --threads 1
 ask 200 "$url/model"
 says answer '"training.warm_start":"first.model"'
+says answer '"line":"features from 1"'
 sed 's/^[^ ]*//' sparse >features
 "$xsoftmax" predict --model sparse.model --data features --top 5 --threads 1 >predicted 2>said
 predict 200 "{\"rows\": [$(awk '{ printf "%s\"%s\"", (NR > 1 ? "," : ""), $0 }' features)]}"
@@ -245,6 +246,8 @@ ask 200 "$url/model"
 says answer '"trees":'
 stop TERM
 start dense.model
+ask 200 "$url/model"
+says answer '"line":"columns by name"'
 sed '1d; s/^[^,]*,//' dense.csv >values
 "$xsoftmax" predict --model dense.model --data dense.csv --top 3 --threads 1 --probabilities >predicted 2>said
 predict 200 "{\"rows\": [$(awk '{ printf "%s[%s]", (NR > 1 ? "," : ""), $0 }' values)]}"

@@ -421,6 +421,49 @@ static void test_threads(void **state)
 
 /* -- a model that has one ------------------------------------------------------------------------------------------ */
 
+/* Of rows that are surely right no log-loss is below 0, and no probability above 1, whatever is rounded. */
+static void test_sure(void **state)
+{
+    (void)state;
+    enum { N = 200 };
+    xsm_error err = XSM_ERROR_INIT;
+    float values[N];
+    double probability[2 * N];
+    uint32_t labels[N], found[2 * N];
+    for (int i = 0; i < N; i++) {
+        labels[i] = (uint32_t)i % 2;
+        values[i] = (91.7f + 0.37f * (float)i) * (i % 2 ? -1.0f : 1.0f);
+    }
+    xsm_dataset *d = NULL;
+    xsm_model *m = NULL;
+    xsm_predictor *predictor = NULL;
+    xsm_parameters w = XSM_PARAMETERS_INIT;
+    const xsm_labels given = {.size = sizeof given, .classes = 2, .labels = labels};
+    const xsm_dense_rows rows = {.size = sizeof rows, .values = values, .rows = N, .features = 1, .labels = &given};
+    assert_ok(xsm_dataset_from_dense(NULL, &rows, &d, &err), err);
+    assert_ok(xsm_model_new_linear(NULL, 1, 2, NULL, &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &w, &err), err);
+    w.weight[0] = 3.3f;
+    w.weight[w.class_step] = -3.3f;
+    const xsm_batch batch = xsm_batch_range(d, 0, N);
+    for (int32_t method = XSM_CALIBRATION_TEMPERATURE; method <= XSM_CALIBRATION_LABELS; method++) {
+        for (double scale = 0.9; scale < 1.1; scale += 0.013) {
+            xsm_metrics metrics = XSM_METRICS_INIT;
+            set(m, method, scale, method == XSM_CALIBRATION_LABELS ? 0.3 : 0);
+            assert_ok(xsm_evaluate(NULL, m, d, NULL, &metrics, &err), err);
+            assert_true(metrics.log_loss >= 0 && !signbit(metrics.log_loss) && metrics.log_loss < 1e-6);
+            assert_ok(xsm_predictor_new(m, NULL, &predictor, &err), err);
+            assert_ok(test_predict(predictor, &batch, found, NULL, probability, &err), err);
+            for (int i = 0; i < 2 * N; i++) {
+                assert_true(probability[i] <= 1);
+            }
+            xsm_predictor_free(predictor);
+        }
+    }
+    xsm_model_free(m);
+    xsm_dataset_free(d);
+}
+
 static void test_saved(void **state)
 {
     (void)state;
@@ -795,6 +838,7 @@ int main(void)
         cmocka_unit_test(test_known),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_sure),
         cmocka_unit_test(test_saved),
         cmocka_unit_test(test_dropped),
         cmocka_unit_test(test_hierarchy),
