@@ -153,7 +153,6 @@ def by_hand(problem):
         found[name] = flags + (" --labels all" if problem.several else "")
 
     exact = "one-vs-all" if problem.several else "softmax"
-    means = "--estimator implicit --start means"
     shared = ("--estimator sampled-softmax --set negatives=1000 --set sampler=frequency --set shared=yes --batch 128 "
               "--optimizer adagrad")
     for transform in transforms:
@@ -170,9 +169,11 @@ def by_hand(problem):
                 add(f"{exact} lbfgs {ridge}{after}", f"--estimator {exact} --optimizer lbfgs --ridge {ridge}{flag}")
         if problem.classes > 100 and not problem.several:
             add(f"implicit{after}", f"--estimator implicit{flag}")
-            add(f"implicit from means{after}", means + flag)
         for rate in (.05, .2) if problem.classes > 1000 else ():
             add(f"shared draws {rate}{after}", f"{shared} --eta {rate}{flag}")
+        add(f"means{after}", f"--method class-means{flag}")
+        start = f"--estimator {exact} --optimizer adagrad" if problem.work <= EXACT_MOST else shared
+        add(f"from means{after}", f"{start} --start means --eta .1{flag}")
     for rate in (.05, .1) if problem.classes > 100 else ():
         for epochs, factor in ((4, .562), (10, .794)):
             add(f"vectors {rate}, {epochs} epochs", f"{shared} --eta {rate} --set optimizer.initial=0.004 --hidden 256 "
