@@ -278,10 +278,9 @@ static xsm_status bind_search(xsm_estimator *e, const xsm_model *model, xsm_erro
     return xsmi_searcher_new(e->context, e->search.index, &plan, model, e->examples, &e->search.searcher, err);
 }
 
-static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
-                              const xsmi_bind_size *size, xsm_error *err)
+static xsm_status bind_stages(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train, xsm_error *err)
 {
-    double longest = size->longest ? *size->longest : INFINITY; /* unknown if rows vary */
+    double longest = INFINITY; /* unknown if rows vary */
     if (!xsmi_estimator_rows_vary(e, model)) {
         XSMI_TRY(compute_norms(e, model, train, &longest, err));
     }
@@ -321,7 +320,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     XSMI_TRY(labels_alone ? XSM_OK : xsmi_model_check_rows(model, train, "the data", err));
     XSMI_TRY(check_classes(model, train, err));
     XSMI_TRY(xsmi_model_check_labels(model, train, "the data", err));
-    xsmi_bind_size of = {train->rows, train->rows, 0, NULL};
+    xsmi_bind_size of = {train->rows, train->rows, 0};
     if (size) {
         of = *size;
     } else {
@@ -338,7 +337,7 @@ xsm_status xsmi_estimator_bind(xsm_estimator *e, const xsm_model *model, const x
     e->most_labels = of.most_labels;
     xsmi_begin(&activity, e->context, "binding an estimator", "rows", train->rows);
     xsmi_agree_begin(model->context);
-    xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, &of, err), err);
+    xsm_status status = xsmi_end(&activity, bind_stages(e, model, train, err), err);
     if (xsmi_model_is_divided(model)) {
         status = xsmi_agree_once(model->context, status, err);
     }

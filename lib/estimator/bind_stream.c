@@ -72,7 +72,7 @@ static xsm_status bind(xsm_estimator *e, const xsm_model *model, const xsm_strea
                        const kept_state *kept, xsm_error *err)
 {
     uint64_t position = e->position;
-    xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels, NULL};
+    xsmi_bind_size size = {o->examples, o->ids + o->batch, o->labels};
     XSMI_TRY(xsmi_estimator_bind(e, model, s->rows, true, &size, err));
     e->stream = s; /* owned by the binding from here on */
     xsm_status status = xsmi_stream_keep_fresh(e, s, err);

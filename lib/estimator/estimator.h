@@ -206,7 +206,6 @@ static inline xsmi_features xsmi_gradient_features(const xsm_estimator *e, const
 /* Numbers that a dataset would have, for rows that are not known yet. */
 typedef struct xsmi_bind_size {
     uint64_t examples, row_slots, most_labels;
-    const double *longest; /* the length of the longest row; NULL = unknown */
 } xsmi_bind_size;
 
 /* Binds. labels_alone = each batch brings its features; size NULL = the numbers of the data. */

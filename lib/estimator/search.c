@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The examples first..first+count of a batch, whose queries are made and run together. */
-typedef struct query_job {
+typedef struct search_job {
     const xsmi_pass *pass;
     xsmi_searcher *searcher;
     uint64_t first;
@@ -16,10 +16,11 @@ typedef struct query_job {
     uint32_t pieces;    /* number of pieces of the queries, for more threads than blocks */
     xsm_status *status; /* [pieces][blocks]; of lists that grow [count] */
     xsm_error *errors;  /* the same */
-} query_job;
+    xsmi_outcome outcomes[XSM_INDEX_QUERIES];
+} search_job;
 
 /* B alpha x_j, followed by a 1 for the bias, of which each block has 1/B; with distances each block has its own. */
-static void make_query(const query_job *job, const xsmi_block_index *p, uint32_t i, float *query)
+static void make_query(const search_job *job, const xsmi_block_index *p, uint32_t i, float *query)
 {
     const xsmi_searcher *s = job->searcher;
     const xsm_model *m = s->model;
@@ -103,12 +104,6 @@ static void finish(const xsmi_pass *p, const xsm_search_block *block, xsmi_outco
     xsmi_estimator_finish_block(p->estimator->model->kernels, &found, outcome);
 }
 
-/* The search for them. */
-typedef struct search_job {
-    query_job queries;
-    xsmi_outcome outcomes[XSM_INDEX_QUERIES];
-} search_job;
-
 /* One example of it. */
 typedef struct example_job {
     search_job *job;
@@ -128,7 +123,7 @@ static uint32_t pieces_of(const xsmi_searcher *s, uint32_t queries)
 /* One job: makes its queries, and searches the classes. */
 static void run_queries(void *state, size_t index, uint32_t thread)
 {
-    query_job *job = state;
+    search_job *job = state;
     xsmi_searcher *s = job->searcher;
     const size_t of = index % s->blocks, piece = index / s->blocks;
     const xsmi_block_index *p = &s->indexes[of];
@@ -163,7 +158,7 @@ static void run_queries(void *state, size_t index, uint32_t thread)
 }
 
 /* The first of the errors of so many jobs. */
-static xsm_status first_error(const query_job *job, size_t count, xsm_error *err)
+static xsm_status first_error(const search_job *job, size_t count, xsm_error *err)
 {
     for (size_t i = 0; i < count; i++) {
         if (job->status[i] != XSM_OK) {
@@ -181,7 +176,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
                         float *shares)
 {
     const example_job *of = block->scorer;
-    const xsmi_searcher *s = of->job->queries.searcher;
+    const xsmi_searcher *s = of->job->searcher;
     const xsm_model *m = s->model;
     for (uint32_t c = 0; c < count; c++) {
         if (c + 4 < count) {
@@ -194,7 +189,7 @@ static void score_parts(const xsm_search_block *block, uint64_t example, const u
 static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint32_t j, uint32_t count)
 {
     const example_job *of = block->scorer;
-    query_job *job = &of->job->queries;
+    search_job *job = of->job;
     const xsmi_searcher *s = job->searcher;
     const xsmi_growing_lists *lists = &of->lists;
     const uint32_t length = lists->length[j], left = s->most - length, i = of->index + (uint32_t)example;
@@ -231,7 +226,7 @@ static uint32_t list_more(const xsm_search_block *block, uint64_t example, uint3
 /* Begins the lists of an example that grow. */
 static void begin_lists(example_job *of, uint32_t thread)
 {
-    const query_job *job = &of->job->queries;
+    const search_job *job = of->job;
     const xsmi_searcher *s = job->searcher;
     xsmi_arena arena = {s->results.block + thread * s->results.block_each, 0};
     of->lists = xsmi_searcher_divide(s, &arena);
@@ -247,11 +242,10 @@ static void begin_lists(example_job *of, uint32_t thread)
 static void run_examples(void *state, size_t index, uint32_t thread)
 {
     search_job *job = state;
-    const query_job *q = &job->queries;
-    const xsmi_searcher *s = q->searcher;
-    const xsmi_pass *p = q->pass;
+    const xsmi_searcher *s = job->searcher;
+    const xsmi_pass *p = job->pass;
     example_job own = {.job = job, .index = (uint32_t)index};
-    const uint64_t at = q->first + index;
+    const uint64_t at = job->first + index;
     const size_t lists = index * s->blocks;
     xsm_search_block block = search_block_of(p, at, thread);
     block.found = s->results.found + lists * s->candidates;
@@ -270,7 +264,7 @@ static void run_examples(void *state, size_t index, uint32_t thread)
         block.next = list_more;
     }
     p->estimator->ops.search(p->estimator->state, &block);
-    if (s->most > 0 && q->status[index] != XSM_OK) {
+    if (s->most > 0 && job->status[index] != XSM_OK) {
         return;
     }
     finish(p, &block, outcome);
@@ -281,21 +275,20 @@ static void run_examples(void *state, size_t index, uint32_t thread)
 
 static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *err)
 {
-    query_job *q = &job->queries;
-    xsmi_searcher *s = q->searcher;
-    const uint64_t n = q->pass->batch->count;
-    for (; q->first < n; q->first += q->count) {
-        q->count = n - q->first < XSM_INDEX_QUERIES ? (uint32_t)(n - q->first) : XSM_INDEX_QUERIES;
-        xsmi_pass_list_examples(q->pass, q->first, q->count);
-        q->pieces = pieces_of(s, q->count);
-        const size_t jobs = (size_t)q->pieces * s->blocks;
+    xsmi_searcher *s = job->searcher;
+    const uint64_t n = job->pass->batch->count;
+    for (; job->first < n; job->first += job->count) {
+        job->count = n - job->first < XSM_INDEX_QUERIES ? (uint32_t)(n - job->first) : XSM_INDEX_QUERIES;
+        xsmi_pass_list_examples(job->pass, job->first, job->count);
+        job->pieces = pieces_of(s, job->count);
+        const size_t jobs = (size_t)job->pieces * s->blocks;
         if (s->most == 0) {
-            XSMI_TRY(xsmi_run(s->context, run_queries, q, jobs, err));
-            XSMI_TRY(first_error(q, jobs, err));
+            XSMI_TRY(xsmi_run(s->context, run_queries, job, jobs, err));
+            XSMI_TRY(first_error(job, jobs, err));
         }
-        XSMI_TRY(xsmi_run(s->context, run_examples, job, q->count, err));
-        XSMI_TRY(s->most > 0 ? first_error(q, q->count, err) : XSM_OK);
-        for (uint32_t i = 0; i < q->count; i++) {
+        XSMI_TRY(xsmi_run(s->context, run_examples, job, job->count, err));
+        XSMI_TRY(s->most > 0 ? first_error(job, job->count, err) : XSM_OK);
+        for (uint32_t i = 0; i < job->count; i++) {
             xsmi_outcome_join(outcome, &job->outcomes[i]);
         }
     }
@@ -305,16 +298,15 @@ static xsm_status search_all(search_job *job, xsmi_outcome *outcome, xsm_error *
 static xsm_status search(const xsmi_pass *p, xsmi_outcome *outcome, xsm_error *err)
 {
     xsmi_searcher *s = p->estimator->search.searcher;
-    search_job job = {.queries = {.pass = p, .searcher = s}};
-    query_job *q = &job.queries;
+    search_job job = {.pass = p, .searcher = s};
     const size_t searches = (size_t)pieces_of(s, (uint32_t)s->results.capacity) * s->blocks;
     const size_t jobs = s->most > 0 ? s->results.capacity : searches;
-    q->status = xsmi_allocate(s->context, jobs, sizeof *q->status);
-    q->errors = xsmi_allocate(s->context, jobs, sizeof *q->errors);
-    xsm_status status = q->status && q->errors ? search_all(&job, outcome, err)
-                                               : xsmi_fail_memory(err, jobs * sizeof *q->errors, "a search");
-    xsmi_release(s->context, q->status, jobs, sizeof *q->status);
-    xsmi_release(s->context, q->errors, jobs, sizeof *q->errors);
+    job.status = xsmi_allocate(s->context, jobs, sizeof *job.status);
+    job.errors = xsmi_allocate(s->context, jobs, sizeof *job.errors);
+    xsm_status status = job.status && job.errors ? search_all(&job, outcome, err)
+                                                 : xsmi_fail_memory(err, jobs * sizeof *job.errors, "a search");
+    xsmi_release(s->context, job.status, jobs, sizeof *job.status);
+    xsmi_release(s->context, job.errors, jobs, sizeof *job.errors);
     return status;
 }
 

@@ -7,7 +7,6 @@
 #include "base/entry.h"
 #include "base/hash.h"
 #include "data/batch.h"
-#include "model/divided.h"
 #include "model/model.h"
 
 #include <math.h>

@@ -6,7 +6,6 @@
 #include "base/entry.h"
 #include "base/order.h"
 #include "base/overlap.h"
-#include "base/comm.h"
 #include "data/batch.h"
 
 #include <float.h>
