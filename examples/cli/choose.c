@@ -5,7 +5,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const cli_choose_measures[] = {"auto", "log-loss", "precision", "ndcg", NULL};
+/* XSM_MEASURE_* as --measure names them. */
+static const char *const measures[] = {"auto", "log-loss", "precision", "ndcg", "hits", "mrr"};
+
+int cli_choose_measure(cli_run *r)
+{
+    const char *at = strchr(r->measure_text, '@');
+    const size_t length = at ? (size_t)(at - r->measure_text) : strlen(r->measure_text);
+    char *end = NULL;
+    const unsigned long top = at ? strtoul(at + 1, &end, 10) : 0;
+    size_t i = 0;
+    while (i < sizeof measures / sizeof *measures &&
+           (strlen(measures[i]) != length || strncmp(measures[i], r->measure_text, length) != 0)) {
+        i++;
+    }
+    if (i == sizeof measures / sizeof *measures ||
+        (at && (i < XSM_MEASURE_PRECISION || at[1] < '0' || at[1] > '9' || *end || top < 1 || top > 100))) {
+        return cli_misuse(
+            "--measure '%s': accepted are auto, log-loss, and precision, ndcg, hits and mrr, which may name "
+            "the classes that they look at, 1 to 100: hits@20",
+            r->measure_text);
+    }
+    r->measure = (int)i;
+    r->measure_top = (uint32_t)top;
+    return CLI_GO_ON;
+}
+
+char *cli_choose_measured(const cli_run *r)
+{
+    static const char *const names[] = {"", "calibrated log-loss", "1 - P", "1 - nDCG", "1 - hits", "1 - MRR"};
+    const char *name = names[r->chosen.measure];
+    return r->chosen.measure_top ? cli_format("%s@%u", name, r->chosen.measure_top) : cli_format("%s", name);
+}
 
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
@@ -91,6 +122,7 @@ int cli_choose(cli_run *r)
     options.keep_pairs = r->pairs >= 0;
     options.seconds = r->time_budget;
     options.measure = r->measure;
+    options.measure_top = r->measure_top;
     options.bias = r->bias != 0;
     options.transform = !r->estimator && !r->transform_asked;
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
@@ -139,7 +171,10 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
     cli_json_real(json, "held_precision", r->chosen.precision);
-    cli_json_text(json, "measure", r->chosen.measure ? cli_choose_measures[r->chosen.measure] : NULL);
+    if (r->chosen.measure_top) {
+        cli_json_whole(json, "measure_top", r->chosen.measure_top);
+    }
+    cli_json_text(json, "measure", r->chosen.measure ? measures[r->chosen.measure] : NULL);
     cli_json_real(json, "seconds", r->chosen.seconds);
     cli_json_open_list(json, "trials");
     for (uint64_t i = 0; i < r->chosen.trials; i++) {

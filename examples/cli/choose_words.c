@@ -114,11 +114,12 @@ static void say_search(FILE *out, const cli_run *r)
     const int trials = (chosen->gave_up & XSM_GAVE_UP_TRIALS) != 0,
               epochs = (chosen->gave_up & XSM_GAVE_UP_EPOCHS) != 0;
     cli_buffer number, rows, held;
-    static const char *const measures[] = {"", "calibrated log-loss", "1 - P@1", "1 - nDCG@5"}; /* XSM_MEASURE_* */
     if (chosen->trials > 0) {
+        char *measured = cli_choose_measured(r);
         fprintf(out, "%s runs on %s rows in %.2g s; on %s others: %s %.4g", cli_grouped(chosen->trials, &number),
-                cli_grouped(chosen->trial_rows, &rows), chosen->seconds, cli_grouped(chosen->held, &held),
-                measures[chosen->measure], chosen->loss);
+                cli_grouped(chosen->trial_rows, &rows), chosen->seconds, cli_grouped(chosen->held, &held), measured,
+                chosen->loss);
+        free(measured);
         if (chosen->measure == XSM_MEASURE_LOG_LOSS && !r->calibrate) {
             fputs(" (the model is not calibrated; --calibrate FILE does that)", out);
         }

@@ -78,7 +78,9 @@ typedef struct cli_run {
     int bias;                     /* -1 until the flags are read */
     int order, json;
     const char *calibrate; /* rows to calibrate the trained model by, or NULL */
-    int measure;           /* an XSM_MEASURE_* value */
+    const char *measure_text; /* of --measure */
+    int measure;              /* an XSM_MEASURE_* value */
+    uint32_t measure_top;     /* k of its best classes; 0: not given */
     int score;             /* an XSM_GEOMETRY_* value, -1 = not given */
     int dry;               /* --dry-run */
     int divide_rows;       /* --divide-rows */
@@ -195,8 +197,10 @@ int cli_label_tree_open(const cli_run *run);
 void cli_method_report(const cli_run *run);
 void cli_method_json(cli_json *json, const cli_run *run);
 
-/* XSM_MEASURE_* as --measure names them. */
-extern const char *const cli_choose_measures[];
+/* Reads --measure. */
+int cli_choose_measure(cli_run *run);
+/* What the choice was judged by, in words; the caller frees it. */
+char *cli_choose_measured(const cli_run *run);
 /* Chooses from the rows the settings that the flags left open, and prints the choice and the reason on standard
  * error. */
 int cli_choose(cli_run *run);

@@ -281,6 +281,9 @@ int cli_train_prepare(cli_run *r)
     if (r->method < 0 && !r->estimator_name && r->sets.count > 0) {
         return cli_misuse("--set is about an estimator: name it with --estimator");
     }
+    if (r->measure_text && cli_choose_measure(r) != CLI_GO_ON) {
+        return CLI_USAGE;
+    }
     if (r->measure && !r->choose) {
         return cli_misuse("--measure says what is best when it is chosen; it needs a choice, which --estimator NAME "
                           "without --time-budget leaves out");

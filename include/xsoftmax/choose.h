@@ -103,8 +103,10 @@ enum {
                                     #XSM_MEASURE_LOG_LOSS. */
     XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate): a way that ranks well is not given
                                     up because it is too sure. */
-    XSM_MEASURE_PRECISION = 2, /**< 1 - P@1. */
-    XSM_MEASURE_NDCG = 3       /**< 1 - nDCG@5. */
+    XSM_MEASURE_PRECISION = 2, /**< 1 - P@k, with k of xsm_choose_options::measure_top, or else 1. */
+    XSM_MEASURE_NDCG = 3,      /**< 1 - nDCG@k; k = 5. */
+    XSM_MEASURE_HITS = 4,      /**< 1 - hits@k: the share of rows without a label among the k best; k = 10. */
+    XSM_MEASURE_MRR = 5        /**< 1 - MRR@k, of the reciprocal rank of the first label among the k best; k = 10. */
 };
 
 /** Settings. Start with #XSM_CHOOSE_OPTIONS_INIT. */
@@ -128,14 +130,16 @@ typedef struct xsm_choose_options {
     int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
                             to make a model with xsm_choice_info::hidden. 0 = linear models only. */
     int32_t measure;   /**< An XSM_MEASURE_* value. */
-    int32_t label_tree; /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
-                             must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
+    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
+                               must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
+    uint32_t measure_top; /**< k of a measure of the k best classes, up to 100; 0 = that of the measure. */
+    uint32_t reserved;    /**< Zero. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
 #define XSM_CHOOSE_OPTIONS_INIT                                                                                        \
     {                                                                                                                  \
-        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0                         \
+        sizeof(xsm_choose_options), NULL, NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0                   \
     }
 
 /** What a time budget made shorter, in xsm_choice_info::gave_up. */
@@ -167,7 +171,7 @@ typedef struct xsm_choice_info {
                                 NULL if no transform was requested. Static. */
     uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
                                 otherwise the values of #XSM_EMBEDDING_OPTIONS_INIT. */
-    uint32_t reserved;     /**< Zero. */
+    uint32_t measure_top;  /**< k of `measure`; 0 for the log-loss. */
     double initial;        /**< Value of the option `initial` of adagrad, for xsm_optimizer_set_number(). 0: leave the
                                 default. */
     double pairs;          /**< Strength for xsm_model_add_pairs(), after training. 0: no pairs. */

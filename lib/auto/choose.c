@@ -510,6 +510,7 @@ static void conclude(xsmi_chooser *c, const xsmi_best *b)
     info->ridge = t ? t->ridge : candidate->ridge;
     info->held = c->plan.held_back[0] ? xsmi_choose_held(c)->rows : 0;
     info->transform = c->options.transform ? xsmi_choose_transform(c, b->transform) : NULL;
+    info->measure_top = c->runner.top;
     info->loss = t ? b->judged.loss : (double)NAN;
     info->precision = t ? b->judged.precision : (double)NAN;
     info->pairs = b->pairs;
@@ -545,8 +546,11 @@ static xsm_status choose(xsmi_chooser *c, xsm_error *err)
     c->result->info.size = sizeof c->result->info;
     c->survey = xsmi_choose_survey(c);
     c->best = c->found = nothing;
-    static const xsmi_judge judges[] = {0, XSMI_JUDGE_CALIBRATED, XSMI_JUDGE_PRECISION, XSMI_JUDGE_RANKING};
+    static const xsmi_judge judges[] = {
+        0, XSMI_JUDGE_CALIBRATED, XSMI_JUDGE_PRECISION, XSMI_JUDGE_RANKING, XSMI_JUDGE_HITS, XSMI_JUDGE_MRR};
+    static const uint32_t tops[] = {0, 0, 1, 5, 10, 10};
     c->judge = judges[measure_of(c)];
+    c->runner.top = c->options.measure_top ? c->options.measure_top : tops[measure_of(c)];
     XSMI_TRY(xsmi_candidates_list(c, err));
     if (c->options.seconds > 0) {
         c->runner.deadline = TRIAL_TIME * c->options.seconds;
@@ -582,9 +586,15 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
         return xsmi_fail(err, XSM_ERROR_RANGE, "the time budget is %g seconds; accepted is above 0, or 0 for none",
                          o->seconds);
     }
-    if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_NDCG) {
+    if (o->measure < XSM_MEASURE_AUTO || o->measure > XSM_MEASURE_MRR) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "measure %d is no XSM_MEASURE_* value", o->measure);
     }
+    if (o->measure_top > XSMI_JUDGE_TOP || (o->measure_top > 0 && o->measure <= XSM_MEASURE_LOG_LOSS)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE,
+                         "measure_top is %u; accepted is up to %d, with a measure of the best classes", o->measure_top,
+                         XSMI_JUDGE_TOP);
+    }
+    XSMI_TRY(XSMI_CHECK_ZERO(xsm_choose_options, o, reserved, err));
     if (o->keep_ridge && !(o->ridge >= 0 && o->ridge <= XSMI_RIDGE_MAX)) {
         return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_choose_options.ridge is %g; accepted is 0 to %g", o->ridge,
                          XSMI_RIDGE_MAX);

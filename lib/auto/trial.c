@@ -85,15 +85,18 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
 }
 
 /* The length of the lists of best classes that a judge uses. */
-static uint32_t top_of(xsmi_judge judge)
+static uint32_t top_of(const xsmi_runner *r, xsmi_judge judge)
 {
-    return judge == XSMI_JUDGE_RANKING ? 5 : 1;
+    return judge == XSMI_JUDGE_LOG_LOSS || judge == XSMI_JUDGE_CALIBRATED ? 1 : r->top;
 }
 
 static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
 {
-    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[top_of(judge) - 1]
-                        : judge == XSMI_JUDGE_PRECISION ? 1 - m->precision[0]
+    const uint32_t last = m->top - 1;
+    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[last]
+                        : judge == XSMI_JUDGE_PRECISION ? 1 - m->precision[last]
+                        : judge == XSMI_JUDGE_HITS      ? 1 - m->hits[last]
+                        : judge == XSMI_JUDGE_MRR       ? 1 - m->reciprocal_rank[last]
                                                         : m->log_loss;
     xsmi_measured measured = unmeasured;
     measured.loss = isfinite(loss) ? loss : (double)INFINITY;
@@ -140,7 +143,7 @@ static bool calibrates_alone(const xsmi_runner *r, xsmi_judge judge, const xsm_d
 static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
 {
-    double precision[5], ndcg[5];
+    double measures[4][XSMI_JUDGE_TOP];
     const bool alone = calibrates_alone(r, judge, rows);
     bool done = false;
     if (alone) {
@@ -151,9 +154,11 @@ static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset
         return XSM_OK;
     }
     xsm_metrics metrics = XSM_METRICS_INIT;
-    metrics.top = top_of(judge);
-    metrics.precision = precision;
-    metrics.ndcg = ndcg;
+    metrics.top = top_of(r, judge);
+    metrics.precision = measures[0];
+    metrics.ndcg = measures[1];
+    metrics.hits = measures[2];
+    metrics.reciprocal_rank = measures[3];
     r->scratch.context = r->context;
     XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, &metrics, err));
     *out = measured_by(judge, &metrics);
@@ -270,7 +275,7 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     o.test = alone ? NULL : t->held_back;
     o.evaluate_every = o.test != NULL;
     o.evaluate_train = 0;
-    o.evaluate_top = top_of(t->judge);
+    o.evaluate_top = top_of(t->runner, t->judge);
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));

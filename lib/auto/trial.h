@@ -14,10 +14,14 @@
 typedef enum xsmi_judge {
     XSMI_JUDGE_LOG_LOSS,
     XSMI_JUDGE_CALIBRATED, /* the log-loss after calibration to the same rows */
-    XSMI_JUDGE_PRECISION,  /* 1 - P@1 */
-    XSMI_JUDGE_RANKING,    /* 1 - nDCG@5 */
+    XSMI_JUDGE_PRECISION,  /* 1 - P@k, k of the runner */
+    XSMI_JUDGE_RANKING,    /* 1 - nDCG@k */
+    XSMI_JUDGE_HITS,       /* 1 - hits@k */
+    XSMI_JUDGE_MRR,        /* 1 - MRR@k */
     XSMI_JUDGE_OWN         /* the loss that the estimator reports */
 } xsmi_judge;
+
+enum { XSMI_JUDGE_TOP = 100 };
 
 typedef struct xsmi_measured {
     double loss;      /* mean of the rows; infinite: it is not finite */
@@ -38,6 +42,7 @@ typedef struct xsmi_runner {
     double began;                /* clock time */
     double deadline;             /* trials end so many seconds after that; infinite = none */
     double elapsed;              /* seconds after that, of the last look */
+    uint32_t top;                /* k of judges by the k best classes, at most XSMI_JUDGE_TOP; 0: none is used */
     xsm_gradient *losses;        /* scratch for own losses; NULL before the first */
     xsmi_evaluate_scratch scratch;
     uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */

@@ -11,7 +11,7 @@
 #define XSMI_LAST_xsm_calibration shift
 #define XSMI_LAST_xsm_choice_info label_tree
 #define XSMI_LAST_xsm_choice_trial seconds
-#define XSMI_LAST_xsm_choose_options label_tree
+#define XSMI_LAST_xsm_choose_options reserved
 #define XSMI_LAST_xsm_choose_progress left
 #define XSMI_LAST_xsm_class_block losses
 #define XSMI_LAST_xsm_class_map feature_numbers

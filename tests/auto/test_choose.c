@@ -639,6 +639,69 @@ static xsm_dataset *make_rare(float (*value)(uint64_t *stream))
     return data;
 }
 
+/* Classes 2j and 2j + 1 cannot be told apart: the label is among the two best classes, first in P@1 of the rows. */
+static void measures(void **state)
+{
+    (void)state;
+    enum { MANY = 800, PAIRS = 4 };
+    static float values[MANY * PAIRS];
+    static uint32_t labels[MANY];
+    for (size_t i = 0; i < MANY; i++) {
+        labels[i] = (uint32_t)(i * i / 7 % (2 * PAIRS));
+        values[i * PAIRS + labels[i] / 2] = 1;
+    }
+    const xsm_labels of = {.size = sizeof of, .classes = 2 * PAIRS, .labels = labels};
+    const xsm_dense_rows rows = {.size = sizeof rows, .values = values, .rows = MANY, .features = PAIRS, .labels = &of};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_dataset *data = NULL;
+    assert_ok(xsm_dataset_from_dense(NULL, &rows, &data, &err), err);
+    const struct {
+        int32_t measure;
+        uint32_t given, top;
+        double first, second; /* what a row counts whose label is first, and second */
+    } cases[] = {
+        {XSM_MEASURE_PRECISION, 0, 1, 1, 0},
+        {XSM_MEASURE_PRECISION, 2, 2, 0.5, 0.5},
+        {XSM_MEASURE_NDCG, 0, 5, 1, 1 / log2(3)},
+        {XSM_MEASURE_NDCG, 1, 1, 1, 0},
+        {XSM_MEASURE_HITS, 0, 10, 1, 1},
+        {XSM_MEASURE_HITS, 1, 1, 1, 0},
+        {XSM_MEASURE_HITS, 2, 2, 1, 1},
+        {XSM_MEASURE_MRR, 0, 10, 1, 0.5},
+        {XSM_MEASURE_MRR, 1, 1, 1, 0},
+        {XSM_MEASURE_MRR, 100, 100, 1, 0.5},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+        xsm_trainer_options run = XSM_TRAINER_OPTIONS_INIT;
+        o.run = &run;
+        o.optimizer = "sgd";
+        o.measure = cases[i].measure;
+        o.measure_top = cases[i].given;
+        run.eta = 1;
+        xsm_choice *c = choose(NULL, data, &o);
+        const xsm_choice_info info = info_of(c);
+        assert_int_equal(info.measure, cases[i].measure);
+        assert_int_equal(info.measure_top, cases[i].top);
+        assert_true(info.precision > 0.3 && info.precision < 0.7);
+        const double wanted = cases[i].first * info.precision + cases[i].second * (1 - info.precision);
+        assert_true(fabs(1 - info.loss - wanted) < 1e-9);
+        xsm_choice_free(c);
+    }
+    xsm_choice *c = NULL;
+    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
+    o.measure = XSM_MEASURE_MRR + 1;
+    assert_fails(xsm_choose(NULL, data, &o, &c, &err), XSM_ERROR_RANGE, err);
+    o.measure = XSM_MEASURE_HITS;
+    o.measure_top = 101;
+    assert_fails(xsm_choose(NULL, data, &o, &c, &err), XSM_ERROR_RANGE, err);
+    o.measure = XSM_MEASURE_LOG_LOSS;
+    o.measure_top = 1;
+    assert_fails(xsm_choose(NULL, data, &o, &c, &err), XSM_ERROR_RANGE, err);
+    assert_null(c);
+    xsm_dataset_free(data);
+}
+
 static float measure(uint64_t *stream)
 {
     return (float)(3 * test_uniform(stream));
@@ -1102,6 +1165,7 @@ int main(void)
         test_of_full(many_classes_embedded),
         test_of_full(counted_pairs),
         test_of_full(wide_vectors),
+        cmocka_unit_test(measures),
         cmocka_unit_test(transforms),
         cmocka_unit_test(transforms_of_counts),
         cmocka_unit_test(budgets),

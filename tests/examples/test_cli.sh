@@ -517,6 +517,13 @@ says stderr 'missing.txt'
 run 0 train --data train.txt --test test.txt --measure precision --json
 expect 'the measure' grep -q '"measure":"precision"' stdout
 run 0 train --data train.txt --test test.txt --labels all --measure log-loss
+run 0 train --data train.txt --test test.txt --measure hits@3 --json
+says stdout '"measure_top":3,"measure":"hits"'
+run 0 train --data train.txt --measure mrr
+says stderr '1 - MRR@10'
+run 2 train --data train.txt --measure hits@0
+run 2 train --data train.txt --measure log-loss@2
+says stderr 'may name the classes that they look at'
 run 2 train --data train.txt --measure error
 run 0 train --data train.txt --threads 1 --model c2
 run 0 train --data train.txt --threads 2 --model c3
