@@ -119,6 +119,12 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
     if (!d || !path) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_read_names: %s is NULL", d ? "path" : "dataset");
     }
+    if (d->map.names && !d->map.labels) {
+        char quote[XSMI_QUOTE_SIZE];
+        return xsmi_fail(err, XSM_ERROR_ARGUMENT,
+                         "%s has names for labels that are numbers, and those of the rows are words, the first %s",
+                         path, xsmi_quote(quote, d->map.names[0], strlen(d->map.names[0])));
+    }
     names n = {.context = d->context};
     n.starts = xsmi_allocate(d->context, d->classes, sizeof *n.starts);
     if (!n.starts) {

@@ -780,6 +780,10 @@ printf '__label__cat a\n__label__dog b\n' >animals
 printf 'dog 2\n0 3\n' >by-class
 run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
 says stderr "--class-weights: by-class, line 2, column 1: '0' is the name of no label of the rows"
+# Words have no names, which would stand in their place.
+printf 'x\ny\n' >towns
+run 1 train --data animals --label-names towns --estimator softmax --eta 1
+says stderr "towns has names for labels that are numbers, and those of the rows are words, the first 'cat'"
 # Numbers with names are called by the numbers.
 printf 'zero\none\ntwo\n' >towns
 printf '2 3 3\n1 0:1\n2 1:1\n' >named.xc
