@@ -439,6 +439,11 @@ static inline uint32_t cli_threads(const xsm_context *context)
 }
 /* Describes a model, its sizes and settings, in one line; the caller frees the text. */
 char *cli_model_shape(const xsm_model *model);
+/* Bytes of a model's weights, those of its first layer included (speed.c). */
+double cli_model_bytes(const xsm_model *model);
+/* Seconds that the five best classes of a row take, one row after the other, by up to a thousand of the rows; of a
+ * label tree with the beam, 0 = its own. NaN where that is not known: with several processes. */
+double cli_prediction_seconds(const xsm_model *model, const xsm_dataset *rows, uint32_t beam);
 
 /* --- stream.c: rows as they come ---------------------------------------------------------------------------------- */
 

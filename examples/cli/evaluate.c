@@ -23,6 +23,7 @@ typedef struct evaluation {
     xsm_ranks ranks;
     double hits[CLI_MEASURE_TOP];     /* of the ranks */
     double found[2][CLI_MEASURE_TOP]; /* recall and precision of a search */
+    double prediction_seconds;        /* of a row; NAN where it was not measured */
 } evaluation;
 
 static xsm_dataset_info info_of(const evaluation *e)
@@ -91,6 +92,8 @@ static void print_json(const evaluation *e, const xsm_metrics *metrics, const xs
     cli_json_whole(&json, "features_left_out", info_of(e).dropped_features);
     cli_json_real(&json, "evaluate_seconds", seconds);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
+    cli_json_real(&json, "weight_bytes", cli_model_bytes(e->model));
+    cli_json_real(&json, "prediction_seconds", e->prediction_seconds);
     if (is_searching(e)) {
         cli_json_open(&json, cli_index_wanted(&e->index) ? "index"
                              : e->shortlist.path         ? "shortlist"
@@ -217,7 +220,11 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         }
         putchar('\n');
     }
-    printf("time       %s\n", cli_seconds(seconds, &c));
+    printf("time       %s", cli_seconds(seconds, &c));
+    if (!isnan(e->prediction_seconds)) {
+        printf("; a prediction by itself %.3g us", 1e6 * e->prediction_seconds);
+    }
+    putchar('\n');
 }
 
 static int try_search(evaluation *e, xsm_search_metrics *search)
@@ -296,6 +303,7 @@ static int evaluate(evaluation *e)
             return code;
         }
     }
+    e->prediction_seconds = is_searching(e) ? (double)NAN : cli_prediction_seconds(e->model, e->rows, options.beam);
     if (e->json) {
         print_json(e, &metrics.of, &search, seconds);
     } else {

@@ -103,16 +103,15 @@ char *cli_model_shape(const xsm_model *model)
         free(kind);
         return shape;
     }
-    const double each = about.dtype == XSM_DTYPE_BFLOAT16 ? 2 : about.dtype == XSM_DTYPE_INT8 ? 1 : 4;
     if (!hidden) {
         return cli_format("linear, %s classes x %s features%s (%s%s)", cli_grouped(classes, &a),
-                          cli_grouped(features, &b), bias, type, cli_bytes(each * classes * features, &c));
+                          cli_grouped(features, &b), bias, type, cli_bytes(cli_model_bytes(model), &c));
     }
-    double numbers = each * hidden * ((double)classes + (about.tied ? 0 : features));
     return cli_format("embedding, %s features to %s by %s%s%s, %s classes%s (%s%s)", cli_grouped(features, &a),
                       cli_grouped(hidden, &b), cli_pool_words[about.pool],
                       about.activation == XSM_ACTIVATION_IDENTITY ? ""
                       : about.activation == XSM_ACTIVATION_RELU   ? " and relu"
                                                                   : " and tanh",
-                      about.tied ? ", tied" : "", cli_grouped(classes, &c), bias, type, cli_bytes(numbers, &d));
+                      about.tied ? ", tied" : "", cli_grouped(classes, &c), bias, type,
+                      cli_bytes(cli_model_bytes(model), &d));
 }

@@ -69,6 +69,8 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     cli_json_real(&json, "steps_per_second", r->end.seconds > 0 ? (double)r->end.step / r->end.seconds : NAN);
     cli_json_whole(&json, "peak_bytes", cli_peak_bytes());
     cli_json_real(&json, "model_bytes", r->model_bytes);
+    cli_json_real(&json, "weight_bytes", cli_model_bytes(r->model));
+    cli_json_real(&json, "prediction_seconds", r->prediction_seconds);
     xsm_calibration calibration = XSM_CALIBRATION_INIT;
     (void)xsm_model_get_calibration(r->model, &calibration, NULL);
     cli_json_real(&json, "temperature",
@@ -224,6 +226,9 @@ void cli_train_report(const cli_run *r)
     if (r->test_known) {
         print_metrics("test", &r->test_metrics.of, r->test_info.rows, 1);
         print_guess(r, &r->test_metrics.of);
+    }
+    if (!isnan(r->prediction_seconds)) {
+        printf("%-10s a prediction by itself %.3g us\n", "time", 1e6 * r->prediction_seconds);
     }
     if (r->model_path) {
         printf("%-10s %s\n", "saved", r->model_path);

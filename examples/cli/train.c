@@ -59,6 +59,9 @@ static int finish(cli_run *r, char **json)
             cli_stop_finishes(stopped_json, message);
         }
         code = cli_train_evaluate(r);
+        if (code == CLI_GO_ON && !r->unevaluated) {
+            r->prediction_seconds = cli_prediction_seconds(r->model, r->test_rows ? r->test_rows : r->train_rows, 0);
+        }
     }
     r->history_failed = code == CLI_GO_ON && cli_history_close(&r->history) != CLI_GO_ON; /* the model is kept */
     if (code == CLI_GO_ON && r->model_path && save_last) {
@@ -185,6 +188,7 @@ int cli_train(const cli_command *command, int argc, char **argv)
         .evaluate_train = -1,
         .entered = cli_clock(),
         .model_bytes = (double)NAN,
+        .prediction_seconds = (double)NAN,
         .hidden = {0, -1, -1, 0, NULL},
         .method = -1,
         .start = -1,

@@ -77,15 +77,15 @@ typedef struct cli_run {
     double eta, ridge, tolerance; /* eta: 0 until the flags are read, NAN until it is chosen */
     int bias;                     /* -1 until the flags are read */
     int order, json;
-    const char *calibrate; /* rows to calibrate the trained model by, or NULL */
+    const char *calibrate;    /* rows to calibrate the trained model by, or NULL */
     const char *measure_text; /* of --measure */
     int measure;              /* an XSM_MEASURE_* value */
     uint32_t measure_top;     /* k of its best classes; 0: not given */
-    int score;             /* an XSM_GEOMETRY_* value, -1 = not given */
-    int dry;               /* --dry-run */
-    int divide_rows;       /* --divide-rows */
-    int unevaluated;       /* --no-evaluate */
-    int evaluate_train;    /* an XSM_EVALUATE_* value, -1 until the flags are read */
+    int score;                /* an XSM_GEOMETRY_* value, -1 = not given */
+    int dry;                  /* --dry-run */
+    int divide_rows;          /* --divide-rows */
+    int unevaluated;          /* --no-evaluate */
+    int evaluate_train;       /* an XSM_EVALUATE_* value, -1 until the flags are read */
     cli_hidden hidden;
     int method;                        /* of --method; -1: an estimator trains */
     int start;                         /* of --start; 1: from class means; -1 = not given */
@@ -144,8 +144,9 @@ typedef struct cli_run {
     uint64_t evaluated_step;        /* the state that the results below belong to */
     cli_metrics train_metrics, test_metrics;
     int train_known, test_known, stopped;
-    double model_bytes; /* of the file; NAN without one */
-    uint64_t restarts;  /* each at a tenth of the rate, because the run diverged */
+    double model_bytes;        /* of the file; NAN without one */
+    double prediction_seconds; /* of a row; NAN where it was not measured */
+    uint64_t restarts;         /* each at a tenth of the rate, because the run diverged */
 } cli_run;
 
 /* Checks the flags and makes what does not depend on the data: context, estimator, optimizer, transform. Like all other

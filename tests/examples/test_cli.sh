@@ -1129,7 +1129,7 @@ expect 'nothing on standard error' test ! -s stderr
 expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"rare_labels\":0,\"rare_label_rows\":0,\"hidden\":0,\"score\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
-\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\
+\"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"weight_bytes\":400,\"prediction_seconds\":$number,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\
 \"test\":{\"log_loss\":$number,\"error\":$number,\"rows\":[1-9][0-9]*,\
 \"precision\":$ranks,\"ndcg\":$ranks,\"psp\":$ranks,\"psndcg\":$ranks,\"recall\":$ranks,\"hits\":$ranks,\"mrr\":$ranks,\"calibration_error\":$number}}\$" stdout
 run 0 train --estimator implicit --data train.txt --json --epochs 1 --model seen
@@ -1351,6 +1351,8 @@ expect 'evaluate standardises as train did' cmp trained evaluated
 run 0 train --data train.txt --test test.txt --transform unit --method class-means --model means.model --json
 says stdout '"method":"class-means","estimator":null,'
 says stdout '"class_means_variance":'
+says stdout '"weight_bytes":400,'
+expect 'the time of a prediction' grep -q '"prediction_seconds":[0-9.e-]*,' stdout
 sed 's/.*"test"://; s/}$//' stdout >trained
 run 0 evaluate --model means.model --data test.txt --json --no-f1
 sed 's/.*"test"://; s/}$//' stdout >evaluated
