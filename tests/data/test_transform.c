@@ -502,7 +502,7 @@ static void restore_errors(void **state)
         xsm_status status;
     } cases[] = {
         {{"standard", 2, .standard = standard, .columns = 1}, XSM_ERROR_SHAPE},
-        {{"standard", 2, NULL}, XSM_ERROR_SHAPE},
+        {{"standard", 2, .columns = 2}, XSM_ERROR_SHAPE},
         {{"unit", 2, .standard = standard, .columns = 2}, XSM_ERROR_SHAPE},
         {{"standard", 2, .standard = standard + 1, .columns = 2}, XSM_ERROR_RANGE},
         {{"standard", 2, .standard = standard + 2, .columns = 2}, XSM_ERROR_RANGE},
@@ -514,7 +514,7 @@ static void restore_errors(void **state)
         {{"tfidf", 4, .idf = zero, .idf_count = 4}, XSM_ERROR_RANGE},
         {{"tfodf", 4, .idf = idf, .idf_count = 4}, XSM_ERROR_NAME},
         {{"unit", 4, .pairs = pairs, .pair_count = 2}, XSM_ERROR_SHAPE},
-        {{"products=1", 4}, XSM_ERROR_SHAPE},
+        {{"products=1", 4, .pair_count = 0}, XSM_ERROR_SHAPE},
         {{"products=1", 4, .pairs = fallen, .pair_count = 2}, XSM_ERROR_RANGE},
         {{"products=1", 3, .pairs = pairs, .pair_count = 2}, XSM_ERROR_RANGE},
         {{"truncate=3,products=1", 4, .pairs = pairs, .pair_count = 2}, XSM_ERROR_RANGE},
