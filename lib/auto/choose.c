@@ -602,7 +602,7 @@ static xsm_status read_options(xsmi_chooser *c, const xsm_choose_options *option
     c->run.schedule = o->keep_schedule ? c->run.schedule : XSM_SCHEDULE_STEP;
     c->run.factor = c->run.schedule == XSM_SCHEDULE_STEP && c->run.factor == 0 ? 0.9 : c->run.factor;
     c->ridge = o->keep_ridge ? o->ridge : -1;
-    return XSM_OK;
+    return xsmi_trainer_check_schedule(&c->run, err);
 }
 
 /* Compares rows and options among the processes of a group. */

@@ -115,6 +115,40 @@ void xsmi_stream_others(xsmi_stream *s, uint32_t n, uint32_t excluded, uint32_t 
     xsmi_stream_without(s, n, &excluded, 1, m, out);
 }
 
+static uint32_t count_up_to(const uint32_t *numbers, uint32_t count, uint32_t most)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        found += numbers[i] <= most;
+    }
+    return found;
+}
+
+/* The class whose rank among those that are not excluded is `rank`: the least c from which as many classes up to c are
+ * excluded as lie between. Mostly few are excluded below it, and the search from below ends soon; where many are, their
+ * number is bisected. */
+static uint32_t class_of_rank(uint32_t rank, const uint32_t *excluded, uint32_t count)
+{
+    enum { ROUNDS = 8 };
+    uint32_t low = rank;
+    for (int i = 0; i < ROUNDS; i++) {
+        const uint32_t next = rank + count_up_to(excluded, count, low);
+        if (next == low) {
+            return low;
+        }
+        low = next;
+    }
+    for (uint32_t high = rank + count; low < high;) {
+        const uint32_t middle = low + (high - low) / 2;
+        if (middle + 1 - count_up_to(excluded, count, middle) > rank) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    return low;
+}
+
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
                          uint32_t *out)
 {
@@ -126,16 +160,7 @@ void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, u
         return;
     }
     for (uint32_t i = 0; i < m; i++) {
-        /* A class's rank is c minus the excluded classes up to c. Searches the least c with that rank, from below. */
-        uint32_t number = out[i], class = number, before;
-        do {
-            before = class;
-            class = number;
-            for (uint32_t e = 0; e < excluded_count; e++) {
-                class += excluded[e] <= before;
-            }
-        } while (class != before);
-        out[i] = class;
+        out[i] = class_of_rank(out[i], excluded, excluded_count);
     }
 }
 

@@ -23,12 +23,15 @@ void xsmi_dictionary_end(xsmi_dictionary *d)
     memset(d, 0, sizeof *d);
 }
 
-/* Consecutive numbers should not get consecutive slots, and numbers that differ only in high bits should not
- * collide. */
+/* Consecutive numbers should not get consecutive slots, and numbers that differ only in high bits should not collide.
+ * The slots depend on where the table is in memory, so that no file can choose labels that meet in one: entries have
+ * the order of arrival, whatever their slots. Stages of splitmix64 (G. Steele, D. Lea and C. Flood, Fast splittable
+ * pseudorandom number generators, 2014). */
 static size_t slot_of(const xsmi_dictionary *d, uint64_t key)
 {
-    key ^= key >> 32;
-    key *= UINT64_C(0x9E3779B97F4A7C15);
+    key ^= (uint64_t)(uintptr_t)d->slots;
+    key = (key ^ key >> 30) * UINT64_C(0xBF58476D1CE4E5B9);
+    key = (key ^ key >> 27) * UINT64_C(0x94D049BB133111EB);
     return (size_t)(key >> 20) & (d->slot_count - 1);
 }
 

@@ -59,7 +59,8 @@ static inline double xsmi_calibrated_score(const xsmi_calibration *c, float scor
 static inline double xsmi_probability(const xsmi_calibration *c, float score, double log_partition)
 {
     const double z = xsmi_calibrated_score(c, score);
-    return c->method == XSM_CALIBRATION_LABELS ? 1 / (1 + exp(-z)) : exp(z - log_partition);
+    const double p = c->method == XSM_CALIBRATION_LABELS ? 1 / (1 + exp(-z)) : exp(z - log_partition);
+    return p > 1 && p < INFINITY ? 1 : p; /* a sum of float32 is rounded, also below its largest exponential */
 }
 
 /* The largest number of a class run before its first tile: sums with XSM_CALIBRATION_LABELS are of losses, not of

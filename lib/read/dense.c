@@ -326,7 +326,7 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     const xsmi_columns *k = &t->k;
     const char *like = k->header ? "the header line has" : "the first row has";
     XSMI_TRY(xsmi_reader_reserve(r, r->stride, 1, err));
-    float *row = r->entries.values + r->entries.count;
+    float *row = r->stride > 0 ? r->entries.values + r->entries.count : NULL; /* none in a table of text */
     uint32_t next = 0;
     for (size_t i = 0; i < k->count; i++) {
         if (c->done) {

@@ -29,6 +29,21 @@ enum { ROWS_AHEAD = 3, FEATURES_AHEAD = 512 };
 
 /* -- settings ------------------------------------------------------------------------------------------------------ */
 
+xsm_status xsmi_trainer_check_schedule(const xsm_trainer_options *o, xsm_error *err)
+{
+    if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
+    }
+    if (!(o->factor >= 0 && o->factor <= 1)) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "the schedule's factor is %g; accepted is above 0 and up to 1",
+                         o->factor);
+    }
+    if (o->order != XSM_ORDER_SHUFFLE && o->order != XSM_ORDER_FILE) {
+        return xsmi_fail(err, XSM_ERROR_RANGE, "order %d is none of XSM_ORDER_*", o->order);
+    }
+    return XSM_OK;
+}
+
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err)
 {
@@ -43,16 +58,7 @@ xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm
     }
     XSMI_TRY(xsmi_check_evaluate_train(o->evaluate_train, err));
     XSMI_TRY(xsmi_check_eta(o->eta, err));
-    if (o->schedule < XSM_SCHEDULE_CONSTANT || o->schedule > XSM_SCHEDULE_INVERSE_SQRT) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "schedule %d is none of XSM_SCHEDULE_*", o->schedule);
-    }
-    if (!(o->factor > 0 && o->factor <= 1)) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "the schedule's factor is %g; accepted is above 0 and up to 1",
-                         o->factor);
-    }
-    if (o->order != XSM_ORDER_SHUFFLE && o->order != XSM_ORDER_FILE) {
-        return xsmi_fail(err, XSM_ERROR_RANGE, "order %d is none of XSM_ORDER_*", o->order);
-    }
+    XSMI_TRY(xsmi_trainer_check_schedule(o, err));
     uint64_t limit = e->ops.batch_limit;
     if (limit && o->batch > limit) {
         return xsmi_fail(err, XSM_ERROR_UNSUPPORTED, "estimator '%s' takes batches of %llu at most, not %llu",

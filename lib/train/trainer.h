@@ -68,6 +68,8 @@ struct xsm_trainer {
     bool freed;   /* by its own callback: to be released when the run has ended */
 };
 
+/* Checks schedule, factor (0: the default) and order. */
+xsm_status xsmi_trainer_check_schedule(const xsm_trainer_options *o, xsm_error *err);
 /* The options with their defaults, checked against the estimator; `given` may be NULL. */
 xsm_status xsmi_trainer_read_options(const xsm_trainer_options *given, const xsm_estimator *e, xsm_trainer_options *o,
                                      xsm_error *err);

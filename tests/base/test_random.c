@@ -302,6 +302,42 @@ static void test_others_long(void **state)
     assert_equal_chances(counts, choose(N - 1, 2));
 }
 
+/* Without any set of classes, in any order, the rest are left in their order: also where thousands are excluded that
+ * follow each other, for which the search from below took hours. */
+static void test_without_many(void **state)
+{
+    (void)state;
+    enum { MOST = 100000 };
+    static uint32_t excluded[MOST], classes[MOST];
+    static bool out[2 * MOST];
+    static const struct {
+        uint32_t n, first, excluded, step;
+    } tried[] = {{MOST + 50, 0, MOST, 1}, {MOST + 50, 50, MOST, 1}, {MOST + 50, 20, MOST, 1},
+                 {900, 0, 300, 3},        {900, 1, 300, 3},         {900, 2, 300, 3},
+                 {40, 3, 17, 2},          {12, 0, 12, 1},           {2 * MOST, 0, MOST - 9, 2}};
+    for (size_t t = 0; t < COUNT(tried); t++) {
+        const uint32_t n = tried[t].n, count = tried[t].excluded;
+        xsmi_stream s;
+        memset(out, 0, sizeof out);
+        for (uint32_t i = 0; i < count; i++) { /* 7919 is prime, and no count's divisor */
+            excluded[i] = tried[t].first + (uint32_t)((uint64_t)i * 7919 % count) * tried[t].step;
+            out[excluded[i]] = true;
+        }
+        const uint32_t left = n - count < 100 || n < 1000 ? n - count : 100;
+        xsmi_stream_start(&s, 1, XSMI_STREAM_NEGATIVES, t);
+        xsmi_stream_without(&s, n, excluded, count, left, classes);
+        if (left == n - count) {
+            for (uint32_t k = 0, at = 0; k < n; k++) {
+                assert_true(out[k] || classes[at++] == k);
+            }
+        }
+        for (uint32_t i = 0; i < left; i++) {
+            assert_true(classes[i] < n && !out[classes[i]]);
+            out[classes[i]] = true;
+        }
+    }
+}
+
 static void test_others_edges(void **state)
 {
     (void)state;
@@ -372,8 +408,8 @@ int main(void)
         cmocka_unit_test(test_below_is_exact), cmocka_unit_test(test_uniform),
         cmocka_unit_test(test_golden_others),  cmocka_unit_test(test_streams_other),
         cmocka_unit_test(test_streams_sets),   cmocka_unit_test(test_others_sets),
-        cmocka_unit_test(test_others_long),    cmocka_unit_test(test_others_edges),
-        cmocka_unit_test(test_permute),
+        cmocka_unit_test(test_others_long),    cmocka_unit_test(test_without_many),
+        cmocka_unit_test(test_others_edges),   cmocka_unit_test(test_permute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

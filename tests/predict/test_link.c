@@ -215,9 +215,43 @@ static void what_has_none_refuses(void **state)
     test_problem_free(&p);
 }
 
+/* Sums of exponentials in float32 are rounded, also below the largest of them: a probability near 1 is not above it. */
+static void probabilities_are_at_most_one(void **state)
+{
+    (void)state;
+    enum { MANY = 3000, FEW = 3 };
+    xsm_error err = XSM_ERROR_INIT;
+    static uint32_t classes[MANY * FEW];
+    static double probabilities[MANY * FEW];
+    size_t near = 0;
+    test_problem p = test_problem_new(MANY, FEATURES, 12, false, 3);
+    xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 9, 4);
+    const xsm_batch batch = xsm_batch_range(p.data, 0, MANY);
+    for (int method = 0; method < 2; method++) {
+        xsm_predictor *predictor = NULL;
+        xsm_predictor_options options = XSM_PREDICTOR_OPTIONS_INIT;
+        xsm_calibration calibration = XSM_CALIBRATION_INIT;
+        options.top = FEW;
+        calibration.method = XSM_CALIBRATION_TEMPERATURE;
+        calibration.scale = 1.1;
+        assert_ok(xsm_model_set_calibration(m, method ? &calibration : NULL, &err), err);
+        assert_ok(xsm_predictor_new(m, &options, &predictor, &err), err);
+        assert_ok(test_predict(predictor, &batch, classes, NULL, probabilities, &err), err);
+        for (size_t i = 0; i < MANY * FEW; i++) {
+            assert_true(probabilities[i] >= 0 && probabilities[i] <= 1);
+            near += probabilities[i] > 1 - 1e-5;
+        }
+        xsm_predictor_free(predictor);
+    }
+    assert_true(near > 100);
+    xsm_model_free(m);
+    test_problem_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(training_sets_it), cmocka_unit_test(models_keep_it),
-                                       cmocka_unit_test(what_has_none_refuses)};
+                                       cmocka_unit_test(what_has_none_refuses),
+                                       cmocka_unit_test(probabilities_are_at_most_one)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
