@@ -224,12 +224,15 @@ typedef struct reading {
     xsm_context *context;
     xsmi_source source;
     xsmi_lines lines;
-    xsm_model *model;
+    xsm_model *model; /* NULL while rows come from where nobody knows how many there will be */
+    float *values;    /* [rows so far][D] without a model */
+    size_t value_capacity;
     char *text; /* the names, each terminated */
     size_t used, capacity;
-    size_t *starts; /* [V] */
-    const char **names;
-    uint32_t words;
+    size_t *starts; /* [rows so far] */
+    size_t start_capacity;
+    const char **names; /* [V] */
+    uint32_t words, dimension;
 } reading;
 
 static xsm_status fail_at(const reading *r, size_t column, xsm_error *err, const char *what)
@@ -257,6 +260,13 @@ static bool may_have(const xsmi_source *s, uint64_t words, uint64_t dimension)
     return s->raw_size == 0 || words * dimension <= BELIEVED + s->raw_size / 2 * each;
 }
 
+static xsm_status make_model(reading *r, xsm_error *err)
+{
+    const xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    XSMI_TRY(xsmi_model_new_local(r->context, r->dimension, r->words, &o, &r->model, err));
+    return xsmi_model_own(r->model, err);
+}
+
 static xsm_status read_head(reading *r, xsm_error *err)
 {
     char *text;
@@ -281,13 +291,32 @@ static xsm_status read_head(reading *r, xsm_error *err)
         return fail_at(r, 0, err, "the file is too short for so many words and dimensions as this line says");
     }
     r->words = (uint32_t)words;
-    const xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
-    XSMI_TRY(xsmi_model_new_local(r->context, (uint32_t)dimension, r->words, &o, &r->model, err));
-    XSMI_TRY(xsmi_model_own(r->model, err));
-    r->starts = xsmi_allocate(r->context, r->words, sizeof *r->starts);
-    r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
-    if (!r->starts || !r->names) {
-        return xsmi_fail_memory(err, r->words * sizeof *r->starts, "the words of a file");
+    r->dimension = (uint32_t)dimension;
+    return r->source.raw_size > 0 ? make_model(r, err) : XSM_OK;
+}
+
+/* Where the numbers of row k go: room for all of them, or for those that `bytes` bytes may have. */
+static xsm_status find_row(reading *r, uint32_t k, size_t bytes, float **row, xsm_error *err)
+{
+    const size_t first = (size_t)k * r->dimension;
+    if (r->model) {
+        *row = r->model->weight + (size_t)k * r->model->stride;
+        return XSM_OK;
+    }
+    const size_t most = XSMI_MIN(r->dimension, bytes / 2);
+    XSMI_TRY(XSMI_GROW(r->context, r->values, r->value_capacity, first + most, "word vectors", err));
+    *row = r->values + first;
+    return XSM_OK;
+}
+
+/* The model of rows that came one by one. */
+static xsm_status move_rows(reading *r, xsm_error *err)
+{
+    XSMI_TRY(make_model(r, err));
+    for (uint32_t k = 0; k < r->words; k++) {
+        memcpy(r->model->weight + (size_t)k * r->model->stride, r->values + (size_t)k * r->dimension,
+               r->dimension * sizeof *r->values);
+        XSMI_TRY(k % 1024 == 0 ? xsmi_go_on(r->context, err) : XSM_OK);
     }
     return XSM_OK;
 }
@@ -310,19 +339,23 @@ static xsm_status read_row(reading *r, uint32_t k, xsm_error *err)
         return fail_at(r, valid, err, "a word in UTF-8 is to begin the line");
     }
     XSMI_TRY(XSMI_GROW(r->context, r->text, r->capacity, r->used + name + 1, "the words of a file", err));
+    XSMI_TRY(XSMI_GROW(r->context, r->starts, r->start_capacity, (size_t)k + 1, "the words of a file", err));
     memcpy(r->text + r->used, text, name);
     r->text[r->used + name] = '\0';
     r->starts[k] = r->used;
     r->used += name + 1;
-    float *row = r->model->weight + (size_t)k * r->model->stride;
-    for (uint32_t i = 0; i < r->model->features; i++) {
+    float *row;
+    XSMI_TRY(find_row(r, k, length - name, &row, err));
+    for (uint32_t i = 0; i < r->dimension; i++) {
         p = skip_blanks(p);
         const char *number = p;
-        if (xsmi_parse_short_float(p, &p, &row[i]) != XSMI_NUMBER_OK || (p < end && !xsmi_is_space(*p))) {
+        float value;
+        if (xsmi_parse_short_float(p, &p, &value) != XSMI_NUMBER_OK || (p < end && !xsmi_is_space(*p))) {
             return fail_at(r, (size_t)(number - text), err,
                            number >= end ? "the line ends before all of its numbers have come"
                                          : "what stands here is no finite number");
         }
+        row[i] = value;
     }
     p = skip_blanks(p);
     return p >= end ? XSM_OK : fail_at(r, (size_t)(p - text), err, "more numbers than the first line says");
@@ -343,6 +376,11 @@ static xsm_status read_all(reading *r, const char *path, xsmi_activity *activity
     XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     if (text) {
         return fail_at(r, 0, err, "more lines than the first one says");
+    }
+    XSMI_TRY(r->model ? XSM_OK : move_rows(r, err));
+    r->names = xsmi_allocate(r->context, r->words, sizeof *r->names);
+    if (!r->names) {
+        return xsmi_fail_memory(err, r->words * sizeof *r->names, "the words of a file");
     }
     for (uint32_t k = 0; k < r->words; k++) {
         r->names[k] = r->text + r->starts[k];
@@ -371,7 +409,8 @@ xsm_status xsm_word_model_read(xsm_context *context, const char *path, xsm_model
     xsmi_lines_end(&r.lines);
     xsmi_source_close(&r.source);
     xsmi_release(ctx, r.text, r.capacity, 1);
-    xsmi_release(ctx, r.starts, r.words, sizeof *r.starts);
+    xsmi_release(ctx, r.starts, r.start_capacity, sizeof *r.starts);
+    xsmi_release(ctx, r.values, r.value_capacity, sizeof *r.values);
     xsmi_release(ctx, r.names, r.words, sizeof *r.names);
     if (status == XSM_OK) {
         *out = r.model;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static xsm_corpus *open_text(const char *text, size_t size, uint64_t min_count)
 {
@@ -240,6 +241,79 @@ static void vectors_come_back(void **state)
     xsm_model_free(back);
 }
 
+static void *allocate_little(void *user, size_t size, size_t alignment)
+{
+    void *memory = NULL;
+    (void)user;
+    return size <= 1 << 20 &&
+                   posix_memalign(&memory, alignment < sizeof(void *) ? sizeof(void *) : alignment, size) == 0
+               ? memory
+               : NULL;
+}
+
+static void release_little(void *user, void *memory, size_t size, size_t alignment)
+{
+    (void)user;
+    (void)size;
+    (void)alignment;
+    free(memory);
+}
+
+/* Reads what comes from a pipe, with 1 MiB for each array. */
+static xsm_status read_pipe(const char *text, xsm_model **out, xsm_error *err)
+{
+    xsm_allocator little = {NULL, allocate_little, release_little};
+    xsm_context_options options = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_context *ctx = NULL;
+    int ends[2];
+    char path[32];
+    options.allocator = &little;
+    options.threads = 1;
+    assert_int_equal(xsm_context_new(&options, &ctx, NULL), XSM_OK);
+    assert_int_equal(pipe(ends), 0);
+    assert_int_equal(write(ends[1], text, strlen(text)), strlen(text));
+    close(ends[1]);
+    snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
+    const xsm_status status = xsm_word_model_read(ctx, path, out, err);
+    close(ends[0]);
+    xsm_context_free(ctx);
+    return status;
+}
+
+/* Nobody knows how much a pipe will bring: memory is taken as rows come, whatever the first line says. */
+static void vectors_of_a_pipe(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t line, column;
+    } bad[] = {
+        {"2147483647 3\na 1 2 3\nb 4 5 6\n", 4, 1},
+        {"2 2147483647\na 1 2 3\n", 2, 8},
+        {"2147483647 2147483647\na 1\n", 2, 4},
+    };
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_model *m = NULL;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_fails(read_pipe(bad[i].text, &m, &err), XSM_ERROR_FORMAT, err);
+        if (err.line != bad[i].line || err.column != bad[i].column) {
+            fail_msg("%zu: %s", i, err.message);
+        }
+        assert_null(m);
+    }
+    xsm_parameters p = XSM_PARAMETERS_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    assert_ok(read_pipe("3 2\na 1 2\nb 3 4\nc 5 6\n", &m, &err), err);
+    assert_ok(xsm_model_parameters(m, &p, &err), err);
+    assert_ok(xsm_model_get_class_map(m, &map, &err), err);
+    for (uint32_t k = 0; k < 3; k++) {
+        assert_true(map.names[k][0] == "abc"[k] && map.names[k][1] == '\0');
+        assert_true(p.weight[k * p.class_step] == 2 * k + 1 &&
+                    p.weight[k * p.class_step + p.feature_step] == 2 * k + 2);
+    }
+    xsm_model_free(m);
+}
+
 static void bad_vectors(void **state)
 {
     (void)state;
@@ -345,8 +419,9 @@ static void every_allocation(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(words_are_ranked),  cmocka_unit_test(long_texts),  cmocka_unit_test(bad_texts),
-        cmocka_unit_test(vectors_come_back), cmocka_unit_test(bad_vectors), cmocka_unit_test(every_allocation),
+        cmocka_unit_test(words_are_ranked),  cmocka_unit_test(long_texts),        cmocka_unit_test(bad_texts),
+        cmocka_unit_test(vectors_come_back), cmocka_unit_test(vectors_of_a_pipe), cmocka_unit_test(bad_vectors),
+        cmocka_unit_test(every_allocation),
     };
     return cmocka_run_group_tests(tests, NULL, test_files_teardown);
 }
