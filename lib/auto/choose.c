@@ -617,6 +617,7 @@ static xsm_status agree_options(const xsmi_chooser *c, xsm_error *err)
         XSMI_WHOLE("keep_pairs", (uint64_t)o->keep_pairs),
         XSMI_WHOLE("transform", (uint64_t)o->transform),
         XSMI_WHOLE("embedding", (uint64_t)o->embedding),
+        XSMI_WHOLE("measure_top", o->measure_top),
         XSMI_WHOLE("measure", (uint64_t)o->measure),
         XSMI_WHOLE("label_tree", (uint64_t)o->label_tree),
         XSMI_WHOLE("epochs", c->run.epochs),

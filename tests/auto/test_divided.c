@@ -595,6 +595,8 @@ static void chooses_by_the_same_settings(void **state)
     UNLIKE(o.embedding = 1, XSM_ERROR_ARGUMENT, "rank 1 has embedding = 1, and rank 0 has 0");
     UNLIKE(o.label_tree = 1, XSM_ERROR_ARGUMENT, "rank 1 has label_tree = 1, and rank 0 has 0");
     UNLIKE(o.measure = XSM_MEASURE_NDCG, XSM_ERROR_ARGUMENT, "rank 1 has measure = ");
+    UNLIKE((o.measure = XSM_MEASURE_NDCG, o.measure_top = 3), XSM_ERROR_ARGUMENT,
+           "rank 1 has measure_top = 3, and rank 0 has 0");
     UNLIKE(o.optimizer = "adagrad", XSM_ERROR_ARGUMENT, "rank 1 has optimizer = adagrad, and rank 0 has ");
     UNLIKE(o.estimator = mine, XSM_ERROR_ARGUMENT, "rank 1 has estimator = ove, and rank 0 has no such setting");
     UNLIKE(o.seconds = -1, XSM_ERROR_RANGE, "rank 1: the time budget is -1 seconds");
