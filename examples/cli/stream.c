@@ -66,15 +66,14 @@ static int is_binary(const char *bytes, size_t count)
     return memchr(bytes, '\0', count < 64 ? count : 64) != NULL;
 }
 
-/* The bytes of the complete lines, of the first `most` at most, and their number. A line end within quotes of a table
- * ends none. */
+/* The bytes of the complete lines, of the first `most` at most, and their number. */
 static size_t complete(const cli_stream *s, uint64_t most, uint64_t *lines)
 {
     size_t end = 0;
     int quoted = 0;
     *lines = 0;
     for (size_t i = 0; i < s->count && *lines < most; i++) {
-        quoted ^= s->table && s->bytes[i] == '"';
+        quoted ^= s->quotes && s->bytes[i] == '"';
         if (s->bytes[i] == '\n' && !quoted) {
             end = i + 1;
             ++*lines;
@@ -107,6 +106,14 @@ static void drop(cli_stream *s, size_t size)
     s->count -= size;
 }
 
+/* Whether the rows are known to have tabs between fields, by flags or as the model's training data. */
+static int has_tabs(const cli_stream *s, const cli_data *data)
+{
+    const char *separator = data->separator ? data->separator : s->separator;
+    return data->format == XSM_FORMAT_TSV ||
+           (separator && (strcmp(separator, "tab") == 0 || strcmp(separator, "\\t") == 0 || *separator == '\t'));
+}
+
 /* What the first line says of the format. */
 static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
 {
@@ -134,6 +141,7 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
                data->header != XSM_HEADER_AUTO || data->separator || data->ignore_columns || data->label_separator ||
                (open && columns && !memchr(s->bytes, ':', length)) ||
                (data->format == XSM_FORMAT_AUTO && column && memmem(s->bytes, length, column, strlen(column)));
+    s->quotes = s->table && (data->separator || !memchr(s->bytes, '\t', length)) && !has_tabs(s, data);
     if (open && !s->table && map->index_base != XSM_INDEX_BASE_AUTO) {
         data->format = XSM_FORMAT_LIBSVM;
     }
@@ -186,6 +194,7 @@ static int settle(cli_stream *s, cli_data *data, const xsm_class_map *map, const
     }
     data->format = info.format;
     s->table = info.format == XSM_FORMAT_CSV || info.format == XSM_FORMAT_TSV;
+    s->quotes &= info.format == XSM_FORMAT_CSV;
     if (s->table && data->header == XSM_HEADER_AUTO) {
         data->header = info.rows == s->done_lines ? XSM_HEADER_NO : XSM_HEADER_YES; /* was line 1 a row? */
     }
@@ -229,6 +238,7 @@ int cli_stream_next(cli_stream *s, xsm_context *context, cli_data *data, const x
         return cli_library_failed(&err);
     }
     s->text_column = xsm_model_get_metadata(model, "training.text_column");
+    s->separator = xsm_model_get_metadata(model, "training.separator");
     do { /* all but comments */
         s->lines += s->done_lines;
         drop(s, s->done);

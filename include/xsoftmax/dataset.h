@@ -80,7 +80,9 @@ enum {
      *  a class map, they are rows of zeros without a label, and the label column may be missing: the file then has as
      *  many columns as features, and no row has a label. */
     XSM_FORMAT_CSV = 3,
-    XSM_FORMAT_TSV = 4, /**< The same, tab-separated. */
+    /** The same, tab-separated. Each line is a row: a quote at the start of a field is part of the text unless another
+     *  ends the field in the same line. */
+    XSM_FORMAT_TSV = 4,
     /** UTF-8 words separated by blanks, one row a line, as in fastText. A word that starts with the label prefix is a
      *  label, at any position in the line; the rest of the word is the label's name. A feature is a word, or an n-gram
      *  of words or characters that is hashed to a bucket; its value is the number of occurrences in the row. The

@@ -85,7 +85,7 @@ static size_t field_end(const char *line, size_t at, size_t length, char separat
     while (from < length && line[from] == ' ') {
         from++;
     }
-    if (from < length && line[from] == '"') {
+    if (from < length && line[from] == '"' && xsmi_record_opens(line, from, length, separator)) {
         const char *quote;
         for (from++; (quote = memchr(line + from, '"', length - from)) != NULL && quote[1] == '"';) {
             from = (size_t)(quote - line) + 2;

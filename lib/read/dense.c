@@ -331,8 +331,11 @@ static xsm_status read_record(xsmi_record *c, table *t, xsm_error *err)
     for (size_t i = 0; i < k->count; i++) {
         if (c->done) {
             size_t at = c->at - 1;
-            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%zu fields; %s %zu", i,
-                                    like, k->count);
+            return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, c->line, at - c->line_start + 1, "%zu fields; %s %zu%s",
+                                    i, like, k->count,
+                                    c->separator == '\t' && memchr(c->text, '"', c->length)
+                                        ? "; between tabs a field ends in its line, whatever quotes it has"
+                                        : "");
         }
         xsmi_field f;
         XSMI_TRY(xsmi_record_next(c, &f, err));

@@ -22,6 +22,22 @@ void xsmi_record_start(xsmi_record *c, char *text, size_t length)
     }
 }
 
+bool xsmi_record_opens(const char *line, size_t at, size_t length, char separator)
+{
+    const char *const end = line + length;
+    const char *p = line + at;
+    if (separator != '\t') {
+        return true;
+    }
+    do {
+        p = memchr(p + 1, '"', (size_t)(end - p - 1));
+    } while (p && p + 1 < end && p[1] == '"' && p++);
+    for (p = p ? p + 1 : NULL; p && p < end && *p == ' ';) {
+        p++;
+    }
+    return p && (p == end || *p == separator);
+}
+
 /* The rest of a field after its opening quote at `open`: finds the closing one, line by line. */
 static xsm_status quoted_field(xsmi_record *c, size_t open, xsmi_field *f, xsm_error *err)
 {

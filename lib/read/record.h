@@ -1,9 +1,9 @@
 /*
  * Records of a table (RFC 4180 with any separator): their fields, one after another.
  *
- * A quoted field may hold separators, doubled quotes and line ends, so a record may be several lines; blanks may be
- * around its quotes. A record stays in the line buffer until it is complete, but moves when a line is added. So
- * positions in it are stored as offsets.
+ * A quoted field may hold separators, doubled quotes and, but between tabs, line ends, so a record may be several
+ * lines; blanks may be around its quotes. A record stays in the line buffer until it is complete, but moves when a line
+ * is added. So positions in it are stored as offsets.
  */
 #ifndef XSMI_RECORD_H
 #define XSMI_RECORD_H
@@ -42,10 +42,13 @@ static inline size_t xsmi_record_skip(const xsmi_record *c, size_t at)
     }
     return at;
 }
+/* Whether the quote at `at`, with which a field of the line begins, opens a quoted field. Between tabs it does only
+ * where a quote in the same line ends the field; else it is part of the text. */
+bool xsmi_record_opens(const char *line, size_t at, size_t length, char separator);
 static inline bool xsmi_record_quoted(const xsmi_record *c)
 {
     const size_t at = xsmi_record_skip(c, c->at);
-    return at < c->length && c->text[at] == '"';
+    return at < c->length && c->text[at] == '"' && xsmi_record_opens(c->text, at, c->length, c->separator);
 }
 /* Takes the next field of the line, which has no quotes. */
 static inline void xsmi_record_plain(xsmi_record *c, xsmi_field *f)

@@ -26,7 +26,7 @@ static bool next_field(const first_line *line, size_t *at, const char **field, s
         return false;
     }
     for (bool quoted = false; stop < end && (quoted || line->separator == '\0' || *stop != line->separator); stop++) {
-        quoted ^= *stop == '"';
+        quoted ^= *stop == '"' && line->separator != '\t';
     }
     *at = (size_t)(stop - line->text) + 1;
     while (start < stop && (xsmi_is_space(*start) || *start == '"')) {

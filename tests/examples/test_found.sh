@@ -334,5 +334,14 @@ run 0 train --data calls.csv --text-column text --eta 1 --estimator softmax --ep
 says stdout 'left out 3 times: words that the model lacks'
 run 0 evaluate --model t.model --data new.csv
 says stdout 'left out 3 times: words that the model lacks'
+# --- a quote at the start of a text between tabs is a part of it: as many answers as lines, of pipes and files
+printf 'ham\t"see you later\nspam\twin now" \nham\tat home\n' >sms.tsv
+run 0 train --data sms.tsv --header no --label-column 0 --text-column 1 --eta 1 --epochs 1 --estimator softmax --model sms.model
+says stdout '3 rows'
+run 0 predict --model sms.model --data sms.tsv
+[ "$(wc -l <stdout)" -eq 3 ] || wrong 'not three answers of a file'
+(cat sms.tsv >pipe &)
+"$xsoftmax" predict --model sms.model --data - <pipe >stdout 2>stderr || wrong 'rows of a pipe'
+[ "$(wc -l <stdout)" -eq 3 ] || wrong 'not three answers of a pipe'
 
 [ "$failures" -eq 0 ] || exit 1

@@ -572,6 +572,40 @@ static void one_column_is_a_table(void **state)
     }
 }
 
+/* Between tabs a quote that nothing closes in its field is text, and each line is a row. */
+static void quotes_between_tabs(void **state)
+{
+    (void)state;
+    static const struct table {
+        const char *text, *labels[4], *says;
+    } tables[] = {
+        {"x\tlabel\n1\t\"a\n2\tb\" \n3\t\"c\n", {"\"a", "\"c", "b\""}, NULL},
+        {"x\tlabel\n1\t\"a\" b\n2\t\"a\tb\"\n3\t \"a\"\"b\" \n", {"\"a\" b", "a\tb", "a\"b"}, NULL},
+        {"\"x\"\t\"label\"\n1\t\"\"\"a\n", {"\"\"\"a"}, NULL},
+        {"label\tx\n\"a\nb\"\t1\n",
+         {NULL},
+         "line 2, column 3: 1 fields; the header line has 2; between tabs a field ends"},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        const xsm_status status = read_bytes(NULL, tables[i].text, strlen(tables[i].text), 0, NULL, &d, &err);
+        if (tables[i].says) {
+            assert_int_equal(status, XSM_ERROR_FORMAT);
+            assert_non_null(strstr(err.message, tables[i].says));
+            continue;
+        }
+        assert_int_equal(status, XSM_OK);
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        assert_int_equal(xsm_dataset_get_class_map(d, &map, &err), XSM_OK);
+        for (uint32_t k = 0; k < map.classes; k++) {
+            assert_string_equal(map.names[k], tables[i].labels[k]);
+        }
+        assert_null(tables[i].labels[map.classes]);
+        xsm_dataset_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -580,7 +614,7 @@ int main(void)
         cmocka_unit_test(labels_from_another_file), cmocka_unit_test(rows_meet_text),
         cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
         cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
-        cmocka_unit_test(one_column_is_a_table),
+        cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
