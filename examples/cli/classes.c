@@ -112,6 +112,16 @@ static uint64_t confusions_of(const cli_classes *c)
     return c->of.found < c->most ? c->of.found : c->most;
 }
 
+/* Labels of the rows that the model lacks: what else was counted. */
+static uint64_t unseen_of(const cli_classes *c, const xsm_class_map *map)
+{
+    uint64_t unseen = c->of.counted;
+    for (uint32_t k = 0; k < map->classes; k++) {
+        unseen -= c->of.labels[k] + c->of.predicted[k] > 0;
+    }
+    return unseen;
+}
+
 void cli_classes_report(const cli_classes *c, const xsm_model *model)
 {
     cli_buffer a;
@@ -137,6 +147,11 @@ void cli_classes_report(const cli_classes *c, const xsm_model *model)
     if (c->path) {
         printf("by class   %s\n", c->path);
     }
+    const uint64_t unseen = unseen_of(c, &map);
+    if (unseen > 0) {
+        printf("           %s labels that training never saw are classes with an F1 of 0%s\n", cli_grouped(unseen, &a),
+               c->path ? ", and not in that table" : "");
+    }
 }
 
 void cli_classes_json(cli_json *json, const cli_classes *c, const xsm_model *model)
@@ -149,6 +164,7 @@ void cli_classes_json(cli_json *json, const cli_classes *c, const xsm_model *mod
     cli_json_real(json, "micro", c->of.micro_f1);
     cli_json_real(json, "macro", c->of.macro_f1);
     cli_json_whole(json, "classes", c->of.counted);
+    cli_json_whole(json, "unseen_classes", unseen_of(c, &map));
     cli_json_real(json, "threshold", c->of.threshold);
     cli_json_close(json);
     if (c->most == 0) {

@@ -183,7 +183,7 @@ typedef struct xsm_class_metrics {
     double threshold;  /**< The threshold that was used; 0 = the best class of each row. */
     double micro_f1;   /**< F1 of the sums over all classes. */
     double macro_f1;   /**< Mean of F1 over the classes that are a label or predicted. */
-    uint32_t counted;  /**< Classes of that mean. */
+    uint32_t counted;  /**< Classes of that mean; with the labels that the model lacks. */
     uint32_t most;     /**< Input: entries of `confusions`. */
     double *labels;    /**< [K] or NULL: rows that have the class as a label, by weight; so are the two below. */
     double *predicted; /**< [K] or NULL: rows for which it is predicted. */
@@ -236,7 +236,8 @@ XSM_API xsm_status xsm_evaluate_ranks(xsm_context *context, const xsm_model *mod
 /** Compares what is predicted for each row, as a set of classes, with its labels, class by class. With the true
  *  positives T, the labels L and the predictions P of a class or of all, F1 = 2 T / (L + P) (van Rijsbergen 1979):
  *  the micro mean takes the sums over all classes, the macro mean is over the classes with L + P > 0, as scikit-learn's
- *  f1_score() has both (Opitz and Burst, Macro F1 and macro F1, 2019). Labels that the model does not have count in the
+ *  f1_score() has both (Opitz and Burst, Macro F1 and macro F1, 2019). A label that the model lacks has T = 0
+ *  and so an F1 of 0 in the macro mean; rows from memory do not say which of these are the same, so they count in the
  *  sum of L alone.
  *  @param context context whose threads to use, or NULL for the model's
  *  @param model   the model

@@ -49,6 +49,7 @@ struct xsm_dataset {
     int32_t format;
     struct xsmi_schema *schema; /* what the features are (a reference), or NULL: schema.h */
     uint32_t unknown_features;  /* of the file, that the class map lacks: counted when reading */
+    uint32_t unseen_classes;    /* different labels of the file, likewise */
 
     /* Features: dense rows `stride` floats apart, or CSR. Of a divided dataset, values and index are of this rank's
      * rows alone. */

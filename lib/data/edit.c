@@ -183,6 +183,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
     fresh->format = d->format;
     fresh->schema = xsmi_schema_retain(d->schema);
     fresh->transformed = d->transformed;
+    fresh->unseen_classes = d->unseen_classes;
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
     *out = fresh;

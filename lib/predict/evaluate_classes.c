@@ -226,10 +226,16 @@ static xsm_status run_rows(classes_job *job, xsm_error *err)
 
 /* -- results ------------------------------------------------------------------------------------------------------- */
 
+/* Labels that the model lacks are classes with an F1 of 0. Rows from memory do not say which of them are the same. */
+static uint32_t unseen_classes(const xsm_dataset *d)
+{
+    return (uint32_t)XSMI_MIN(d->counted.unseen_labels, d->unseen_classes);
+}
+
 static void compute_f1(const classes_job *job, xsm_class_metrics *m)
 {
     double right = 0, predicted = 0, sum = 0;
-    m->counted = 0;
+    m->counted = unseen_classes(job->dataset);
     for (uint32_t k = 0; k < job->model->classes; k++) {
         const double both = job->labels[k] + job->predicted[k];
         right += job->right[k];

@@ -154,16 +154,21 @@ static bool wants_names(const xsmi_reader *r)
 /* -- as another map's ---------------------------------------------------------------------------------------------- */
 
 /* While a file is read, its counts are not known; each class occurs. */
+static bool occurs(const xsm_dataset *d, uint32_t k)
+{
+    return d->rows == 0 || d->map.counts[k] > 0;
+}
+
 static void warn_if_unseen(const xsmi_reader *r, const xsm_dataset *d, const char *path, const uint32_t *match)
 {
     uint32_t first = UINT32_MAX, labels = 0;
     for (uint32_t k = 0; k < d->classes; k++) {
-        const bool occurs = d->rows == 0 || d->map.counts[k] > 0;
-        if (occurs && match[k] != XSM_CLASS_UNSEEN) {
+        const bool here = occurs(d, k);
+        if (here && match[k] != XSM_CLASS_UNSEEN) {
             return;
         }
-        first = occurs && first == UINT32_MAX ? k : first;
-        labels += occurs;
+        first = here && first == UINT32_MAX ? k : first;
+        labels += here;
     }
     if (labels > 1) {
         char text[XSMI_QUOTE_SIZE];
@@ -182,6 +187,11 @@ static xsm_status take_map(const xsmi_reader *r, const char *path, xsm_dataset *
     if (r->map.classes > 0) {
         warn_if_unseen(r, d, path, match);
     }
+    uint32_t unseen = 0;
+    for (uint32_t k = 0; k < d->classes; k++) {
+        unseen += match[k] == XSM_CLASS_UNSEEN && occurs(d, k);
+    }
+    d->unseen_classes = unseen;
     return xsmi_dataset_replace_classes(d, r->map.classes, r->map.labels, r->map.names, err);
 }
 

@@ -1396,11 +1396,23 @@ printf '__label__a x\n__label__b y\n__label__c,"d z\n' >three.rows
 run 0 train --data three.rows --estimator softmax --eta 9 --epochs 30 --model three.model
 printf '__label__a x\n__label__b x\n__label__b y\n__label__c,"d y\n' >four.rows
 run 0 evaluate --model three.model --data four.rows --by-class three.csv --confusions 9 --json
-expect 'F1 in the JSON' grep -q '"f1":{"micro":0.5,"macro":0.3888888888888[0-9]*,"classes":3,"threshold":0},' stdout
+expect 'F1 in the JSON' grep -q '"f1":{"micro":0.5,"macro":0.3888888888888[0-9]*,"classes":3,"unseen_classes":0,"threshold":0},' stdout
 says stdout '"confusions":[{"label":"b","predicted":"a","rows":1},{"label":"c,\"d","predicted":"b","rows":1}]}'
 printf '%s\n' label,rows,predicted,true_positives,precision,recall,f1 '"a",1,2,1,0.5,1,0.6666666666666666' \
     '"b",2,2,1,0.5,0.5,0.5' '"c,""d",1,0,0,,0,0' >wanted.csv
 expect 'the figures of each class' cmp three.csv wanted.csv
+# A label that training never saw is a class of its own with an F1 of 0, as f1_score() of scikit-learn has it: 5/12 of
+# the labels 0 1 7 7 and the predictions 0 1 2 0 (2/3, 1, 0 and 0), and 1/3 if the last label is 8 (one more 0).
+printf '0 1:1\n1 2:1\n2 3:1\n' >seen.svm
+printf '0 1:1\n1 2:1\n7 3:1\n7 1:1\n' >seven.svm
+run 0 train --data seen.svm --format libsvm --estimator softmax --eta 9 --epochs 30 --model seen.model
+run 0 evaluate --model seen.model --data seven.svm --format libsvm --json
+expect 'F1 with an unseen label' \
+    grep -q '"f1":{"micro":0.5,"macro":0.41666666666666[0-9]*,"classes":4,"unseen_classes":1,' stdout
+sed 's/^7 1/8 1/' seven.svm >eight.svm
+run 0 evaluate --model seen.model --data eight.svm --format libsvm --by-class seen.csv
+says stdout 'F1         micro 0.5000, macro 0.3333 over 5 classes'
+says stdout '2 labels that training never saw are classes with an F1 of 0, and not in that table'
 run 0 evaluate --model three.model --data four.rows --confusions 1
 says stdout 'recall     @1 0.5000, '
 says stdout 'hits       @1 0.5000, '
