@@ -113,8 +113,8 @@ int cli_train_read(cli_run *r)
          xsm_transform_apply(r->transform, r->train_rows, &err) != XSM_OK || drop_empty(r, &err) != XSM_OK)) {
         return cli_fail("%s: %s", r->data, err.message);
     }
-    if ((!r->warm_path && xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK) ||
-        (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK)) {
+    if (!r->warm_path && (xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
+                          (r->label_names && xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK))) {
         return cli_library_failed(&err);
     }
     if (r->class_weights && weigh_classes(r, &err) != XSM_OK) {

@@ -93,17 +93,56 @@ static xsm_status match_tied(cli_run *r, xsm_class_map *map, xsm_error *err)
     return status == XSM_OK ? xsm_dataset_get_class_map(r->train_rows, map, err) : status;
 }
 
+/* Whether a class has its number for a name, as those have that came without one to classes with names. */
+static int is_numbered(const xsm_class_map *map, uint32_t k)
+{
+    char *number = cli_format("%lld", map->labels ? (long long)map->labels[k] : (long long)k);
+    const int same = strcmp(map->names[k], number) == 0;
+    free(number);
+    return same;
+}
+
+/* --label-names: the names of the rows' classes, among which are all of the model's; a class that has one keeps it. */
+static int read_names(const cli_run *r, const xsm_class_map *own, xsm_class_map *map)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    if (!r->label_names) {
+        return CLI_GO_ON;
+    }
+    if (xsm_dataset_read_names(r->train_rows, r->label_names, &err) != XSM_OK ||
+        xsm_dataset_get_class_map(r->train_rows, map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    for (uint32_t k = 0, j = 0; own->names && k < own->classes; k++) { /* labels of both rise */
+        const int64_t label = own->labels ? own->labels[k] : (int64_t)k;
+        while (map->labels[j] < label) {
+            j++;
+        }
+        if (strcmp(own->names[k], map->names[j]) != 0 && !is_numbered(own, k)) {
+            return cli_fail(
+                "%s, line %lld: the label %lld is named '%.80s', and '%.80s' in %s, whose classes keep their "
+                "names",
+                r->label_names, (long long)label + 1, (long long)label, map->names[j], own->names[k], r->warm_path);
+        }
+    }
+    return CLI_GO_ON;
+}
+
 int cli_warm_fit(cli_run *r)
 {
     xsm_error err = XSM_ERROR_INIT;
-    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    xsm_class_map own = XSM_CLASS_MAP_INIT, map = XSM_CLASS_MAP_INIT;
     const xsm_model_info about = cli_model_info(r->model);
     int corrects = (xsm_estimator_find(r->estimator_name)->flags & XSM_ESTIMATOR_CORRECTED) != 0;
     if (xsm_dataset_drop(r->train_rows, XSM_DROP_CLASSES, NULL, &err) != XSM_OK ||
-        xsm_model_get_class_map(r->model, &map, &err) != XSM_OK ||
-        xsm_dataset_extend(r->train_rows, &map, &err) != XSM_OK ||
+        xsm_model_get_class_map(r->model, &own, &err) != XSM_OK ||
+        xsm_dataset_extend(r->train_rows, &own, &err) != XSM_OK ||
         xsm_dataset_get_class_map(r->train_rows, &map, &err) != XSM_OK || match_tied(r, &map, &err) != XSM_OK) {
         return cli_fail("%s, for %s: %s", r->data, r->warm_path, err.message);
+    }
+    const int code = read_names(r, &own, &map);
+    if (code != CLI_GO_ON) {
+        return code;
     }
     const int pairs = strcmp(about.correction, "pairs") == 0;
     const char *strength = xsm_model_get_metadata(r->model, "training.pairs");

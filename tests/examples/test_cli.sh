@@ -1908,6 +1908,28 @@ run 1 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --e
 says stderr '--new-words no leaves these out'
 run 2 train --data new.svm --format libsvm --eta 1 --estimator softmax --new-words no
 says stderr '--new-words is of --warm-start'
+# Names: new classes get those of the file, others keep theirs, and a file that says otherwise is refused.
+printf 'zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\n' >eight.names
+run 0 train --data new.svm --format libsvm --warm-start old.model --eta 0.1 --estimator softmax --label-names eight.names \
+    --model fitted.model
+run 0 predict --model fitted.model --data new.svm --format libsvm --top 4
+expect 'all classes have names' test "$(head -n 1 stdout | tr '\t' '\n' | sed 's/:.*//' | sort | tr '\n' ' ')" = \
+    'eight five one three '
+run 0 train --data old.svm --format libsvm --eta 1 --estimator softmax --label-names eight.names --model named.model
+run 0 train --data new.svm --format libsvm --warm-start named.model --eta 0.1 --estimator softmax --label-names eight.names \
+    --model fitted.model
+run 0 predict --model fitted.model --data new.svm --format libsvm --top 4
+expect 'new classes have names' test "$(head -n 1 stdout | tr '\t' '\n' | sed 's/:.*//' | sort | tr '\n' ' ')" = \
+    'eight five one three '
+run 0 train --data new.svm --format libsvm --warm-start named.model --eta 0.1 --estimator softmax --model fitted.model
+run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 0.1 --estimator softmax --label-names eight.names \
+    --model fitted.model
+run 0 predict --model fitted.model --data new.svm --format libsvm --top 4
+expect 'numbers become names' test "$(head -n 1 stdout | tr '\t' '\n' | sed 's/:.*//' | sort | tr '\n' ' ')" = \
+    'eight five one three '
+sed 's/eight/ate/' eight.names >ate.names
+run 1 train --data new.svm --format libsvm --warm-start named.model --eta 0.1 --estimator softmax --label-names ate.names
+says stderr "ate.names, line 9: the label 8 is named 'ate', and 'eight' in named.model"
 run 0 train --data old.svm --format libsvm --eta 1 --transform log,unit --estimator softmax --model fitted.model
 run 0 train --data new.svm --format libsvm --warm-start fitted.model --eta 1 --estimator softmax --model fitted.model
 run 0 info fitted.model
