@@ -79,14 +79,24 @@ static int find_class(const lookup *l, const char *text, uint32_t *class)
 typedef struct classes {
     uint32_t *list;
     size_t count, room, unknown;
+    char *first; /* of the unknown ones, as messages name them, or NULL */
 } classes;
+
+/* Unknown labels that messages name. */
+enum { NAMED = 3 };
+
+/* Counts a label that is not the model's, and keeps it for messages if it is one of the first. */
+static void note_unknown(classes *c, const char *text)
+{
+    if (c->unknown++ < NAMED) {
+        char *longer = cli_format("%s%s'%.40s'", c->first ? c->first : "", c->first ? ", " : "", text);
+        free(c->first);
+        c->first = longer;
+    }
+}
 
 static int add_class(classes *c, uint32_t class)
 {
-    if (class == XSM_NO_CLASS) {
-        c->unknown++;
-        return 1;
-    }
     if (c->count == c->room) {
         const size_t room = c->room ? 2 * c->room : 256;
         uint32_t *list = realloc(c->list, room * sizeof *list);
@@ -100,6 +110,32 @@ static int add_class(classes *c, uint32_t class)
     return 1;
 }
 
+/* The text of a line without its end, or of the first one without a byte order mark; *length is its length. */
+static char *text_of(char *line, ssize_t *length, size_t number)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    while (*length > 0 && (line[*length - 1] == '\n' || line[*length - 1] == '\r')) {
+        line[--*length] = '\0';
+    }
+    if (number == 1 && strncmp(line, mark, sizeof mark - 1) == 0) {
+        line += sizeof mark - 1;
+        *length -= (ssize_t)sizeof mark - 1;
+    }
+    return line;
+}
+
+/* A label as it is there, or else without the blanks around it. */
+static int find_trimmed(const lookup *l, char *text, ssize_t length, uint32_t *class)
+{
+    if (find_class(l, text, class) && *class != XSM_NO_CLASS) {
+        return 1;
+    }
+    while (length > 0 && strchr(" \t", text[length - 1])) {
+        text[--length] = '\0';
+    }
+    return find_class(l, text + strspn(text, " \t"), class);
+}
+
 /* Reads a label or name a line. */
 static int read_lines(FILE *file, const char *path, const lookup *l, classes *c)
 {
@@ -108,15 +144,15 @@ static int read_lines(FILE *file, const char *path, const lookup *l, classes *c)
     int code = CLI_GO_ON;
     for (ssize_t length; code == CLI_GO_ON && (length = getline(&line, &room, file)) >= 0;) {
         uint32_t class;
-        number++;
-        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) {
-            line[--length] = '\0';
-        }
-        if (length == 0) {
+        char *text = text_of(line, &length, ++number);
+        if (number == 1 && strncmp(text, "\x1f\x8b", 2) == 0) {
+            code = cli_fail("%s: is compressed; a list of labels is plain text", path);
+        } else if (text[strspn(text, " \t")] == '\0') {
             continue;
-        }
-        if (!find_class(l, line, &class)) {
-            code = cli_fail("%s, line %zu: '%.40s' is no label; a whole number is, as in the data", path, number, line);
+        } else if (!find_trimmed(l, text, length, &class)) {
+            code = cli_fail("%s, line %zu: '%.40s' is no label; a whole number is, as in the data", path, number, text);
+        } else if (class == XSM_NO_CLASS) {
+            note_unknown(c, text);
         } else if (!add_class(c, class)) {
             code = cli_fail("out of memory");
         }
@@ -125,9 +161,17 @@ static int read_lines(FILE *file, const char *path, const lookup *l, classes *c)
     return code == CLI_GO_ON && ferror(file) ? cli_fail("%s: %s", path, strerror(errno)) : code;
 }
 
-static int read_classes(const char *path, const lookup *l, classes *c)
+/* Says which labels are not the model's. */
+static void say_unknown(const classes *c, const char *path)
 {
     cli_buffer a, b;
+    fprintf(cli_messages(), "xsoftmax: %s: %s of %s labels are not the model's: %s%s\n", path,
+            cli_grouped(c->unknown, &a), cli_grouped(c->unknown + c->count, &b), c->first,
+            c->unknown > NAMED ? ", ..." : "");
+}
+
+static int read_classes(const char *path, const lookup *l, classes *c)
+{
     FILE *file = fopen(path, "r");
     if (!file) {
         return cli_fail("%s: %s", path, strerror(errno));
@@ -137,13 +181,17 @@ static int read_classes(const char *path, const lookup *l, classes *c)
     if (code != CLI_GO_ON) {
         return code;
     }
+    if (c->count == 0 && c->unknown > 0) {
+        return cli_fail(
+            "%s: no label in it is one of the model's: %s%s; a line has a label, or a name if the model has "
+            "names",
+            path, c->first, c->unknown > NAMED ? ", ..." : "");
+    }
     if (c->count == 0) {
-        return cli_fail("%s: %s; a line has a label, or a name if the model has names", path,
-                        c->unknown ? "no label in it is one of the model's" : "there is no label in it");
+        return cli_fail("%s: there is no label in it; a line has a label, or a name if the model has names", path);
     }
     if (c->unknown > 0) {
-        fprintf(cli_messages(), "xsoftmax: %s: %s of %s labels are not the model's\n", path,
-                cli_grouped(c->unknown, &a), cli_grouped(c->unknown + c->count, &b));
+        say_unknown(c, path);
     }
     return CLI_GO_ON;
 }
@@ -176,7 +224,7 @@ int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
 {
     xsm_error err = XSM_ERROR_INIT;
     xsm_filter_classes wanted = XSM_FILTER_CLASSES_INIT;
-    classes allow = {NULL, 0, 0, 0}, deny = {NULL, 0, 0, 0};
+    classes allow = {NULL, 0, 0, 0, NULL}, deny = {NULL, 0, 0, 0, NULL};
     lookup l = {.names = NULL};
     if (!f->allow && !f->deny) {
         return CLI_GO_ON;
@@ -196,7 +244,9 @@ int cli_filter_make(xsm_context *context, cli_filter *f, const xsm_model *model)
     }
     free(l.names);
     free(allow.list);
+    free(allow.first);
     free(deny.list);
+    free(deny.first);
     return code;
 }
 

@@ -1512,10 +1512,24 @@ code=0
 expect 'the same from standard input' cmp scores stdout
 # Filters: what is left of all classes.
 run 0 predict --model m6 --data test.txt --allow some.list
-says stderr 'some.list: 1 of 3 labels are not the model'
+says stderr "some.list: 1 of 3 labels are not the model's: '7'"
 expect 'only labels of --allow' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '10 40 '
 sed 's/\(^\|\t\)[235]0:[^\t]*//g; s/^\t//' scores >left
 expect 'what --allow leaves of all' cmp left stdout
+# Lists as editors write them: a byte order mark, blanks, carriage returns.
+printf '\357\273\277a\r\n c,"d \r\n\tw\n' >marked.list
+run 0 predict --model three.model --data four.rows --top 3 --deny marked.list
+says stderr "marked.list: 1 of 3 labels are not the model's: '	w'"
+expect 'the first label is denied' test "$(sed 's/:.*//' stdout | sort -u)" = b
+printf '\357\273\27710\r\n 40 \n' >marked.list
+run 0 predict --model m6 --data test.txt --allow marked.list
+expect 'only the numbers of the list' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '10 40 '
+printf '10\n1\n2\n3\n4\n' >marked.list
+run 0 predict --model m6 --data test.txt --deny marked.list
+says stderr "marked.list: 4 of 5 labels are not the model's: '1', '2', '3', ..."
+printf '\037\213\010' >marked.list
+run 1 predict --model three.model --data four.rows --deny marked.list
+says stderr 'marked.list: is compressed; a list of labels is plain text'
 run 0 predict --model m6 --data test.txt --deny some.list --index exact
 expect 'no labels of --deny' test "$(tr '\t' '\n' <stdout | sed 's/:.*//' | sort -nu | tr '\n' ' ')" = '20 30 50 '
 run 0 predict --model m6 --data test.txt --exclude known
