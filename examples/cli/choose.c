@@ -40,20 +40,20 @@ char *cli_choose_measured(const cli_run *r)
 
 static int32_t on_progress(void *user, const xsm_choose_progress *progress)
 {
-    cli_buffer eta, ridge, seconds;
+    cli_buffer eta, ridge, rows;
     (void)user;
-    char *left = progress->left > 0 ? cli_format("; at most %s left", cli_seconds(progress->left, &seconds))
-                                    : cli_format("%s", "");
-    if (strcmp(progress->estimator, cli_method_words[0]) == 0) {
-        cli_note("choosing: run %llu, %s%s", (unsigned long long)progress->trial, progress->estimator, left);
+    if (strcmp(progress->estimator, cli_method_words[CLI_METHOD_LABEL_TREE]) == 0 ||
+        strcmp(progress->estimator, cli_method_words[CLI_METHOD_CLASS_MEANS]) == 0) {
+        cli_note("choosing: run %llu on %s rows, %s", (unsigned long long)progress->trial,
+                 cli_grouped(progress->rows, &rows), progress->estimator);
     } else if (progress->eta > 0) {
-        cli_note("choosing: run %llu, %s with eta %s, ridge %s%s", (unsigned long long)progress->trial,
-                 progress->estimator, cli_real(progress->eta, &eta), cli_real(progress->ridge, &ridge), left);
+        cli_note("choosing: run %llu on %s rows, %s with eta %s, ridge %s", (unsigned long long)progress->trial,
+                 cli_grouped(progress->rows, &rows), progress->estimator, cli_real(progress->eta, &eta),
+                 cli_real(progress->ridge, &ridge));
     } else {
-        cli_note("choosing: run %llu, %s by lbfgs with ridge %s%s", (unsigned long long)progress->trial,
-                 progress->estimator, cli_real(progress->ridge, &ridge), left);
+        cli_note("choosing: run %llu on %s rows, %s by lbfgs with ridge %s", (unsigned long long)progress->trial,
+                 cli_grouped(progress->rows, &rows), progress->estimator, cli_real(progress->ridge, &ridge));
     }
-    free(left);
     return cli_stop_requested();
 }
 
@@ -62,8 +62,12 @@ static int apply_choice(cli_run *r)
 {
     cli_buffer number;
     if (r->chosen.label_tree) {
-        r->method = 0;
+        r->method = CLI_METHOD_LABEL_TREE;
         r->tree = *r->chosen.label_tree;
+        return r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
+    }
+    if (!xsm_choice_estimator(r->choice)) {
+        r->method = CLI_METHOD_CLASS_MEANS;
         return r->chosen.transform ? cli_train_transform(r, r->chosen.transform) : CLI_GO_ON;
     }
     r->estimator = xsm_choice_estimator(r->choice);
@@ -128,7 +132,7 @@ int cli_choose(cli_run *r)
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
      * features. */
     options.embedding = !r->estimator && !r->warm_path && r->score <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
-    options.label_tree = !r->estimator && r->trees_open;
+    options.label_tree = options.class_means = !r->estimator && r->trees_open;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;
     r->began = cli_clock();
@@ -147,8 +151,11 @@ int cli_choose(cli_run *r)
     for (size_t i = 0; i < CLI_CHOICE_LINES; i++) {
         fprintf(cli_messages(), "%-10s %s\n", i == 0 ? "chosen" : "", r->why[i]);
     }
+    cli_choose_race(cli_messages(), r);
     return apply_choice(r);
 }
+
+static const char *const outcomes[] = {"kept", "dropped", "diverged", "chosen"}; /* XSM_RACE_* */
 
 void cli_choose_json(cli_json *json, const cli_run *r)
 {
@@ -166,11 +173,15 @@ void cli_choose_json(cli_json *json, const cli_run *r)
     cli_json_text(json, "optimizer", r->chosen.optimizer);
     cli_json_text(json, "transform", r->chosen.transform);
     cli_json_real(json, "ridge", r->chosen.ridge);
-    cli_json_real(json, "factor", r->full || r->chosen.label_tree ? (double)NAN : r->chosen.factor);
+    cli_json_real(json, "factor", r->full || r->method >= 0 ? (double)NAN : r->chosen.factor);
     cli_json_real(json, "pairs", r->chosen.pairs);
     cli_json_whole(json, "held", r->chosen.held);
     cli_json_real(json, "held_loss", r->chosen.loss);
     cli_json_real(json, "held_precision", r->chosen.precision);
+    cli_json_real(json, "predicted", r->chosen.predicted);
+    cli_json_real(json, "prior", r->chosen.prior);
+    cli_json_whole(json, "bytes", r->chosen.bytes);
+    cli_json_whole(json, "rounds", r->chosen.rounds);
     if (r->chosen.measure_top) {
         cli_json_whole(json, "measure_top", r->chosen.measure_top);
     }
@@ -189,10 +200,14 @@ void cli_choose_json(cli_json *json, const cli_run *r)
         cli_json_whole(json, "hidden", trial.hidden);
         cli_json_whole(json, "trees", trial.label_tree ? (uint64_t)trial.label_tree->trees : 0);
         cli_json_whole(json, "rows", trial.rows);
+        cli_json_whole(json, "part", trial.part);
         cli_json_whole(json, "epochs", trial.epochs);
-        cli_json_whole(json, "best_epoch", trial.best_epoch);
+        cli_json_real(json, "pairs", trial.pairs);
         cli_json_real(json, "loss", trial.loss);
+        cli_json_real(json, "predicted", trial.predicted);
         cli_json_real(json, "precision", trial.precision);
+        cli_json_whole(json, "bytes", trial.bytes);
+        cli_json_text(json, "outcome", outcomes[trial.outcome]);
         cli_json_real(json, "seconds", trial.seconds);
         cli_json_close(json);
     }

@@ -51,6 +51,13 @@ static void say_method(FILE *out, const cli_run *r)
         say_count(out, rows.classes, "class", "classes");
         return;
     }
+    if (!e) {
+        fprintf(out, "%s:", chosen->method);
+        say_count(out, rows.rows, "row", "rows");
+        fputs(" and", out);
+        say_size(out, rows.classes, chosen->row_features);
+        return;
+    }
     const xsm_estimator_info about = cli_estimator_info(e);
     const char *sampler = cli_sampler_name(about.sampler);
     fputs(about.name, out);
@@ -85,10 +92,11 @@ static void say_numbers(FILE *out, const cli_run *r)
 {
     const xsm_choice_info *chosen = &r->chosen;
     cli_buffer number;
+    const int alone = !chosen->optimizer; /* no estimator, and no numbers */
     if (chosen->transform) {
-        fprintf(out, "rows by %s%s", chosen->transform, chosen->label_tree ? "" : ", ");
+        fprintf(out, "rows by %s%s", chosen->transform, alone ? "" : ", ");
     }
-    if (chosen->label_tree) {
+    if (alone) {
         fputs(chosen->transform ? "" : "rows as they are", out);
         return;
     }
@@ -116,10 +124,15 @@ static void say_search(FILE *out, const cli_run *r)
     cli_buffer number, rows, held;
     if (chosen->trials > 0) {
         char *measured = cli_choose_measured(r);
-        fprintf(out, "%s runs on %s rows in %.2g s; on %s others: %s %.4g", cli_grouped(chosen->trials, &number),
-                cli_grouped(chosen->trial_rows, &rows), chosen->seconds, cli_grouped(chosen->held, &held), measured,
-                chosen->loss);
+        fprintf(out, "%s runs on up to %s rows in %.2g s; on %s others: %s %.4g, predicted with all rows %.4g",
+                cli_grouped(chosen->trials, &number), cli_grouped(chosen->trial_rows, &rows), chosen->seconds,
+                cli_grouped(chosen->held, &held), measured, chosen->loss, chosen->predicted);
         free(measured);
+        if (chosen->prior > 0) {
+            fprintf(out, ", of the classes' frequencies %.4g%s", chosen->prior,
+                    chosen->is_prior ? ": nothing is better than these, so the features say nothing of the classes"
+                                     : "");
+        }
         if (chosen->measure == XSM_MEASURE_LOG_LOSS && !r->calibrate) {
             fputs(" (the model is not calibrated; --calibrate FILE does that)", out);
         }
@@ -134,6 +147,60 @@ static void say_search(FILE *out, const cli_run *r)
         fprintf(out, " (%llu)", (unsigned long long)chosen->epochs);
     } else if (epochs) {
         fprintf(out, " than %llu, if need be", (unsigned long long)chosen->epochs);
+    }
+}
+
+static xsm_choice_trial trial_of(const cli_run *r, uint64_t i)
+{
+    xsm_choice_trial t = XSM_CHOICE_TRIAL_INIT;
+    (void)xsm_choice_get_trial(r->choice, i, &t, NULL);
+    return t;
+}
+
+/* Whether two trials are of one line: the same method in other settings. */
+static int is_of(const xsm_choice_trial *a, const xsm_choice_trial *b)
+{
+    const char *x = a->optimizer ? a->optimizer : "", *y = b->optimizer ? b->optimizer : "";
+    return strcmp(a->estimator, b->estimator) == 0 && strcmp(x, y) == 0 && a->hidden == b->hidden &&
+           a->label_tree == b->label_tree;
+}
+
+static void say_line(FILE *out, const xsm_choice_trial *t)
+{
+    cli_buffer rows;
+    char *name = t->label_tree  ? cli_format("%s, %u tree%s", t->estimator, (unsigned)t->label_tree->trees,
+                                            t->label_tree->trees == 1 ? "" : "s")
+                 : t->hidden    ? cli_format("%s by %s, vectors of %u", t->estimator, t->optimizer, (unsigned)t->hidden)
+                 : t->optimizer ? cli_format("%s by %s", t->estimator, t->optimizer)
+                                : cli_format("%s", t->estimator);
+    fprintf(out, "%-10s %-42s %-16s %.4g on %s rows", "", name, t->transform ? t->transform : "", t->loss,
+            cli_grouped(t->rows, &rows));
+    if (t->predicted < t->loss) {
+        fprintf(out, ", predicted %.4g", t->predicted);
+    }
+    fputs(t->outcome == XSM_RACE_CHOSEN ? ", chosen\n" : "\n", out);
+    free(name);
+}
+
+void cli_choose_race(FILE *out, const cli_run *r)
+{
+    for (uint64_t i = 0; i < r->chosen.trials; i++) {
+        xsm_choice_trial best = trial_of(r, i);
+        int first = 1;
+        for (uint64_t j = 0; j < r->chosen.trials; j++) {
+            const xsm_choice_trial t = trial_of(r, j);
+            if (is_of(&best, &t)) {
+                first = first && j >= i;
+                best = t.outcome == XSM_RACE_CHOSEN ||
+                               (best.outcome != XSM_RACE_CHOSEN && t.predicted < best.predicted) ||
+                               (t.predicted > 0 && !(best.predicted > 0))
+                           ? t
+                           : best;
+            }
+        }
+        if (first) {
+            say_line(out, &best);
+        }
     }
 }
 

@@ -207,6 +207,8 @@ char *cli_choose_measured(const cli_run *run);
 int cli_choose(cli_run *run);
 /* Says the choice in words, before it is applied: fills `why`. */
 int cli_choose_words(cli_run *run);
+/* Prints the race: each way of training with its best settings, what it lost and what was predicted. */
+void cli_choose_race(FILE *out, const cli_run *run);
 /* Writes the JSON members that describe the choice. */
 void cli_choose_json(cli_json *json, const cli_run *run);
 

@@ -1,7 +1,7 @@
 /**
  * @file choose.h
- * @brief Chooses how to train from the rows: a label tree, or estimator, sampler, optimizer, learning rate, epochs and
- * L2 penalty.
+ * @brief Chooses how to train from the rows: a label tree, or estimator, sampler, optimizer, learning rate, epochs, L2
+ * penalty and transform.
  */
 #ifndef XSOFTMAX_CHOOSE_H
 #define XSOFTMAX_CHOOSE_H
@@ -20,59 +20,60 @@
  *
  * Experimental: define XSM_EXPERIMENTAL before the first header. Functions and structs may change with any release.
  *
- * xsm_choose() finds settings for training on given rows. It sets some rows aside (the held-back rows), trains on
- * others in short runs (trials) that differ in one setting at a time, and keeps the settings with the best result on
- * the held-back rows:
+ * xsm_choose() finds settings for training on given rows by a race: ways of training are tried on a share of the rows,
+ * judged by rows that were held back, and go on to a share twice as large, until it is clear which one is best with all
+ * rows, or the choice has taken its time.
  *
- * - **Method.** The counts of rows, features and classes decide which methods are tried:
- *   - `label-tree` (xsm_fit_label_tree()), if label trees are allowed, rows are sparse and a pass over all classes
- *     takes long. Not where embedding models are allowed, rows have fewer than 4 features and classes 8 labels each in
- *     the mean: such rows are nearly identified by their features, and held-back rows overrate what memorises rows.
- *     Tried with three trees, or with one if the run of three would take more than 10 s by its work (both with a
- *     time budget); and if exact estimators are not tried, for up to 4,096 classes also with one tree of a single node.
- *     With one label a row also with three trees that give each label its own probability, by the better transform,
- *     and with #XSM_MEASURE_PRECISION then also with the mistakes of a beam among the negatives.
- *   - Exact estimators, if a pass over all classes is cheap: `softmax`, and for rows with several labels also
- *     `one-vs-all`.
- *   - Otherwise sampled estimators: for one label a row `nce` and `sampled-softmax`, for several `sampled-softmax` and
- *     `one-vs-all-sampled`; the sampler of the first three is `frequency`. If embedding models are allowed and rows are
- *     sparse, `sampled-softmax` with `frequency` on hidden vectors of length 256 (512 if rows have 32 features or more)
- *     replaces them: the cost of a step then does not depend on the number of features and classes. Where label trees
- *     are allowed, sampled estimators are only tried if classes have eight labels each in the mean: with fewer, a class
- *     has too few steps to learn from.
- * - **Transform**, if requested: unit rows, or tf-idf followed by unit rows, each tried with the best of a kind of
- *   model (label tree, linear, embedding). If values are counts, both begin with the step `log` of
- *   xsm_transform_new(). Counts are whole numbers from 0 on, some of them above 1, and at least as many equal to 1.
- * - **Learning rate** (eta): 1 / mean ||x||^2 times half powers of ten, for as long as the result improves; it falls to
- *   a tenth over the run. For embedding models, 0.05 (for adagrad) times powers of two.
- * - **Epochs**: up to 10, or 5 if classes are sampled; fewer if the held-back rows were best earlier (for exact
- *   estimators, two more than the best number in the trial). 4 for embedding models.
- * - **L2 penalty (ridge)**, in half powers of ten, for exact estimators with sgd if they beat the other candidates so
- *   far, and with lbfgs.
- * - **Optimizer**: `sgd`; for exact estimators with more than 100 classes also `adagrad` in batches of 8 to 64 rows, at
- *   twice the learning rate, unless sgd is two standard errors behind another method; for small problems with one
- *   label a row also `lbfgs`. `adagrad` for embedding models.
- * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model whose rows have 4 features or
- *   more (xsm_model_add_pairs()), if they lower the loss by 1/500 or more.
+ * - **Rows that judge.** With fewer than 8,000 rows all of them, in five parts, each by models trained on the others;
+ *   else 2,000. A row is held back if one of its classes has another row. Where hardly any has one, rows that are
+ *   trained on are judged, with each feature left out by chance, one half of them in the mean. With one label a row, a
+ *   row does not count while its class is in no row of the share. All ways are judged by the same rows, so that they
+ *   are compared row by row.
+ * - **Measure.** What xsm_choose_options::measure says; lower is better. The log-loss is that after calibration by a
+ *   factor from a quarter to four.
+ * - **Ways.** Those that are possible with what was given, that fit in memory, and whose run is not too long beside the
+ *   cheapest one:
+ *   - `label-tree` (xsm_fit_label_tree()) on sparse rows, if label trees are allowed: three trees, or one if the run of
+ *     three would take more than a minute; for one label a row also with a probability of its own for each label, and
+ *     with #XSM_MEASURE_PRECISION also with the mistakes of a beam among the negatives; and a tree of a single node,
+ *     for up to 4,096 classes. Not where embedding models are allowed, rows have fewer than 4 features and classes 8
+ *     labels each in the mean: such rows are nearly identified by their features, and held-back rows overrate what
+ *     memorises rows.
+ *   - `class-means` (xsm_fit_class_means()), if they are allowed: without training.
+ *   - `softmax` by `sgd`, by `adagrad` in batches, and by `lbfgs`; for rows with several labels `one-vs-all` by `sgd`
+ *     and `adagrad`, and `softmax` by `sgd`.
+ *   - With more than 1,000 classes `sampled-softmax`, whose batches share 1,000 classes, by `adagrad`: on linear
+ *     models, and on hidden vectors of length 256 (512 if rows have 32 features or more) if embedding models are
+ *     allowed and rows are sparse. Where neither is possible single rows draw 50 classes of their own, also by
+ *     `one-vs-all-sampled` for several labels.
+ *   - `implicit` on dense rows.
+ * - **Transform**, if requested: for sparse rows `unit` and `tfidf,unit`, for dense rows none, `unit` and `standard`;
+ *   with the step `log` before these, too, where a value is above 1 or below -1. The cheapest way of each kind of model
+ *   (label tree, linear, embedding) tries all of them, the others its best one.
+ * - **Learning rate** (eta): 1 / median ||x||^2 times half powers of ten, for embedding models 0.05 times powers of
+ *   two, for as long as the result improves by a standard error; it falls to a tenth over the run.
+ * - **L2 penalty (ridge)**: none, or half powers of ten, for the way that leads, if it scores every class by `sgd`,
+ *   and for `lbfgs`.
+ * - **Epochs**: 10, or 5 if classes are sampled, 4 for embedding models; or three times as many for the way that
+ *   leads, if the run then still takes a few seconds.
+ * - **Pairs** of a feature and a class, with strength 2 or 4, added to an embedding model (xsm_model_add_pairs()).
  *
- * Candidates are compared by what xsm_choose_options::measure says of the held-back rows: their log-loss after
- * calibration, or for rows with several labels 1 - nDCG@5. Lower is better.
+ * **Curves.** A loss is expected to fall by as much with each doubling of the rows as with the last one, times a ratio
+ * that three shares tell, and one half before. The prediction is linear in the losses of a row, so that the standard
+ * error of the difference of two predictions is that of a mean over rows. Whoever is two standard errors behind the
+ * best one, by the last share and by the prediction, is dropped, from the second share on. In the end the best
+ * prediction wins, or of those that are not a standard error worse the smallest model, if that takes at most half of
+ * the memory.
  *
- * **Successive halving** (Jamieson and Talwalkar 2016). Where several methods apply, the rate of each is first searched
- * on a quarter of the trials' rows; label trees, which have none, get both transforms there. The best of each kind of
- * model goes on to all of these rows, unless it is two standard errors behind another kind. Label trees that are left
- * alone have no more trials. Where label trees are tried, a held-back row does not count if its only label occurs in no
- * row of the trials. A trial ends after its third epoch or later if it is two standard errors behind the best one of
- * its method after as many epochs.
+ * A winner that is not a standard error better than the frequencies of the classes (xsm_choice_info::is_prior) is not
+ * chosen if a transform was requested and a bias is allowed: then the transform is `truncate=0`, which leaves a model
+ * of these frequencies.
  *
- * **Work and time.** Counts of work decide how many rows trials have: together they may cost up to about three times
- * the work of the chosen run if that run is small (some seconds more with several labels a row), 0.7 times if it is
- * large, and 0.45 times for embedding models. They also decide how many trials there are, in seconds of a usual
- * machine: none begins that would make the choice longer than the run that it chooses, or than five seconds if that run
- * is shorter (one second for a label tree, which has no rate). The first trial of a slower method may end within that
- * method's run. Three trees are tried if their run takes at most 10 seconds. So nothing depends on the clock: the same
- * rows, options and seed give the same choice on any machine and any number of threads, to the last bit. Only with
- * xsm_choose_options::seconds the clock decides, too.
+ * **Work and time.** Counts of work decide which share is the first and how many trials there are, in seconds of a
+ * usual machine: the choice takes half as long as the run that it chooses, or choice and run take three seconds,
+ * whichever is more; the first trial of a slower way in a round may end within half of that way's run. So nothing
+ * depends on the clock: the same rows, options and seed give the same choice on any machine and any number of threads,
+ * to the last bit. Only with xsm_choose_options::seconds the clock decides, too: about a third of them is for the race.
  *
  * **Threads.** Only one thread at a time may use the estimator that xsm_choose() works with.
  *  @{ */
@@ -83,13 +84,12 @@ typedef struct xsm_choice xsm_choice;
 /** Progress of xsm_choose(), for the callback. */
 typedef struct xsm_choose_progress {
     size_t size;           /**< sizeof(xsm_choose_progress). */
-    const char *estimator; /**< Name of the estimator of the current trial, or `label-tree`. */
+    const char *estimator; /**< Name of the estimator of the current trial, `label-tree` or `class-means`. */
     uint64_t trial;        /**< Number of the trial, from 1. */
-    double eta;            /**< Learning rate of the trial; 0 for lbfgs and a label tree. */
+    uint64_t rows;         /**< Rows that it trains on. */
+    double eta;            /**< Learning rate of the trial; 0 for lbfgs, a label tree and class means. */
     double ridge;          /**< L2 penalty mu of the trial. */
     double seconds;        /**< Seconds since xsm_choose() began. */
-    double left;           /**< Seconds that the choice may still take at most, by what is known so far; NaN before a
-                                trial on as many rows has ended. */
 } xsm_choose_progress;
 
 /** Called with the progress several times a second; during the trial of a label tree only at its beginning and end,
@@ -126,14 +126,15 @@ typedef struct xsm_choose_options {
     int32_t keep_pairs;             /**< 1 = do not try pairs, the caller decides; 0 = choose their strength. */
     xsm_choose_progress_function progress; /**< Or NULL. */
     void *progress_user;                   /**< First argument of progress(). */
-    int32_t transform; /**< 1 = also choose a transform, for sparse rows as they were read; 0 = rows are not changed. */
-    int32_t embedding; /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
-                            to make a model with xsm_choice_info::hidden. 0 = linear models only. */
-    int32_t measure;   /**< An XSM_MEASURE_* value. */
-    int32_t label_tree;   /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
-                               must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
+    int32_t transform;  /**< 1 = also choose a transform, for rows as they were read; 0 = rows are not changed. */
+    int32_t embedding;  /**< 1 = also try embedding models, if rows are sparse and classes many; the caller must be able
+                             to make a model with xsm_choice_info::hidden. 0 = linear models only. */
+    int32_t measure;    /**< An XSM_MEASURE_* value. */
+    int32_t label_tree; /**< 1 = also try label trees, if rows are sparse and the other settings allow it; the caller
+                             must be able to call xsm_fit_label_tree() with xsm_choice_info::label_tree. */
     uint32_t measure_top; /**< k of a measure of the k best classes, up to 100; 0 = that of the measure. */
-    uint32_t reserved;    /**< Zero. */
+    int32_t class_means;  /**< 1 = also try class means, if a bias is allowed; the caller must be able to call
+                               xsm_fit_class_means(). Not with several ranks. */
 } xsm_choose_options;
 
 /** Starting value of an #xsm_choose_options. */
@@ -152,23 +153,23 @@ enum {
 typedef struct xsm_choice_info {
     size_t size;           /**< sizeof(xsm_choice_info). */
     const char *optimizer; /**< A name for xsm_optimizer_new(), or `lbfgs`: xsm_fit_full_batch(). Static, or the
-                                caller's string. NULL for a label tree. */
-    double eta;            /**< Initial learning rate; 0 for lbfgs and a label tree. */
+                                caller's string. NULL for a label tree and class means. */
+    double eta;            /**< Initial learning rate; 0 for lbfgs, a label tree and class means. */
     double factor;         /**< Factor of the schedule. */
     double ridge;          /**< mu. It is already set in the estimator. */
-    uint64_t epochs;       /**< Passes over the rows; 0 for lbfgs and a label tree. */
-    uint64_t batch;        /**< Examples a step; 0 for lbfgs and a label tree. */
+    uint64_t epochs;       /**< Passes over the rows; 0 for lbfgs, a label tree and class means. */
+    uint64_t batch;        /**< Examples a step; 0 for lbfgs, a label tree and class means. */
     uint64_t iterations;   /**< Most iterations for lbfgs; else 0. */
-    uint64_t held;         /**< Held-back rows of the trials. 0: there were too few rows, or too little time, for
+    uint64_t held;         /**< Rows that judged the best way. 0: there were too few rows, or too little time, for
                                 trials. */
     uint64_t trials;       /**< Trials, see xsm_choice_get_trial(). */
-    double loss;           /**< Loss of the held-back rows in the best trial, as `measure` says. NaN without trials. */
-    double precision;      /**< Precision@1 of the held-back rows in the best trial. NaN without trials. */
+    double loss;           /**< Loss of these rows with the largest share, as `measure` says. NaN without trials. */
+    double precision;      /**< Precision@1 in the last of these trials. NaN without trials. */
     double seconds;        /**< Seconds that xsm_choose() took. */
     int32_t schedule;      /**< An XSM_SCHEDULE_* value. */
     int32_t gave_up;       /**< What the time budget made shorter: a sum of XSM_GAVE_UP_* values; 0 = nothing. */
     const char *transform; /**< Description for xsm_transform_new(): apply this transform to the rows before training.
-                                NULL if no transform was requested. Static. */
+                                NULL: rows as they are. Static. */
     uint32_t hidden;       /**< 0: a linear model; else H for xsm_model_new_embedding(), with the run's seed and
                                 otherwise the values of #XSM_EMBEDDING_OPTIONS_INIT. */
     uint32_t measure_top;  /**< k of `measure`; 0 for the log-loss. */
@@ -177,43 +178,66 @@ typedef struct xsm_choice_info {
     double pairs;          /**< Strength for xsm_model_add_pairs(), after training. 0: no pairs. */
     uint64_t trial_rows;   /**< Rows that trials trained on; 0 without trials. */
     double row_features;   /**< Mean number of features that are not zero in a row: with the numbers of rows and classes
-                                it decides whether every class is scored. */
+                                they say what a run takes. */
     int32_t exact;         /**< 1 = the estimator scores every class; 0 = it samples or searches. */
     int32_t measure;       /**< What `loss` is, an XSM_MEASURE_* value, not #XSM_MEASURE_AUTO. */
-    const char *method;    /**< Name of the estimator, or `label-tree`. Valid as long as the choice. */
+    const char *method;    /**< Name of the estimator, `label-tree` or `class-means`. Valid as long as the choice. */
     const xsm_label_tree_options *label_tree; /**< Settings for xsm_fit_label_tree(), which trains in place of estimator
                                 and optimizer; valid as long as the choice. NULL: another method was chosen. */
+    double predicted;      /**< Loss that is expected with all rows, by the curve through the last shares. */
+    double prior;          /**< Loss of the frequencies of the classes on the same rows as `loss`; NaN without trials,
+                                and for the log-loss of several labels a row. */
+    uint64_t bytes;        /**< Memory of the weights of the model that the run will make, approximately. */
+    uint64_t rounds;       /**< Rounds of the race. */
+    int32_t is_prior;      /**< 1 = the best way was no better than the frequencies of the classes, by a standard error:
+                                the features say nothing of them, or too few rows. */
+    uint32_t reserved_end; /**< Zero. */
 } xsm_choice_info;
 
 /** Starting value of an #xsm_choice_info. */
 #define XSM_CHOICE_INFO_INIT                                                                                           \
     {                                                                                                                  \
-        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL \
+        sizeof(xsm_choice_info), NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, 0, 0, NULL,      \
+            NULL, 0, 0, 0, 0, 0, 0                                                                                     \
     }
 
-/** A trial: a short run with some settings. Start with #XSM_CHOICE_TRIAL_INIT. */
+/** What came of a trial. */
+enum {
+    XSM_RACE_KEPT = 0,     /**< Its settings went on to the next round, or there was no time for one. */
+    XSM_RACE_DROPPED = 1,  /**< They cannot win. */
+    XSM_RACE_DIVERGED = 2, /**< Weights or scores (logits) were not finite. */
+    XSM_RACE_CHOSEN = 3    /**< The last trial of the chosen settings. */
+};
+
+/** A trial: a run with some settings on a share of the rows. Start with #XSM_CHOICE_TRIAL_INIT. */
 typedef struct xsm_choice_trial {
     size_t size;           /**< sizeof(xsm_choice_trial). */
-    const char *estimator; /**< Name of the estimator, or `label-tree`; valid as long as the choice. */
-    const char *optimizer; /**< Name of the optimizer; valid as long as the choice. NULL for a label tree. */
-    double eta;            /**< Learning rate; 0 for lbfgs and a label tree. */
-    double ridge;          /**< mu. */
-    uint64_t rows;         /**< Rows that it trained on. */
-    uint64_t epochs;       /**< Passes over these rows; iterations for lbfgs; 1 for a label tree. */
-    uint64_t best_epoch;   /**< Epoch after which the held-back rows were best; 0: it diverged. */
-    double loss;           /**< As xsm_choice_info::loss, after `best_epoch`; infinite if it diverged. */
-    double precision;      /**< As xsm_choice_info::precision, after `best_epoch`. */
-    const char *transform; /**< As xsm_choice_info::transform. */
-    uint32_t hidden;       /**< As xsm_choice_info::hidden. */
-    uint32_t reserved;     /**< Zero. */
+    const char *estimator; /**< Name of the estimator, `label-tree` or `class-means`; valid as long as the choice. */
+    const char
+        *optimizer;   /**< Name of the optimizer; valid as long as the choice. NULL for a label tree and class means. */
+    double eta;       /**< Learning rate; 0 for lbfgs, a label tree and class means. */
+    double ridge;     /**< mu. */
+    uint64_t rows;    /**< Rows that it trained on, the share of its round. */
+    uint64_t part;    /**< Part of the held-back rows that judged it, from 1. */
+    uint64_t epochs;  /**< Passes over these rows; iterations for lbfgs; 1 for a label tree. */
+    double loss;      /**< As xsm_choice_info::measure says, of the rows that judged it, whose class the share has;
+                           infinite if it diverged. */
+    double precision; /**< Precision@1 of the rows that judged it. */
+    double predicted; /**< Loss that these settings are expected to have with all rows; NaN but in the last trial
+                           of some settings. */
+    double pairs;     /**< Strength of pairs; 0: none. */
+    const char *transform;                    /**< As xsm_choice_info::transform. */
+    uint32_t hidden;                          /**< As xsm_choice_info::hidden. */
+    int32_t outcome;                          /**< An XSM_RACE_* value. */
     const xsm_label_tree_options *label_tree; /**< As xsm_choice_info::label_tree. */
+    uint64_t bytes;                           /**< As xsm_choice_info::bytes. */
     double seconds;                           /**< That it took, judging included. */
 } xsm_choice_trial;
 
 /** Starting value of an #xsm_choice_trial. */
 #define XSM_CHOICE_TRIAL_INIT                                                                                          \
     {                                                                                                                  \
-        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0                                 \
+        sizeof(xsm_choice_trial), NULL, NULL, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, NULL, 0, 0                        \
     }
 
 #ifdef __cplusplus
@@ -221,7 +245,8 @@ extern "C" {
 #endif
 
 /** Chooses how to train on rows. If xsm_choice_info::label_tree is not NULL afterwards, pass it to
- *  xsm_fit_label_tree(), which is all. Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden
+ *  xsm_fit_label_tree(), which is all. If xsm_choice_info::method is `class-means`, make a linear model with a bias and
+ *  call xsm_fit_class_means(). Otherwise make a linear model (or an embedding model if xsm_choice_info::hidden
  *  is not 0), the optimizer (with its option `initial` set if xsm_choice_info::initial is not 0), and a trainer from
  *  these, xsm_choice_estimator() and the settings of xsm_choice_get_info(). For `lbfgs`, call xsm_fit_full_batch() with
  *  these settings instead. If xsm_choice_info::pairs is not 0, pass it to xsm_model_add_pairs() after training. With a
@@ -249,7 +274,7 @@ XSM_API void xsm_choice_free(xsm_choice *choice);
  *  @return #XSM_OK, or what any function may return (@ref error) */
 XSM_API xsm_status xsm_choice_get_info(const xsm_choice *choice, xsm_choice_info *info, xsm_error *err);
 /** The estimator, not bound, with all its options set: borrowed from the choice, which keeps it. It is the
- *  caller's own if xsm_choose_options::estimator was set. NULL if a label tree was chosen. */
+ *  caller's own if xsm_choose_options::estimator was set. NULL if a label tree or class means were chosen. */
 XSM_API xsm_estimator *xsm_choice_estimator(const xsm_choice *choice);
 /** Fills `trial` (start it with #XSM_CHOICE_TRIAL_INIT) with trial number `index`, in the order in which they ran.
  *  @return as xsm_choice_get_info(), and #XSM_ERROR_RANGE past the last */

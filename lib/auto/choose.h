@@ -1,153 +1,179 @@
 /*
- * The internal interface of the choice of how to train: candidates.c lists what is compared, choose_plan.c
- * plans and runs trials, choose.c searches.
+ * The internal interface of the choice of how to train, a race: lines.c lists the methods, race_rows.c the rows that
+ * they are trained and judged by, race_trial.c runs and judges one, race.c decides who goes on, choose.c is the public
+ * function.
  */
 #ifndef XSMI_CHOOSE_H
 #define XSMI_CHOOSE_H
 
-#include "auto/search.h"
 #include "auto/trial.h"
 
 #define XSM_EXPERIMENTAL
 #include <xsoftmax/choose.h>
 
 #define XSMI_LABEL_TREE "label-tree"
-/* With fewer features a row, these nearly identify it. Held-back rows are drawn at random and have relatives among the
- * trained rows, so they overrate what memorises rows, pairs and label trees, in comparison with new rows. */
-#define XSMI_KEY_FEATURES 4.0
+#define XSMI_CLASS_MEANS "class-means"
 
-/* What kind of model a candidate trains. */
-typedef enum xsmi_kind { XSMI_KIND_TREE, XSMI_KIND_LINEAR, XSMI_KIND_EMBEDDING } xsmi_kind;
+enum { XSMI_LINES_MOST = 18, XSMI_TRANSFORMS = 6, XSMI_KINDS = 4, XSMI_TOP_MOST = 100 };
 
-/* The best trial of a candidate method. */
-typedef struct xsmi_best {
-    struct xsmi_candidate *candidate;
-    uint64_t trial;       /* UINT64_MAX: none */
-    double loss;          /* without pairs */
-    double pairs;         /* their strength; 0 = none */
-    xsmi_measured judged; /* with these pairs */
-    size_t transform;     /* of the rows */
-    uint64_t epochs;      /* that it was trained; `curve` has the losses of the first XSMI_CURVE */
-    double curve[XSMI_CURVE];
-} xsmi_best;
+/* What kind of model a line trains. */
+typedef enum xsmi_kind { XSMI_KIND_TREE, XSMI_KIND_MEANS, XSMI_KIND_LINEAR, XSMI_KIND_EMBEDDING } xsmi_kind;
 
-/* A candidate method: a line of the portfolio, whose learning rate and L2 penalty are not chosen yet. */
-typedef struct xsmi_candidate {
+/* A line of the portfolio: a method with its options, but for the settings of its entrants. */
+typedef struct xsmi_line {
     const char *method; /* the estimator's name, or XSMI_LABEL_TREE */
     xsmi_kind kind;
     const xsm_label_tree_options *tree; /* NULL: by steps, or lbfgs */
-    xsm_estimator *estimator;           /* NULL: a label tree */
-    const char *optimizer;              /* or lbfgs; NULL: a label tree */
+    xsm_estimator *estimator;           /* NULL: a label tree or class means, which have no settings */
+    const char *optimizer;              /* or lbfgs; NULL: the same */
     bool own;                           /* the estimator was made here */
     bool full;                          /* lbfgs */
-    bool follows;                       /* the previous one, beside which it is tried */
     bool exact;                         /* scores every class */
-    uint64_t epochs;                    /* the most of the run */
-    uint64_t passes;                    /* of a trial */
-    double work;                        /* of an example, approximately in multiplications */
-    double ridge;                       /* the first one */
+    bool rates, ridges;                 /* its entrants may differ in the rate, and in the L2 penalty */
+    uint64_t epochs;                    /* of a run: passes, or iterations of lbfgs */
+    double work;                        /* of an example without an estimator, approximately in multiplications */
+    uint32_t width;                     /* classes of a step */
+    double judging;                     /* of judging a row */
+    double speed;                       /* multiplications a second of a usual machine */
+    double pace;                        /* seconds by the clock for each of these; 0 before a trial */
+    double ridge;                       /* where there is nothing to choose */
     double initial;                     /* of adagrad; 0 = its default */
     uint64_t batch;                     /* examples a step */
     uint32_t hidden;                    /* length of an embedding model's vectors; 0 = linear */
-    double row_seconds, trial_seconds;  /* of training a row once, and of a trial's row with judging; 0 before any */
-    xsmi_best few;                      /* of its trials on few rows */
-    int few_point;                      /* the rate's */
-    bool raced;                         /* there were such trials */
-    bool dropped;                       /* after these */
-} xsmi_candidate;
+} xsmi_line;
 
-enum { XSMI_CANDIDATES = 10, XSMI_TRANSFORMS = 2 };
+/* A line with settings, which trains and is judged. Numbers of judged rows have no value (NaN) where the row has not
+ * been judged, or its class is in no row of the share. */
+typedef struct xsmi_entrant {
+    xsmi_line *line;
+    uint32_t transform;
+    int rate, ridge;      /* points on their scales; a ridge of INT_MIN is the line's own */
+    uint32_t longer;      /* how many times the epochs are tripled */
+    double pairs;         /* their strength; 0 = none */
+    uint64_t rows, folds; /* that it was last trained on, and how many parts were judged then; 0: none */
+    uint64_t rows_before; /* the share before that; 0: none */
+    double right, judged; /* of the rows that judged these: first labels that are right, and all */
+    float *now, *before;  /* [judged] losses with these rows */
+    double fall;          /* of the mean loss for a doubling, between the two shares before the last; 0: unknown */
+    double gain;          /* what another fall like the last one counts for in the prediction */
+    double lead;          /* without an earlier share: the fall that is predicted for settings near to these */
+    double loss, predicted, precision; /* means: of the last share, and for all rows */
+    uint64_t bytes;                    /* of the model that a run would make */
+    uint64_t trial;                    /* the last one; UINT64_MAX: none */
+    bool diverged, out;
+} xsmi_entrant;
 
 struct xsm_choice {
     xsm_context *context;
     xsm_choice_info info;
     xsm_estimator *estimator;                      /* a reference */
-    xsm_label_tree_options trees[XSMI_CANDIDATES]; /* of the candidates that are label trees, by their number */
+    xsm_label_tree_options trees[XSMI_LINES_MOST]; /* of the lines that are label trees, by their number */
     xsm_choice_trial *trials;                      /* [info.trials] */
     size_t trial_capacity;
 };
 
-/* What the rows are like: means over the rows, whether rows have several labels, and whether values are counts. */
+/* What the rows are like. */
 typedef struct xsmi_survey {
-    double nonzeros, squared;
-    bool several, counts;
+    double nonzeros; /* a row, in the mean */
+    bool several;    /* rows have several labels */
+    bool large;      /* some value is above 1 or below -1: logarithms change it */
 } xsmi_survey;
 
-/* The rows and the length of trials. */
-typedef struct xsmi_choose_plan {
-    /* Held-back rows and training rows by transform; only the first of each if the transform is given. */
-    xsm_dataset *held_back[XSMI_TRANSFORMS], *rows[XSMI_TRANSFORMS];
-    size_t transform; /* of the current trials */
-    /* With label trees: the held-back rows that can be judged by them. */
-    xsm_dataset *known[XSMI_TRANSFORMS];
-    /* A part of the training rows for the first round, and the held-back rows for it; NULL: no such round. */
-    xsm_dataset *few[XSMI_TRANSFORMS], *few_held[XSMI_TRANSFORMS];
-    bool halving;  /* the first round runs */
-    bool treeless; /* no label tree has come through it */
-} xsmi_choose_plan;
+/* The rows that judge, in parts that are judged by models trained on the others, and the rows of the present share. */
+typedef struct xsmi_race_rows {
+    uint64_t parts;           /* at least one, if anything is judged */
+    uint64_t *judged;         /* [starts[parts]] rows, part by part */
+    uint64_t *starts;         /* [parts+1] */
+    bool halved;              /* they are trained on, too, and judged with a half of their features */
+    uint64_t most;            /* rows that the largest share trains on, at least one for each part */
+    uint64_t least;           /* with so many a half of the rows that judge have a class that occurs in them */
+    uint64_t *order;          /* [rows] all of them in the order in which shares take them */
+    unsigned char *is_judged; /* [rows] of the present part */
+    unsigned char *known;     /* [classes] occurs in the present share */
+    uint64_t together;        /* parts that judge a trial on the largest share at once, so that enough rows do */
+    uint64_t share, part;     /* the present ones; 0 rows before the first */
+    uint64_t *list;           /* [rows] the rows of the share */
+    float *prior;             /* [starts[parts]] the loss of the frequencies of the classes */
+    uint64_t *counts;         /* [classes] labels of each in the share */
+    /* Transformed rows of the share, made when they are needed, and the median of their squared norms. */
+    xsm_transform *fitted[XSMI_TRANSFORMS];
+    xsm_dataset *train[XSMI_TRANSFORMS], *test[XSMI_TRANSFORMS];
+    double squared[XSMI_TRANSFORMS];
+} xsmi_race_rows;
 
 typedef struct xsmi_chooser {
     xsmi_runner runner;
-    xsmi_scale_search search;
     const xsm_dataset *train;
     xsm_choose_options options;
     xsm_trainer_options run; /* 0: not given */
     double ridge;            /* < 0: not given */
+    int32_t measure;         /* an XSM_MEASURE_* value but AUTO */
+    uint32_t top;            /* k of its best classes, at most XSMI_TOP_MOST; 0: the log-loss */
     xsmi_survey survey;
-    xsmi_candidate candidates[XSMI_CANDIDATES];
-    size_t candidate_count;
-    const xsmi_candidate *stepped; /* the first one that is no label tree; NULL: none */
-    xsmi_choose_plan plan;
-    xsmi_best best, found;      /* of the current candidate, and of those before it */
-    bool ended;                 /* trials have taken as long as the run will take */
-    bool transformed;           /* the other transform was tried with the current kind of model */
-    xsmi_judge judge;           /* of all candidates */
-    xsmi_auto_outcome last;     /* of the last trial */
-    double work, work_seconds;  /* of training in trials so far */
-    double elapsed;             /* the seconds that the work of the trials so far takes at a usual speed */
-    double trials_seconds;      /* the same by the clock */
-    bool cut_short, cut_epochs; /* the deadline ended the search; the budget made the run shorter */
+    xsmi_line lines[XSMI_LINES_MOST];
+    size_t line_count;
+    const char *transforms[XSMI_TRANSFORMS]; /* descriptions; NULL: rows as they are */
+    uint32_t transform_count;
+    xsmi_race_rows rows;
+    xsmi_entrant *entrants;
+    size_t entrant_count, entrant_capacity;
+    const xsmi_entrant *favourite[XSMI_KINDS]; /* the best of the first line of a kind: where others begin */
+    xsmi_row_outcome *outcomes;                /* [largest part] scratch */
+    double elapsed;                    /* seconds of the trials so far: by their work, or with a budget the clock */
+    double pace;                       /* of all trials, with a time budget; 1 before any */
+    bool late, cut_trials, cut_epochs; /* the deadline ended the race; the budget made race and run shorter */
     xsm_choice *result;
 } xsmi_chooser;
 
-/* Lists the candidates, each measured: unsuitable data fails early. */
-xsm_status xsmi_candidates_list(xsmi_chooser *c, xsm_error *err);
-/* The work of judging a row by a candidate's model. */
-double xsmi_candidates_judging(const xsmi_chooser *c, const xsmi_candidate *candidate);
-/* Resets the trials' model to the start of a run. The model is made once for candidates of one kind, because new memory
- * costs more than clearing memory. */
-xsm_status xsmi_candidate_model(xsmi_chooser *c, const xsmi_candidate *candidate, xsm_error *err);
-/* The steps of one of the transforms that are compared. */
-const char *xsmi_choose_transform(const xsmi_chooser *c, size_t transform);
+/* -- lines.c ------------------------------------------------------------------------------------------------------- */
 
-xsmi_survey xsmi_choose_survey(const xsmi_chooser *c);
-/* Holds rows back and selects as many others as the work allows; none if there are too few. */
-xsm_status xsmi_choose_plan_trials(xsmi_chooser *c, xsm_error *err);
+/* Lists the lines, each measured: unsuitable data fails early. */
+xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err);
+/* Resets the trials' model to the start of a run. The model is made once for lines of one kind, because new memory
+ * costs more than clearing memory. */
+xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *err);
+/* Bytes of a line's model, of a label tree those of a fit to a share of the rows (`fitted`) taken to all. */
+uint64_t xsmi_line_bytes(const xsmi_chooser *c, const xsmi_line *line, double fitted);
+/* The batch of a share of the rows. */
+uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows);
+/* The seconds of training on so many rows with all passes, and of judging so many. */
+double xsmi_line_seconds(const xsmi_chooser *c, const xsmi_line *line, double rows, double judged);
+void xsmi_lines_free(xsmi_chooser *c);
+
+/* -- race_rows.c --------------------------------------------------------------------------------------------------- */
+
+xsmi_survey xsmi_race_survey(const xsm_dataset *d);
+/* Chooses the rows that judge; none if there are too few. */
+xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err);
+/* Goes on to a share, whose first rows are those of every smaller one, and a part that judges it. */
+xsm_status xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part, xsm_error *err);
+/* Makes the rows of the share under a transform. */
+xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t transform, xsm_error *err);
+void xsmi_race_rows_free(xsmi_chooser *c);
+
+/* -- race_trial.c -------------------------------------------------------------------------------------------------- */
+
+/* A mean difference between two entrants over the same rows, below 0 if the first is better, and its standard error. */
+typedef struct xsmi_gap {
+    double difference, error;
+} xsmi_gap;
+/* Over `count` rows; rows without a value in either count for nothing. */
+xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t count);
+/* Trains an entrant on the present share, judges it by the present part, and adds this to the result's trials. If the
+ * deadline ends it, nothing else changes. */
+xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err);
+/* The learning rate and the L2 penalty of an entrant. */
+double xsmi_race_eta(const xsmi_chooser *c, const xsmi_entrant *e);
+double xsmi_race_ridge(const xsmi_entrant *e);
+/* Passes of an entrant's run, and of a trial on so many rows. */
+uint64_t xsmi_race_epochs(const xsmi_entrant *e);
+uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows);
 /* The factor by which the rate falls to its last value in so many epochs. */
-double xsmi_choose_factor(const xsmi_chooser *c, uint64_t epochs);
-/* Runs a trial and adds it to the result's trials. A trial that the deadline ended counts with its complete epochs, if
- * any. */
-xsm_status xsmi_choose_try(xsmi_chooser *c, xsmi_candidate *candidate, double eta, double ridge, xsm_error *err);
-/* Runs a candidate on a few rows to measure the speed. */
-xsm_status xsmi_choose_pilot(xsmi_chooser *c, const xsmi_candidate *candidate, double eta, xsm_error *err);
-/* The seconds since the choice began: by the last look at the clock with a time budget, else by the work of the trials,
- * so that nothing depends on the clock. */
-double xsmi_choose_elapsed(const xsmi_chooser *c);
-/* The seconds that training a candidate on so many rows, so many times, will take: by its work, with a time budget also
- * by the speed of its trials, before any by the speed of all trials. */
-double xsmi_choose_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate, double rows, double passes);
-/* The seconds that the run will take at most. */
-double xsmi_choose_run_seconds(const xsmi_chooser *c, const xsmi_candidate *candidate);
-/* The best trial so far in this round, of the current candidate or of those before it. */
-const xsmi_best *xsmi_choose_leader(const xsmi_chooser *c);
-/* When the choice ends if that one stays the best, in seconds from its beginning; NaN before any. */
-double xsmi_choose_limit(const xsmi_chooser *c);
-/* Whether there may be a first round, on few rows: there are several lines, and no given rate. */
-bool xsmi_choose_halves(const xsmi_chooser *c);
-/* Whether a loss is within two standard errors of the difference to the least one, as if other rows were judged. */
-bool xsmi_choose_is_near(const xsmi_chooser *c, double loss, double least);
-/* The training rows of the present round, and the held-back rows by which it is judged. */
-const xsm_dataset *xsmi_choose_rows(const xsmi_chooser *c);
-const xsm_dataset *xsmi_choose_held(const xsmi_chooser *c);
+double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs);
+
+/* -- race.c -------------------------------------------------------------------------------------------------------- */
+
+/* Races all lines; *winner is NULL if none was tried. */
+xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err);
 
 #endif

@@ -1,11 +1,9 @@
 /*
- * Runs trials: makes the trainer, ends it at the deadline, when the callback asks, or when held-back rows stop
- * improving, judges the model, and cleans up.
+ * Runs trials: makes the trainer, ends it at the deadline or when the callback asks, judges the model, and cleans up.
  */
 #include "auto/trial.h"
 #include "base/activity.h"
 #include "estimator/divided.h"
-#include "predict/calibrate.h"
 
 #include <xsoftmax/fit.h>
 #include <xsoftmax/label_tree.h>
@@ -21,7 +19,7 @@ enum { LOSS_ROWS = 32 };
 /* -- judging ------------------------------------------------------------------------------------------------------- */
 
 /* Nothing could be measured. */
-static const xsmi_measured unmeasured = {(double)INFINITY, (double)NAN, 1};
+static const xsmi_measured unmeasured = {(double)INFINITY, 1};
 
 static xsm_status sum_losses(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *rows, xsmi_measured *out,
                              xsm_error *err)
@@ -84,85 +82,14 @@ static xsm_status own_loss(xsmi_runner *r, xsm_estimator *e, const xsm_dataset *
     return status;
 }
 
-/* The length of the lists of best classes that a judge uses. */
-static uint32_t top_of(const xsmi_runner *r, xsmi_judge judge)
+static xsm_status log_loss(xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, xsm_error *err)
 {
-    return judge == XSMI_JUDGE_LOG_LOSS || judge == XSMI_JUDGE_CALIBRATED ? 1 : r->top;
-}
-
-static xsmi_measured measured_by(xsmi_judge judge, const xsm_metrics *m)
-{
-    const uint32_t last = m->top - 1;
-    const double loss = judge == XSMI_JUDGE_RANKING     ? 1 - m->ndcg[last]
-                        : judge == XSMI_JUDGE_PRECISION ? 1 - m->precision[last]
-                        : judge == XSMI_JUDGE_HITS      ? 1 - m->hits[last]
-                        : judge == XSMI_JUDGE_MRR       ? 1 - m->reciprocal_rank[last]
-                                                        : m->log_loss;
-    xsmi_measured measured = unmeasured;
-    measured.loss = isfinite(loss) ? loss : (double)INFINITY;
-    measured.precision = m->precision[0];
-    return measured;
-}
-
-/* Calibrates for the log-loss, and P@1 unless `precision` is NULL. *done is false, and the loss as it was, if no scale
- * is the best one, or scores are not finite. */
-static xsm_status try_calibration(const xsmi_runner *r, const xsm_dataset *rows, int32_t method, double *precision,
-                                  double *loss, bool *done, xsm_error *err)
-{
-    xsm_calibrate_result result;
-    xsm_error inner = XSM_ERROR_INIT;
-    const xsm_status status = xsmi_calibrate(r->context, r->model, rows, method, 0, true, precision, &result, &inner);
-    *done = status == XSM_OK;
-    if (status != XSM_OK && status != XSM_ERROR_DATA && status != XSM_ERROR_DIVERGED) {
-        return xsmi_fail_copy(err, &inner);
-    }
-    *loss = *done ? result.log_loss : *loss;
-    return XSM_OK;
-}
-
-/* Measures the log-loss after calibration. Where no calibration is the best one it stays as it is. */
-static xsm_status calibrated(const xsmi_runner *r, const xsm_dataset *rows, xsmi_measured *out, xsm_error *err)
-{
-    bool done;
-    if (!isfinite(out->loss) || r->model->hierarchy || r->model->trees) { /* label trees are calibrated as they are */
-        return XSM_OK;
-    }
-    /* By the rows alone, so that methods with other links are compared by the same loss. */
-    const int32_t method = rows->counted.labels > rows->rows ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
-    return try_calibration(r, rows, method, NULL, &out->loss, &done, err);
-}
-
-/* Whether a calibration gives all that is needed, the log-loss and P@1, so that rows are scored once: it does for one
- * label a row, where the softmax is over all classes and they are not divided among ranks. */
-static bool calibrates_alone(const xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows)
-{
-    return judge == XSMI_JUDGE_CALIBRATED && rows && rows->counted.labels <= rows->rows && !r->group &&
-           !r->model->hierarchy && !r->model->trees;
-}
-
-static xsm_status metrics_of(xsmi_runner *r, xsmi_judge judge, const xsm_dataset *rows, xsmi_measured *out,
-                             xsm_error *err)
-{
-    double measures[4][XSMI_JUDGE_TOP];
-    const bool alone = calibrates_alone(r, judge, rows);
-    bool done = false;
-    if (alone) {
-        *out = unmeasured;
-        XSMI_TRY(try_calibration(r, rows, XSM_CALIBRATION_TEMPERATURE, &out->precision, &out->loss, &done, err));
-    }
-    if (done) {
-        return XSM_OK;
-    }
     xsm_metrics metrics = XSM_METRICS_INIT;
-    metrics.top = top_of(r, judge);
-    metrics.precision = measures[0];
-    metrics.ndcg = measures[1];
-    metrics.hits = measures[2];
-    metrics.reciprocal_rank = measures[3];
     r->scratch.context = r->context;
-    XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, &metrics, err));
-    *out = measured_by(judge, &metrics);
-    return judge == XSMI_JUDGE_CALIBRATED && !alone ? calibrated(r, rows, out, err) : XSM_OK;
+    XSMI_TRY(xsmi_evaluate(r->model, rows, NULL, &r->scratch, NULL, &metrics, err));
+    *out = unmeasured;
+    out->loss = isfinite(metrics.log_loss) ? metrics.log_loss : (double)INFINITY;
+    return XSM_OK;
 }
 
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,
@@ -170,8 +97,7 @@ xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge,
 {
     xsm_error inner = XSM_ERROR_INIT;
     *out = unmeasured;
-    xsm_status status =
-        judge == XSMI_JUDGE_OWN ? own_loss(r, e, rows, out, &inner) : metrics_of(r, judge, rows, out, &inner);
+    xsm_status status = judge == XSMI_JUDGE_OWN ? own_loss(r, e, rows, out, &inner) : log_loss(r, rows, out, &inner);
     if (status != XSM_OK && status != XSM_ERROR_DIVERGED) {
         xsmi_fail_copy(err, &inner);
         return status;
@@ -207,41 +133,12 @@ xsm_status xsmi_runner_look(xsmi_runner *r, xsm_error *err)
     return xsmi_runner_share(r, XSM_OK, &r->elapsed, sizeof r->elapsed, err);
 }
 
-/* Judges the model after an epoch, which the trainer has evaluated unless a calibration is enough. */
-static xsm_status judge_epoch(xsmi_auto_trial *t, const xsm_metrics *metrics, xsmi_measured *now)
-{
-    if (!metrics) {
-        return metrics_of(t->runner, t->judge, t->held_back, now, &t->error);
-    }
-    *now = measured_by(t->judge, metrics);
-    return t->judge == XSMI_JUDGE_CALIBRATED ? calibrated(t->runner, t->held_back, now, &t->error) : XSM_OK;
-}
-
 /* Called by the trainer and by lbfgs. Both a non-zero answer of the runner's callback and our own reasons to end the
  * trial cancel the run; `stopped` tells them apart. */
 static int32_t on_progress(void *user, const xsm_progress *p)
 {
     xsmi_auto_trial *t = user;
     xsmi_auto_outcome *out = &t->outcome;
-    if (p->epoch_ended && t->held_back && t->setting.optimizer) {
-        xsmi_measured now;
-        t->judged = judge_epoch(t, p->test, &now);
-        if (t->judged != XSM_OK) {
-            return 1;
-        }
-        out->epochs = p->epoch;
-        if (p->epoch <= XSMI_CURVE) {
-            out->curve[p->epoch - 1] = now.loss;
-        }
-        if (now.loss < out->held_back.loss) {
-            out->held_back = now;
-            out->best_epoch = p->epoch;
-        }
-        const bool hopeless = t->hopeless && t->hopeless(t->runner->user, p->epoch, now.loss);
-        if (hopeless || p->epoch >= out->best_epoch + t->budget.patience) {
-            return 1;
-        }
-    }
     t->stopped = t->runner->progress && t->runner->progress(t->runner->user, p) != 0;
     const xsmi_runner *r = t->runner;
     const bool own_clock = !r->group || xsmi_rank(r->group) == 0;
@@ -254,10 +151,6 @@ static xsm_status run_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_progress end;
     end.size = sizeof end;
     xsm_status status = xsm_trainer_run(t->trainer, err);
-    if (status == XSM_CANCELLED && t->judged == XSM_ERROR_DIVERGED) { /* as the trainer's own evaluation would end it */
-        t->judged = XSM_OK;
-        status = XSM_ERROR_DIVERGED;
-    }
     (void)xsm_trainer_get_progress(t->trainer, &end, NULL);
     t->outcome.examples = end.examples;
     t->outcome.seconds = end.seconds;
@@ -271,11 +164,7 @@ static xsm_status start_steps(xsmi_auto_trial *t, xsm_error *err)
     xsm_estimator *e = t->setting.estimator;
     xsm_trainer_options o = t->setting.run;
     o.epochs = t->budget.epochs;
-    const bool alone = e->ops.kind != XSM_ESTIMATOR_HIERARCHY && calibrates_alone(r, t->judge, t->held_back);
-    o.test = alone ? NULL : t->held_back;
-    o.evaluate_every = o.test != NULL;
     o.evaluate_train = 0;
-    o.evaluate_top = top_of(t->runner, t->judge);
     o.progress = on_progress;
     o.progress_user = t;
     XSMI_TRY(xsm_trainer_new(r->context, r->model, t->rows, e, t->setting.optimizer, &o, &t->trainer, err));
@@ -293,9 +182,6 @@ static xsm_status why_cancelled(const xsmi_auto_trial *t, xsm_error *err)
     const xsmi_runner *r = t->runner;
     if (xsmi_is_cancelled(r->context)) {
         return xsmi_fail_cancelled(r->context, err);
-    }
-    if (t->judged != XSM_OK) {
-        return xsmi_fail_copy(err, &t->error);
     }
     return t->stopped ? xsmi_fail(err, XSM_CANCELLED, "%s was stopped by the callback", r->purpose) : XSM_OK;
 }
@@ -317,11 +203,6 @@ static xsm_status run_fit(xsmi_auto_trial *t, xsm_error *err)
         status = why_cancelled(t, err);
         status = r->group ? xsmi_agree(r->group, status, err) : status;
     }
-    if (status == XSM_OK) {
-        status = xsmi_runner_judge(r, t->setting.estimator, t->judge, t->held_back, &out->held_back, err);
-        out->epochs = result.iterations;
-        out->best_epoch = isfinite(out->held_back.loss) ? result.iterations : 0;
-    }
     return status;
 }
 
@@ -335,9 +216,6 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner
         xsmi_fail_copy(err, inner);
         return status;
     }
-    if (r->group && status == XSM_CANCELLED && t->judged != XSM_OK) {
-        return xsmi_fail_copy(err, &t->error); /* on all ranks, which have agreed on it */
-    }
     struct {
         double seconds;
         uint64_t late;
@@ -347,22 +225,16 @@ static xsm_status settle(xsmi_auto_trial *t, xsm_status status, xsm_error *inner
     out->late = first.late != 0;
     if (status == XSM_ERROR_DIVERGED) {
         out->diverged = true;
-        out->held_back.loss = (double)INFINITY;
-        out->best_epoch = 0;
         return XSM_OK;
     }
-    xsmi_advance(r->context, t->counted ? 0 : 1);
-    t->counted = true;
+    xsmi_advance(r->context, 1);
     return XSM_OK;
 }
 
 /* Before a run: nothing has come of it. */
 static void clear(xsmi_auto_trial *t)
 {
-    t->counted = false;
-    t->judged = XSM_OK;
-    t->error = (xsm_error)XSM_ERROR_INIT;
-    t->outcome = (xsmi_auto_outcome){.held_back = unmeasured, .active = 1};
+    t->outcome = (xsmi_auto_outcome){.active = 1};
 }
 
 xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
@@ -372,17 +244,6 @@ xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err)
     t->setting.estimator->common.ridge = t->setting.ridge;
     xsm_status status = t->setting.optimizer ? start_steps(t, &inner) : run_fit(t, &inner);
     return settle(t, status, &inner, err);
-}
-
-xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err)
-{
-    if (t->outcome.diverged || t->outcome.late) {
-        return XSM_OK;
-    }
-    xsm_error inner = XSM_ERROR_INIT;
-    t->budget.epochs = epochs;
-    xsmi_trainer_extend(t->trainer, epochs);
-    return settle(t, run_steps(t, &inner), &inner, err);
 }
 
 /* Calls the runner's callback about a tree; a failure, on all ranks, if one of them is to stop. */
@@ -396,28 +257,26 @@ static xsm_status go_on(xsmi_auto_trial *t, xsm_error *err)
     return r->group ? xsmi_agree(r->group, status, err) : status;
 }
 
-xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err)
+xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_model **out, xsm_error *err)
 {
     xsmi_runner *r = t->runner;
-    xsmi_auto_outcome *out = &t->outcome;
     xsm_error inner = XSM_ERROR_INIT;
-    xsm_model *fitted = NULL, *kept = r->model;
+    xsm_label_tree_result result = XSM_LABEL_TREE_RESULT_INIT;
     const double began = xsmi_seconds();
     clear(t);
+    *out = NULL;
     xsm_status status = go_on(t, &inner);
-    status = status == XSM_OK ? xsm_fit_label_tree(r->context, t->rows, tree, &fitted, NULL, &inner) : status;
-    if (status == XSM_OK) {
-        out->seconds = xsmi_seconds() - began;
-        out->examples = t->rows->rows;
-        out->epochs = 1;
-        r->model = fitted;
-        status = xsmi_runner_judge(r, NULL, t->judge, t->held_back, &out->held_back, &inner);
-        out->best_epoch = isfinite(out->held_back.loss) ? 1 : 0;
-        r->model = kept;
-    }
-    xsm_model_free(fitted);
+    status = status == XSM_OK ? xsm_fit_label_tree(r->context, t->rows, tree, out, &result, &inner) : status;
+    t->outcome.seconds = xsmi_seconds() - began;
+    t->outcome.examples = t->rows->rows;
+    t->outcome.bytes = result.bytes;
     status = status == XSM_OK ? go_on(t, &inner) : status;
-    return settle(t, status, &inner, err);
+    status = settle(t, status, &inner, err);
+    if (status != XSM_OK) {
+        xsm_model_free(*out);
+        *out = NULL;
+    }
+    return status;
 }
 
 void xsmi_auto_end(xsmi_auto_trial *t)

@@ -13,20 +13,12 @@
 /* What judges a model; lower is better. */
 typedef enum xsmi_judge {
     XSMI_JUDGE_LOG_LOSS,
-    XSMI_JUDGE_CALIBRATED, /* the log-loss after calibration to the same rows */
-    XSMI_JUDGE_PRECISION,  /* 1 - P@k, k of the runner */
-    XSMI_JUDGE_RANKING,    /* 1 - nDCG@k */
-    XSMI_JUDGE_HITS,       /* 1 - hits@k */
-    XSMI_JUDGE_MRR,        /* 1 - MRR@k */
-    XSMI_JUDGE_OWN         /* the loss that the estimator reports */
+    XSMI_JUDGE_OWN /* the loss that the estimator reports */
 } xsmi_judge;
 
-enum { XSMI_JUDGE_TOP = 100 };
-
 typedef struct xsmi_measured {
-    double loss;      /* mean of the rows; infinite: it is not finite */
-    double precision; /* @1; NaN for the estimator's own loss */
-    double active;    /* the share of coefficients in use, for the estimator's own loss; else 1 */
+    double loss;   /* mean of the rows; infinite: it is not finite */
+    double active; /* the share of coefficients in use, for the estimator's own loss; else 1 */
 } xsmi_measured;
 
 /* Called at the start of each epoch of a trial and several times a second; a non-zero value cancels the search. */
@@ -42,7 +34,6 @@ typedef struct xsmi_runner {
     double began;                /* clock time */
     double deadline;             /* trials end so many seconds after that; infinite = none */
     double elapsed;              /* seconds after that, of the last look */
-    uint32_t top;                /* k of judges by the k best classes, at most XSMI_JUDGE_TOP; 0: none is used */
     xsm_gradient *losses;        /* scratch for own losses; NULL before the first */
     xsmi_evaluate_scratch scratch;
     uint64_t *marks; /* [mark_count] marks of the weights that a trial may have changed, or NULL */
@@ -57,53 +48,39 @@ typedef struct xsmi_auto_setting {
 } xsmi_auto_setting;
 
 typedef struct xsmi_auto_budget {
-    uint64_t epochs;   /* passes over the rows, or iterations of lbfgs */
-    uint64_t patience; /* with held-back rows: passes in a row without a better result that end the trial */
-    double stretch;    /* passes of the whole run that a pass counts for in the schedule */
-    uint64_t startup;  /* examples before a searching estimator's search begins; UINT64_MAX = its own number */
-    double tolerance;  /* of lbfgs */
-    bool marked;       /* the runner's marks are to be used */
+    uint64_t epochs;  /* passes over the rows, or iterations of lbfgs */
+    double stretch;   /* passes of the whole run that a pass counts for in the schedule */
+    uint64_t startup; /* examples before a searching estimator's search begins; UINT64_MAX = its own number */
+    double tolerance; /* of lbfgs */
+    bool marked;      /* the runner's marks are to be used */
 } xsmi_auto_budget;
 
-/* The epochs whose losses a trial keeps. */
-enum { XSMI_CURVE = 10 };
-
 typedef struct xsmi_auto_outcome {
-    xsmi_measured held_back;     /* held-back rows after the best epoch; an infinite loss if there are none */
-    uint64_t epochs, best_epoch; /* evaluated ones; 0: none */
-    double curve[XSMI_CURVE];    /* the held-back rows' loss after each of the first epochs */
-    uint64_t examples;           /* trained, the cost; for lbfgs all rows at each evaluation of the objective */
-    double seconds, active;      /* of training; the share of coefficients in use */
-    bool diverged, late;         /* the deadline ended it */
-    bool marked;                 /* the marks say which weights it changed */
+    uint64_t examples;      /* trained, the cost; for lbfgs all rows at each evaluation of the objective */
+    double seconds, active; /* of training; the share of coefficients in use */
+    bool diverged, late;    /* the deadline ended it */
+    bool marked;            /* the marks say which weights it changed */
+    uint64_t bytes;         /* of a label tree */
 } xsmi_auto_outcome;
 
 typedef struct xsmi_auto_trial {
     xsmi_runner *runner;
     xsmi_auto_setting setting;
-    const xsm_dataset *rows, *held_back; /* `held_back` is judged after each epoch, NULL = never */
-    xsmi_judge judge;
+    const xsm_dataset *rows;
     xsmi_auto_budget budget;
-    /* Whether a loss after that epoch is so high that the trial is to end; NULL: no loss is. `user` is the runner's. */
-    bool (*hopeless)(void *user, uint64_t epoch, double loss);
     xsmi_auto_outcome outcome;
     xsm_trainer *trainer;
-    bool counted;      /* among the trials that progress shows */
-    bool stopped;      /* by the callback */
-    xsm_status judged; /* of judging after an epoch; its error is `error` */
-    xsm_error error;
+    bool stopped; /* by the callback */
 } xsmi_auto_trial;
 
-/* Makes a trial from the members above `outcome`, and trains the runner's model. A trial that diverges succeeds, with
- * an infinite loss. End it in any case, which unbinds the estimator. The ranks of a group agree on how it ended, also
+/* Makes a trial from the members above `outcome`, and trains the runner's model. A trial that diverges succeeds; the
+ * outcome says so. End it in any case, which unbinds the estimator. The ranks of a group agree on how it ended, also
  * where the model is not divided; the deadline and the seconds are by the clock of rank 0. */
 xsm_status xsmi_auto_run(xsmi_auto_trial *t, xsm_error *err);
-/* Continues a trial of steps up to a larger budget; one that diverged or was late stays as it is. */
-xsm_status xsmi_auto_continue(xsmi_auto_trial *t, uint64_t epochs, xsm_error *err);
 void xsmi_auto_end(xsmi_auto_trial *t);
-/* Trains a label tree instead, a model of its own, which is not kept; the trial needs no end. The runner's callback is
- * called before and after. The ranks of a group train it together. */
-xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_error *err);
+/* Trains a label tree instead, a new model; the trial needs no end. The runner's callback is called before and after.
+ * The ranks of a group train it together. */
+xsm_status xsmi_auto_run_tree(xsmi_auto_trial *t, const xsm_label_tree_options *tree, xsm_model **out, xsm_error *err);
 /* Judges the runner's model by some rows. If its scores are not finite, the loss is infinite. The ranks of a group
  * agree on the status if the model is divided. */
 xsm_status xsmi_runner_judge(xsmi_runner *r, xsm_estimator *e, xsmi_judge judge, const xsm_dataset *rows,

@@ -49,7 +49,6 @@ static xsm_status pass(xsmi_calibrate_job *job, xsmi_calibrate_sums *out, xsm_er
             out->gap[n / XSMI_BINS][n % XSMI_BINS] += p->gap[n / XSMI_BINS][n % XSMI_BINS];
         }
         out->labelled += p->labelled;
-        out->right += p->right;
         out->weight += p->weight;
         out->rows += p->rows;
         out->failed = XSMI_MIN(p->failed, out->failed);
@@ -141,9 +140,6 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
         XSMI_TRY(pass(job, &sums, err));
         const double *f = sums.sums;
         r->log_loss_before = r->passes == 0 ? f[XSMI_STEPS] : r->log_loss_before;
-        if (job->precision) {
-            *job->precision = sums.right / sums.weight;
-        }
         r->rows = sums.rows;
         r->passes++;
         const int best = best_of(f);
@@ -152,19 +148,27 @@ static xsm_status fit_temperature(xsmi_calibrate_job *job, bool once, xsm_calibr
             return fail_unbounded(err, exp2(middle));
         }
         if (best == 0 || best == XSMI_POINTS - 1) {
-            if (exp2(middle) <= XSMI_CALIBRATION_LEAST || exp2(middle) >= XSMI_CALIBRATION_MOST) {
+            if (!once && (exp2(middle) <= XSMI_CALIBRATION_LEAST || exp2(middle) >= XSMI_CALIBRATION_MOST)) {
                 return fail_unbounded(err, exp2(middle));
             }
-            continue;
+            if (!once) {
+                continue;
+            }
         }
         if (!once && ratio > LAST_RATIO) {
             ratio /= XSMI_STEPS;
             continue;
         }
-        const bool flat = f[best - 1] == f[best] && f[best + 1] == f[best]; /* the scores of a row are all the same */
+        /* At an end there is nothing to interpolate, nor where the scores of a row are all the same. */
+        const bool flat = best == 0 || best == XSMI_POINTS - 1 || (f[best - 1] == f[best] && f[best + 1] == f[best]);
         const double at = flat ? best : interpolate(f, best, &r->log_loss);
         r->log_loss = flat ? f[best] : r->log_loss;
         r->scale = (double)(float)exp2(middle + (at - best) * ratio);
+        const int start = flat ? best : XSMI_CLAMP(best - 2, 0, XSMI_POINTS - 5); /* as interpolate() has it */
+        for (uint64_t i = 0; job->each && i < job->rows; i++) {
+            const double *losses = job->losses[i] + start;
+            job->each[i].log_loss = flat ? *losses : polynomial(losses, at - start);
+        }
         return XSM_OK;
     }
 }
@@ -248,8 +252,10 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
     job->jobs = (size_t)((job->rows + XSMI_CALIBRATE_ROWS - 1) / XSMI_CALIBRATE_ROWS);
     job->partials = xsmi_allocate(job->context, job->jobs, sizeof *job->partials);
     job->scratch = xsmi_allocate(job->context, threads, job->scratch_each);
-    xsm_status status =
-        job->partials && job->scratch ? XSM_OK : xsmi_fail_memory(err, threads * job->scratch_each, "a calibration");
+    job->losses = job->each ? xsmi_allocate(job->context, job->rows, sizeof *job->losses) : NULL;
+    xsm_status status = job->partials && job->scratch && (!job->each || job->losses)
+                            ? XSM_OK
+                            : xsmi_fail_memory(err, threads * job->scratch_each, "a calibration");
     if (xsmi_model_is_divided(job->model)) {
         status = xsmi_agree(job->model->context, status, err);
     }
@@ -262,19 +268,20 @@ static xsm_status fit(xsmi_calibrate_job *job, bool once, xsm_calibrate_result *
     }
     xsmi_release(job->context, job->partials, job->jobs, sizeof *job->partials);
     xsmi_release(job->context, job->scratch, threads, job->scratch_each);
+    xsmi_release(job->context, job->losses, job->rows, sizeof *job->losses);
     return status;
 }
 
 xsm_status xsmi_calibrate(xsm_context *ctx, const xsm_model *model, const xsm_dataset *rows, int32_t method,
-                          uint64_t most, bool once, double *precision, xsm_calibrate_result *r, xsm_error *err)
+                          uint64_t most, bool once, xsmi_row_outcome *each, xsm_calibrate_result *r, xsm_error *err)
 {
     xsmi_calibrate_job job = {
-        .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .precision = precision};
+        .context = ctx, .model = model, .dataset = rows, .rows = rows->rows, .method = method, .each = each};
     job.rows = most > 0 ? XSMI_MIN(most, job.rows) : job.rows;
     if (method == XSM_CALIBRATION_AUTO) {
-        const bool each = rows->counted.labels > rows->rows || model->link == XSM_LINK_SIGMOID ||
-                          (model->trees && !xsmi_label_sums_to_one(model->trees));
-        job.method = each ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
+        const bool by_label = rows->counted.labels > rows->rows || model->link == XSM_LINK_SIGMOID ||
+                              (model->trees && !xsmi_label_sums_to_one(model->trees));
+        job.method = by_label ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
     }
     *r = (xsm_calibrate_result){.size = sizeof *r, .method = job.method, .scale = 1};
     return fit(&job, once, r, err);

@@ -20,7 +20,7 @@ typedef struct job_sums {
     double *sum;         /* the same */
     xsmi_log_sum *total; /* [numbers][XSMI_CALIBRATE_ROWS] of the class runs before */
     float *scaled;       /* tiles */
-    float *best;         /* [XSMI_CALIBRATE_ROWS] the largest score so far, and its class, if P@1 is wanted */
+    float *best;         /* [XSMI_CALIBRATE_ROWS] the largest score so far, and its class, if outcomes are wanted */
     uint32_t *best_class;
     float *code, *hidden;
     void *tiles;
@@ -111,7 +111,7 @@ static void add_exponentials(void *state, const xsmi_tile *tile)
 {
     job_sums *s = state;
     const size_t position = tile->block * XSMI_LANES, rows = s->counts[tile->block];
-    if (s->job->precision) {
+    if (s->job->each) {
         find_best(s, tile);
     }
     for (size_t p = 0; p < XSMI_POINTS; p++) {
@@ -157,7 +157,7 @@ static void score_rows(job_sums *s, uint64_t first, size_t rows)
         s->features[i] = xsmi_dataset_features(job->dataset, xsmi_calibrate_row(job, first + i));
         s->counts[i / XSMI_LANES]++;
     }
-    for (size_t i = 0; job->precision && i < XSMI_CALIBRATE_ROWS; i++) {
+    for (size_t i = 0; job->each && i < XSMI_CALIBRATE_ROWS; i++) {
         s->best[i] = -INFINITY;
         s->best_class[i] = XSMI_NO_CLASS;
     }
@@ -210,6 +210,9 @@ void xsmi_calibrate_add_row(const xsmi_calibrate_job *job, uint64_t row, const x
         return;
     }
     const double times = xsmi_dataset_weight(job->dataset, row), labels = (double)known;
+    for (size_t n = 0; job->each && n < XSMI_POINTS; n++) {
+        job->losses[row][n] = xsmi_log_partition(job->method, &sums[n]) - (double)job->points[n] * (target / labels);
+    }
     for (size_t n = 0; each && n < XSMI_PLATT_SUMS; n++) {
         p->sums[n] += times * xsmi_log_partition(job->method, &sums[n]);
     }
@@ -246,10 +249,10 @@ void xsmi_calibrate_rows_job(void *state, size_t index, uint32_t thread)
             sums[n] = s.total[n * XSMI_CALIBRATE_ROWS + i];
         }
         xsmi_calibrate_add_row(job, row, sums, target, known, p);
-        if (job->precision && known > 0) {
+        if (job->each) {
             size_t labels;
             const uint32_t *label = xsmi_dataset_labels(job->dataset, row, &labels);
-            p->right += xsmi_contains(label, labels, s.best_class[i]) ? xsmi_dataset_weight(job->dataset, row) : 0;
+            job->each[row].first = xsmi_contains(label, labels, s.best_class[i]);
         }
     }
     xsmi_advance(job->context, rows);

@@ -10,6 +10,7 @@
 #include "math/platt.h"
 #include "model/score.h"
 #include "predict/bins.h"
+#include "predict/evaluate.h"
 #include "predict/sample.h"
 
 #include <xsoftmax/calibrate.h>
@@ -30,7 +31,6 @@ enum {
 typedef struct xsmi_calibrate_sums {
     double sums[XSMI_POINTS]; /* of these XSMI_PLATT_SUMS for branches; each row as often as its weight says */
     double weight;            /* of the rows with a known label */
-    double right;             /* of those whose best class is one of their labels, if `precision` is not NULL */
     uint64_t rows;            /* their number */
     uint64_t failed;          /* first row whose scores are not finite, or UINT64_MAX */
     /* Of label trees, of rows with any label, by point and bin: the probabilities of the best classes, less one for
@@ -45,11 +45,12 @@ typedef struct xsmi_calibrate_job {
     const xsm_dataset *dataset;
     uint64_t rows; /* of the sample */
     int32_t method;
-    int32_t pass;              /* XSMI_PASS_* */
-    float points[XSMI_POINTS]; /* factors */
-    float shifts[XSMI_POINTS]; /* the same of XSM_CALIBRATION_LABELS */
-    double *precision;         /* gets P@1 of the scores; NULL: not needed */
-    uint64_t labelled;         /* rows that count, of the last pass over branches */
+    int32_t pass;                  /* XSMI_PASS_* */
+    float points[XSMI_POINTS];     /* factors */
+    float shifts[XSMI_POINTS];     /* the same of XSM_CALIBRATION_LABELS */
+    xsmi_row_outcome *each;        /* [rows] gets outcomes; NULL: they are not needed */
+    double (*losses)[XSMI_POINTS]; /* [rows] log-losses at all factors, with `each` */
+    uint64_t labelled;             /* rows that count, of the last pass over branches */
     size_t jobs;
     xsmi_calibrate_sums *partials; /* [jobs] */
     unsigned char *scratch;        /* [threads][scratch_each] */

@@ -137,7 +137,7 @@ xsm_status xsm_evaluate(xsm_context *context, const xsm_model *model, const xsm_
         xsmi_agree_begin(group);
     }
     xsm_status status = group ? xsmi_check_same_rows(group, dataset, err) : XSM_OK;
-    status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, metrics, err) : status;
+    status = status == XSM_OK ? xsmi_evaluate(model, dataset, options, &kept, NULL, metrics, err) : status;
     xsmi_evaluate_scratch_free(&kept);
     return group ? xsmi_agree_once(group, status, err) : status;
 }
@@ -271,17 +271,23 @@ static xsm_status run_copied(xsmi_evaluate_job *job, size_t count, xsm_error *er
     const size_t sums = job->ranked ? XSMI_MEASURES * (size_t)job->top : 0;
     own_jobs own = {job, (size_t)xsmi_share_start(count, ranks, rank)};
     const size_t jobs = (size_t)xsmi_share_start(count, ranks, rank + 1) - own.first;
-    xsmi_shared *arrays = xsmi_allocate(ctx, 2 * (uint64_t)count, sizeof *arrays);
+    const size_t parts = job->each ? 3 : 2;
+    xsmi_shared *arrays = xsmi_allocate(ctx, parts * (uint64_t)count, sizeof *arrays);
     xsm_status status = arrays ? xsmi_run(ctx, run_own, &own, jobs, err)
-                               : xsmi_fail_memory(err, 2 * count * sizeof *arrays, "an evaluation");
+                               : xsmi_fail_memory(err, parts * count * sizeof *arrays, "an evaluation");
     status = status == XSM_OK ? xsmi_go_on(ctx, err) : status;
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
         const uint32_t owner = xsmi_share_of(count, ranks, i);
-        arrays[2 * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
-        arrays[2 * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
+        arrays[parts * i] = (xsmi_shared){&job->partials[i], sizeof job->partials[i], owner};
+        arrays[parts * i + 1] = (xsmi_shared){job->measures + i * sums, sums * sizeof *job->measures, owner};
+        if (job->each) {
+            const uint64_t row = (uint64_t)(job->first + i) * XSMI_EVALUATE_ROWS;
+            const size_t rows = (size_t)XSMI_MIN(job->rows - row, XSMI_EVALUATE_ROWS);
+            arrays[parts * i + 2] = (xsmi_shared){job->each + row, rows * sizeof *job->each, owner};
+        }
     }
-    status = xsmi_share_arrays(group, status, arrays, 2 * count, err);
-    xsmi_release(ctx, arrays, 2 * count, sizeof *arrays);
+    status = xsmi_share_arrays(group, status, arrays, parts * count, err);
+    xsmi_release(ctx, arrays, parts * count, sizeof *arrays);
     for (size_t i = 0; i < count && status == XSM_OK; i++) {
         xsmi_advance(ctx, i < own.first || i >= own.first + jobs ? (size_t)job->partials[i].rows : 0);
     }
@@ -361,14 +367,18 @@ static xsm_status agree_options(xsm_context *group, const xsm_evaluate_options *
 }
 
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
-                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err)
+                         xsmi_evaluate_scratch *kept, xsmi_row_outcome *each, xsm_metrics *metrics, xsm_error *err)
 {
     xsm_evaluate_options o = XSM_EVALUATE_OPTIONS_INIT;
     xsm_metrics m = XSM_METRICS_INIT;
     XSMI_TRY(read_request(model, dataset, options, metrics, &o, &m, err));
     const bool ranked = is_ranked(&m);
-    xsmi_evaluate_job job = {
-        .context = kept->context, .model = model, .dataset = dataset, .top = ranked ? m.top : 1, .ranked = ranked};
+    xsmi_evaluate_job job = {.context = kept->context,
+                             .model = model,
+                             .dataset = dataset,
+                             .top = ranked ? m.top : 1,
+                             .ranked = ranked,
+                             .each = each};
     if (model->trees) {
         const uint32_t beam = o.beam ? o.beam : XSMI_LABEL_BEAM;
         job.beam = XSMI_MIN(beam, model->classes);

@@ -21,9 +21,18 @@ typedef struct xsmi_evaluate_scratch {
     size_t capacity;
 } xsmi_evaluate_scratch;
 
-/* xsm_evaluate() with that memory. */
+/* What a row says of a model. */
+typedef struct xsmi_row_outcome {
+    double log_loss; /* of its known labels; 0 without any */
+    double first;    /* whether the best class is one of its labels: precision@1 */
+    /* @xsm_metrics.top; 0 where no measure of a ranking is wanted */
+    double precision, ndcg, hits, reciprocal_rank;
+} xsmi_row_outcome;
+
+/* xsm_evaluate() with that memory. `each`, [rows], gets the outcomes of the rows, which all have a label; NULL: they
+ * are not wanted. */
 xsm_status xsmi_evaluate(const xsm_model *model, const xsm_dataset *dataset, const xsm_evaluate_options *options,
-                         xsmi_evaluate_scratch *kept, xsm_metrics *metrics, xsm_error *err);
+                         xsmi_evaluate_scratch *kept, xsmi_row_outcome *each, xsm_metrics *metrics, xsm_error *err);
 /* Evaluates training rows during training, `how` an XSM_EVALUATE_* value, XSM_EVALUATE_NONE excepted. `seconds` are
  * those of training so far; *sample are the rows of the first evaluation, which this sets, and 0 before. */
 xsm_status xsmi_evaluate_train(xsm_context *ctx, const xsm_model *model, const xsm_dataset *train, int32_t how,

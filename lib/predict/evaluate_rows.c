@@ -92,9 +92,9 @@ static uint32_t best_weights(const xsmi_evaluate_job *job, const uint32_t *label
     return kept;
 }
 
-/* Adds the measures of a row's ranking, so many times, to the sums of a job of the round. */
+/* Adds the measures of a row's ranking, so many times, to the sums of a job of the round, and fills the row's own. */
 static void add_measures(const xsmi_evaluate_job *job, size_t index, double times, const uint32_t *labels, size_t count,
-                         const uint32_t *top_class, double *best)
+                         const uint32_t *top_class, double *best, xsmi_row_outcome *out)
 {
     uint32_t top = job->top, best_count = best_weights(job, labels, count, best);
     double *sums = job->measures + index * XSMI_MEASURES * top;
@@ -126,6 +126,10 @@ static void add_measures(const xsmi_evaluate_job *job, size_t index, double time
         sums[XSMI_HITS * top + k] += hits > 0 ? times : 0;
         sums[XSMI_RECIPROCAL * top + k] += times * first;
     }
+    out->precision = hits / top;
+    out->ndcg = gain / ideal;
+    out->hits = hits > 0;
+    out->reciprocal_rank = first;
 }
 
 /* The log-loss of a row by the sum of the calibrated scores of its labels. It is not negative, but the scores may have
@@ -206,8 +210,12 @@ static void add_row(const xsmi_evaluate_job *job, size_t index, size_t i, scratc
     p->sure[bin] += times * sure;
     p->right[bin] += right ? times : 0;
     p->wrong += right ? 0 : times;
+    xsmi_row_outcome outcome = {.log_loss = loss, .first = right};
     if (job->ranked) {
-        add_measures(job, index, times, labels, count, top_class, here->best);
+        add_measures(job, index, times, labels, count, top_class, here->best, &outcome);
+    }
+    if (job->each) {
+        job->each[(job->first + index) * XSMI_EVALUATE_ROWS + i] = outcome;
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include "model/score.h"
 #include "predict/bins.h"
+#include "predict/evaluate.h"
 
 /* Rows of a job. */
 #define XSMI_EVALUATE_ROWS (XSMI_LANES * XSMI_TILE_BLOCKS)
@@ -51,6 +52,7 @@ typedef struct xsmi_evaluate_job {
     size_t weight_count;      /* K+1, or 0 */
     double *weights;          /* [weight_count] 1/propensity of each class, then of an unseen one; NULL = unknown */
     double *discounts;        /* [top] 1/log2(j + 2) */
+    xsmi_row_outcome *each;   /* [rows], or NULL */
     unsigned char *scratch;   /* [threads][scratch_each] */
     size_t scratch_each;
 } xsmi_evaluate_job;

@@ -182,7 +182,7 @@ static void runs_are_refused(void **state)
     REFUSES(xsm_choose_options, choose, transform, xsm_choose(NULL, p.data, &choose, &choice, &err));
     REFUSES(xsm_choose_options, choose, embedding, xsm_choose(NULL, p.data, &choose, &choice, &err));
     REFUSES(xsm_choose_options, choose, label_tree, xsm_choose(NULL, p.data, &choose, &choice, &err));
-    REFUSES(xsm_choose_options, choose, reserved, xsm_choose(NULL, p.data, &choose, &choice, &err));
+    REFUSES(xsm_choose_options, choose, class_means, xsm_choose(NULL, p.data, &choose, &choice, &err));
     xsm_evaluate_options evaluate = XSM_EVALUATE_OPTIONS_INIT;
     TEST_METRICS(metrics, 1);
     xsm_class_metrics_options of_classes = XSM_CLASS_METRICS_OPTIONS_INIT;

@@ -1,0 +1,511 @@
+/*
+ * What xsm_choose() compares: the portfolio, a table of methods with their options, and the work of each. Whether a
+ * line is tried depends on what was given, on memory and on the price of its run, not on what the rows may be good for:
+ * the race finds that out.
+ */
+#include "auto/choose.h"
+#include "base/order.h"
+#include "methods/registry.h"
+#include "model/divided.h"
+#include "train/fit.h"
+
+#include <xsoftmax/ext/label_tree.h>
+#include <xsoftmax/ext/optimizer.h>
+
+#include <math.h>
+#include <string.h>
+
+/* Work is counted in multiplications, as exactly as a single number can. A sampled class must be read from memory,
+ * while an exact step finds the weights of the next class beside the last. */
+#define EXACT_COST 2.0
+#define SAMPLED_COST 16.0
+#define FAR_COST 160.0 /* the same if the weights, of NEAR_BYTES, are in no cache */
+#define NEAR_BYTES 3e7
+#define DENSE_COST 0.25 /* the same in judging dense rows: products of matrices */
+#define OVERHEAD 8.0    /* fixed work of a row, in non-zeros */
+/* Costs of an embedding model, whose vectors are short and mostly in a cache, for each number of a vector: in training;
+ * for each further row if its batch shares the vector; in judging. */
+#define VECTOR_COST 10.0
+#define SHARED_COST 0.45
+#define SCORE_COST 0.1
+/* Costs of a label tree for each feature and label of a row: of a level of a tree, and of a class of a leaf. */
+#define TREE_COST 130.0
+#define LEAF_COST 2.0
+/* The same of a class that a search scores: BEAM_CLASSES of a level, of some ARITY_BITS bits, or all. */
+#define TREE_SCORE_COST 6.0
+#define BEAM_CLASSES 300.0
+#define ARITY_BITS 4.0
+/* Of lbfgs, for each weight in an iteration. */
+#define FIT_COST 250.0
+/* How much longer a label tree takes that learns from the mistakes of a beam, too. */
+#define BEAM_TIMES 5.0
+/* Multiplications a second of a usual machine, and in training label trees and embedding models: by these work is said
+ * in seconds. The real speed does not count, so that the choice is the same on any machine; with a time budget, until
+ * one is measured. */
+#define SPEED 8e9
+#define SPEED_TREE 1e10
+#define SPEED_VECTORS 2e10
+/* A line is tried if its run takes at most so many seconds, or so many times what the cheapest one takes; and if model
+ * and optimizer take at most so many bytes. */
+#define RUN_MOST 60.0
+#define RUN_OTHERS 5.0 /* where there are label trees and embedding models */
+#define RUN_TIMES 4.0
+#define BYTES_MOST 8e9
+/* Of class means, for each feature and label of a row. */
+#define MEANS_COST 20.0
+/* The most labels of a leaf by default, of a tree without inner nodes, and the trees where there is time for them. */
+enum { TREE_LEAF = 100, FLAT_CLASSES = 4096, TREES = 3 };
+/* The length of an embedding model's vectors: wide ones if rows have many features. */
+enum { VECTOR = 256, VECTOR_WIDE = 512, WIDE_FEATURES = 32 };
+/* Passes of a run, by kind of line, and iterations of lbfgs. */
+enum { EPOCHS_EXACT = 10, EPOCHS_SAMPLED = 5, EPOCHS_VECTOR = 4, ITERATIONS = 100 };
+/* Classes that a batch draws; where there are hardly more, all are scored. */
+#define SHARED "1000"
+enum { MANY_CLASSES = 1000 };
+/* With fewer features a row, these nearly identify it, and rows held back have relatives among the trained rows: they
+ * overrate what memorises rows, which label trees do, beside vectors that had some thirty steps for a class. */
+#define KEY_FEATURES 4.0
+#define TAUGHT 8.0
+/* adagrad in batches: how many steps a pass has, the largest batch, and what its sums start at. */
+typedef struct batching {
+    uint64_t steps, most;
+    double initial;
+} batching;
+static const batching of_vectors = {1000, 128, 0.004}, of_exact = {100, 64, 4};
+enum { BATCH_LEAST = 8 };
+
+/* -- work ---------------------------------------------------------------------------------------------------------- */
+
+/* The work of an example in batches of that length. */
+static double cost(const xsmi_chooser *c, const xsmi_line *line, double batch)
+{
+    const xsm_estimator *e = line->estimator;
+    const double width = (double)line->width;
+    const double shares = e->common.shared && batch > 1 ? SHARED_COST + VECTOR_COST / batch : VECTOR_COST;
+    if (line->hidden) {
+        return (double)line->hidden * (shares * width + VECTOR_COST * c->survey.nonzeros);
+    }
+    const double features = c->survey.nonzeros + OVERHEAD, k = (double)c->train->classes;
+    const double sampled = 4 * k * (double)c->train->features > NEAR_BYTES ? FAR_COST : SAMPLED_COST;
+    const bool rows = e->common.shared && batch > 1 && !c->train->sparse; /* products of matrices */
+    return features * (line->exact ? EXACT_COST * k : rows ? shares * width : sampled * width);
+}
+
+static double judging(const xsmi_chooser *c, const xsmi_line *line)
+{
+    const uint32_t hidden = line->hidden;
+    const double features = c->survey.nonzeros + OVERHEAD, classes = (double)c->train->classes;
+    const double searched = fmin(classes, BEAM_CLASSES) * ceil(log2(classes) / ARITY_BITS);
+    return line->tree ? line->tree->trees * features * TREE_SCORE_COST * searched
+                      : classes * (hidden             ? hidden * SCORE_COST
+                                   : c->train->sparse ? features * EXACT_COST
+                                                      : features * DENSE_COST);
+}
+
+/* As many steps a pass with every share, as far as batches have some rows: so rates mean the same in all. */
+uint64_t xsmi_line_batch(const xsmi_chooser *c, const xsmi_line *line, uint64_t rows)
+{
+    const double batch = floor((double)line->batch * (double)rows / (double)c->train->rows + 0.5);
+    return c->run.batch || line->batch < BATCH_LEAST ? line->batch
+                                                     : (uint64_t)fmin(fmax(batch, BATCH_LEAST), (double)line->batch);
+}
+
+double xsmi_line_seconds(const xsmi_chooser *c, const xsmi_line *line, double rows, double judged)
+{
+    const double work = !line->estimator ? line->work : cost(c, line, (double)xsmi_line_batch(c, line, (uint64_t)rows));
+    const double weights = rows > 0 ? (line->full ? FIT_COST : line->kind == XSMI_KIND_MEANS) *
+                                          (double)c->train->features * (double)c->train->classes
+                                    : 0;
+    const double counted =
+        (double)line->epochs * (rows * work + weights) / line->speed + judged * line->judging / SPEED;
+    return counted * (line->pace > 0 ? line->pace : c->pace);
+}
+
+uint64_t xsmi_line_bytes(const xsmi_chooser *c, const xsmi_line *line, double fitted)
+{
+    const double features = (double)c->train->features + (c->options.bias != 0), classes = (double)c->train->classes;
+    return (uint64_t)(line->tree     ? fitted * (double)c->train->rows / (double)c->rows.share
+                      : line->hidden ? 4.0 * line->hidden * (features + classes)
+                                     : 4.0 * features * classes);
+}
+
+/* -- models -------------------------------------------------------------------------------------------------------- */
+
+xsm_status xsmi_line_model(xsmi_chooser *c, const xsmi_line *line, xsm_error *err)
+{
+    xsmi_runner *r = &c->runner;
+    const xsm_dataset *d = c->train;
+    const int32_t layout = line->exact && d->sparse ? XSM_LAYOUT_FEATURE_MAJOR : XSM_LAYOUT_CLASS_MAJOR;
+    const uint32_t hidden = r->model && r->model->layer ? r->model->features : 0;
+    if (r->model && hidden == line->hidden && (hidden || r->model->layout == layout)) {
+        xsm_model_clear_correction(r->model);
+        xsmi_model_drop_row_lengths(r->model);
+        xsmi_model_zero(r->model);
+        return XSM_OK;
+    }
+    xsm_model_free(r->model);
+    r->model = NULL;
+    if (line->hidden) {
+        xsm_embedding_options e = XSM_EMBEDDING_OPTIONS_INIT;
+        e.bias = c->options.bias != 0;
+        e.seed = c->run.seed;
+        return xsm_model_new_embedding(r->context, d->features, line->hidden, d->classes, &e, &r->model, err);
+    }
+    xsm_model_options o = XSM_MODEL_OPTIONS_INIT;
+    o.bias = c->options.bias != 0;
+    o.layout = layout;
+    return xsm_model_new_linear(r->context, d->features, d->classes, &o, &r->model, err);
+}
+
+/* Binds the estimator to all rows: detects unsuitable data early and computes the work of a step. */
+static xsm_status measure(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
+{
+    xsm_estimator *e = line->estimator;
+    if (!c->runner.model || line->hidden || c->runner.model->layer) {
+        XSMI_TRY(xsmi_line_model(c, line, err));
+    }
+    XSMI_TRY(xsm_estimator_bind(e, c->runner.model, c->train, err));
+    line->exact = e->exact;
+    line->width = e->width;
+    xsm_status status = line->full ? xsmi_estimator_check_full(e, err) : XSM_OK;
+    xsmi_estimator_unbind(e);
+    return status;
+}
+
+/* -- the portfolio ------------------------------------------------------------------------------------------------- */
+
+/* How many labels rows have. */
+typedef enum of_rows { ONE = 1, SEVERAL = 2, ANY = ONE | SEVERAL } of_rows;
+
+enum { SETTINGS = 3 };
+
+typedef struct method {
+    const char *name; /* an estimator, XSMI_LABEL_TREE or XSMI_CLASS_MEANS */
+    of_rows labels;
+    bool (*applies)(const xsmi_chooser *c); /* beside what is given */
+    const char *optimizer;                  /* NULL: no estimator */
+    const batching *batching;               /* NULL: single rows */
+    uint32_t hidden, wide; /* length of an embedding model's vectors, and where rows have many features; 0 = linear */
+    const char *options[SETTINGS][2];
+} method;
+
+/* Whether settings of steps are given: they are meant for steps on linear scores. */
+static bool steps_given(const xsmi_chooser *c)
+{
+    return c->options.optimizer || c->run.epochs || c->run.batch || c->run.eta > 0 || c->options.keep_schedule;
+}
+
+static bool always(const xsmi_chooser *c)
+{
+    (void)c;
+    return true;
+}
+
+static bool in_batches(const xsmi_chooser *c)
+{
+    return c->run.batch != 1;
+}
+
+static bool has_many(const xsmi_chooser *c)
+{
+    return c->train->classes > MANY_CLASSES;
+}
+
+static bool fits_at_once(const xsmi_chooser *c)
+{
+    return !steps_given(c) && xsmi_fit_check(NULL) == XSM_OK;
+}
+
+/* A given learning rate is meant for steps on linear scores. */
+static bool has_vectors(const xsmi_chooser *c)
+{
+    return c->options.embedding && c->train->sparse && has_many(c) && !(c->run.eta > 0);
+}
+
+/* Single rows cannot share classes. */
+static bool has_single_vectors(const xsmi_chooser *c)
+{
+    return has_vectors(c) && c->run.batch == 1;
+}
+
+static bool has_shared_vectors(const xsmi_chooser *c)
+{
+    return has_vectors(c) && c->run.batch != 1;
+}
+
+static bool shares(const xsmi_chooser *c)
+{
+    return has_many(c) && c->run.batch != 1;
+}
+
+/* Where classes cannot be shared, or rows would have to share features, too. */
+static bool samples(const xsmi_chooser *c)
+{
+    return has_many(c) && !has_vectors(c) && (c->train->sparse || c->run.batch == 1);
+}
+
+static bool is_dense(const xsmi_chooser *c)
+{
+    return !c->train->sparse;
+}
+
+/* With several labels a row a label tree has no log-loss to be judged by. */
+static bool has_trees(const xsmi_chooser *c)
+{
+    const xsm_dataset *d = c->train;
+    const bool judged = !(c->survey.several && c->measure == XSM_MEASURE_LOG_LOSS);
+    const bool weighed = !(c->survey.several && d->label_weights); /* it weighs rows, not labels */
+    const bool overrated =
+        c->survey.nonzeros < KEY_FEATURES && has_vectors(c) && (double)d->counted.labels >= TAUGHT * (double)d->classes;
+    return c->options.label_tree && judged && weighed && d->sparse && d->features > 0 && !overrated &&
+           d->rows < UINT32_MAX - 1 && d->classes <= INT32_MAX && d->classes > 1 && !steps_given(c) && c->ridge < 0;
+}
+
+/* Where the first place alone counts: the mistakes of a beam as negatives rank it better with one label a row, and have
+ * a worse log-loss. */
+static bool has_ranking_trees(const xsmi_chooser *c)
+{
+    return has_trees(c) && c->measure == XSM_MEASURE_PRECISION;
+}
+
+/* One pass, and no settings; each rank would need the whole model. */
+static bool has_means(const xsmi_chooser *c)
+{
+    return c->options.class_means && c->options.bias && !c->runner.group && c->train->features > 0 && !steps_given(c) &&
+           c->ridge < 0;
+}
+
+/* A single node over all classes: exact one-vs-rest. */
+static bool has_flat_trees(const xsmi_chooser *c)
+{
+    return has_trees(c) && c->train->classes > TREE_LEAF && c->train->classes <= FLAT_CLASSES;
+}
+
+/* Of each kind the line with the cheapest run shows the transform to the others. */
+static const method portfolio[] = {
+    {XSMI_LABEL_TREE, ANY, has_trees, NULL, NULL, 0, 0, {{0}}},
+    {XSMI_LABEL_TREE, ONE, has_trees, NULL, NULL, 0, 0, {{"link", "normalised"}}},
+    {XSMI_LABEL_TREE, ONE, has_ranking_trees, NULL, NULL, 0, 0, {{"link", "normalised"}, {"negatives", "10"}}},
+    {XSMI_LABEL_TREE, ANY, has_flat_trees, NULL, NULL, 0, 0, {{"trees", "1"}, {"leaf", "4096"}}},
+    {XSMI_CLASS_MEANS, ANY, has_means, NULL, NULL, 0, 0, {{0}}},
+    {"softmax", ONE, always, "sgd", NULL, 0, 0, {{0}}},
+    {"softmax", ONE, in_batches, "adagrad", &of_exact, 0, 0, {{0}}},
+    {"softmax", ONE, fits_at_once, "lbfgs", NULL, 0, 0, {{0}}},
+    {"one-vs-all", SEVERAL, always, "sgd", NULL, 0, 0, {{0}}},
+    {"one-vs-all", SEVERAL, in_batches, "adagrad", &of_exact, 0, 0, {{0}}},
+    {"softmax", SEVERAL, always, "sgd", NULL, 0, 0, {{0}}},
+    {"implicit", ONE, is_dense, "sgd", NULL, 0, 0, {{0}}},
+    {"sampled-softmax",
+     ANY,
+     shares,
+     "adagrad",
+     &of_vectors,
+     0,
+     0,
+     {{"negatives", SHARED}, {"sampler", "frequency"}, {"shared", "yes"}}},
+    {"sampled-softmax", ANY, samples, "sgd", NULL, 0, 0, {{"negatives", "50"}, {"sampler", "frequency"}}},
+    {"one-vs-all-sampled", SEVERAL, samples, "sgd", NULL, 0, 0, {{"negatives", "50"}}},
+    {"sampled-softmax",
+     ANY,
+     has_shared_vectors,
+     "adagrad",
+     &of_vectors,
+     VECTOR,
+     VECTOR_WIDE,
+     {{"negatives", SHARED}, {"sampler", "frequency"}, {"shared", "yes"}}},
+    {"sampled-softmax",
+     ANY,
+     has_single_vectors,
+     "adagrad",
+     &of_vectors,
+     VECTOR,
+     VECTOR,
+     {{"negatives", "100"}, {"sampler", "frequency"}}},
+};
+_Static_assert(sizeof portfolio / sizeof *portfolio <= XSMI_LINES_MOST, "a line for each");
+
+/* Whether an optimizer supports an L2 penalty (ridge). */
+static bool accepts_ridge(const char *name)
+{
+    const xsm_optimizer_ops *ops = xsm_optimizer_find(name);
+    return strcmp(name, "lbfgs") == 0 || (ops && (ops->flags & XSM_OPTIMIZER_LINEAR) != 0);
+}
+
+/* Whether a line is of what was given. Of label trees each rank has the whole; other models are divided. */
+static bool is_open(const xsmi_chooser *c, const method *m)
+{
+    const char *given = c->options.optimizer;
+    const bool labels = (m->labels & (c->survey.several ? SEVERAL : ONE)) != 0;
+    const char *optimizer = given && !m->batching ? given : m->optimizer;
+    const bool steps = !m->optimizer || ((!given || !m->batching || strcmp(given, m->optimizer) == 0) &&
+                                         (!(c->ridge > 0) || accepts_ridge(optimizer)));
+    return labels && steps && m->applies(c);
+}
+
+/* -- lines --------------------------------------------------------------------------------------------------------- */
+
+/* The batch of a line: a power of two that leaves a pass enough steps. */
+static uint64_t batch_of(const xsmi_chooser *c, const batching *b)
+{
+    uint64_t batch = BATCH_LEAST;
+    while (b && batch < b->most && 2 * batch * b->steps <= c->train->rows) {
+        batch *= 2;
+    }
+    return c->run.batch ? c->run.batch : b ? batch : 1;
+}
+
+static double run_most(const xsmi_chooser *c)
+{
+    return c->options.seconds > 0 ? c->options.seconds : RUN_MOST;
+}
+
+static xsm_status add_tree(xsmi_chooser *c, const method *m, xsmi_line *line, xsm_error *err)
+{
+    xsm_label_tree_options *tree = &c->result->trees[c->line_count];
+    const double labels = (double)c->train->counted.labels / (double)c->train->rows;
+    *tree = (xsm_label_tree_options)XSM_LABEL_TREE_OPTIONS_INIT;
+    for (size_t i = 0; i < SETTINGS && m->options[i][0]; i++) {
+        XSMI_TRY(xsm_label_tree_set(tree, m->options[i][0], m->options[i][1], err));
+    }
+    tree->seed = c->run.seed;
+    line->kind = XSMI_KIND_TREE;
+    line->tree = tree;
+    line->epochs = 1;
+    line->speed = SPEED_TREE;
+    const double classes = (double)c->train->classes, leaf = fmin(classes, tree->leaf ? tree->leaf : TREE_LEAF);
+    const double times = tree->negatives > 0 ? BEAM_TIMES : 1;
+    line->work = times * labels * (c->survey.nonzeros + OVERHEAD) * (TREE_COST * log2(classes) + LEAF_COST * leaf);
+    /* The mean of trees' probabilities has at most the mean of their log-losses (Jensen's inequality). */
+    if (!tree->trees) {
+        const double three = TREES * xsmi_line_seconds(c, line, (double)c->train->rows, 0);
+        tree->trees = three <= run_most(c) ? TREES : 1;
+    }
+    line->work *= tree->trees;
+    line->judging = judging(c, line);
+    c->line_count++;
+    return XSM_OK;
+}
+
+/* Adds a line, with the caller's estimator if there is one. */
+static xsm_status add(xsmi_chooser *c, const method *m, xsm_estimator *given, xsm_error *err)
+{
+    xsmi_line *line = &c->lines[c->line_count];
+    *line = (xsmi_line){.method = m->name};
+    if (m->applies == has_means) {
+        line->kind = XSMI_KIND_MEANS;
+        line->epochs = 1;
+        line->speed = SPEED;
+        line->work = MEANS_COST * c->survey.nonzeros * (double)c->train->counted.labels / (double)c->train->rows;
+        line->judging = judging(c, line);
+        c->line_count++;
+        return XSM_OK;
+    }
+    if (!m->optimizer) {
+        return add_tree(c, m, line, err);
+    }
+    line->estimator = given;
+    line->optimizer = c->options.optimizer ? c->options.optimizer : m->optimizer;
+    line->full = strcmp(line->optimizer, "lbfgs") == 0;
+    line->initial = m->batching ? m->batching->initial : 0;
+    line->batch = batch_of(c, m->batching);
+    line->hidden = c->survey.nonzeros >= WIDE_FEATURES ? m->wide : m->hidden;
+    line->kind = line->hidden ? XSMI_KIND_EMBEDDING : XSMI_KIND_LINEAR;
+    line->speed = line->hidden ? SPEED_VECTORS : SPEED;
+    line->ridge = c->ridge >= 0 ? c->ridge : given ? given->common.ridge : 0;
+    line->rates = !line->full && !(c->run.eta > 0);
+    if (!given) {
+        XSMI_TRY(xsm_estimator_new(c->runner.context, m->name, &line->estimator, err));
+        line->own = true;
+    }
+    c->line_count++;
+    for (size_t i = 0; i < SETTINGS && m->options[i][0]; i++) {
+        XSMI_TRY(xsm_estimator_set(line->estimator, m->options[i][0], m->options[i][1], err));
+    }
+    if (line->own) {
+        XSMI_TRY(xsm_estimator_set_number(line->estimator, "seed", (int64_t)(c->run.seed & INT64_MAX), err));
+    }
+    XSMI_TRY(measure(c, line, err));
+    line->ridges = c->ridge < 0 && line->own && line->exact && accepts_ridge(line->optimizer);
+    line->judging = judging(c, line);
+    const uint64_t own = line->full     ? ITERATIONS
+                         : line->hidden ? EPOCHS_VECTOR
+                         : line->exact  ? EPOCHS_EXACT
+                                        : EPOCHS_SAMPLED;
+    line->epochs = c->run.epochs && !line->full ? c->run.epochs : own;
+    return XSM_OK;
+}
+
+/* Whether a model of a line fits in memory with its optimizer, before there is one. */
+static bool fits(const xsmi_chooser *c, const method *m)
+{
+    const xsmi_line shape = {.hidden = m->hidden};
+    const double copies = m->batching ? 2 : 1;
+    return strcmp(m->name, XSMI_LABEL_TREE) == 0 || copies * (double)xsmi_line_bytes(c, &shape, 0) <= BYTES_MOST;
+}
+
+static double run_of(const xsmi_chooser *c, const xsmi_line *line)
+{
+    return xsmi_line_seconds(c, line, (double)c->train->rows, 0);
+}
+
+/* Orders lines by the price of their run, and drops those that would take too long beside others. */
+static void order_by_price(xsmi_chooser *c)
+{
+    for (size_t i = 1; i < c->line_count; i++) {
+        const xsmi_line line = c->lines[i];
+        size_t at = i;
+        for (; at > 0 && run_of(c, &line) < run_of(c, &c->lines[at - 1]); at--) {
+            c->lines[at] = c->lines[at - 1];
+        }
+        c->lines[at] = line;
+    }
+    const bool others = has_vectors(c) && !(c->options.seconds > 0);
+    const double most =
+        fmax(others ? RUN_OTHERS : run_most(c), c->line_count > 0 ? RUN_TIMES * run_of(c, &c->lines[0]) : 0);
+    for (; c->line_count > 0 && run_of(c, &c->lines[c->line_count - 1]) > most; c->line_count--) {
+        xsmi_line *line = &c->lines[c->line_count - 1];
+        if (line->own) {
+            xsm_estimator_free(line->estimator);
+        }
+    }
+}
+
+xsm_status xsmi_lines_list(xsmi_chooser *c, xsm_error *err)
+{
+    const bool lbfgs = c->options.optimizer && strcmp(c->options.optimizer, "lbfgs") == 0;
+    xsm_estimator *given = c->options.estimator;
+    if (lbfgs) {
+        XSMI_TRY(xsmi_fit_check(err));
+    }
+    if (given || lbfgs) {
+        const char *optimizer = c->options.optimizer ? c->options.optimizer : "sgd";
+        const method single = {.name = given ? given->ops.name : "softmax", .optimizer = optimizer};
+        return add(c, &single, given, err);
+    }
+    const bool divides = !c->runner.group || xsmi_enough_classes(c->train->classes, xsmi_ranks(c->runner.group));
+    for (size_t i = 0; i < sizeof portfolio / sizeof *portfolio; i++) {
+        const method *m = &portfolio[i];
+        if (!is_open(c, m) || !fits(c, m)) {
+            continue;
+        }
+        if (!divides && m->optimizer) {
+            xsmi_log(c->runner.context, XSM_LOG_WARNING,
+                     "'%s' is not tried: %u classes cannot be divided among %u ranks", m->name, c->train->classes,
+                     xsmi_ranks(c->runner.group));
+            continue;
+        }
+        XSMI_TRY(add(c, m, NULL, err));
+    }
+    order_by_price(c);
+    /* None is left where the classes are too few for the ranks, or every model is too large: making one says so. */
+    return c->line_count > 0 ? XSM_OK : xsmi_line_model(c, &(xsmi_line){.method = NULL}, err);
+}
+
+void xsmi_lines_free(xsmi_chooser *c)
+{
+    for (size_t i = 0; i < c->line_count; i++) {
+        if (c->lines[i].own) {
+            xsm_estimator_free(c->lines[i].estimator);
+        }
+    }
+}

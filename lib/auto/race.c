@@ -1,0 +1,446 @@
+/*
+ * The race: entrants, lines of the portfolio with settings, are trained on a share of the rows, which doubles from
+ * round to round, and judged by the same rows. From the last two shares a curve says what each would lose with all
+ * rows; who cannot win is dropped. Rates and other settings are searched on the first share, and moved on later ones.
+ *
+ * The curve: a loss falls by as much with each doubling as it did with the last one, times a ratio of at most one,
+ * which three shares tell: with a + b n^-c it is constant. What is predicted is linear in a row's losses, so that two
+ * entrants are compared row by row, and the standard error of the mean difference grows with the distance that the
+ * curve bridges, and shrinks with the rows.
+ *
+ * Counts of work decide how long the race is, unless there is a time budget: choice and run together take half as long
+ * again as the run, or a few seconds.
+ */
+#include "auto/choose.h"
+
+#include "base/entry.h"
+#include "base/order.h"
+
+#include <limits.h>
+#include <math.h>
+
+/* The choice may take this share of the run that it chooses, and choice and run this many seconds in any case; and the
+ * share of a time budget. */
+#define OF_RUN 0.5
+#define FREE_SECONDS 3.0
+#define OF_BUDGET 0.35
+/* The share of this time that the first round is planned for, which searches settings, and may take at most; trials of
+ * a line then; and the least rows of a share. */
+#define OF_FIRST (1.0 / 3)
+#define FIRST_MOST 0.5
+enum { FIRST_TRIALS = 5, ROWS_LEAST = 500 };
+/* The ratio of a fall to the one before it until three shares tell: what is left to fall is as much as the last one. */
+#define USUAL_RATIO 0.5
+/* So many standard errors behind nobody wins. */
+#define BEHIND 2.0
+/* Settings of a line that go on to the next round. */
+enum { GO_ON = 2 };
+/* Points of a rate or a ridge beyond the first one; of a run that is three times longer. */
+enum { POINTS = 20, LONGER = 1 };
+
+/* -- curves -------------------------------------------------------------------------------------------------------- */
+
+/* The loss of a row with all rows. */
+static double predict_row(const xsmi_entrant *e, size_t i)
+{
+    return (double)e->now[i] - (e->gain > 0 ? e->gain * ((double)e->before[i] - (double)e->now[i]) : 0) - e->lead;
+}
+
+static xsmi_gap gap_in_the_end(const xsmi_chooser *c, const xsmi_entrant *a, const xsmi_entrant *b)
+{
+    const uint64_t count = c->rows.starts[c->rows.parts];
+    double sum = 0, squares = 0, n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        const double d = predict_row(a, i) - predict_row(b, i);
+        if (!isnan(d)) {
+            sum += d;
+            squares += d * d;
+            n++;
+        }
+    }
+    const double mean = n > 1 ? sum / n : 0;
+    return (xsmi_gap){mean, n > 1 ? sqrt(fmax(squares / n - mean * mean, 0) / (n - 1)) : (double)INFINITY};
+}
+
+static double mean_of(const float *losses, uint64_t count)
+{
+    double sum = 0, n = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        sum += isnan(losses[i]) ? 0 : (double)losses[i];
+        n += !isnan(losses[i]);
+    }
+    return sum / n;
+}
+
+/* Lays the curve through the entrant's shares. */
+static void predict(const xsmi_chooser *c, xsmi_entrant *e)
+{
+    const uint64_t count = c->rows.starts[c->rows.parts];
+    const double all = c->rows.halved ? (double)c->rows.most : (double)c->train->rows;
+    const double left = log2(all / (double)e->rows);
+    e->gain = e->lead = 0;
+    e->loss = e->predicted = mean_of(e->now, count);
+    if (e->rows_before == 0 || left <= 0) {
+        return;
+    }
+    const double doublings = log2((double)e->rows / (double)e->rows_before);
+    const xsmi_gap last = xsmi_race_gap(e->before, e->now, (size_t)count);
+    const double fall = last.difference / doublings;
+    if (fall > 0) {
+        const double ratio = e->fall > 0 ? fmin(fall / e->fall, 1) : USUAL_RATIO;
+        e->gain = (ratio < 1 ? ratio * (1 - pow(ratio, left)) / (1 - ratio) : left) / doublings;
+        e->predicted = e->loss - e->gain * last.difference;
+    }
+}
+
+/* -- entrants ------------------------------------------------------------------------------------------------------ */
+
+static bool is_run(const xsmi_chooser *c, const xsmi_entrant *e)
+{
+    return e->rows == c->rows.share && e->folds > c->rows.part && !e->diverged;
+}
+
+/* The best entrant of a line by what is predicted, or of all lines for NULL. */
+static xsmi_entrant *best_of(xsmi_chooser *c, const xsmi_line *line)
+{
+    xsmi_entrant *best = NULL;
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        xsmi_entrant *e = &c->entrants[i];
+        const bool counts = (!line || e->line == line) && !e->out && !e->diverged && e->rows > 0;
+        best = counts && (!best || e->predicted < best->predicted) ? e : best;
+    }
+    return best;
+}
+
+static double trial_seconds(const xsmi_chooser *c, const xsmi_entrant *e, double rows)
+{
+    const double longer = (double)xsmi_race_passes(c, e, (uint64_t)rows) / (double)e->line->epochs;
+    return longer * xsmi_line_seconds(c, e->line, rows, 0) +
+           xsmi_line_seconds(c, e->line, 0, (double)c->rows.starts[c->rows.parts] / (double)c->rows.parts);
+}
+
+static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
+{
+    const double longer = (double)xsmi_race_epochs(e) / (double)e->line->epochs;
+    return longer * xsmi_line_seconds(c, e->line, (double)c->train->rows, 0);
+}
+
+/* The seconds that the choice may take if that is the length of the run. */
+static double allowance(const xsmi_chooser *c, double run)
+{
+    return c->options.seconds > 0 ? OF_BUDGET * c->options.seconds : fmax(OF_RUN * run, FREE_SECONDS - run);
+}
+
+/* Parts that judge a trial on so many rows at once, from the present one on. */
+static uint64_t parts_of(const xsmi_chooser *c, uint64_t rows)
+{
+    return rows < c->rows.most ? 1 : XSMI_MIN(c->rows.together, c->rows.parts - c->rows.part);
+}
+
+/* Whether there is time for a trial. A line's first one in a round, and anything before there is a leader, may take
+ * what its own run allows: it may turn out to be the best one. */
+static bool is_affordable(xsmi_chooser *c, const xsmi_entrant *e, double rows)
+{
+    const xsmi_entrant *leader = best_of(c, NULL), *line = best_of(c, e->line);
+    const double run = run_seconds(c, e), other = leader ? run_seconds(c, leader) : run;
+    const bool ends = !(c->options.seconds > 0) || run <= c->options.seconds - c->elapsed || c->line_count == 1;
+    const bool first = !line || line->rows < (uint64_t)rows;
+    const double most = first ? fmax(allowance(c, run), allowance(c, other)) : allowance(c, other);
+    const double part = first || e->rows > 0 || c->result->info.rounds > 0 ? 1 : FIRST_MOST;
+    return ends && c->elapsed + (double)parts_of(c, (uint64_t)rows) * trial_seconds(c, e, rows) <= part * most;
+}
+
+/* The entrant with these settings, made if need be. */
+static xsm_status entrant_of(xsmi_chooser *c, const xsmi_entrant *like, xsmi_entrant **out, xsm_error *err)
+{
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        xsmi_entrant *e = &c->entrants[i];
+        if (e->line == like->line && e->transform == like->transform && e->rate == like->rate &&
+            e->ridge == like->ridge && e->longer == like->longer) {
+            *out = e;
+            return XSM_OK;
+        }
+    }
+    *out = &c->entrants[c->entrant_count];
+    **out = (xsmi_entrant){.line = like->line,
+                           .transform = like->transform,
+                           .rate = like->rate,
+                           .ridge = like->ridge,
+                           .longer = like->longer,
+                           .trial = UINT64_MAX};
+    const uint64_t judged = c->rows.starts[c->rows.parts];
+    (*out)->now = xsmi_allocate(c->runner.context, judged, sizeof *(*out)->now);
+    (*out)->before = xsmi_allocate(c->runner.context, judged, sizeof *(*out)->before);
+    c->entrant_count++;
+    return (*out)->now && (*out)->before ? XSM_OK : xsmi_fail_memory(err, 2 * judged * sizeof(float), "an entrant");
+}
+
+/* Trains and judges an entrant on the present share, if there is time and that has not been done. */
+static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error *err)
+{
+    *ran = false;
+    if (c->late || e->out || (e->rows == c->rows.share && e->folds > c->rows.part)) {
+        return XSM_OK;
+    }
+    if (!is_affordable(c, e, (double)c->rows.share)) {
+        c->cut_trials = c->options.seconds > 0;
+        return XSM_OK;
+    }
+    const double fall = e->rows_before && e->rows < c->rows.share
+                            ? xsmi_race_gap(e->before, e->now, (size_t)c->rows.starts[c->rows.parts]).difference /
+                                  log2((double)e->rows / (double)e->rows_before)
+                            : e->fall;
+    const uint64_t first = c->rows.part, before = c->result->info.trials;
+    const uint64_t end = first + parts_of(c, c->rows.share);
+    for (uint64_t part = first; part < end && !c->late; part++) {
+        XSMI_TRY(xsmi_race_rows_take(c, c->rows.share, part, err));
+        XSMI_TRY(xsmi_race_try(c, e, err));
+        if (e->diverged) {
+            break;
+        }
+    }
+    XSMI_TRY(xsmi_race_rows_take(c, c->rows.share, first, err));
+    *ran = c->result->info.trials > before && !c->late;
+    if (*ran) {
+        e->fall = fall;
+        e->out = e->diverged;
+        predict(c, e);
+    }
+    return XSM_OK;
+}
+
+/* -- settings ------------------------------------------------------------------------------------------------------ */
+
+typedef enum axis { RATE, RIDGE, LONG } axis;
+
+/* Moves settings along an axis; false at its end. */
+static bool move(xsmi_entrant *e, axis along, int by)
+{
+    if (along == LONG) {
+        e->longer += (uint32_t)by;
+        return by > 0 && e->longer <= LONGER;
+    }
+    int *point = along == RATE ? &e->rate : &e->ridge;
+    *point = *point == INT_MIN ? 0 : *point + by; /* the first ridge beside none */
+    return *point >= -POINTS && *point <= POINTS;
+}
+
+/* Goes from a line's best settings along an axis for as long as it gets better, by a standard error of the same rows,
+ * first in one direction, and if that is worse in the other; the steps grow after the second success. */
+static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int first, xsm_error *err)
+{
+    const xsmi_entrant *best = best_of(c, line);
+    bool moved = false, ran = true;
+    for (int by = first, turns = 0; best && is_run(c, best) && turns < 2 && !moved; by = -by, turns++) {
+        int step = by;
+        for (bool better = true; better;) {
+            xsmi_entrant to = *best, *next;
+            const size_t at = (size_t)(best - c->entrants);
+            if (!move(&to, along, step) || c->entrant_count == c->entrant_capacity) {
+                break;
+            }
+            XSMI_TRY(entrant_of(c, &to, &next, err));
+            XSMI_TRY(attempt(c, next, &ran, err));
+            best = &c->entrants[at];
+            better = is_run(c, next);
+            if (better) {
+                const xsmi_gap gap = xsmi_race_gap(next->now, best->now, (size_t)c->rows.starts[c->rows.parts]);
+                next->lead += ran && next->rows_before == 0 ? best->loss - best->predicted : 0;
+                next->predicted = next->rows_before == 0 ? next->loss - next->lead : next->predicted;
+                better = gap.difference < -gap.error;
+                best = better ? next : best;
+                step *= better && moved ? 2 : 1;
+                moved |= better;
+            }
+        }
+    }
+    return XSM_OK;
+}
+
+/* A rate so high that training diverges is lowered until it does not. */
+static xsm_status begin(xsmi_chooser *c, xsmi_entrant settings, xsmi_entrant **out, xsm_error *err)
+{
+    bool ran;
+    for (;; settings.rate -= 2) {
+        *out = NULL;
+        if (settings.rate < -POINTS || c->entrant_count == c->entrant_capacity) {
+            return XSM_OK;
+        }
+        XSMI_TRY(entrant_of(c, &settings, out, err));
+        XSMI_TRY(attempt(c, *out, &ran, err));
+        if (!ran || !(*out)->diverged || !settings.line->rates) {
+            return XSM_OK;
+        }
+    }
+}
+
+/* A line's first trials: its rate, the transform if it is the first of its kind, then what else there is. */
+static xsm_status enter(xsmi_chooser *c, xsmi_line *line, xsm_error *err)
+{
+    const xsmi_entrant *favourite = c->favourite[line->kind];
+    xsmi_entrant settings = {.line = line,
+                             .transform = favourite ? favourite->transform : 0,
+                             .ridge = line->full && line->ridges ? 0 : INT_MIN};
+    xsmi_entrant *e;
+    XSMI_TRY(begin(c, settings, &e, err));
+    XSMI_TRY(line->rates ? climb(c, line, RATE, 1, err) : XSM_OK);
+    for (uint32_t t = 0; t < c->transform_count && !favourite; t++) {
+        const xsmi_entrant *best = best_of(c, line);
+        if (best && t != best->transform) {
+            settings = *best;
+            settings.transform = t;
+            XSMI_TRY(begin(c, settings, &e, err));
+            best = best_of(c, line);
+            XSMI_TRY(line->rates && best == e ? climb(c, line, RATE, 1, err) : XSM_OK);
+        }
+    }
+    XSMI_TRY(line->full && line->ridges ? climb(c, line, RIDGE, 1, err) : XSM_OK);
+    c->favourite[line->kind] = favourite ? favourite : best_of(c, line);
+    return XSM_OK;
+}
+
+/* What is searched for the line that leads alone: an L2 penalty, and more passes. */
+static xsm_status refine(xsmi_chooser *c, xsm_error *err)
+{
+    const xsmi_entrant *best = best_of(c, NULL);
+    if (!best || c->rows.part > 0) {
+        return XSM_OK;
+    }
+    const xsmi_line *line = best->line;
+    XSMI_TRY(line->ridges && !line->full ? climb(c, line, RIDGE, 1, err) : XSM_OK);
+    best = best_of(c, line);
+    const bool open = line->kind == XSMI_KIND_LINEAR && !line->full && !c->run.epochs;
+    const double most = c->options.seconds > 0 ? c->options.seconds - c->elapsed : FREE_SECONDS;
+    return open && 3 * run_seconds(c, best) <= most ? climb(c, line, LONG, 1, err) : XSM_OK;
+}
+
+/* -- rounds -------------------------------------------------------------------------------------------------------- */
+
+/* Trains those that are left on the present share, the most promising first, then moves their rates. */
+static xsm_status go_on(xsmi_chooser *c, xsm_error *err)
+{
+    bool done[XSMI_LINES_MOST] = {false}, ran;
+    for (;;) { /* line by line, each line's best first */
+        const xsmi_entrant *next = NULL;
+        for (size_t i = 0; i < c->line_count; i++) {
+            const xsmi_entrant *e = done[i] ? NULL : best_of(c, &c->lines[i]);
+            next = e && (!next || e->predicted < next->predicted) ? e : next;
+        }
+        if (!next) {
+            return XSM_OK;
+        }
+        xsmi_line *line = next->line;
+        done[line - c->lines] = true;
+        const size_t first = (size_t)(next - c->entrants);
+        XSMI_TRY(attempt(c, &c->entrants[first], &ran, err));
+        for (size_t i = 0; i < c->entrant_count && ran; i++) {
+            bool other;
+            XSMI_TRY(c->entrants[i].line == line && c->entrants[i].rows > 0 ? attempt(c, &c->entrants[i], &other, err)
+                                                                            : XSM_OK);
+        }
+        XSMI_TRY(line->rates && ran && c->rows.part == 0 ? climb(c, line, RATE, -1, err) : XSM_OK);
+    }
+}
+
+/* Drops all settings of a line but the best ones, and whoever cannot win. */
+static void drop(xsmi_chooser *c, bool first)
+{
+    const xsmi_entrant *leader = best_of(c, NULL);
+    const bool last = c->rows.share >= c->rows.most;
+    const size_t judged = (size_t)c->rows.starts[c->rows.parts];
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        xsmi_entrant *e = &c->entrants[i];
+        size_t better = 0;
+        for (size_t j = 0; j < c->entrant_count && !e->out; j++) {
+            const xsmi_entrant *o = &c->entrants[j];
+            better += o->line == e->line && !o->out && o->rows > 0 &&
+                      (o->predicted < e->predicted || (o->predicted == e->predicted && j < i));
+        }
+        const xsmi_gap gap = leader ? gap_in_the_end(c, e, leader) : (xsmi_gap){0, 0};
+        const xsmi_gap now = leader && e->rows == leader->rows ? xsmi_race_gap(e->now, leader->now, judged) : gap;
+        const bool behind = leader && e != leader && (last || !first) && gap.difference > BEHIND * gap.error &&
+                            now.difference > BEHIND * now.error;
+        if (!e->out && e->trial != UINT64_MAX && (better >= GO_ON || behind)) {
+            e->out = true;
+            c->result->trials[e->trial].outcome = XSM_RACE_DROPPED;
+        }
+    }
+}
+
+/* How often the rows are halved for the first share, which is as large as leaves the other rounds time. */
+static int first_share(const xsmi_chooser *c)
+{
+    double least = (double)INFINITY;
+    for (size_t i = 0; i < c->line_count; i++) {
+        least = fmin(least, xsmi_line_seconds(c, &c->lines[i], (double)c->train->rows, 0));
+    }
+    const double judged = (double)c->rows.starts[c->rows.parts] / (double)c->rows.parts;
+    for (int halvings = 0;; halvings++) {
+        const double rows = ldexp((double)c->rows.most, -halvings);
+        double sum = 0;
+        bool met[XSMI_KINDS] = {false};
+        for (size_t i = 0; i < c->line_count; i++) {
+            const xsmi_line *line = &c->lines[i];
+            const double transforms = met[line->kind] ? 0 : (double)c->transform_count - 1;
+            const double trials = (line->rates || line->ridges ? FIRST_TRIALS : 1) + transforms;
+            met[line->kind] = true;
+            sum += trials * xsmi_line_seconds(c, line, rows, judged) * (double)(halvings > 0 ? 1 : c->rows.together);
+        }
+        if (sum <= OF_FIRST * allowance(c, least) || rows / 2 < fmax(ROWS_LEAST, (double)c->rows.least)) {
+            return halvings;
+        }
+    }
+}
+
+static size_t count_left(const xsmi_chooser *c)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < c->entrant_count; i++) {
+        left += !c->entrants[i].out && c->entrants[i].rows > 0;
+    }
+    return left;
+}
+
+/* Of those that are not a standard error worse than the best the one with the smallest model, if that is half as large
+ * or less. */
+static const xsmi_entrant *finish(xsmi_chooser *c)
+{
+    const xsmi_entrant *best = best_of(c, NULL), *chosen = best;
+    for (size_t i = 0; i < c->entrant_count && best; i++) {
+        const xsmi_entrant *e = &c->entrants[i];
+        const bool runs = !e->out && !e->diverged && e->rows == best->rows && 2 * e->bytes <= best->bytes;
+        const xsmi_gap seen = xsmi_race_gap(e->now, best->now, (size_t)c->rows.starts[c->rows.parts]);
+        chosen = runs && e->predicted - best->predicted <= seen.error && e->bytes < chosen->bytes ? e : chosen;
+    }
+    return chosen;
+}
+
+xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *err)
+{
+    c->entrant_capacity = c->line_count * (2 * POINTS + XSMI_TRANSFORMS);
+    c->entrants = xsmi_allocate_zero(c->runner.context, c->entrant_capacity, sizeof *c->entrants);
+    if (!c->entrants) {
+        return xsmi_fail_memory(err, c->entrant_capacity * sizeof *c->entrants, "a race");
+    }
+    *winner = NULL;
+    int halvings = first_share(c);
+    for (uint64_t part = 0, round = 0; part < c->rows.parts; round++) {
+        XSMI_TRY(xsmi_race_rows_take(c, c->rows.most >> halvings, part, err));
+        for (size_t i = 0; i < c->line_count && round == 0; i++) {
+            XSMI_TRY(enter(c, &c->lines[i], err));
+        }
+        XSMI_TRY(round > 0 ? go_on(c, err) : XSM_OK);
+        XSMI_TRY(refine(c, err));
+        drop(c, round == 0);
+        const xsmi_entrant *leader = best_of(c, NULL);
+        const uint64_t next = c->rows.most >> (halvings > 0 ? halvings - 1 : 0);
+        c->result->info.rounds = round + 1;
+        if (!leader || c->late || count_left(c) < 2 || !is_affordable(c, leader, (double)next)) {
+            break;
+        }
+        part += halvings == 0 ? parts_of(c, c->rows.most) : 0;
+        halvings -= halvings > 0;
+    }
+    *winner = finish(c);
+    return XSM_OK;
+}

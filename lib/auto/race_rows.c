@@ -1,0 +1,372 @@
+/*
+ * The rows of the race: those that judge, and the shares of the others that entrants are trained on. Few rows are all
+ * judged, in parts, each by models that were trained on the others (cross-validation).
+ */
+#include "auto/choose.h"
+
+#include "base/entry.h"
+#include "base/heap_sort.h"
+#include "base/order.h"
+#include "base/random.h"
+
+#include <math.h>
+#include <string.h>
+
+/* So many rows judge, at most a quarter of all; with fewer than four times as many rows all judge, in so many parts. */
+enum { JUDGED = 2000, PARTS = 5 };
+/* The streams of random numbers: the order of the rows, and which features are left out. */
+enum { STREAM_ORDER = 1, STREAM_HALVES = 2 };
+
+xsmi_survey xsmi_race_survey(const xsm_dataset *d)
+{
+    xsmi_survey s = {.several = d->counted.labels > d->rows};
+    double count = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const xsmi_features x = xsmi_dataset_features(d, i);
+        count += (double)x.count;
+        for (size_t j = 0; j < x.count && !s.large; j++) {
+            s.large = fabsf(x.values[j]) > 1;
+        }
+    }
+    s.nonzeros = count / (double)d->rows;
+    return s;
+}
+
+/* -- who judges ---------------------------------------------------------------------------------------------------- */
+
+/* Whether a row can be held back: one of its classes stays with another row. `left` are the rows of each class that
+ * are not held back. */
+static bool can_hold(const xsm_dataset *d, uint64_t row, const uint64_t *left)
+{
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
+    bool stays = false;
+    for (size_t j = 0; j < count; j++) {
+        stays |= left[labels[j]] > 1;
+    }
+    return stays;
+}
+
+static void count_labels(const xsm_dataset *d, uint64_t row, uint64_t *counts, uint64_t by)
+{
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
+    for (size_t j = 0; j < count; j++) {
+        counts[labels[j]] += by;
+    }
+}
+
+static void count_all(const xsm_dataset *d, uint64_t *counts)
+{
+    memset(counts, 0, d->classes * sizeof *counts);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        count_labels(d, i, counts, 1);
+    }
+}
+
+/* Holds back the rows of a part from order[first..end), at most `most` of them. */
+static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t end, uint64_t most)
+{
+    xsmi_race_rows *r = &c->rows;
+    uint64_t next = r->starts[part];
+    count_all(c->train, r->counts);
+    for (uint64_t i = first; i < end && next < r->starts[part] + most; i++) {
+        const uint64_t row = r->order[i];
+        if (can_hold(c->train, row, r->counts)) {
+            count_labels(c->train, row, r->counts, UINT64_MAX);
+            r->judged[next++] = row;
+        }
+    }
+    r->starts[part + 1] = next;
+}
+
+static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    xsm_context *ctx = c->runner.context;
+    const uint64_t rows = c->train->rows, classes = c->train->classes;
+    r->judged = xsmi_allocate(ctx, rows, sizeof *r->judged);
+    r->starts = xsmi_allocate_zero(ctx, PARTS + 1, sizeof *r->starts);
+    r->order = xsmi_allocate(ctx, rows, sizeof *r->order);
+    r->list = xsmi_allocate(ctx, rows, sizeof *r->list);
+    r->is_judged = xsmi_allocate(ctx, rows, sizeof *r->is_judged);
+    r->known = xsmi_allocate(ctx, classes, sizeof *r->known);
+    r->counts = xsmi_allocate(ctx, classes, sizeof *r->counts);
+    r->prior = xsmi_allocate(ctx, rows, sizeof *r->prior);
+    const bool good =
+        r->judged && r->starts && r->order && r->list && r->is_judged && r->known && r->counts && r->prior;
+    return good ? XSM_OK : xsmi_fail_memory(err, 4 * rows * sizeof *r->order, "the rows of a choice");
+}
+
+static int compare_places(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* With how many rows of the order the classes of a half of the judged rows occur: the median of the places where they
+ * first do. Uses `counts` and `list` as scratch. */
+static uint64_t least_share(xsmi_chooser *c)
+{
+    xsmi_race_rows *r = &c->rows;
+    const xsm_dataset *d = c->train;
+    size_t labels;
+    const uint64_t judged = r->starts[1];
+    memset(r->is_judged, 0, d->rows);
+    for (uint64_t i = 0; i < judged && !r->halved; i++) {
+        r->is_judged[r->judged[i]] = 1;
+    }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        r->counts[k] = r->most;
+    }
+    for (uint64_t i = 0, place = 0; i < d->rows; i++) {
+        const uint32_t *label = xsmi_dataset_labels(d, r->order[i], &labels);
+        place += !r->is_judged[r->order[i]];
+        for (size_t j = 0; j < labels && !r->is_judged[r->order[i]]; j++) {
+            r->counts[label[j]] = XSMI_MIN(r->counts[label[j]], place);
+        }
+    }
+    for (uint64_t i = 0; i < judged; i++) {
+        const uint32_t *label = xsmi_dataset_labels(d, r->judged[i], &labels);
+        r->list[i] = r->counts[label[i % labels]];
+    }
+    xsmi_heap_sort(r->list, (size_t)judged, sizeof *r->list, compare_places);
+    return r->list[judged / 2];
+}
+
+xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    const uint64_t rows = c->train->rows;
+    xsmi_stream stream;
+    XSMI_TRY(allocate(c, err));
+    for (uint64_t i = 0; i < rows; i++) {
+        r->order[i] = i;
+    }
+    xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_ORDER);
+    xsmi_stream_permute(&stream, r->order, (size_t)rows);
+    const uint64_t parts = rows < 4 * JUDGED ? PARTS : 1, wanted = parts > 1 ? rows : JUDGED;
+    for (uint64_t p = 0; p < parts; p++) {
+        hold_back(c, p, rows * p / parts, rows * (p + 1) / parts, wanted);
+    }
+    r->parts = parts;
+    r->most = 0;
+    for (uint64_t p = 0; p < parts; p++) {
+        r->most = XSMI_MAX(r->most, r->starts[p + 1] - r->starts[p]);
+    }
+    r->most = rows - r->most;
+    /* Nearly all classes have one row: rows are judged that were trained on, with a half of their features. */
+    const uint64_t few = XSMI_MIN(rows, JUDGED);
+    if (10 * r->starts[parts] < few) {
+        r->halved = true;
+        r->parts = 1;
+        r->most = rows;
+        r->starts[1] = few;
+        memcpy(r->judged, r->order, few * sizeof *r->judged);
+    }
+    r->together = r->parts;
+    while (r->together > 1 && (r->together - 1) * r->starts[1] >= JUDGED) {
+        r->together--;
+    }
+    r->least = least_share(c);
+    return XSM_OK;
+}
+
+/* -- a share ------------------------------------------------------------------------------------------------------- */
+
+static void drop_transformed(xsmi_race_rows *r)
+{
+    for (size_t t = 0; t < XSMI_TRANSFORMS; t++) {
+        xsm_dataset_free(r->train[t]);
+        xsm_dataset_free(r->test[t]);
+        r->train[t] = r->test[t] = NULL;
+    }
+}
+
+/* What ranking classes by their frequency loses on a row, or saying these as probabilities. */
+static double prior_loss(const xsmi_chooser *c, uint64_t row, const uint32_t *top, uint32_t count, double total)
+{
+    size_t labels;
+    const uint32_t *label = xsmi_dataset_labels(c->train, row, &labels);
+    double gain = 0, ideal = 0, sum = 0, hits = 0, first = 0;
+    for (size_t j = 0; j < labels; j++) {
+        sum -= log((double)XSMI_MAX(c->rows.counts[label[j]], 1) / total) / (double)labels;
+    }
+    for (uint32_t k = 0; k < count; k++) {
+        const double discount = 1 / log2((double)k + 2);
+        ideal += k < labels ? discount : 0;
+        if (xsmi_contains(label, labels, top[k])) {
+            gain += discount;
+            hits += 1;
+            first = hits > 1 ? first : 1 / ((double)k + 1);
+        }
+    }
+    switch (c->measure) {
+    case XSM_MEASURE_LOG_LOSS: /* of several labels, each with an odds of its own: not known here */
+        return c->survey.several ? (double)NAN : sum;
+    case XSM_MEASURE_PRECISION:
+        return 1 - hits / c->top;
+    case XSM_MEASURE_HITS:
+        return hits == 0;
+    case XSM_MEASURE_MRR:
+        return 1 - first;
+    default:
+        return 1 - gain / ideal;
+    }
+}
+
+/* The most frequent classes, at most `most`; of equal ones the lowest. */
+static uint32_t frequent(const uint64_t *counts, uint32_t classes, uint32_t most, uint32_t *top)
+{
+    uint32_t kept = 0;
+    for (uint32_t k = 0; k < classes; k++) {
+        uint32_t rank = kept < most ? kept++ : most;
+        for (; rank > 0 && counts[top[rank - 1]] < counts[k]; rank--) {
+            if (rank < most) {
+                top[rank] = top[rank - 1];
+            }
+        }
+        if (rank < most) {
+            top[rank] = k;
+        }
+    }
+    return kept;
+}
+
+static void judge_prior(xsmi_chooser *c)
+{
+    xsmi_race_rows *r = &c->rows;
+    uint32_t top[XSMI_TOP_MOST];
+    const uint32_t kept = frequent(r->counts, c->train->classes, c->top, top);
+    double total = 0;
+    for (uint32_t k = 0; k < c->train->classes; k++) {
+        total += (double)r->counts[k];
+    }
+    for (uint64_t i = r->starts[r->part]; i < r->starts[r->part + 1]; i++) {
+        r->prior[i] = (float)prior_loss(c, r->judged[i], top, kept, total);
+    }
+}
+
+xsm_status xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    const uint64_t rows = c->train->rows;
+    (void)err;
+    if (share == r->share && part == r->part) {
+        return XSM_OK;
+    }
+    drop_transformed(r);
+    memset(r->is_judged, 0, rows);
+    for (uint64_t i = r->starts[part]; i < r->starts[part + 1] && !r->halved; i++) {
+        r->is_judged[r->judged[i]] = 1;
+    }
+    uint64_t kept = 0;
+    for (uint64_t i = 0; i < rows && kept < share; i++) {
+        if (!r->is_judged[r->order[i]]) {
+            r->list[kept++] = r->order[i];
+        }
+    }
+    r->share = kept;
+    r->part = part;
+    memset(r->counts, 0, c->train->classes * sizeof *r->counts);
+    for (uint64_t i = 0; i < kept; i++) {
+        count_labels(c->train, r->list[i], r->counts, 1);
+    }
+    for (uint32_t k = 0; k < c->train->classes; k++) {
+        r->known[k] = r->counts[k] > 0;
+    }
+    judge_prior(c);
+    return XSM_OK;
+}
+
+/* Leaves out each feature of the rows by chance, one half of them in the mean. */
+static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
+{
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_HALVES);
+    XSMI_TRY(xsmi_dataset_own(d, XSMI_OWN_VALUES, err));
+    float *values = xsmi_dataset_own_values(d);
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const size_t first = (size_t)(d->sparse ? d->offsets[i] : i * d->stride);
+        const size_t count = d->sparse ? (size_t)(d->offsets[i + 1] - d->offsets[i]) : d->features;
+        for (size_t j = first; j < first + count; j++) {
+            values[j] = xsmi_stream_below(&stream, 2) ? values[j] : 0;
+        }
+    }
+    return XSM_OK;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of the rows' squared norms, which one row of large numbers does not move as it does the mean. */
+static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out, xsm_error *err)
+{
+    double *squares = xsmi_allocate(c->runner.context, d->rows, sizeof *squares);
+    if (!squares) {
+        return xsmi_fail_memory(err, d->rows * sizeof *squares, "the lengths of rows");
+    }
+    for (uint64_t i = 0; i < d->rows; i++) {
+        const xsmi_features x = xsmi_dataset_features(d, i);
+        squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
+    }
+    xsmi_heap_sort(squares, (size_t)d->rows, sizeof *squares, compare_doubles);
+    *out = squares[d->rows / 2];
+    *out = isfinite(*out) && *out > 0 ? *out : 1;
+    xsmi_release(c->runner.context, squares, d->rows, sizeof *squares);
+    return XSM_OK;
+}
+
+/* The transform is fitted to all rows, whose classes it does not look at. */
+static xsm_status transform(xsmi_chooser *c, uint32_t t, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    if (!c->transforms[t]) {
+        return XSM_OK;
+    }
+    if (!r->fitted[t]) {
+        XSMI_TRY(xsm_transform_new(c->runner.context, c->transforms[t], &r->fitted[t], err));
+        XSMI_TRY(xsm_transform_fit(r->fitted[t], c->train, err));
+    }
+    XSMI_TRY(xsm_transform_apply(r->fitted[t], r->train[t], err));
+    return xsm_transform_apply(r->fitted[t], r->test[t], err);
+}
+
+xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t t, xsm_error *err)
+{
+    xsmi_race_rows *r = &c->rows;
+    if (r->train[t]) {
+        return XSM_OK;
+    }
+    const uint64_t *judged = r->judged + r->starts[r->part], count = r->starts[r->part + 1] - r->starts[r->part];
+    xsm_status status = xsm_dataset_select(c->train, r->list, r->share, &r->train[t], err);
+    status = status == XSM_OK ? xsm_dataset_select(c->train, judged, count, &r->test[t], err) : status;
+    status = status == XSM_OK && r->halved ? halve(c, r->test[t], err) : status;
+    status = status == XSM_OK ? transform(c, t, err) : status;
+    if (status == XSM_OK && r->squared[t] == 0) { /* of the first share, so that rates mean the same in all */
+        status = median_norm(c, r->train[t], &r->squared[t], err);
+    }
+    return status;
+}
+
+void xsmi_race_rows_free(xsmi_chooser *c)
+{
+    xsmi_race_rows *r = &c->rows;
+    xsm_context *ctx = c->runner.context;
+    const uint64_t rows = c->train->rows, classes = c->train->classes;
+    drop_transformed(r);
+    for (size_t t = 0; t < XSMI_TRANSFORMS; t++) {
+        xsm_transform_free(r->fitted[t]);
+    }
+    xsmi_release(ctx, r->judged, rows, sizeof *r->judged);
+    xsmi_release(ctx, r->starts, PARTS + 1, sizeof *r->starts);
+    xsmi_release(ctx, r->order, rows, sizeof *r->order);
+    xsmi_release(ctx, r->list, rows, sizeof *r->list);
+    xsmi_release(ctx, r->is_judged, rows, sizeof *r->is_judged);
+    xsmi_release(ctx, r->known, classes, sizeof *r->known);
+    xsmi_release(ctx, r->counts, classes, sizeof *r->counts);
+    xsmi_release(ctx, r->prior, rows, sizeof *r->prior);
+}

@@ -1,0 +1,400 @@
+/*
+ * A trial of an entrant: a run like the one on all rows, with all passes and the whole schedule, but on the rows of the
+ * present share; and what the rows that were held back say of its model.
+ */
+#include "auto/choose.h"
+
+#include "base/comm.h"
+#include "base/entry.h"
+#include "base/order.h"
+#include "predict/calibrate.h"
+
+#include <xsoftmax/ext/optimizer.h>
+#include <xsoftmax/ext/pairs.h>
+#include <xsoftmax/fit.h>
+
+#include <limits.h>
+#include <math.h>
+#include <string.h>
+
+/* Rates and L2 penalties are half powers of ten, in 1 / median ||x||^2 and in RIDGE_UNIT; adagrad in batches begins at
+ * BATCH_TIMES that rate, an embedding model, whose rates are powers of two, at VECTOR_RATE. */
+#define RIDGE_UNIT 0.1
+#define VECTOR_RATE 0.05
+#define BATCH_TIMES 2.0
+/* The rate falls to this share over the run. */
+#define FALL 0.1
+/* Of lbfgs. */
+#define TOLERANCE 1e-4
+/* Strengths of pairs are doubled from PAIRS_FIRST to PAIRS_MOST. */
+#define PAIRS_FIRST 2.0
+#define PAIRS_MOST 4.0
+
+/* -- settings ------------------------------------------------------------------------------------------------------ */
+
+/* Rounds to one significant digit: 3, not 3.1623. Negative powers of ten are not exact, but a division by a power
+ * rounds only once. */
+static double rounded(double x)
+{
+    double power = floor(log10(x) + 1e-9), unit = pow(10, fabs(power));
+    return power < 0 ? floor(x * unit + 0.5) / unit : floor(x / unit + 0.5) * unit;
+}
+
+double xsmi_race_eta(const xsmi_chooser *c, const xsmi_entrant *e)
+{
+    const xsmi_line *line = e->line;
+    const double squared = c->rows.squared[e->transform] > 0 ? c->rows.squared[e->transform] : 1;
+    return line->full || !line->estimator ? 0
+           : c->run.eta > 0               ? c->run.eta
+           : line->hidden                 ? ldexp(VECTOR_RATE, e->rate)
+                          : rounded((line->initial > 0 ? BATCH_TIMES : 1) * pow(10, e->rate / 2.0) / squared);
+}
+
+double xsmi_race_ridge(const xsmi_entrant *e)
+{
+    return e->ridge == INT_MIN ? e->line->ridge : rounded(RIDGE_UNIT * pow(10, e->ridge / 2.0));
+}
+
+uint64_t xsmi_race_epochs(const xsmi_entrant *e)
+{
+    uint64_t epochs = e->line->epochs;
+    for (uint32_t i = 0; i < e->longer; i++) {
+        epochs *= 3;
+    }
+    return epochs;
+}
+
+/* An embedding model's trial is expensive beside what its last passes show: a half of them is left out. */
+uint64_t xsmi_race_passes(const xsmi_chooser *c, const xsmi_entrant *e, uint64_t rows)
+{
+    const uint64_t epochs = xsmi_race_epochs(e);
+    return e->line->hidden && rows < c->rows.most ? (epochs + 1) / 2 : epochs;
+}
+
+double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs)
+{
+    return c->options.keep_schedule ? c->run.factor : pow(FALL, 1 / (double)epochs);
+}
+
+/* -- judging ------------------------------------------------------------------------------------------------------- */
+
+xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t count)
+{
+    double sum = 0, squares = 0, n = 0;
+    for (size_t i = 0; i < count; i++) {
+        const double d = (double)a[i] - (double)b[i];
+        if (!isnan(d)) {
+            sum += d;
+            squares += d * d;
+            n++;
+        }
+    }
+    if (n < 2) {
+        return (xsmi_gap){0, (double)INFINITY};
+    }
+    const double mean = sum / n;
+    return (xsmi_gap){mean, sqrt(fmax(squares / n - mean * mean, 0) / (n - 1))};
+}
+
+/* Calibrates the model by the rows that judge it, so that a way that ranks well is not given up because it is too sure
+ * of itself. `alone`: this gives the outcomes, too. *done is false where no calibration is the best one. */
+static xsm_status calibrate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, bool alone, bool *done,
+                            xsm_error *err)
+{
+    const int32_t method = rows->counted.labels > rows->rows ? XSM_CALIBRATION_LABELS : XSM_CALIBRATION_TEMPERATURE;
+    xsm_calibrate_result result;
+    xsm_error inner = XSM_ERROR_INIT;
+    const xsm_status status =
+        xsmi_calibrate(c->runner.context, m, rows, method, 0, true, alone ? c->outcomes : NULL, &result, &inner);
+    *done = status == XSM_OK;
+    if (*done && !alone) {
+        xsmi_model_put_calibration(m, (xsmi_calibration){result.method, result.scale, result.shift});
+    }
+    if (c->runner.group && (status == XSM_ERROR_DATA || status == XSM_ERROR_DIVERGED)) {
+        xsmi_agree_begin(c->runner.group); /* a failure that is none for the race */
+    }
+    return *done || status == XSM_ERROR_DATA || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
+}
+
+/* Fills the outcomes of rows. *good is false if scores are not finite. */
+static xsm_status evaluate(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, bool *good, xsm_error *err)
+{
+    double ndcg[XSMI_TOP_MOST];
+    xsm_metrics metrics = XSM_METRICS_INIT;
+    metrics.top = XSMI_MAX(c->top, 1);
+    metrics.ndcg = ndcg;
+    xsm_error inner = XSM_ERROR_INIT;
+    c->runner.scratch.context = c->runner.context;
+    const xsm_status status = xsmi_evaluate(m, rows, NULL, &c->runner.scratch, c->outcomes, &metrics, &inner);
+    if (c->runner.group && status == XSM_ERROR_DIVERGED) {
+        xsmi_agree_begin(c->runner.group);
+    }
+    *good = status == XSM_OK;
+    return *good || status == XSM_ERROR_DIVERGED ? XSM_OK : xsmi_fail_copy(err, &inner);
+}
+
+static float loss_of(const xsmi_chooser *c, uint64_t row, const xsmi_row_outcome *o)
+{
+    size_t labels;
+    const uint32_t *label = xsmi_dataset_labels(c->train, c->rows.judged[row], &labels);
+    if (labels == 1 && !c->rows.known[label[0]] && !c->survey.several) {
+        return NAN; /* nothing can be said of its class */
+    }
+    return (float)(c->measure == XSM_MEASURE_LOG_LOSS    ? o->log_loss
+                   : c->measure == XSM_MEASURE_PRECISION ? 1 - o->precision
+                   : c->measure == XSM_MEASURE_HITS      ? 1 - o->hits
+                   : c->measure == XSM_MEASURE_MRR       ? 1 - o->reciprocal_rank
+                                                         : 1 - o->ndcg);
+}
+
+/* Judges a model by the present part. *good is false if its scores are not finite. */
+static xsm_status judge(xsmi_chooser *c, xsm_model *m, const xsm_dataset *rows, float *out, double *mean,
+                        double *precision, bool *good, xsm_error *err)
+{
+    const uint64_t first = c->rows.starts[c->rows.part];
+    /* Label trees are calibrated as they are. */
+    const bool calibrates = c->measure == XSM_MEASURE_LOG_LOSS && !m->hierarchy && !m->trees;
+    const bool alone = calibrates && !c->survey.several;
+    bool done = false;
+    *good = true;
+    XSMI_TRY(alone && c->runner.group ? evaluate(c, m, rows, good, err) : XSM_OK); /* the precision */
+    XSMI_TRY(calibrates && *good ? calibrate(c, m, rows, alone, &done, err) : XSM_OK);
+    XSMI_TRY((alone && done) || !*good ? XSM_OK : evaluate(c, m, rows, good, err));
+    if (calibrates) {
+        xsmi_model_put_calibration(m, xsmi_calibration_of_link(m->link));
+    }
+    double sum = 0, count = 0, right = 0;
+    for (uint64_t i = 0; i < rows->rows && *good; i++) {
+        out[i] = loss_of(c, first + i, &c->outcomes[i]);
+        sum += isnan(out[i]) ? 0 : (double)out[i];
+        count += !isnan(out[i]);
+        right += isnan(out[i]) ? 0 : c->outcomes[i].first;
+    }
+    *mean = sum / count;
+    *precision = right / count;
+    *good = *good && !isinf(*mean);
+    return XSM_OK;
+}
+
+/* Judges the vectors with pairs, too, of a strength that may grow while it helps. */
+static xsm_status judge_pairs(xsmi_chooser *c, xsmi_entrant *e, const xsm_dataset *train, const xsm_dataset *test,
+                              float *out, double *mean, double *right, xsm_error *err)
+{
+    xsm_model *m = c->runner.model;
+    float *with = xsmi_allocate(c->runner.context, test->rows, sizeof *with);
+    xsm_status status = with ? XSM_OK : xsmi_fail_memory(err, test->rows * sizeof *with, "losses");
+    if (c->runner.group) {
+        status = xsmi_agree(c->runner.group, status, err);
+    }
+    bool better = true;
+    for (double strength = PAIRS_FIRST; status == XSM_OK && better && strength <= PAIRS_MOST; strength *= 2) {
+        xsm_error inner = XSM_ERROR_INIT;
+        double loss = 0, precision = 0;
+        status = xsm_model_add_pairs(m, train, strength, &inner);
+        if (status == XSM_ERROR_RANGE || status == XSM_ERROR_DIVERGED) { /* sums exceed float32 */
+            if (c->runner.group) {
+                xsmi_agree_begin(c->runner.group);
+            }
+            status = XSM_OK;
+            break;
+        }
+        status =
+            status == XSM_OK ? judge(c, m, test, with, &loss, &precision, &better, err) : xsmi_fail_copy(err, &inner);
+        xsm_model_clear_correction(m);
+        const xsmi_gap gap = xsmi_race_gap(with, out, (size_t)test->rows);
+        better = better && gap.difference < -gap.error;
+        if (status == XSM_OK && better) {
+            e->pairs = strength;
+            *mean = loss;
+            *right = precision;
+            memcpy(out, with, test->rows * sizeof *with);
+        }
+    }
+    xsmi_release(c->runner.context, with, test->rows, sizeof *with);
+    return status;
+}
+
+/* -- running ------------------------------------------------------------------------------------------------------- */
+
+static int32_t on_progress(void *user, const xsm_progress *progress)
+{
+    const xsmi_chooser *c = user;
+    const xsm_choice_trial *t = &c->result->trials[c->result->info.trials];
+    const xsm_choose_progress p = {.size = sizeof p,
+                                   .estimator = t->estimator,
+                                   .trial = c->result->info.trials + 1,
+                                   .rows = t->rows,
+                                   .eta = t->eta,
+                                   .ridge = t->ridge,
+                                   .seconds = xsmi_seconds() - c->runner.began};
+    (void)progress;
+    int32_t stop;
+    XSMI_CALL_HOST(stop = c->options.progress(c->options.progress_user, &p));
+    return stop;
+}
+
+/* Adds a trial to the result, not counted yet. */
+static xsm_status note(xsmi_chooser *c, const xsmi_entrant *e, xsm_error *err)
+{
+    xsm_choice *r = c->result;
+    if (r->info.trials == r->trial_capacity) {
+        size_t wanted = 2 * r->trial_capacity + 8;
+        xsm_choice_trial *more = xsmi_reallocate(r->context, r->trials, r->trial_capacity, wanted, sizeof *r->trials);
+        if (!more) {
+            return xsmi_fail_memory(err, wanted * sizeof *more, "the list of trials");
+        }
+        r->trials = more;
+        r->trial_capacity = wanted;
+    }
+    r->trials[r->info.trials] = (xsm_choice_trial){.size = sizeof *r->trials,
+                                                   .estimator = e->line->method,
+                                                   .optimizer = e->line->optimizer,
+                                                   .label_tree = e->line->tree,
+                                                   .eta = xsmi_race_eta(c, e),
+                                                   .ridge = xsmi_race_ridge(e),
+                                                   .rows = c->rows.share,
+                                                   .part = c->rows.part + 1,
+                                                   .epochs = xsmi_race_passes(c, e, c->rows.share),
+                                                   .transform = c->transforms[e->transform],
+                                                   .hidden = e->line->hidden,
+                                                   .predicted = (double)NAN};
+    c->runner.progress = c->options.progress ? on_progress : NULL;
+    return XSM_OK;
+}
+
+/* Means so large that weights would not be finite are as a run that diverges. */
+static xsm_status take_means(const xsmi_chooser *c, xsmi_auto_trial *t, xsm_error *err)
+{
+    xsm_error inner = XSM_ERROR_INIT;
+    const xsm_status status = xsm_fit_class_means(c->runner.context, c->runner.model, t->rows, NULL, &inner);
+    t->outcome = (xsmi_auto_outcome){.examples = t->rows->rows, .active = 1, .diverged = status == XSM_ERROR_RANGE};
+    return status == XSM_OK || t->outcome.diverged ? XSM_OK : xsmi_fail_copy(err, &inner);
+}
+
+/* Trains the model; *fitted is a label tree, the caller's to release, or NULL. */
+static xsm_status train(xsmi_chooser *c, const xsmi_entrant *e, xsmi_auto_trial *t, xsm_model **fitted, xsm_error *err)
+{
+    const xsmi_line *line = e->line;
+    *t = (xsmi_auto_trial){.runner = &c->runner,
+                           .setting = {.estimator = line->estimator, .ridge = xsmi_race_ridge(e), .run = c->run},
+                           .rows = c->rows.train[e->transform],
+                           .budget = {.epochs = xsmi_race_passes(c, e, c->rows.share),
+                                      .stretch = 1,
+                                      .startup = UINT64_MAX,
+                                      .tolerance = TOLERANCE}};
+    *fitted = NULL;
+    if (line->tree) {
+        return xsmi_auto_run_tree(t, line->tree, fitted, err);
+    }
+    XSMI_TRY(xsmi_line_model(c, line, err));
+    if (!line->estimator) {
+        return take_means(c, t, err);
+    }
+    t->setting.run.batch = xsmi_line_batch(c, line, c->rows.share);
+    t->setting.run.eta = xsmi_race_eta(c, e);
+    t->setting.run.factor = xsmi_race_factor(c, t->budget.epochs);
+    if (!line->full) {
+        XSMI_TRY(xsm_optimizer_new(c->runner.context, line->optimizer, &t->setting.optimizer, err));
+    }
+    xsm_status status =
+        line->initial > 0 ? xsm_optimizer_set_number(t->setting.optimizer, "initial", line->initial, err) : XSM_OK;
+    status = status == XSM_OK ? xsmi_auto_run(t, err) : status;
+    xsmi_auto_end(t);
+    xsm_optimizer_free(t->setting.optimizer);
+    return status;
+}
+
+/* Judges a trained entrant: fills its losses of the present part. */
+static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fitted, double *mean, double *precision,
+                                xsm_error *err)
+{
+    const xsmi_race_rows *r = &c->rows;
+    const xsm_dataset *test = r->test[e->transform], *train = r->train[e->transform];
+    xsm_model *m = fitted ? fitted : c->runner.model;
+    float *out = e->now + r->starts[r->part];
+    bool good;
+    e->pairs = 0;
+    XSMI_TRY(judge(c, m, test, out, mean, precision, &good, err));
+    e->diverged = !good;
+    const bool late = e->rows_before > 0 || r->share >= r->most; /* the first round searches other settings */
+    const bool pairs = good && e->line->hidden && late && !c->options.keep_pairs;
+    return pairs ? judge_pairs(c, e, train, test, out, mean, precision, err) : XSM_OK;
+}
+
+/* Makes room for the losses of the present share. */
+static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
+{
+    const uint64_t judged = c->rows.starts[c->rows.parts];
+    if (e->rows == c->rows.share) {
+        return;
+    }
+    float *old = e->before;
+    e->before = e->now;
+    e->now = old;
+    e->rows_before = e->rows;
+    e->rows = c->rows.share;
+    e->folds = 0;
+    e->right = e->judged = 0;
+    for (uint64_t i = 0; i < judged; i++) {
+        e->now[i] = NAN;
+    }
+}
+
+/* Notes what a trial has taken. */
+static xsm_status account(xsmi_chooser *c, xsmi_line *line, const xsmi_entrant *e, double began, xsm_error *err)
+{
+    const double rows = (double)c->rows.share, judged = (double)c->rows.test[e->transform]->rows;
+    const double longer = (double)xsmi_race_passes(c, e, c->rows.share) / (double)line->epochs;
+    xsm_choice_trial *t = &c->result->trials[c->result->info.trials];
+    t->seconds = xsmi_seconds() - began;
+    XSMI_TRY(xsmi_runner_share(&c->runner, XSM_OK, &t->seconds, sizeof t->seconds, err));
+    const double pace = line->pace > 0 ? line->pace : c->pace;
+    const double counted =
+        (longer * xsmi_line_seconds(c, line, rows, 0) + xsmi_line_seconds(c, line, 0, judged)) / pace;
+    if (c->options.seconds > 0) {
+        line->pace = t->seconds / counted;
+        XSMI_TRY(xsmi_runner_look(&c->runner, err));
+        c->elapsed = c->runner.elapsed;
+        c->pace = line->pace;
+    } else {
+        c->elapsed += counted;
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err)
+{
+    xsmi_auto_trial t;
+    xsm_model *fitted;
+    double mean = (double)INFINITY, precision = (double)NAN;
+    const double began = xsmi_seconds();
+    XSMI_TRY(xsmi_race_rows_transform(c, e->transform, err));
+    XSMI_TRY(note(c, e, err));
+    XSMI_TRY(train(c, e, &t, &fitted, err));
+    if (t.outcome.late) {
+        c->late = true;
+        xsm_model_free(fitted);
+        return XSM_OK;
+    }
+    begin_share(c, e);
+    e->diverged = t.outcome.diverged;
+    xsm_status status = e->diverged ? XSM_OK : judge_entrant(c, e, fitted, &mean, &precision, err);
+    e->bytes = xsmi_line_bytes(c, e->line, (double)t.outcome.bytes);
+    xsm_model_free(fitted);
+    XSMI_TRY(status);
+    XSMI_TRY(account(c, e->line, e, began, err));
+    for (uint64_t i = c->rows.starts[c->rows.part]; i < c->rows.starts[c->rows.part + 1] && !e->diverged; i++) {
+        e->right += isnan(e->now[i]) ? 0 : precision;
+        e->judged += !isnan(e->now[i]);
+    }
+    e->precision = e->right / e->judged;
+    e->folds++;
+    e->trial = c->result->info.trials++;
+    xsm_choice_trial *out = &c->result->trials[e->trial];
+    out->loss = e->diverged ? (double)INFINITY : mean;
+    out->precision = precision;
+    out->pairs = e->pairs;
+    out->bytes = e->bytes;
+    out->outcome = e->diverged ? XSM_RACE_DIVERGED : XSM_RACE_KEPT;
+    return XSM_OK;
+}
