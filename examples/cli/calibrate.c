@@ -138,6 +138,7 @@ int cli_calibrate(const cli_command *command, int argc, char **argv)
         CLI_IN_PLACE_FLAG(c.in_place),
         CLI_DATA_FLAGS(c.format),
         CLI_WEIGHTS_FLAG(c.format),
+        CLI_LABEL_WEIGHTS_FLAG(c.format),
         {"labels", CLI_CHOICE, &c.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"method", CLI_CHOICE, &c.method, "NAME",

@@ -304,7 +304,7 @@ extern const char *const cli_header_words[];
         "no-verify", CLI_SWITCH, &(data).believe, NULL, "do not verify the checksum of caches", NULL, 0, 0, 0, 0       \
     }
 
-/* Of commands that use the weights of labels, or keep them. */
+/* Of commands that read rows with labels; what predict does with these is to pass them over. */
 #define CLI_LABEL_WEIGHTS_FLAG(data)                                                                                   \
     {                                                                                                                  \
         "label-weights", CLI_SWITCH, &(data).label_weights, NULL,                                                      \

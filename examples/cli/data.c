@@ -344,6 +344,10 @@ xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format
             status = xsm_model_set_metadata(model, table_texts[i].key, *text_of(&noted, i), err);
         }
     }
+    /* Only in text a label cannot be taken for a feature, or a feature for a label. */
+    if (status == XSM_OK && data->label_weights && format == XSM_FORMAT_TEXT) {
+        status = xsm_model_set_metadata(model, "training.label_weights", "yes", err);
+    }
     return status == XSM_OK && data->text_column && data->header != XSM_HEADER_AUTO
                ? xsm_model_set_metadata(model, "training.header", cli_header_words[data->header], err)
                : status;
@@ -354,6 +358,8 @@ void cli_recall_table(const xsm_model *model, cli_data *data)
     const int asked = data->label_column || data->header != XSM_HEADER_AUTO || data->separator ||
                       data->ignore_columns || data->label_separator || data->text_column;
     const char *header = xsm_model_get_metadata(model, "training.header");
+    const int text = (data->format == XSM_FORMAT_AUTO && !data->text_column) || data->format == XSM_FORMAT_TEXT;
+    data->label_weights |= text && xsm_model_get_metadata(model, "training.label_weights") != NULL;
     if (data->format != XSM_FORMAT_AUTO && data->format != XSM_FORMAT_CSV && data->format != XSM_FORMAT_TSV) {
         return;
     }

@@ -325,6 +325,7 @@ int cli_evaluate(const cli_command *command, int argc, char **argv)
         {"data", CLI_INPUT, &e.data, "FILE", "rows with labels; - is standard input", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(e.format),
         CLI_WEIGHTS_FLAG(e.format),
+        CLI_LABEL_WEIGHTS_FLAG(e.format),
         {"labels", CLI_CHOICE, &e.format.labels, "WHICH",
          "labels kept of a row: first, smallest or all (as in training)", cli_label_words, 0, 0, 0, 0},
         {"divide-rows", CLI_SWITCH, &e.divide_rows, NULL, "by mpirun: each rank keeps a share of the rows in memory",

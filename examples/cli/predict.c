@@ -457,6 +457,7 @@ int cli_predict(const cli_command *command, int argc, char **argv)
         {"data", CLI_INPUT, &p.data, "FILE",
          "rows, with or without labels; - is standard input, of a pipe answered as they come", NULL, 0, 0, 0, 1},
         CLI_DATA_FLAGS(p.format),
+        CLI_LABEL_WEIGHTS_FLAG(p.format),
         {"top", CLI_WHOLE, &p.top, "K", "classes a row, or as many as there are (5)", NULL, 1, 65536, 0, 0},
         {"probabilities", CLI_SWITCH, &p.probabilities, NULL, "print probabilities instead of scores", NULL, 0, 0, 0,
          0},

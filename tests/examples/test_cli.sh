@@ -775,6 +775,26 @@ done
 echo 'nothing 1' >by-class
 run 1 train --data single.xc --format xc --class-weights by-class --eta 1
 says stderr "--class-weights: by-class, line 1, column 1: 'nothing' is no label of the rows"
+# Weights of labels belong to no name: the flag is of every command with labels, and models of text keep it.
+printf '__label__a:2 x y\n__label__b:3 z w\n' >heavy.words
+run 0 train --data heavy.words --label-weights --estimator softmax --eta 9 --epochs 30 --test heavy.words --model heavy.model
+run 0 info heavy.model
+says stdout 'training.label_weights yes'
+run 0 evaluate --model heavy.model --data heavy.words
+says stdout 'error      0.00 %'
+printf '__label__a:2 x y\n__label__b:3 z w\n__label__b:3 x\n' >mixed.words
+run 0 calibrate --model heavy.model --data mixed.words --output heavy.calibrated
+says stdout '3 rows'
+run 0 predict --model heavy.model --data heavy.words --top 1 --exclude known
+expect 'known labels are found' test "$(sed 's/:.*//' stdout | tr '\n' ' ')" = 'b a '
+printf '1:2 0:1\n2:3 1:1\n' >heavy.svm
+run 0 train --data heavy.svm --format libsvm --label-weights --estimator softmax --eta 9 --epochs 30 --model heavy.model
+printf '1:2 0:1\n2:3 1:1\n2:3 0:1\n' >mixed.svm
+run 0 calibrate --model heavy.model --data mixed.svm --format libsvm --label-weights --output heavy.calibrated
+run 0 predict --model heavy.model --data heavy.svm --format libsvm --label-weights --top 1 --exclude known
+expect 'known numbers are found' test "$(sed 's/:.*//' stdout | tr '\n' ' ')" = '2 1 '
+run 0 evaluate --model heavy.model --data heavy.svm --format libsvm --label-weights
+says stdout 'error      0.00 %'
 # Where labels have names, a number is none.
 printf '__label__cat a\n__label__dog b\n' >animals
 printf 'dog 2\n0 3\n' >by-class
