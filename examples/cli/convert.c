@@ -39,7 +39,13 @@ static int load_like(conversion *c)
         if (code != CLI_GO_ON) {
             return code;
         }
-        c->format.labels = cli_labels_kept(c->like_model, c->format.labels);
+        const int asked = c->format.labels;
+        c->format.labels = cli_labels_kept(c->like_model, asked);
+        if (asked < 0 && c->format.labels > XSM_LABELS_ALL) {
+            fprintf(stderr,
+                    "xsoftmax: the %s label of a row is kept, as in the training of %s; --labels all keeps all\n",
+                    cli_label_words[c->format.labels], c->like);
+        }
     } else {
         xsm_read_options options = XSM_READ_OPTIONS_INIT;
         options.format = XSM_FORMAT_CACHE;

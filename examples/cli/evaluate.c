@@ -186,6 +186,11 @@ static void print_report(const evaluation *e, const xsm_metrics *metrics, const 
         printf("\n           %s", left_out);
     }
     free(left_out);
+    const int kept = cli_labels_kept(e->model, e->format.labels);
+    if (e->format.labels < 0 && kept > XSM_LABELS_ALL) {
+        printf("\n           the %s label of a row counts, as in training; --labels all counts all",
+               cli_label_words[kept]);
+    }
     if (metrics->beam > 0) {
         printf("\nbeam       of %u: the classes that it finds are ranked", metrics->beam);
     }

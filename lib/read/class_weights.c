@@ -110,6 +110,10 @@ static xsm_status read_line(weight_file *f, const char *text, size_t length, xsm
                                               : "is no label of the rows",
                          err);
     }
+    if (!isnan(f->weights[k])) {
+        return fail_line(f, text + first, label - first, "has a weight already; one line for each label is accepted",
+                         err);
+    }
     f->weights[k] = weight;
     return XSM_OK;
 }
@@ -119,7 +123,7 @@ static xsm_status read_lines(weight_file *f, xsm_error *err)
     const xsm_dataset *d = f->data;
     for (uint32_t k = 0; k < d->classes; k++) {
         uint32_t id;
-        f->weights[k] = 1;
+        f->weights[k] = NAN; /* no line yet */
         if (are_words(d)) {
             const size_t length = strlen(d->map.names[k]);
             XSMI_TRY(xsmi_dictionary_word(&f->names, d->map.names[k], length, &id, err));
@@ -136,10 +140,14 @@ static xsm_status read_lines(weight_file *f, xsm_error *err)
         size_t length;
         XSMI_TRY(xsmi_lines_next(&f->lines, &text, &length, err));
         if (!text) {
-            return XSM_OK;
+            break;
         }
         XSMI_TRY(read_line(f, text, length, err));
     }
+    for (uint32_t k = 0; k < d->classes; k++) {
+        f->weights[k] = isnan(f->weights[k]) ? 1 : f->weights[k];
+    }
+    return XSM_OK;
 }
 
 static xsm_status read_file(const xsm_dataset *d, const char *path, float *weights, xsm_error *err)

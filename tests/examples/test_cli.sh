@@ -804,6 +804,25 @@ says stderr "--class-weights: by-class, line 2, column 1: '0' is the name of no 
 printf 'x\ny\n' >towns
 run 1 train --data animals --label-names towns --estimator softmax --eta 1
 says stderr "towns has names for labels that are numbers, and those of the rows are words, the first 'cat'"
+# What a model's training kept of a row's labels is said where rows are read like its rows.
+printf '__label__a __label__b x\n__label__b y\n' >pair.words
+run 0 train --data pair.words --labels first --estimator softmax --eta 1 --model pair.model
+run 0 evaluate --model pair.model --data pair.words
+says stdout 'the first label of a row counts, as in training; --labels all counts all'
+run 0 evaluate --model pair.model --data pair.words --labels all
+expect 'all are asked for' test "$(grep -c 'as in training' stdout)" -eq 0
+run 0 convert --data pair.words --like pair.model --to cache --output pair.cache
+says stderr 'the first label of a row is kept, as in the training of pair.model; --labels all keeps all'
+run 0 convert --data pair.words --like pair.model --labels all --to cache --output pair.cache
+expect 'nothing is left out' test ! -s stderr
+# A label has one weight, and a name is that of one label.
+printf 'cat 2\n dog 3\ncat 4\n' >by-class
+run 1 train --data animals --class-weights by-class --estimator softmax --eta 1
+says stderr "--class-weights: by-class, line 3, column 1: 'cat' has a weight already"
+printf 'zero\none\nzero\n' >towns
+printf '3 3 3\n0 0:1\n1 1:1\n2 2:1\n' >named.xc
+run 1 train --data named.xc --label-names towns --estimator softmax --eta 1
+says stderr "towns, line 3, column 1: 'zero' is the name of line 1, too; each label needs a name of its own"
 # Numbers with names are called by the numbers.
 printf 'zero\none\ntwo\n' >towns
 printf '2 3 3\n1 0:1\n2 1:1\n' >named.xc
