@@ -54,14 +54,14 @@ static void say_method(FILE *out, const cli_run *r)
     if (!e) {
         fprintf(out, "%s:", chosen->method);
         say_count(out, rows.rows, "row", "rows");
-        fputs(" and", out);
+        fputc(',', out);
         say_size(out, rows.classes, chosen->row_features);
         return;
     }
     const xsm_estimator_info about = cli_estimator_info(e);
     const char *sampler = cli_sampler_name(about.sampler);
     fputs(about.name, out);
-    if (xsm_estimator_get(e, "negatives", m, sizeof m) != SIZE_MAX && !chosen->exact) {
+    if (xsm_estimator_get(e, "negatives", m, sizeof m) != SIZE_MAX && !chosen->exact && strcmp(m, "0") != 0) {
         (void)xsm_estimator_get(e, "shared", shared, sizeof shared);
         fprintf(out, " with %s %s%s%s a %s", m, strcmp(m, "1") == 0 ? "class" : "classes", sampler ? " by " : "",
                 sampler ? sampler : "", strcmp(shared, "yes") == 0 ? "batch" : "row");
@@ -72,20 +72,11 @@ static void say_method(FILE *out, const cli_run *r)
     fprintf(out, ", by %s:", chosen->optimizer);
     if (r->choice_given) {
         fputs(" as given", out);
-    } else if (strcmp(chosen->optimizer, "lbfgs") == 0) {
-        say_count(out, rows.rows, "row", "rows");
-        fputs(" and", out);
-        say_count(out, rows.classes, "class", "classes");
-        fputs(" are few enough for all at once", out);
-    } else if (chosen->exact) {
-        say_size(out, rows.classes, chosen->row_features);
-        fputs(" are few enough to score every class", out);
-    } else {
-        say_count(out, rows.rows, "row", "rows");
-        fputc(',', out);
-        say_size(out, rows.classes, chosen->row_features);
-        fputs(" are too much to score every class", out);
+        return;
     }
+    say_count(out, rows.rows, "row", "rows");
+    fputc(',', out);
+    say_size(out, rows.classes, chosen->row_features);
 }
 
 static void say_numbers(FILE *out, const cli_run *r)

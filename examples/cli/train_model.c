@@ -150,7 +150,8 @@ int cli_train_transform(cli_run *r, const char *description)
     if (r->calibrate_rows && xsm_transform_apply(r->transform, r->calibrate_rows, &err) != XSM_OK) {
         return cli_fail("%s: %s", r->calibrate, err.message);
     }
-    return CLI_GO_ON;
+    /* a transform that leaves no feature is chosen where features say nothing of the classes */
+    return xsm_dataset_get_info(r->train_rows, &r->train_info, &err) == XSM_OK ? CLI_GO_ON : cli_library_failed(&err);
 }
 
 xsm_status cli_train_note(cli_run *r, const char *prefix, const char *name, const char *value, xsm_error *err)

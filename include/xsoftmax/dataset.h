@@ -513,8 +513,8 @@ XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_cla
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
  *  name of the data file's label i.
  *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for labels that are words; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not
- *          UTF-8, an empty line, or a name of two labels; #XSM_ERROR_SHAPE if a label of the class map has no line. The
- *          dataset is unchanged on failure. */
+ *          UTF-8 or an empty line; #XSM_ERROR_SHAPE if a label of the class map has no line. The dataset is unchanged on
+ *          failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
 
 /** Removes rows, or classes that no row has.

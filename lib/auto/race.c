@@ -89,7 +89,7 @@ static void predict(const xsmi_chooser *c, xsmi_entrant *e)
     if (fall > 0) {
         const double ratio = e->fall > 0 ? fmin(fall / e->fall, 1) : USUAL_RATIO;
         e->gain = (ratio < 1 ? ratio * (1 - pow(ratio, left)) / (1 - ratio) : left) / doublings;
-        e->predicted = e->loss - e->gain * last.difference;
+        e->predicted = fmax(e->loss - e->gain * last.difference, 0); /* no measure is below 0 */
     }
 }
 
@@ -107,7 +107,9 @@ static xsmi_entrant *best_of(xsmi_chooser *c, const xsmi_line *line)
     for (size_t i = 0; i < c->entrant_count; i++) {
         xsmi_entrant *e = &c->entrants[i];
         const bool counts = (!line || e->line == line) && !e->out && !e->diverged && e->rows > 0;
-        best = counts && (!best || e->predicted < best->predicted) ? e : best;
+        const bool better =
+            !best || e->predicted < best->predicted || (e->predicted == best->predicted && e->loss < best->loss);
+        best = counts && better ? e : best;
     }
     return best;
 }
@@ -246,7 +248,7 @@ static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int 
             if (better) {
                 const xsmi_gap gap = xsmi_race_gap(next->now, best->now, (size_t)c->rows.starts[c->rows.parts]);
                 next->lead += ran && next->rows_before == 0 ? best->loss - best->predicted : 0;
-                next->predicted = next->rows_before == 0 ? next->loss - next->lead : next->predicted;
+                next->predicted = next->rows_before == 0 ? fmax(next->loss - next->lead, 0) : next->predicted;
                 better = gap.difference < -gap.error;
                 best = better ? next : best;
                 step *= better && moved ? 2 : 1;

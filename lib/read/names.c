@@ -5,7 +5,6 @@
 #include "base/grow.h"
 #include "read/source.h"
 #include "base/utf8.h"
-#include "data/dictionary.h"
 
 #include <string.h>
 
@@ -13,8 +12,7 @@ typedef struct names {
     xsm_context *context;
     char *text; /* the names wanted, each terminated, one after another */
     size_t used, capacity;
-    size_t *starts;        /* [classes] */
-    xsmi_dictionary words; /* the name of class k is k */
+    size_t *starts; /* [classes] */
 } names;
 
 static int64_t label_of(const xsm_dataset *d, uint32_t k)
@@ -45,22 +43,6 @@ static xsm_status check_line(const xsmi_lines *l, const char *text, size_t lengt
     return XSM_OK;
 }
 
-/* Two classes of one name could not be told apart where names are read again. */
-static xsm_status check_other(const xsm_dataset *d, const xsmi_lines *l, names *n, uint32_t k, const char *text,
-                              size_t length, xsm_error *err)
-{
-    uint32_t id;
-    XSMI_TRY(xsmi_dictionary_word(&n->words, text, length, &id, err));
-    if (id == k) {
-        return XSM_OK;
-    }
-    char quote[XSMI_QUOTE_SIZE];
-    return xsmi_fail_at(err, XSM_ERROR_FORMAT, l->line, 1,
-                        "%s, line %llu, column 1: %s is the name of line %llu, too; each label needs a name of its own",
-                        l->source->name, (unsigned long long)l->line, xsmi_quote(quote, text, length),
-                        (unsigned long long)label_of(d, id) + 1);
-}
-
 /* Labels and lines both rise, so one pass finds the line of each. */
 static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_error *err)
 {
@@ -78,7 +60,6 @@ static xsm_status read_lines(const xsm_dataset *d, xsmi_lines *l, names *n, xsm_
         }
         XSMI_TRY(check_line(l, text, length, err));
         if (k < d->classes && label_of(d, k) == (int64_t)(l->line - 1)) {
-            XSMI_TRY(check_other(d, l, n, k, text, length, err));
             XSMI_TRY(XSMI_GROW(n->context, n->text, n->capacity, n->used + length + 1, "the names of classes", err));
             memcpy(n->text + n->used, text, length);
             n->text[n->used + length] = '\0';
@@ -146,7 +127,6 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
     }
     names n = {.context = d->context};
     n.starts = xsmi_allocate(d->context, d->classes, sizeof *n.starts);
-    xsmi_dictionary_start(&n.words, d->context, true);
     if (!n.starts) {
         return xsmi_fail_memory(err, d->classes * sizeof *n.starts, "the names of classes");
     }
@@ -168,7 +148,6 @@ xsm_status xsm_dataset_read_names(xsm_dataset *d, const char *path, xsm_error *e
     }
     xsmi_lines_end(&lines);
     xsmi_source_close(&source);
-    xsmi_dictionary_end(&n.words);
     xsmi_release(d->context, n.text, n.capacity, 1);
     xsmi_release(d->context, n.starts, d->classes, sizeof *n.starts);
     return status;
