@@ -75,10 +75,12 @@ enum {
     /** Dense values with commas between, or another separator (xsm_read_options::separator), fields quoted as in RFC
      *  4180, with a header line or without (xsm_read_options::header). One column contains the label;
      *  an empty field means no label. Blanks around names, labels and quotes are no part of them. If every label is an
-     *  integer without leading zeros or a plus, labels are numbers; otherwise they are words: the classes are the words
-     *  in bytewise order, stored as names, and a class map with names is matched by name. Empty lines are skipped. With
-     *  a class map, they are rows of zeros without a label, and the label column may be missing: the file then has as
-     *  many columns as features, and no row has a label. */
+     *  integer without leading zeros, a plus or an exponent (`1.0` is 1), labels are numbers; otherwise they are words:
+     *  the classes are the words in bytewise order, stored as names, and a class map with names is matched by name;
+     *  `1.0` is the class 1 of a map of numbers. Empty lines are skipped. With a class map, they are rows of zeros
+     *  without a label, and the label column may be missing: the file then has as many columns as features, and no row
+     *  has a label. Writing names the columns as they were read, or by their words (`bucket 3 of 1000` for n-grams), or
+     *  f0, f1, and so on. */
     XSM_FORMAT_CSV = 3,
     /** The same, tab-separated. Each line is a row: a quote at the start of a field is part of the text unless another
      *  ends the field in the same line. */

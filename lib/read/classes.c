@@ -9,14 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A word that is an integer as it is printed: 01, +1 and 1.0 are names, which would be one class and printed as 1. The
- * word is terminated. */
+/* A word that is an integer as it is printed, or as a table of floats prints it, with zeros behind a point: 01, +1, -0
+ * and 1e3 are names, which would be one class with 1, 0 and 1000, and printed as these. The word is terminated. */
 static bool word_number(const char *word, size_t length, int64_t *number)
 {
     const char *digits = word + (*word == '-'), *end = word + length;
     const bool zero = *digits == '0';
     return *digits >= '0' && *digits <= '9' && !(zero && (end > digits + 1 || digits > word)) &&
-           xsmi_parse_integer(word, &word, number) == XSMI_NUMBER_OK && word == end;
+           digits + strspn(digits, "0123456789.") == end && xsmi_parse_integer(word, &word, number) == XSMI_NUMBER_OK &&
+           word == end;
 }
 
 /* The label of each number of the dictionary; false if some are words. */
@@ -103,8 +104,9 @@ static xsm_status classes_of_numbers(const xsmi_reader *r, xsm_dataset *d, int64
     XSMI_TRY(xsmi_go_on(r->context, err));
     uint32_t classes = 0;
     for (uint32_t i = 0; i < count; i++) {
-        int64_t label = (int64_t)(keys[i] ^ SIGN);
-        labels[classes++] = label;
+        const int64_t label = (int64_t)(keys[i] ^ SIGN);
+        classes += classes == 0 || labels[classes - 1] != label; /* 1.0 is 1 */
+        labels[classes - 1] = label;
     }
     for (uint32_t i = 0; i < count; i++) {
         int64_t label = 0;

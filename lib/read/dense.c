@@ -173,6 +173,22 @@ static xsm_status read_weight(const xsmi_record *c, const table *t, size_t colum
     return XSM_OK;
 }
 
+/* 1.0 is the class 1 of a class map of numbers, even where other labels of the file are words. */
+static void cut_zeros(const xsmi_reader *r, const char *word, size_t *length)
+{
+    size_t end = *length;
+    if (!r->has_map || r->map.classes == 0 || (r->map.names && !r->map.labels)) {
+        return;
+    }
+    while (end > 0 && word[end - 1] == '0') {
+        end--;
+    }
+    const size_t point = end > 0 && word[end - 1] == '.' ? end - 1 : 0, sign = word[0] == '-';
+    if (point > sign && sign + strspn(word + sign, "0123456789") == point && (word[sign] != '0' || point == 1)) {
+        *length = point;
+    }
+}
+
 /* One label of those in a field. */
 static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *word, size_t length, size_t before,
                             xsm_error *err)
@@ -184,6 +200,7 @@ static xsm_status add_label(xsmi_reader *r, const xsmi_field *f, const char *wor
         return xsmi_reader_fail(r, err, XSM_ERROR_FORMAT, f->line, f->column,
                                 "a line end in a label; names of classes are of one line");
     }
+    cut_zeros(r, word, &length);
     XSMI_TRY(xsmi_dictionary_word(&r->dictionary, word, length, &id, err));
     xsmi_reader_add_label(r, id);
     return XSM_OK;

@@ -606,6 +606,41 @@ static void quotes_between_tabs(void **state)
     }
 }
 
+/* Labels are as they are written, but for the zeros that a column of floats prints. */
+static void spellings_of_numbers(void **state)
+{
+    (void)state;
+    const int64_t numbers[] = {1, 2};
+    static const struct table {
+        const char *text, *expected;
+        int map;
+    } tables[] = {
+        {"x,label\n1,1e3\n2,1000\n3,12e4\n", "1 3[1000,12e4,1e3]: 2 1; 0 2; 1 3", 0},
+        {"x,label\n1,1.0\n2,1\n3,2.0\n", "1 2[1,2]: 0 1; 0 2; 1 3", 0},
+        {"x,label\n1,1.0\n2,1.10\n3,n/a\n", "1 3[1.0,1.10,n/a]: 0 1; 1 2; 2 3", 0},
+        {"x,label\n1,1.0\n2,n/a\n3,2.00\n4,2\n5,01.0\n6,.0\n7,1e0\n8,-0.0\n",
+         "1 7[1,2,-0.0,.0,01.0,1e0,n/a]: 0 1; 6 2; 1 3; 1 4; 4 5; 3 6; 5 7; 2 8", 2},
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        char text[300];
+        xsm_class_map map = XSM_CLASS_MAP_INIT;
+        map.classes = 2;
+        map.labels = numbers;
+        map.features = 1;
+        const xsm_read_options options =
+            OPTIONS(.classes = tables[i].map ? &map : NULL, .new_labels = tables[i].map > 0);
+        const xsm_status status = read_bytes(NULL, tables[i].text, strlen(tables[i].text), 0, &options, &d, &err);
+        if (status != XSM_OK) {
+            fail_msg("'%s': %s", tables[i].text, err.message);
+        }
+        describe(d, text, sizeof text);
+        assert_string_equal(text, tables[i].expected);
+        xsm_dataset_free(d);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -615,6 +650,7 @@ int main(void)
         cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
         cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
         cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
+        cmocka_unit_test(spellings_of_numbers),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
