@@ -84,6 +84,27 @@ static int note_new(const conversion *c)
     return CLI_GO_ON;
 }
 
+/* Says that files of words that are converted apart have other features, where they do not say which. */
+static int note_words(const conversion *c)
+{
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_class_map map = XSM_CLASS_MAP_INIT;
+    const int32_t to = to_formats[c->to];
+    if (c->like || (to != XSM_FORMAT_XC && to != XSM_FORMAT_LIBSVM && to != XSM_FORMAT_NPY)) {
+        return CLI_GO_ON;
+    }
+    if (xsm_dataset_get_class_map(c->rows, &map, &err) != XSM_OK) {
+        return cli_library_failed(&err);
+    }
+    if (map.vocabulary) {
+        fprintf(stderr,
+                "xsoftmax: note: %s does not say which word a feature is; other files get the same features by --like "
+                "with a cache (--to cache) or model of this one\n",
+                to_words[c->to]);
+    }
+    return CLI_GO_ON;
+}
+
 static int read_rows(conversion *c)
 {
     xsm_error err = XSM_ERROR_INIT;
@@ -102,7 +123,7 @@ static int read_rows(conversion *c)
     if (code != CLI_GO_ON) {
         return code;
     }
-    code = c->like ? note_new(c) : CLI_GO_ON;
+    code = c->like ? note_new(c) : note_words(c);
     if (code != CLI_GO_ON) {
         return code;
     }

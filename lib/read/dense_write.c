@@ -1,9 +1,14 @@
-/* Writing CSV and TSV: the columns of features by their names, or f0, f1, ... (or their numbers), the weight where it
- * has a column and, last, the label. */
+/* Writing CSV and TSV: the columns of features by their names or words, or f0, f1, ... (or their numbers), the weight
+ * where it has a column and, last, the label. */
 #include "read/dense.h"
+#include "data/dictionary.h"
 #include "data/schema.h"
+#include "data/vocabulary.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#include <xsoftmax/ext/vocabulary.h>
 
 /* A field of text, in quotes where it needs them, and where it would be another field without: a name of blanks. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
@@ -26,14 +31,36 @@ static const char *const *names_of(const xsm_dataset *d)
     return named && d->schema->count == d->features ? d->schema->names : NULL;
 }
 
+/* The vocabulary whose words and buckets the columns are, or NULL. */
+static const xsm_vocabulary *words_of(const xsm_dataset *d)
+{
+    const xsm_vocabulary *v = d->transformed ? NULL : xsmi_schema_vocabulary(d->schema);
+    return v && xsmi_vocabulary_features(v) == d->features ? v : NULL;
+}
+
+/* A bucket is called by what decides which n-grams it has; no word has a blank. */
+static xsm_status write_word(xsmi_output *o, const xsm_vocabulary *v, uint32_t feature, char separator, xsm_error *err)
+{
+    const uint32_t first = xsmi_vocabulary_first_words(v), buckets = xsmi_text_buckets(xsmi_vocabulary_options(v));
+    if (feature < first || feature - first >= buckets) {
+        return write_field(o, xsm_vocabulary_word(v, feature < first ? feature : feature - buckets), separator, err);
+    }
+    char name[64];
+    const int length = snprintf(name, sizeof name, "bucket %u of %u", feature - first, buckets);
+    return xsmi_output_bytes(o, name, (size_t)length, err);
+}
+
 /* The name of a column besides the features must be none of theirs. */
 static xsm_status check_name(const xsm_dataset *d, const char *member, const char *name, xsm_error *err)
 {
     const char *const *names = names_of(d);
-    bool taken = !names && name[0] == 'f' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
+    const xsm_vocabulary *words = words_of(d);
+    bool taken =
+        !names && !words && name[0] == 'f' && name[1] != '\0' && name[1 + strspn(name + 1, "0123456789")] == '\0';
     for (uint32_t j = 0; names && j < d->features && !taken; j++) {
         taken = strcmp(names[j], name) == 0;
     }
+    taken |= words && xsmi_dictionary_find_word(xsmi_vocabulary_dictionary(words), name, strlen(name)) != UINT32_MAX;
     return taken
                ? xsmi_fail(err, XSM_ERROR_RANGE,
                            "xsm_write_options.%s is '%.40s', which is how columns of features are called", member, name)
@@ -44,6 +71,7 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
 {
     const char *label = o->options->label_column, *weights = o->options->weights_column;
     const char *const *names = names_of(o->d);
+    const xsm_vocabulary *words = words_of(o->d);
     const int64_t *numbers = xsmi_output_numbers(o);
     XSMI_TRY(check_name(o->d, "label_column", label, err));
     XSMI_TRY(weights ? check_name(o->d, "weights_column", weights, err) : XSM_OK);
@@ -54,6 +82,8 @@ static xsm_status write_columns(xsmi_output *o, char separator, xsm_error *err)
     for (uint32_t j = 0; j < o->d->features; j++) {
         if (names) {
             XSMI_TRY(write_field(o, names[j], separator, err));
+        } else if (words) {
+            XSMI_TRY(write_word(o, words, j, separator, err));
         } else {
             XSMI_TRY(xsmi_output_char(o, 'f', err));
             XSMI_TRY(xsmi_output_integer(o, numbers ? numbers[j] : (int64_t)j, err));
