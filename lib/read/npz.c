@@ -90,6 +90,10 @@ static xsm_status set_features(xsmi_reader *r, const xsmi_csr *m, uint64_t *kept
         return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %llu columns; %u are expected (xsm_read_options.features)",
                          r->source.name, (unsigned long long)m->columns, wanted);
     }
+    if (wanted > 0 && m->columns != wanted && drops) {
+        return xsmi_fail(err, XSM_ERROR_FORMAT, "%s: %llu columns; %u are expected (those of the class map)",
+                         r->source.name, (unsigned long long)m->columns, wanted);
+    }
     r->features = wanted ? wanted : (uint32_t)m->columns;
     *kept = r->features;
     return XSM_OK;

@@ -188,6 +188,13 @@ static xsm_status read_xc_lines(xsmi_sparse *s, xsm_error *err)
         XSMI_TRY(xsmi_lines_next(&r->lines, &text, &length, err));
     }
     set_limits(s);
+    if (s->has_header && s->kept != UINT64_MAX && header_features < s->kept) { /* as of rows before the model grew */
+        xsmi_log(r->context, XSM_LOG_WARNING,
+                 "%s: the first line declares %llu features, and the class map has %llu; the first %llu are taken for "
+                 "the same",
+                 r->source.name, (unsigned long long)header_features, (unsigned long long)s->kept,
+                 (unsigned long long)header_features);
+    }
     xsmi_sparse_set_plain(s);
     while (text) {
         s->line_number = r->lines.line;

@@ -140,6 +140,14 @@ with tempfile.TemporaryDirectory() as work:
     same("duplicates", matrix.toarray().astype(numpy.float32), numpy.load("out.npy"))
     scipy.sparse.save_npz("csc.npz", matrix.tocsc())
     refused("in the format csc; csr is read", "info", "csc.npz")
+    # another width than the model's
+    subprocess.run([xsoftmax, "train", "--data", "x.npz", "--labels-from", "y.npy", "--estimator", "softmax", "--eta", "1",
+                    "--epochs", "1", "--model", "sparse.model"], check=True, stdout=subprocess.DEVNULL)
+    columns = dense.shape[1]
+    for other in (columns - 1, columns + 1):
+        scipy.sparse.save_npz("other.npz", scipy.sparse.csr_matrix(numpy.ones((2, other))))
+        refused(f"other.npz: {other} columns; {columns} are expected (those of the model)", "predict", "--model", "sparse.model",
+                "--data", "other.npz")
     scipy.sparse.save_npz("weights.npz", scipy.sparse.csr_matrix(where * 0.5))
     refused("--label-weights", "train", "--data", "x.npz", "--labels-from", "weights.npz", "--eta", "1")
     with open("x.npz", "rb") as file:
