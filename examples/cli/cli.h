@@ -458,11 +458,12 @@ typedef struct cli_stream {
     char *header;                        /* the first line of a table */
     const char *text_column, *separator; /* of the model's training data, or NULL */
     int ended, looked, table, whole;     /* whole: no text, but one piece */
+    int doubtful;                        /* features count from 0, for the model's do, and nothing says it */
     int quotes;                          /* a line end within quotes ends no row, as in a table without tabs */
 } cli_stream;
 #define CLI_STREAM_INIT                                                                                                \
     {                                                                                                                  \
-        NULL, 0, 0, 0, 0, 0, 0, UINT64_MAX, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0                                      \
+        NULL, 0, 0, 0, 0, 0, 0, UINT64_MAX, 0, 0, NULL, NULL, NULL, 0, 0, 0, 0, 0, 0                                   \
     }
 /* Whether rows are to be answered as they come: from standard input that is no file. */
 int cli_stream_wanted(const char *path, const cli_data *data);

@@ -145,6 +145,14 @@ static void look(cli_stream *s, cli_data *data, const xsm_class_map *map)
     if (open && !s->table && map->index_base != XSM_INDEX_BASE_AUTO) {
         data->format = XSM_FORMAT_LIBSVM;
     }
+    if (data->format == XSM_FORMAT_LIBSVM && data->index_base == XSM_INDEX_BASE_AUTO &&
+        map->index_base == XSM_INDEX_BASE_ZERO && !map->feature_numbers) {
+        data->index_base = XSM_INDEX_BASE_ZERO;
+        s->doubtful = 1;
+        cli_note_clear();
+        fprintf(cli_messages(), "xsoftmax: note: the features of standard input are taken to count from 0, as those of "
+                                "the model; --index-base 0 or 1 says it\n");
+    }
 }
 
 /* Reads until there is a complete line, and of a table that begins a second one. */
@@ -181,6 +189,41 @@ static int is_comment(const cli_data *data, const char *bytes, size_t size)
         at = at ? at : end - 1;
     }
     return comment;
+}
+
+/* The bytes of the lines before the first one with this feature, and their number. */
+static size_t lines_without(const char *bytes, size_t size, uint32_t feature, uint64_t *lines)
+{
+    char token[24];
+    const size_t length = (size_t)snprintf(token, sizeof token, "%u:", feature);
+    size_t start = 0;
+    for (*lines = 0; start < size; ++*lines) {
+        const char *line = bytes + start, *end = memchr(line, '\n', size - start);
+        end = end ? end : bytes + size;
+        const char *comment = memchr(line, '#', (size_t)(end - line)), *stop = comment ? comment : end;
+        for (const char *at = line; (at = memmem(at, (size_t)(stop - at), token, length)) != NULL; at++) {
+            if (at == line || at[-1] == ' ' || at[-1] == '\t') {
+                return start;
+            }
+        }
+        start = end < bytes + size ? (size_t)(end - bytes) + 1 : size;
+    }
+    return size;
+}
+
+/* Ends a piece before rows that seem to count from 1, whatever is in the pieces, so that the answers to the same rows
+ * do not depend on how fast they come. A file is looked at as a whole. */
+static int doubt_base(const cli_stream *s, const xsm_class_map *map, size_t *size, uint64_t *lines)
+{
+    if (s->doubtful && *size > 0) {
+        *size = lines_without(s->bytes, *size, map->features, lines);
+    }
+    return *size > 0 || !s->doubtful || s->count == 0
+               ? CLI_GO_ON
+               : cli_fail(
+                     "standard input, line %llu: a feature %u, and those of the model are 0 to %u, as if these rows "
+                     "counted from 1: --index-base 1 if they do, else 0",
+                     (unsigned long long)s->lines + 1, map->features, map->features - 1);
 }
 
 /* What the first piece has settled. */
@@ -244,6 +287,7 @@ int cli_stream_next(cli_stream *s, xsm_context *context, cli_data *data, const x
         drop(s, s->done);
         s->done = s->done_lines = 0;
         int code = s->whole && s->pieces > 0 ? CLI_GO_ON : fill(s, data, &map, &size, &lines);
+        code = code == CLI_GO_ON && !s->whole ? doubt_base(s, &map, &size, &lines) : code;
         if (code != CLI_GO_ON) {
             return code;
         }

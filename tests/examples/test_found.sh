@@ -343,5 +343,42 @@ run 0 predict --model sms.model --data sms.tsv
 (cat sms.tsv >pipe &)
 "$xsoftmax" predict --model sms.model --data - <pipe >stdout 2>stderr || wrong 'rows of a pipe'
 [ "$(wc -l <stdout)" -eq 3 ] || wrong 'not three answers of a pipe'
+# --- labels of floats meet a model's numbers, among words, too
+printf 'x,label\n1,1.0\n2,2.0\n' >float.csv
+printf 'x,label\n1,1.0\n2,2.0\n3,n/a\n' >words.csv
+run 0 train --data float.csv --estimator softmax --eta 1 --epochs 1 --model float.model
+run 0 train --data words.csv --warm-start float.model --estimator softmax --eta 1 --epochs 1 --model words.model
+run 0 info words.model
+says stdout 'classes                3'
+# --- the base of a pipe does not depend on how fast it comes
+for pause in 0 1; do
+    ({ head -n 1 one.svm; sleep $pause; tail -n +2 one.svm; } >pipe &)
+    "$xsoftmax" predict --model zero.model --data - <pipe >"out$pause" 2>stderr && wrong 'a pipe that counts from 1'
+    says stderr 'standard input, line 2: a feature 2, and those of the model are 0 to 1, as if these rows counted from 1'
+done
+[ "$(wc -l <out0)" -eq 1 ] || wrong 'not one answer before the row that counts from 1'
+cmp -s out0 out1 || wrong 'answers to a pipe that depend on its speed'
+(cat one.svm >pipe &)
+"$xsoftmax" predict --model zero.model --data - --index-base 1 <pipe >stdout 2>stderr || wrong 'a pipe with a base'
+cmp -s right stdout || wrong 'a pipe that counts from 1 has other rows'
+# --- sparse rows of another width
+printf '1 1 2\n0 0:2\n' >narrow.xc
+run 0 predict --model zero.model --data narrow.xc
+says stderr 'note: narrow.xc: the first line declares 1 features, and the model has 2; the first 1 are taken for the same'
+# --- words are the columns of a table, and other formats do not say them
+printf '__label__a red green label\n__label__b green, "blue"\n' >first.txt
+printf '__label__a "blue" green,\n__label__b red red green label\n' >second.txt
+run 0 convert --data first.txt --to csv --to-label-column class --output first.csv
+[ "$(head -n 1 first.csv)" = '"""blue""",green,"green,",label,red,class' ] || wrong "words as columns: $(head -n 1 first.csv)"
+run 1 convert --data first.txt --to csv --output other.csv
+says stderr "is 'label', which is how columns of features are called"
+run 0 convert --data second.txt --to csv --to-label-column class --output second.csv
+run 0 train --data first.csv --label-column class --eta 1 --epochs 20 --estimator softmax --model words.model
+run 0 predict --model words.model --data second.csv --label-column class
+[ "$(cut -d: -f1 stdout | tr '\n' ' ')" = 'b a ' ] || wrong 'words of files that were converted apart'
+run 0 convert --data second.txt --word-ngrams 2 --buckets 2 --to tsv --to-label-column class --output second.tsv
+[ "$(head -n 1 second.tsv | tr '\t' '|')" = 'red|"""blue"""|green|green,|label|bucket 0 of 2|bucket 1 of 2|class' ] || wrong 'buckets as columns'
+run 0 convert --data first.txt --to xc --names-to names --output first.xc
+says stderr 'note: xc does not say which word a feature is; other files get the same features by --like'
 
 [ "$failures" -eq 0 ] || exit 1
