@@ -1,6 +1,7 @@
 /* Writing CSV and TSV: the columns of features by their names or words, or f0, f1, ... (or their numbers), the weight
  * where it has a column and, last, the label. */
 #include "read/dense.h"
+#include "base/utf8.h"
 #include "data/dictionary.h"
 #include "data/schema.h"
 #include "data/vocabulary.h"
@@ -10,12 +11,14 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-/* A field of text, in quotes where it needs them, and where it would be another field without: a name of blanks. */
+/* A field of text, in quotes where it needs them, and where blanks at its ends would be left out without. */
 static xsm_status write_field(xsmi_output *o, const char *text, char separator, xsm_error *err)
 {
     char special[] = {'"', '\n', '\r', separator, '\0'};
-    if (!strpbrk(text, special)) {
-        return xsmi_output_bytes(o, text, strlen(text), err);
+    const size_t length = strlen(text);
+    const bool blank = length > 0 && (xsmi_is_space(text[0]) || xsmi_is_space(text[length - 1]));
+    if (!blank && !strpbrk(text, special)) {
+        return xsmi_output_bytes(o, text, length, err);
     }
     XSMI_TRY(xsmi_output_char(o, '"', err));
     for (const char *p = text; *p; p++) {
