@@ -825,7 +825,7 @@ static void kept_memory_changes_nothing(void **state)
             TEST_METRICS(got, 10);
             assert_ok(xsm_dataset_select(p.data, rows, counts[i], &part, &err), err);
             assert_ok(xsm_evaluate(ctx, m, part, NULL, &want, &err), err);
-            assert_ok(xsmi_evaluate(m, part, NULL, &kept, &got, &err), err);
+            assert_ok(xsmi_evaluate(m, part, NULL, &kept, NULL, &got, &err), err);
             assert_memory_equal(&got, &want, offsetof(xsm_metrics, precision));
             assert_memory_equal(got_values, want_values, sizeof want_values);
             xsm_dataset_free(part);
