@@ -66,7 +66,8 @@ settings() {
 
 # The report without what depends on the time it took, and on the number of a process.
 same() {
-    sed -e 's/ in [0-9.]* s.*//' -e 's/ in [0-9]*:[0-9:]*.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' "$1"
+    sed -e 's/ in [0-9.]* s.*//' -e 's/ in [0-9]*:[0-9:]*.*//' -e '/^train /d' -e '/^time /d' -e 's/"evaluate_seconds":[^,]*,"peak_bytes":[^,]*,//' \
+        -e 's/"prediction_seconds":[^,]*,//' "$1"
 }
 
 trainings='1 2 3 4 5' tunings='7 8' groups='2 3 5' fits='2 3'
