@@ -103,10 +103,10 @@ enum {
                                     #XSM_MEASURE_LOG_LOSS. */
     XSM_MEASURE_LOG_LOSS = 1,  /**< The log-loss after calibration (@ref calibrate): a way that ranks well is not given
                                     up because it is too sure. */
-    XSM_MEASURE_PRECISION = 2, /**< 1 - P@k, with k of xsm_choose_options::measure_top, or else 1. */
-    XSM_MEASURE_NDCG = 3,      /**< 1 - nDCG@k; k = 5. */
-    XSM_MEASURE_HITS = 4,      /**< 1 - hits@k: the share of rows without a label among the k best; k = 10. */
-    XSM_MEASURE_MRR = 5        /**< 1 - MRR@k, of the reciprocal rank of the first label among the k best; k = 10. */
+    XSM_MEASURE_PRECISION = 2, /**< 1 - P\@k, with k of xsm_choose_options::measure_top, or else 1. */
+    XSM_MEASURE_NDCG = 3,      /**< 1 - nDCG\@k; k = 5. */
+    XSM_MEASURE_HITS = 4,      /**< 1 - hits\@k: the share of rows without a label among the k best; k = 10. */
+    XSM_MEASURE_MRR = 5        /**< 1 - MRR\@k, of the reciprocal rank of the first label among the k best; k = 10. */
 };
 
 /** Settings. Start with #XSM_CHOOSE_OPTIONS_INIT. */

@@ -514,8 +514,8 @@ XSM_API xsm_status xsm_dataset_get_class_map(const xsm_dataset *dataset, xsm_cla
 
 /** Reads names of the classes, for data whose file has none: line i (from 0) of the file `path`, plain or gzip, is the
  *  name of the data file's label i.
- *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for labels that are words; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is not
- *          UTF-8 or an empty line; #XSM_ERROR_SHAPE if a label of the class map has no line. The dataset is unchanged on
+ *  @return #XSM_OK; #XSM_ERROR_ARGUMENT for labels that are words; #XSM_ERROR_IO; #XSM_ERROR_FORMAT for text that is
+ *  not UTF-8 or an empty line; #XSM_ERROR_SHAPE if a label of the class map has no line. The dataset is unchanged on
  *          failure. */
 XSM_API xsm_status xsm_dataset_read_names(xsm_dataset *dataset, const char *path, xsm_error *err);
 
@@ -599,9 +599,9 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *  Schuetze (Introduction to Information Retrieval, 2008, section 6.4.1). No value is above 90 after it, or below -90,
  *  and zeros stay zeros, so that n_j is the same with it.
  *  `standard` replaces x by (x - m_j) / s_j, where m_j is the mean of feature j over the N training rows and s_j^2 its
- *  variance, the mean of the squared differences from m_j, as in scikit-learn's StandardScaler. Fitted to sparse rows it
- *  divides by the same s_j and subtracts nothing, so that zeros stay zeros (there with_mean=False). Where a feature has
- *  the same value in all training rows s_j is 1. Rows count once, whatever their weights. Sparse rows that get a
+ *  variance, the mean of the squared differences from m_j, as in scikit-learn's StandardScaler. Fitted to sparse rows
+ *  it divides by the same s_j and subtracts nothing, so that zeros stay zeros (there with_mean=False). Where a feature
+ *  has the same value in all training rows s_j is 1. Rows count once, whatever their weights. Sparse rows that get a
  *  transform with means list all features then, as their zeros become others.
  *  An empty description, or `none`, makes a transform that does nothing. `tfidf`, `standard` and `products` may occur
  *  once each, `tfidf` before the others.
@@ -613,15 +613,15 @@ XSM_API xsm_status xsm_dataset_split(const xsm_dataset *dataset, double fraction
  *          value of a step, a second `tfidf`, `standard` or `products`, or `tfidf` behind one of the others */
 XSM_API xsm_status xsm_transform_new(xsm_context *context, const char *description, xsm_transform **out,
                                      xsm_error *err);
-/** Fits the transform to training rows: computes idf weights, means and scales, finds the pairs of `products` and stores
- *  D. Each step gets the rows as the previous steps transformed them. The dataset does not change.
+/** Fits the transform to training rows: computes idf weights, means and scales, finds the pairs of `products` and
+ *  stores D. Each step gets the rows as the previous steps transformed them. The dataset does not change.
  *  @return #XSM_OK; #XSM_ERROR_UNSUPPORTED for `products` and dense rows; #XSM_ERROR_LIMIT if D would exceed
  *          #XSM_FEATURES_MAX; #XSM_ERROR_RANGE as xsm_transform_apply(), of the steps before `standard`. O(values) with
  *          `tfidf` or `standard`, else O(1); `products` takes the time of the pairs of non-zero
  *          values in all rows, and while it counts them 16 bytes a row and 28 a feature. */
 XSM_API xsm_status xsm_transform_fit(xsm_transform *transform, const xsm_dataset *dataset, xsm_error *err);
-/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, and where sparse rows
- *  get means, rows get new arrays.
+/** Transforms a dataset in place. A dataset with borrowed arrays copies them first; with `products`, and where sparse
+ *  rows get means, rows get new arrays.
  *  @return #XSM_OK; #XSM_ERROR_SHAPE if D differs from the fitted D; #XSM_ERROR_STATE before xsm_transform_fit(), and
  *          for rows that were transformed before, unless the transform has no steps;
  *          #XSM_ERROR_RANGE if a value times its idf weight, one by its scale, or a product, overflows float32;

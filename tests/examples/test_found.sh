@@ -320,13 +320,14 @@ for case in 'predict --data zero.xc --model|z.cache|a cache of rows, and a model
     'evaluate --model zero.model --data|z.tree|a model, and rows are wanted' \
     'train --eta 1 --data|z.index|an index, and rows are wanted' \
     'train --eta 1 --data|z.checkpoint|a checkpoint of label trees, and rows are wanted' \
-    'predict --model zero.model --data zero.xc --index-file|z.cache|no index'"'"'s file but a cache of rows' \
     'train --data zero.xc --estimator softmax --eta 1 --resume|zero.model|not a checkpoint but a model' \
     'train --data zero.xc --method label-tree --resume|z.cache|not a checkpoint but a cache of rows'; do
     file=${case#*|}
     run 1 ${case%%|*} ${file%%|*}
     says stderr "${file%%|*}: ${file#*|}"
 done
+run 1 predict --model zero.model --data zero.xc --index-file z.cache
+says stderr "z.cache: no index's file but a cache of rows"
 # --- words are words in tables, too
 printf 'text,label\ncall later,a\nwin,b\n' >calls.csv
 printf 'text,label\nfree new win,a\nfree,b\n' >new.csv

@@ -74,9 +74,9 @@ extern "C" {
  *  @param dataset the dataset; unchanged on failure
  *  @param weights the weights of the classes
  *  @param err     what went wrong, or NULL
- *  @return #XSM_OK; #XSM_ERROR_FORMAT for a line of the file, with its number, also a label's second one; #XSM_ERROR_IO;
- *          #XSM_ERROR_RANGE for a weight that is not finite or below 0, or another member; #XSM_ERROR_SHAPE for another
- *          number of weights than of classes; #XSM_ERROR_ARGUMENT for GIVEN without weights. O(K + labels). */
+ *  @return #XSM_OK; #XSM_ERROR_FORMAT for a line of the file, with its number, also a label's second one;
+ *  #XSM_ERROR_IO; #XSM_ERROR_RANGE for a weight that is not finite or below 0, or another member; #XSM_ERROR_SHAPE for
+ *  another number of weights than of classes; #XSM_ERROR_ARGUMENT for GIVEN without weights. O(K + labels). */
 XSM_API xsm_status xsm_dataset_weigh_classes(xsm_dataset *dataset, const xsm_class_weights *weights, xsm_error *err);
 /** Replaces the weights of a dataset, of rows and of labels. An estimator that is bound to it must be bound again.
  *  @param dataset the dataset; unchanged on failure
