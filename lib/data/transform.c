@@ -493,18 +493,12 @@ bool xsmi_transform_may_grow(const xsm_transform *t)
     return i == t->count;
 }
 
-static int compare_numbers(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* Means and scales [2, features] of a transform that has them, for more columns. */
 static void widen_standard(const xsm_transform *t, uint32_t features, double *to)
 {
     double *scale = to + features;
     memcpy(scale, t->standard + t->columns, t->columns * sizeof *scale);
-    xsmi_heap_sort(scale, t->columns, sizeof *scale, compare_numbers);
+    xsmi_heap_sort(scale, t->columns, sizeof *scale, xsmi_compare_double);
     const double median = scale[t->columns / 2];
     for (uint32_t j = 0; j < features; j++) {
         to[j] = j < t->columns ? t->standard[j] : 0;

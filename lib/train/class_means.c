@@ -265,16 +265,6 @@ static double centre(const means *t, const xsmi_features *x, float *direction)
     return XSMI_MAX(sum, 0);
 }
 
-static bool has_label(const xsm_dataset *d, uint64_t row, uint32_t class)
-{
-    size_t count, at = 0;
-    const uint32_t *labels = xsmi_dataset_labels(d, row, &count);
-    while (at < count && labels[at] != class) {
-        at++;
-    }
-    return at < count;
-}
-
 /* Scores a sample for v = 1. Without its row, the mean of its class is mu + r (mu - x). */
 static void score(void *state, size_t index, uint32_t thread)
 {
@@ -289,10 +279,12 @@ static void score(void *state, size_t index, uint32_t thread)
         const double z = dot(t, &x, s->distance, direction, s->class), q = t->square[s->class], r = s->weight / others;
         s->own = z + r * (z - s->distance) - (q + 2 * r * (q - z) + r * r * (q - 2 * z + s->distance)) / 2;
     }
+    size_t count;
+    const uint32_t *labels = xsmi_dataset_labels(t->train, s->row, &count);
     for (uint32_t i = 0; i < t->class_count; i++) {
         const uint32_t k = t->classes[i];
-        scores[i] = has_label(t->train, s->row, k) ? -(double)INFINITY
-                                                   : dot(t, &x, s->distance, direction, k) - t->square[k] / 2;
+        scores[i] = xsmi_contains(labels, count, k) ? -(double)INFINITY
+                                                    : dot(t, &x, s->distance, direction, k) - t->square[k] / 2;
     }
 }
 
