@@ -37,27 +37,10 @@ static void say_tree(FILE *out, const xsm_label_tree_options *tree)
     fputc(':', out);
 }
 
-static void say_method(FILE *out, const cli_run *r)
+/* "nce with 20 classes by frequency a row, by sgd:" */
+static void say_estimator(FILE *out, const xsm_choice_info *chosen, const xsm_estimator *e)
 {
-    const xsm_choice_info *chosen = &r->chosen;
-    const xsm_estimator *e = xsm_choice_estimator(r->choice);
-    xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
-    (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
     char m[32] = "", shared[8] = "";
-    if (chosen->label_tree) {
-        say_tree(out, chosen->label_tree);
-        say_count(out, rows.rows, "row", "rows");
-        fputs(" and", out);
-        say_count(out, rows.classes, "class", "classes");
-        return;
-    }
-    if (!e) {
-        fprintf(out, "%s:", chosen->method);
-        say_count(out, rows.rows, "row", "rows");
-        fputc(',', out);
-        say_size(out, rows.classes, chosen->row_features);
-        return;
-    }
     const xsm_estimator_info about = cli_estimator_info(e);
     const char *sampler = cli_sampler_name(about.sampler);
     fputs(about.name, out);
@@ -70,6 +53,26 @@ static void say_method(FILE *out, const cli_run *r)
         fprintf(out, ", on vectors of %u", (unsigned)chosen->hidden);
     }
     fprintf(out, ", by %s:", chosen->optimizer);
+}
+
+static void say_method(FILE *out, const cli_run *r)
+{
+    const xsm_choice_info *chosen = &r->chosen;
+    const xsm_estimator *e = xsm_choice_estimator(r->choice);
+    xsm_dataset_info rows = XSM_DATASET_INFO_INIT;
+    (void)xsm_dataset_get_info(r->train_rows, &rows, NULL);
+    if (chosen->label_tree) {
+        say_tree(out, chosen->label_tree);
+        say_count(out, rows.rows, "row", "rows");
+        fputs(" and", out);
+        say_count(out, rows.classes, "class", "classes");
+        return;
+    }
+    if (!e) {
+        fprintf(out, "%s:", chosen->method);
+    } else {
+        say_estimator(out, chosen, e);
+    }
     if (r->choice_given) {
         fputs(" as given", out);
         return;

@@ -60,7 +60,7 @@ static void report(xsmi_chooser *c, const xsmi_entrant *e)
 {
     xsm_choice *r = c->result;
     xsm_choice_info *info = &r->info;
-    const uint64_t judged = c->rows.starts[c->rows.parts];
+    const size_t judged = xsmi_race_judged(c);
     for (size_t i = 0; i < c->entrant_count; i++) {
         const xsmi_entrant *o = &c->entrants[i];
         if (o->trial != UINT64_MAX) {
@@ -68,9 +68,9 @@ static void report(xsmi_chooser *c, const xsmi_entrant *e)
         }
     }
     r->trials[e->trial].outcome = XSM_RACE_CHOSEN;
-    const xsmi_gap gap = xsmi_race_gap(e->now, c->rows.prior, (size_t)judged);
+    const xsmi_gap gap = xsmi_race_gap(e->now, c->rows.prior, judged);
     info->held = 0;
-    for (uint64_t i = 0; i < judged; i++) {
+    for (size_t i = 0; i < judged; i++) {
         info->held += !isnan(e->now[i]);
     }
     info->loss = e->loss;
@@ -153,7 +153,7 @@ static xsm_status race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *
         return XSM_OK;
     }
     XSMI_TRY(xsmi_race_rows_plan(c, err));
-    const uint64_t judged = c->rows.starts[c->rows.parts];
+    const size_t judged = xsmi_race_judged(c);
     c->outcomes = xsmi_allocate(c->runner.context, judged, sizeof *c->outcomes);
     if (!c->outcomes) {
         return xsmi_fail_memory(err, judged * sizeof *c->outcomes, "the choice of how to train");
@@ -277,7 +277,7 @@ static xsm_status start(xsmi_chooser *c, const xsm_choose_options *options, xsm_
 static void free_race(xsmi_chooser *c)
 {
     xsm_context *ctx = c->runner.context;
-    const uint64_t judged = c->rows.starts ? c->rows.starts[c->rows.parts] : 0;
+    const size_t judged = xsmi_race_judged(c);
     for (size_t i = 0; i < c->entrant_count; i++) {
         xsmi_release(ctx, c->entrants[i].now, judged, sizeof *c->entrants[i].now);
         xsmi_release(ctx, c->entrants[i].before, judged, sizeof *c->entrants[i].before);

@@ -47,16 +47,16 @@ typedef struct xsmi_line {
 typedef struct xsmi_entrant {
     xsmi_line *line;
     uint32_t transform;
-    int rate, ridge;      /* points on their scales; a ridge of INT_MIN is the line's own */
-    uint32_t longer;      /* how many times the epochs are tripled */
-    double pairs;         /* their strength; 0 = none */
-    uint64_t rows, folds; /* that it was last trained on, and how many parts were judged then; 0: none */
-    uint64_t rows_before; /* the share before that; 0: none */
-    double right, judged; /* of the rows that judged these: first labels that are right, and all */
-    float *now, *before;  /* [judged] losses with these rows */
-    double fall;          /* of the mean loss for a doubling, between the two shares before the last; 0: unknown */
-    double gain;          /* what another fall like the last one counts for in the prediction */
-    double lead;          /* without an earlier share: the fall that is predicted for settings near to these */
+    int rate, ridge;        /* points on their scales; a ridge of INT_MIN is the line's own */
+    uint32_t longer;        /* how many times the epochs are tripled */
+    double pairs;           /* their strength; 0 = none */
+    uint64_t rows, folds;   /* that it was last trained on, and how many parts were judged then; 0: none */
+    uint64_t rows_before;   /* the share before that; 0: none */
+    double right, judged;   /* of the rows that judged these: first labels that are right, and all */
+    float *now, *before;    /* [judged] losses with these rows */
+    double fall, last_fall; /* of the mean loss for a doubling, to the share before the last, to the last; 0: unknown */
+    double gain;            /* what another fall like the last one counts for in the prediction */
+    double lead;            /* without an earlier share: the fall that is predicted for settings near to these */
     double loss, predicted, precision; /* means: of the last share, and for all rows */
     uint64_t bytes;                    /* of the model that a run would make */
     uint64_t trial;                    /* the last one; UINT64_MAX: none */
@@ -89,7 +89,6 @@ typedef struct xsmi_race_rows {
     uint64_t least;           /* with so many a half of the rows that judge have a class that occurs in them */
     uint64_t *order;          /* [rows] all of them in the order in which shares take them */
     unsigned char *is_judged; /* [rows] of the present part */
-    unsigned char *known;     /* [classes] occurs in the present share */
     uint64_t together;        /* parts that judge a trial on the largest share at once, so that enough rows do */
     uint64_t share, part;     /* the present ones; 0 rows before the first */
     uint64_t *list;           /* [rows] the rows of the share */
@@ -143,10 +142,15 @@ void xsmi_lines_free(xsmi_chooser *c);
 /* -- race_rows.c --------------------------------------------------------------------------------------------------- */
 
 xsmi_survey xsmi_race_survey(const xsm_dataset *d);
+/* The rows that judge, of all parts. */
+static inline size_t xsmi_race_judged(const xsmi_chooser *c)
+{
+    return c->rows.starts ? (size_t)c->rows.starts[c->rows.parts] : 0;
+}
 /* Chooses the rows that judge; none if there are too few. */
 xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err);
 /* Goes on to a share, whose first rows are those of every smaller one, and a part that judges it. */
-xsm_status xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part, xsm_error *err);
+void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part);
 /* Makes the rows of the share under a transform. */
 xsm_status xsmi_race_rows_transform(xsmi_chooser *c, uint32_t transform, xsm_error *err);
 void xsmi_race_rows_free(xsmi_chooser *c);
@@ -157,8 +161,17 @@ void xsmi_race_rows_free(xsmi_chooser *c);
 typedef struct xsmi_gap {
     double difference, error;
 } xsmi_gap;
+/* Losses of rows: those of a share, or what a share and the one before it predict. */
+typedef struct xsmi_row_losses {
+    const float *now, *before;
+    double gain, lead; /* row i: now - gain (before - now) - lead; with 0, `before` has no meaning */
+} xsmi_row_losses;
 /* Over `count` rows; rows without a value in either count for nothing. */
-xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t count);
+xsmi_gap xsmi_race_compare(const xsmi_row_losses *a, const xsmi_row_losses *b, size_t count);
+static inline xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t count)
+{
+    return xsmi_race_compare(&(xsmi_row_losses){.now = a}, &(xsmi_row_losses){.now = b}, count);
+}
 /* Trains an entrant on the present share, judges it by the present part, and adds this to the result's trials. If the
  * deadline ends it, nothing else changes. */
 xsm_status xsmi_race_try(xsmi_chooser *c, xsmi_entrant *e, xsm_error *err);

@@ -40,32 +40,22 @@ enum { POINTS = 20, LONGER = 1 };
 
 /* -- curves -------------------------------------------------------------------------------------------------------- */
 
-/* The loss of a row with all rows. */
-static double predict_row(const xsmi_entrant *e, size_t i)
+/* The difference of two entrants as it is, and as it is predicted with all rows. */
+static xsmi_gap gap_now(const xsmi_chooser *c, const xsmi_entrant *a, const xsmi_entrant *b)
 {
-    return (double)e->now[i] - (e->gain > 0 ? e->gain * ((double)e->before[i] - (double)e->now[i]) : 0) - e->lead;
+    return xsmi_race_gap(a->now, b->now, xsmi_race_judged(c));
 }
 
 static xsmi_gap gap_in_the_end(const xsmi_chooser *c, const xsmi_entrant *a, const xsmi_entrant *b)
 {
-    const uint64_t count = c->rows.starts[c->rows.parts];
-    double sum = 0, squares = 0, n = 0;
-    for (uint64_t i = 0; i < count; i++) {
-        const double d = predict_row(a, i) - predict_row(b, i);
-        if (!isnan(d)) {
-            sum += d;
-            squares += d * d;
-            n++;
-        }
-    }
-    const double mean = n > 1 ? sum / n : 0;
-    return (xsmi_gap){mean, n > 1 ? sqrt(fmax(squares / n - mean * mean, 0) / (n - 1)) : (double)INFINITY};
+    return xsmi_race_compare(&(xsmi_row_losses){a->now, a->before, a->gain, a->lead},
+                             &(xsmi_row_losses){b->now, b->before, b->gain, b->lead}, xsmi_race_judged(c));
 }
 
-static double mean_of(const float *losses, uint64_t count)
+static double mean_of(const float *losses, size_t count)
 {
     double sum = 0, n = 0;
-    for (uint64_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         sum += isnan(losses[i]) ? 0 : (double)losses[i];
         n += !isnan(losses[i]);
     }
@@ -75,19 +65,18 @@ static double mean_of(const float *losses, uint64_t count)
 /* Lays the curve through the entrant's shares. */
 static void predict(const xsmi_chooser *c, xsmi_entrant *e)
 {
-    const uint64_t count = c->rows.starts[c->rows.parts];
     const double all = c->rows.halved ? (double)c->rows.most : (double)c->train->rows;
     const double left = log2(all / (double)e->rows);
-    e->gain = e->lead = 0;
-    e->loss = e->predicted = mean_of(e->now, count);
+    e->gain = e->lead = e->last_fall = 0;
+    e->loss = e->predicted = mean_of(e->now, xsmi_race_judged(c));
     if (e->rows_before == 0 || left <= 0) {
         return;
     }
     const double doublings = log2((double)e->rows / (double)e->rows_before);
-    const xsmi_gap last = xsmi_race_gap(e->before, e->now, (size_t)count);
-    const double fall = last.difference / doublings;
-    if (fall > 0) {
-        const double ratio = e->fall > 0 ? fmin(fall / e->fall, 1) : USUAL_RATIO;
+    const xsmi_gap last = xsmi_race_gap(e->before, e->now, xsmi_race_judged(c));
+    e->last_fall = last.difference / doublings;
+    if (e->last_fall > 0) {
+        const double ratio = e->fall > 0 ? fmin(e->last_fall / e->fall, 1) : USUAL_RATIO;
         e->gain = (ratio < 1 ? ratio * (1 - pow(ratio, left)) / (1 - ratio) : left) / doublings;
         e->predicted = fmax(e->loss - e->gain * last.difference, 0); /* no measure is below 0 */
     }
@@ -118,7 +107,7 @@ static double trial_seconds(const xsmi_chooser *c, const xsmi_entrant *e, double
 {
     const double longer = (double)xsmi_race_passes(c, e, (uint64_t)rows) / (double)e->line->epochs;
     return longer * xsmi_line_seconds(c, e->line, rows, 0) +
-           xsmi_line_seconds(c, e->line, 0, (double)c->rows.starts[c->rows.parts] / (double)c->rows.parts);
+           xsmi_line_seconds(c, e->line, 0, (double)xsmi_race_judged(c) / (double)c->rows.parts);
 }
 
 static double run_seconds(const xsmi_chooser *c, const xsmi_entrant *e)
@@ -170,7 +159,7 @@ static xsm_status entrant_of(xsmi_chooser *c, const xsmi_entrant *like, xsmi_ent
                            .ridge = like->ridge,
                            .longer = like->longer,
                            .trial = UINT64_MAX};
-    const uint64_t judged = c->rows.starts[c->rows.parts];
+    const size_t judged = xsmi_race_judged(c);
     (*out)->now = xsmi_allocate(c->runner.context, judged, sizeof *(*out)->now);
     (*out)->before = xsmi_allocate(c->runner.context, judged, sizeof *(*out)->before);
     c->entrant_count++;
@@ -188,23 +177,18 @@ static xsm_status attempt(xsmi_chooser *c, xsmi_entrant *e, bool *ran, xsm_error
         c->cut_trials = c->options.seconds > 0;
         return XSM_OK;
     }
-    const double fall = e->rows_before && e->rows < c->rows.share
-                            ? xsmi_race_gap(e->before, e->now, (size_t)c->rows.starts[c->rows.parts]).difference /
-                                  log2((double)e->rows / (double)e->rows_before)
-                            : e->fall;
     const uint64_t first = c->rows.part, before = c->result->info.trials;
     const uint64_t end = first + parts_of(c, c->rows.share);
     for (uint64_t part = first; part < end && !c->late; part++) {
-        XSMI_TRY(xsmi_race_rows_take(c, c->rows.share, part, err));
+        xsmi_race_rows_take(c, c->rows.share, part);
         XSMI_TRY(xsmi_race_try(c, e, err));
         if (e->diverged) {
             break;
         }
     }
-    XSMI_TRY(xsmi_race_rows_take(c, c->rows.share, first, err));
+    xsmi_race_rows_take(c, c->rows.share, first);
     *ran = c->result->info.trials > before && !c->late;
     if (*ran) {
-        e->fall = fall;
         e->out = e->diverged;
         predict(c, e);
     }
@@ -246,7 +230,7 @@ static xsm_status climb(xsmi_chooser *c, const xsmi_line *line, axis along, int 
             best = &c->entrants[at];
             better = is_run(c, next);
             if (better) {
-                const xsmi_gap gap = xsmi_race_gap(next->now, best->now, (size_t)c->rows.starts[c->rows.parts]);
+                const xsmi_gap gap = gap_now(c, next, best);
                 next->lead += ran && next->rows_before == 0 ? best->loss - best->predicted : 0;
                 next->predicted = next->rows_before == 0 ? fmax(next->loss - next->lead, 0) : next->predicted;
                 better = gap.difference < -gap.error;
@@ -349,7 +333,6 @@ static void drop(xsmi_chooser *c, bool first)
 {
     const xsmi_entrant *leader = best_of(c, NULL);
     const bool last = c->rows.share >= c->rows.most;
-    const size_t judged = (size_t)c->rows.starts[c->rows.parts];
     for (size_t i = 0; i < c->entrant_count; i++) {
         xsmi_entrant *e = &c->entrants[i];
         size_t better = 0;
@@ -359,7 +342,7 @@ static void drop(xsmi_chooser *c, bool first)
                       (o->predicted < e->predicted || (o->predicted == e->predicted && j < i));
         }
         const xsmi_gap gap = leader ? gap_in_the_end(c, e, leader) : (xsmi_gap){0, 0};
-        const xsmi_gap now = leader && e->rows == leader->rows ? xsmi_race_gap(e->now, leader->now, judged) : gap;
+        const xsmi_gap now = leader && e->rows == leader->rows ? gap_now(c, e, leader) : gap;
         const bool behind = leader && e != leader && (last || !first) && gap.difference > BEHIND * gap.error &&
                             now.difference > BEHIND * now.error;
         if (!e->out && e->trial != UINT64_MAX && (better >= GO_ON || behind)) {
@@ -376,7 +359,7 @@ static int first_share(const xsmi_chooser *c)
     for (size_t i = 0; i < c->line_count; i++) {
         least = fmin(least, xsmi_line_seconds(c, &c->lines[i], (double)c->train->rows, 0));
     }
-    const double judged = (double)c->rows.starts[c->rows.parts] / (double)c->rows.parts;
+    const double judged = (double)xsmi_race_judged(c) / (double)c->rows.parts;
     for (int halvings = 0;; halvings++) {
         const double rows = ldexp((double)c->rows.most, -halvings);
         double sum = 0;
@@ -411,7 +394,7 @@ static const xsmi_entrant *finish(xsmi_chooser *c)
     for (size_t i = 0; i < c->entrant_count && best; i++) {
         const xsmi_entrant *e = &c->entrants[i];
         const bool runs = !e->out && !e->diverged && e->rows == best->rows && 2 * e->bytes <= best->bytes;
-        const xsmi_gap seen = xsmi_race_gap(e->now, best->now, (size_t)c->rows.starts[c->rows.parts]);
+        const xsmi_gap seen = gap_now(c, e, best);
         chosen = runs && e->predicted - best->predicted <= seen.error && e->bytes < chosen->bytes ? e : chosen;
     }
     return chosen;
@@ -427,7 +410,7 @@ xsm_status xsmi_race(xsmi_chooser *c, const xsmi_entrant **winner, xsm_error *er
     *winner = NULL;
     int halvings = first_share(c);
     for (uint64_t part = 0, round = 0; part < c->rows.parts; round++) {
-        XSMI_TRY(xsmi_race_rows_take(c, c->rows.most >> halvings, part, err));
+        xsmi_race_rows_take(c, c->rows.most >> halvings, part);
         for (size_t i = 0; i < c->line_count && round == 0; i++) {
             XSMI_TRY(enter(c, &c->lines[i], err));
         }

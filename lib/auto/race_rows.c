@@ -90,18 +90,10 @@ static xsm_status allocate(xsmi_chooser *c, xsm_error *err)
     r->order = xsmi_allocate(ctx, rows, sizeof *r->order);
     r->list = xsmi_allocate(ctx, rows, sizeof *r->list);
     r->is_judged = xsmi_allocate(ctx, rows, sizeof *r->is_judged);
-    r->known = xsmi_allocate(ctx, classes, sizeof *r->known);
     r->counts = xsmi_allocate(ctx, classes, sizeof *r->counts);
     r->prior = xsmi_allocate(ctx, rows, sizeof *r->prior);
-    const bool good =
-        r->judged && r->starts && r->order && r->list && r->is_judged && r->known && r->counts && r->prior;
+    const bool good = r->judged && r->starts && r->order && r->list && r->is_judged && r->counts && r->prior;
     return good ? XSM_OK : xsmi_fail_memory(err, 4 * rows * sizeof *r->order, "the rows of a choice");
-}
-
-static int compare_places(const void *a, const void *b)
-{
-    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 /* With how many rows of the order the classes of a half of the judged rows occur: the median of the places where they
@@ -130,7 +122,7 @@ static uint64_t least_share(xsmi_chooser *c)
         const uint32_t *label = xsmi_dataset_labels(d, r->judged[i], &labels);
         r->list[i] = r->counts[label[i % labels]];
     }
-    xsmi_heap_sort(r->list, (size_t)judged, sizeof *r->list, compare_places);
+    xsmi_heap_sort(r->list, (size_t)judged, sizeof *r->list, xsmi_compare_u64);
     return r->list[judged / 2];
 }
 
@@ -247,13 +239,12 @@ static void judge_prior(xsmi_chooser *c)
     }
 }
 
-xsm_status xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part, xsm_error *err)
+void xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part)
 {
     xsmi_race_rows *r = &c->rows;
     const uint64_t rows = c->train->rows;
-    (void)err;
     if (share == r->share && part == r->part) {
-        return XSM_OK;
+        return;
     }
     drop_transformed(r);
     memset(r->is_judged, 0, rows);
@@ -272,11 +263,7 @@ xsm_status xsmi_race_rows_take(xsmi_chooser *c, uint64_t share, uint64_t part, x
     for (uint64_t i = 0; i < kept; i++) {
         count_labels(c->train, r->list[i], r->counts, 1);
     }
-    for (uint32_t k = 0; k < c->train->classes; k++) {
-        r->known[k] = r->counts[k] > 0;
-    }
     judge_prior(c);
-    return XSM_OK;
 }
 
 /* Leaves out each feature of the rows by chance, one half of them in the mean. */
@@ -296,12 +283,6 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
     return XSM_OK;
 }
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* The median of the rows' squared norms, which one row of large numbers does not move as it does the mean. */
 static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out, xsm_error *err)
 {
@@ -313,7 +294,7 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
         const xsmi_features x = xsmi_dataset_features(d, i);
         squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
     }
-    xsmi_heap_sort(squares, (size_t)d->rows, sizeof *squares, compare_doubles);
+    xsmi_heap_sort(squares, (size_t)d->rows, sizeof *squares, xsmi_compare_double);
     *out = squares[d->rows / 2];
     *out = isfinite(*out) && *out > 0 ? *out : 1;
     xsmi_release(c->runner.context, squares, d->rows, sizeof *squares);
@@ -366,7 +347,6 @@ void xsmi_race_rows_free(xsmi_chooser *c)
     xsmi_release(ctx, r->order, rows, sizeof *r->order);
     xsmi_release(ctx, r->list, rows, sizeof *r->list);
     xsmi_release(ctx, r->is_judged, rows, sizeof *r->is_judged);
-    xsmi_release(ctx, r->known, classes, sizeof *r->known);
     xsmi_release(ctx, r->counts, classes, sizeof *r->counts);
     xsmi_release(ctx, r->prior, rows, sizeof *r->prior);
 }

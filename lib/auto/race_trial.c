@@ -78,11 +78,16 @@ double xsmi_race_factor(const xsmi_chooser *c, uint64_t epochs)
 
 /* -- judging ------------------------------------------------------------------------------------------------------- */
 
-xsmi_gap xsmi_race_gap(const float *a, const float *b, size_t count)
+static double loss_at(const xsmi_row_losses *l, size_t i)
+{
+    return (double)l->now[i] - (l->gain > 0 ? l->gain * ((double)l->before[i] - (double)l->now[i]) : 0) - l->lead;
+}
+
+xsmi_gap xsmi_race_compare(const xsmi_row_losses *a, const xsmi_row_losses *b, size_t count)
 {
     double sum = 0, squares = 0, n = 0;
     for (size_t i = 0; i < count; i++) {
-        const double d = (double)a[i] - (double)b[i];
+        const double d = loss_at(a, i) - loss_at(b, i);
         if (!isnan(d)) {
             sum += d;
             squares += d * d;
@@ -137,7 +142,7 @@ static float loss_of(const xsmi_chooser *c, uint64_t row, const xsmi_row_outcome
 {
     size_t labels;
     const uint32_t *label = xsmi_dataset_labels(c->train, c->rows.judged[row], &labels);
-    if (labels == 1 && !c->rows.known[label[0]] && !c->survey.several) {
+    if (labels == 1 && c->rows.counts[label[0]] == 0 && !c->survey.several) {
         return NAN; /* nothing can be said of its class */
     }
     return (float)(c->measure == XSM_MEASURE_LOG_LOSS    ? o->log_loss
@@ -324,7 +329,7 @@ static xsm_status judge_entrant(xsmi_chooser *c, xsmi_entrant *e, xsm_model *fit
 /* Makes room for the losses of the present share. */
 static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
 {
-    const uint64_t judged = c->rows.starts[c->rows.parts];
+    const size_t judged = xsmi_race_judged(c);
     if (e->rows == c->rows.share) {
         return;
     }
@@ -332,10 +337,11 @@ static void begin_share(xsmi_chooser *c, xsmi_entrant *e)
     e->before = e->now;
     e->now = old;
     e->rows_before = e->rows;
+    e->fall = e->last_fall;
     e->rows = c->rows.share;
     e->folds = 0;
     e->right = e->judged = 0;
-    for (uint64_t i = 0; i < judged; i++) {
+    for (size_t i = 0; i < judged; i++) {
         e->now[i] = NAN;
     }
 }
