@@ -386,6 +386,8 @@ int cli_labels_kept(const xsm_model *model, int given);
 /* Keeps in a model what flags say of tables with a column of text, or of labels with something between them, and
  * whether the rows' format had tabs. */
 xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err);
+/* Whether a model's entry is one of these. */
+int cli_is_of_table(const char *key);
 /* Sets what a model keeps of them, where no flag does. */
 void cli_recall_table(const xsm_model *model, cli_data *data);
 /* Reads the rows that a saved model is applied to, and applies the model's transform. Labels are kept as in training

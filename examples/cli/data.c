@@ -320,6 +320,8 @@ int cli_labels_kept(const xsm_model *model, int given)
 }
 
 /* What flags say of tables, by the name that it has in a model. */
+#define KEY_HEADER "training.header"
+#define KEY_LABEL_WEIGHTS "training.label_weights"
 static const struct {
     const char *key;
     size_t offset;
@@ -331,6 +333,15 @@ static const struct {
 static const char **text_of(cli_data *data, size_t i)
 {
     return (const char **)(void *)((char *)data + table_texts[i].offset);
+}
+
+int cli_is_of_table(const char *key)
+{
+    int found = strcmp(key, KEY_HEADER) == 0 || strcmp(key, KEY_LABEL_WEIGHTS) == 0;
+    for (size_t i = 0; i < sizeof table_texts / sizeof *table_texts; i++) {
+        found |= strcmp(key, table_texts[i].key) == 0;
+    }
+    return found;
 }
 
 xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format, xsm_error *err)
@@ -346,10 +357,10 @@ xsm_status cli_note_table(xsm_model *model, const cli_data *data, int32_t format
     }
     /* Only in text a label cannot be taken for a feature, or a feature for a label. */
     if (status == XSM_OK && data->label_weights && format == XSM_FORMAT_TEXT) {
-        status = xsm_model_set_metadata(model, "training.label_weights", "yes", err);
+        status = xsm_model_set_metadata(model, KEY_LABEL_WEIGHTS, "yes", err);
     }
     return status == XSM_OK && data->text_column && data->header != XSM_HEADER_AUTO
-               ? xsm_model_set_metadata(model, "training.header", cli_header_words[data->header], err)
+               ? xsm_model_set_metadata(model, KEY_HEADER, cli_header_words[data->header], err)
                : status;
 }
 
@@ -357,9 +368,9 @@ void cli_recall_table(const xsm_model *model, cli_data *data)
 {
     const int asked = data->label_column || data->header != XSM_HEADER_AUTO || data->separator ||
                       data->ignore_columns || data->label_separator || data->text_column;
-    const char *header = xsm_model_get_metadata(model, "training.header");
+    const char *header = xsm_model_get_metadata(model, KEY_HEADER);
     const int text = (data->format == XSM_FORMAT_AUTO && !data->text_column) || data->format == XSM_FORMAT_TEXT;
-    data->label_weights |= text && xsm_model_get_metadata(model, "training.label_weights") != NULL;
+    data->label_weights |= text && xsm_model_get_metadata(model, KEY_LABEL_WEIGHTS) != NULL;
     if (data->format != XSM_FORMAT_AUTO && data->format != XSM_FORMAT_CSV && data->format != XSM_FORMAT_TSV) {
         return;
     }

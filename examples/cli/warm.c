@@ -177,10 +177,10 @@ int cli_warm_fit(cli_run *r)
         return cli_fail("%s: %s", r->warm_path, err.message);
     }
     r->new_classes = xsm_model_class_count(r->model) - about.classes;
-    /* Metadata of the earlier training does not describe this one. */
+    /* Metadata of the earlier training does not describe this one, but for how its rows are read. */
     for (uint64_t i = cli_model_info(r->model).metadata_count; i > 0; i--) {
         const char *key = cli_model_info(r->model).metadata_keys[i - 1];
-        if (strncmp(key, "estimator.", 10) != 0 && strncmp(key, "training.", 9) != 0) {
+        if (strncmp(key, "estimator.", 10) != 0 && (strncmp(key, "training.", 9) != 0 || cli_is_of_table(key))) {
             continue;
         }
         char *copy = cli_format("%s", key); /* the model's goes with the entry */

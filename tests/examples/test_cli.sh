@@ -782,6 +782,10 @@ run 0 info heavy.model
 says stdout 'training.label_weights yes'
 run 0 evaluate --model heavy.model --data heavy.words
 says stdout 'error      0.00 %'
+run 0 train --warm-start heavy.model --data heavy.words --estimator softmax --eta 1 --test heavy.words --model heavier.model
+expect 'weights of labels in rows to test' test "$(grep -c '^test .*error 0.00 %' stdout)" -eq 1
+run 0 evaluate --model heavier.model --data heavy.words
+says stdout 'error      0.00 %'
 printf '__label__a:2 x y\n__label__b:3 z w\n__label__b:3 x\n' >mixed.words
 run 0 calibrate --model heavy.model --data mixed.words --output heavy.calibrated
 says stdout '3 rows'

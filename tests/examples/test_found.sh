@@ -201,6 +201,9 @@ printf '3,Wall St.,"a, b"\n4,Oil,c d\n' >news.csv
 run 0 train --data news.csv --header no --label-column 0 --text-column 2 --eta 1 --epochs 20 --model news.model
 run 0 evaluate --model news.model --data news.csv
 says stdout 'error      0.00 %'
+run 0 train --warm-start news.model --data news.csv --test news.csv --estimator softmax --eta 1 --model newer.model
+run 0 evaluate --model newer.model --data news.csv
+says stdout 'error      0.00 %'
 printf '5,Oil,c d\n' >in
 run 1 predict --model news.model --data -
 says stderr 'a row of a table like that of the model, or text? set --format csv or text'
