@@ -50,23 +50,25 @@ static void close_lines(lines *l)
     free(l->text);
 }
 
-/* Whether a line is two whole numbers, and the second. */
-static int is_head(const char *text, uint64_t *length)
+/* Whether a line is two whole numbers: words, and the length of each one's vector. */
+static int is_head(const char *text, uint64_t *words, uint64_t *length)
 {
-    unsigned long long words, numbers;
+    unsigned long long numbers[2];
     int end = 0;
     const int is = strspn(text, "0123456789 \t") == strlen(text) &&
-                   sscanf(text, "%llu %llu %n", &words, &numbers, &end) == 2 && text[end] == '\0';
-    *length = is ? numbers : *length;
+                   sscanf(text, "%llu %llu %n", &numbers[0], &numbers[1], &end) == 2 && text[end] == '\0';
+    *words = is ? numbers[0] : *words;
+    *length = is ? numbers[1] : *length;
     return is;
 }
 
 int cli_vectors_length(const char *path, uint64_t *length)
 {
     lines l;
+    uint64_t words = 0;
     int code = open_lines(&l, path);
     *length = 0;
-    if (code == CLI_GO_ON && next_line(&l) && !is_head(l.text, length)) {
+    if (code == CLI_GO_ON && next_line(&l) && !is_head(l.text, &words, length)) {
         for (const char *c = l.text; *c; c++) {
             *length += *c == ' ' || *c == '\t';
         }
@@ -120,10 +122,10 @@ static int by_word(const void *a, const void *b)
 static int read_vectors(cli_run *r, lines *l, entry *words, uint32_t count, const xsm_embedding_parameters *to)
 {
     const uint64_t length = to->hidden;
-    uint64_t said = length;
+    uint64_t said = length, declared = 0, read = 0;
     int code = CLI_GO_ON;
     while (code == CLI_GO_ON && next_line(l)) {
-        if ((l->number == 1 && is_head(l->text, &said)) || !*l->text) {
+        if ((l->number == 1 && is_head(l->text, &declared, &said)) || !*l->text) {
             if (said != length) { /* another file than the one that was looked at first */
                 return cli_fail("%s, line 1: vectors of %llu numbers; %llu are accepted", l->path,
                                 (unsigned long long)said, (unsigned long long)length);
@@ -135,6 +137,7 @@ static int read_vectors(cli_run *r, lines *l, entry *words, uint32_t count, cons
             return cli_fail("%s, line %llu: a word and %llu numbers are expected", l->path,
                             (unsigned long long)l->number, (unsigned long long)length);
         }
+        read++;
         const entry wanted = {l->text, 0};
         entry *found = bsearch(&wanted, words, count, sizeof *words, by_word);
         if (found && found->feature < to->features) {
@@ -143,7 +146,10 @@ static int read_vectors(cli_run *r, lines *l, entry *words, uint32_t count, cons
             found->feature = UINT32_MAX;
         }
     }
-    return code;
+    return code != CLI_GO_ON || read >= declared
+               ? code
+               : cli_fail("%s: is cut short: vectors of %llu words, and line 1 says %llu", l->path,
+                          (unsigned long long)read, (unsigned long long)declared);
 }
 
 int cli_vectors_load(cli_run *r, const xsm_class_map *map)

@@ -86,6 +86,19 @@ static void give(xsmi_lines *l, size_t start, size_t stop, char **text, size_t *
     }
 }
 
+/* Refuses a source whose only line has carriage returns within it: all its rows would be one. */
+static xsm_status check_ends(const xsmi_lines *l, size_t start, size_t stop, xsm_error *err)
+{
+    const char *const text = l->buffer + start;
+    const char *end = l->line == 1 && stop == l->end ? memchr(text, '\r', stop - start) : NULL;
+    return !end || end + 1 == text + (stop - start)
+               ? XSM_OK
+               : xsmi_fail_at(err, XSM_ERROR_FORMAT, 1, (uint64_t)(end - text) + 1,
+                              "%s, line 1, column %llu: lines that end in a carriage return alone; a line feed ends a "
+                              "line: tr '\\r' '\\n' <FILE >NEW",
+                              l->source->name, (unsigned long long)(end - text) + 1);
+}
+
 xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error *err)
 {
     if (!l->keep_all) {
@@ -107,6 +120,7 @@ xsm_status xsmi_lines_next(xsmi_lines *l, char **text, size_t *length, xsm_error
                 return XSM_OK;
             }
         }
+        XSMI_TRY(check_ends(l, l->keep + before, stop, err));
         give(l, l->keep + before, stop, text, length);
     }
     return XSM_OK;

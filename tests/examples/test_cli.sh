@@ -1006,6 +1006,9 @@ run 1 train --data labels.txt --vectors bad.vec --eta 1
 says stderr "bad.vec, line 2: number 2 of the vector is 'one'"
 run 1 train --data train.txt --vectors words.vec --eta 1
 says stderr 'the features of train.txt are no words'
+printf '3 2\nx 0.5 -1.5\ny 2 3\n' >cut.vec
+run 1 train --data labels.txt --vectors cut.vec --eta 1
+says stderr 'cut.vec: is cut short: vectors of 2 words, and line 1 says 3'
 printf '1 2\nother 1 2\n' >other.vec
 run 1 train --data labels.txt --vectors other.vec --eta 1
 says stderr 'other.vec: none of its words is among the 3 of labels.txt'
