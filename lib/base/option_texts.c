@@ -1,54 +1,22 @@
 /* Options in a container's metadata. */
 #include "base/option_texts.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define KEY_OPTION "option."
 
-/* Keys and values in one block, each terminated; returns its bytes. `text` and `entries` NULL: only counts. */
-static size_t list(const xsmi_option_group *group, char *text, size_t size, xsmi_entry *entries)
+static size_t get(const void *group, const char *name, char *buffer, size_t size)
 {
-    size_t used = 0;
+    return xsmi_group_get(group, name, buffer, size);
+}
+
+xsm_status xsmi_option_texts_list(const xsmi_option_group *group, xsmi_settings *metadata, xsm_error *err)
+{
     const xsm_option *option;
     for (size_t i = 0; (option = xsmi_group_at(group, i)); i++) {
-        const size_t key = strlen(KEY_OPTION) + strlen(option->name) + 1;
-        const size_t value = xsmi_group_get(group, option->name, NULL, 0) + 1;
-        if (text) {
-            entries[i] = (xsmi_entry){text + used, text + used + key};
-            snprintf(text + used, size - used, "%s%s", KEY_OPTION, option->name);
-            xsmi_group_get(group, option->name, text + used + key, value);
-        }
-        used += key + value;
+        XSMI_TRY(xsmi_settings_add_option(metadata, KEY_OPTION, option, group, get, err));
     }
-    return used;
-}
-
-xsm_status xsmi_option_texts_list(xsm_context *ctx, const xsmi_option_group *group, size_t own, xsmi_option_texts *out,
-                                  xsm_error *err)
-{
-    size_t options = 0;
-    while (xsmi_group_at(group, options)) {
-        options++;
-    }
-    const size_t size = list(group, NULL, 0, NULL);
-    xsmi_option_texts t = {.count = options + own, .size = size};
-    t.text = xsmi_allocate(ctx, size, 1);
-    t.entries = xsmi_allocate(ctx, t.count, sizeof *t.entries);
-    if ((size > 0 && !t.text) || !t.entries) {
-        xsmi_option_texts_clear(ctx, &t);
-        return xsmi_fail_memory(err, size, "the texts of options");
-    }
-    list(group, t.text, size, t.entries);
-    t.own = t.entries + options;
-    *out = t;
     return XSM_OK;
-}
-
-void xsmi_option_texts_clear(xsm_context *ctx, xsmi_option_texts *t)
-{
-    xsmi_release(ctx, t->text, t->size, 1);
-    xsmi_release(ctx, t->entries, t->count, sizeof *t->entries);
 }
 
 xsm_status xsmi_option_texts_set(const xsmi_option_group *group, const xsmi_container *file, const char *path,

@@ -10,8 +10,8 @@
 #define XSMI_SCHEMA_H
 
 #include "base/base.h"
+#include "base/contents.h"
 #include "base/counted.h"
-#include "base/safetensors.h"
 #include "data/dataset.h"
 
 #include <xsoftmax/dataset.h>
@@ -140,13 +140,11 @@ xsm_status xsmi_dataset_match_features(xsm_dataset *d, const xsmi_feature_side *
 #define XSMI_FEATURE_NAMES_TENSOR "feature_names"
 #define XSMI_FEATURE_NUMBERS_TENSOR "feature_numbers"
 #define XSMI_KEY_VOCABULARY "vocabulary"
-/* The tensor of a schema, if its elements have `bytes` bytes, 8 or 1 (0: any): tensors of large elements come first in
- * a file. False where there is none. */
-bool xsmi_schema_tensor(const xsmi_schema *s, size_t bytes, xsmi_tensor *tensor);
-/* The metadata of words, NULL of anything else, to be released with xsmi_release_text(). */
-xsm_status xsmi_schema_describe(xsm_context *ctx, const xsmi_schema *s, char **text, xsm_error *err);
-/* Writes that tensor, if there is one. */
-xsm_status xsmi_schema_write(const xsmi_schema *s, size_t bytes, xsmi_container_writer *w, xsm_error *err);
+#define XSMI_KEY_INDEX_BASE "index_base" /* first feature index of the data files, 0 or 1 */
+/* Adds the tensor of a schema, if there is one, and the metadata of words, to what a file will contain. */
+xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
+/* Adds the base, if there is one. */
+xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_error *err);
 /* Of a file whose metadata say `index_base`; *out is NULL where it says nothing. */
 xsm_status xsmi_schema_read(xsm_context *ctx, const xsmi_container *file, const char *name, int32_t index_base,
                             xsmi_schema **out, xsm_error *err);

@@ -11,7 +11,7 @@
  * The rows themselves are read from the model, or the host's memory, when the file is loaded.
  */
 #include "index/index.h"
-#include "base/activity.h"
+#include "base/contents.h"
 #include "base/entry.h"
 #include "base/option_texts.h"
 
@@ -25,45 +25,17 @@
 #define KEY_FINGERPRINT "fingerprint"
 #define NUMBERS "numbers"
 
-/* Metadata besides the options. */
-#define OWN_ENTRIES 5
-
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
-typedef struct saved_index {
-    const uint32_t *numbers;
-    size_t count;
-} saved_index;
-
-static xsm_status write_numbers(const void *state, xsmi_container_writer *file, xsm_error *err)
-{
-    const saved_index *s = state;
-    return xsmi_container_write(file, s->numbers, s->count * sizeof *s->numbers, err);
-}
-
-/* Begins the file; the numbers follow. */
-static xsm_status begin_file(const xsm_index *x, const saved_index *saved, uint64_t fingerprint,
-                             const xsmi_place *place, xsmi_container_writer **out, xsm_error *err)
+static xsm_status list_facts(const xsm_index *x, uint64_t fingerprint, xsmi_settings *metadata, xsm_error *err)
 {
     const xsmi_option_group options = xsmi_index_options(x);
-    xsmi_option_texts texts;
-    XSMI_TRY(xsmi_option_texts_list(x->context, &options, OWN_ENTRIES, &texts, err));
-    char rows[16], width[16], hash[24];
-    snprintf(rows, sizeof rows, "%" PRIu32, x->count);
-    snprintf(width, sizeof width, "%" PRIu32, x->width);
-    snprintf(hash, sizeof hash, "%016" PRIx64, fingerprint);
-    const xsmi_entry own[OWN_ENTRIES] = {{XSMI_KEY_INDEX, x->ops.name},
-                                         {KEY_ROWS, rows},
-                                         {KEY_WIDTH, width},
-                                         {KEY_BIAS, x->own_width > x->width ? "1" : "0"},
-                                         {KEY_FINGERPRINT, hash}};
-    memcpy(texts.own, own, sizeof own);
-    const xsmi_tensor numbers = {
-        .name = NUMBERS, .dtype = XSMI_DTYPE_U32, .rank = 1, .shape = {saved->count}, .size = saved->count * 4};
-    const xsmi_container_plan plan = {&numbers, 1, 0, texts.entries, texts.count};
-    xsm_status status = xsmi_container_create_at(x->context, place, &plan, out, err);
-    xsmi_option_texts_clear(x->context, &texts);
-    return status;
+    XSMI_TRY(xsmi_settings_add(metadata, XSMI_KEY_INDEX, "", x->ops.name, err));
+    XSMI_TRY(xsmi_settings_add_whole(metadata, KEY_ROWS, x->count, err));
+    XSMI_TRY(xsmi_settings_add_whole(metadata, KEY_WIDTH, x->width, err));
+    XSMI_TRY(xsmi_settings_add_whole(metadata, KEY_BIAS, x->own_width > x->width, err));
+    XSMI_TRY(xsmi_settings_add_hash(metadata, KEY_FINGERPRINT, fingerprint, err));
+    return xsmi_option_texts_list(&options, metadata, err);
 }
 
 static xsm_status write_file(const xsm_index *x, uint64_t fingerprint, const xsmi_place *place, xsm_error *err)
@@ -75,14 +47,15 @@ static xsm_status write_file(const xsm_index *x, uint64_t fingerprint, const xsm
         return xsmi_fail_memory(err, (size_t)count * sizeof *numbers, "the numbers of an index");
     }
     xsmi_index_save(x, numbers);
-    const saved_index saved = {numbers, (size_t)count};
-    xsmi_container_writer *file = NULL;
-    xsm_status status = begin_file(x, &saved, fingerprint, place, &file, err);
-    if (status == XSM_OK) {
-        xsmi_activity activity;
-        xsmi_begin(&activity, x->context, "saving", "bytes", xsmi_container_expected(file));
-        status = xsmi_end(&activity, xsmi_container_fill(file, write_numbers, &saved, err), err);
-    }
+    xsmi_contents c;
+    xsmi_activity activity;
+    xsmi_begin(&activity, x->context, "saving", "bytes", 0);
+    xsmi_contents_start(&c, x->context);
+    xsmi_contents_add_data(&c, NUMBERS, XSMI_DTYPE_U32, count, 0, numbers);
+    xsm_status status = list_facts(x, fingerprint, &c.metadata, err);
+    status = status == XSM_OK ? xsmi_contents_save(&c, place, &activity, err) : status;
+    xsmi_contents_end(&c);
+    status = xsmi_end(&activity, status, err);
     xsmi_release(x->context, numbers, (size_t)count, sizeof *numbers);
     return status;
 }

@@ -23,58 +23,14 @@ void xsmi_fit_checkpoint_free(xsmi_fit_checkpoint *c)
 
 /* -- writing ------------------------------------------------------------------------------------------------------- */
 
-typedef struct contents {
-    xsmi_tensor *list; /* [count] all of the file's, in its order */
-    size_t count;
-    uint64_t place[PLACES];
-    const xsmi_fit_place *now;
-    const xsmi_schema *schema;
-    xsmi_tensor tensors[TENSORS]; /* without a name: not there; without data: in pieces, a level after the other */
-    xsmi_tensor features;         /* of the schema, or without a name */
-    xsmi_sparse_tensors trees;
-} contents;
-
-static void add(contents *c, int which, uint64_t rows, uint64_t columns, const void *data)
-{
-    c->tensors[which] = (xsmi_tensor){.name = names[which],
-                                      .dtype = dtypes[which],
-                                      .rank = columns > 1 ? 2 : 1,
-                                      .shape = {rows, columns > 1 ? columns : 0},
-                                      .size = (size_t)(rows * columns) * xsmi_dtype_size(dtypes[which]),
-                                      .data = data};
-}
-
-static void list_state(contents *c)
-{
-    add(c, PLACE, PLACES, 1, c->place);
-    if (!c->now) {
-        return;
-    }
-    const xsmi_levels *s = c->now->levels;
-    uint64_t scores = 0, rows = 0;
-    for (uint32_t k = 0; k < s->layout->depth; k++) {
-        scores += s->level[k].kept.count;
-        rows += s->level[k].kept.rows;
-    }
-    add(c, KEPT_ROWS, s->layout->depth, 2, NULL);
-    add(c, KEPT_ENDS, rows, 1, NULL);
-    add(c, KEPT, scores, 2, NULL);
-    if (s->width > 0) {
-        add(c, START_NODE, s->data->rows, s->width, s->start.node);
-        add(c, NEXT_NODE, s->data->rows, s->width, s->beam.node);
-        add(c, START_SCORE, s->data->rows, s->width, s->start.score);
-        add(c, NEXT_SCORE, s->data->rows, s->width, s->beam.score);
-    }
-}
-
 /* A level's part of a tensor. */
-static xsm_status write_level(const xsmi_kept_scores *kept, const char *name, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_level(const xsmi_kept_scores *kept, int which, xsmi_container_writer *w, xsm_error *err)
 {
-    if (name == names[KEPT_ROWS]) {
+    if (which == KEPT_ROWS) {
         const uint64_t numbers[2] = {kept->count, kept->rows};
         return xsmi_container_write(w, numbers, sizeof numbers, err);
     }
-    if (name == names[KEPT]) {
+    if (which == KEPT) {
         return kept->count > 0 ? xsmi_container_write(w, kept->score, kept->count * sizeof *kept->score, err) : XSM_OK;
     }
     enum { TOGETHER = 512 };
@@ -89,110 +45,102 @@ static xsm_status write_level(const xsmi_kept_scores *kept, const char *name, xs
     return XSM_OK;
 }
 
-static xsm_status write_tensor(const contents *c, const xsmi_tensor *t, xsmi_container_writer *w, xsm_error *err)
+/* A level after the other. */
+static xsm_status write_levels(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
-    if (t->name == c->features.name) {
-        return xsmi_schema_write(c->schema, 0, w, err);
-    }
-    if (t->size == 0 || t->data) {
-        return t->size > 0 ? xsmi_container_write(w, t->data, t->size, err) : XSM_OK;
-    }
-    const xsmi_levels *s = c->now->levels;
+    const xsmi_levels *s = c->of;
     for (uint32_t k = 0; k < s->layout->depth; k++) {
-        XSMI_TRY(write_level(&s->level[k].kept, t->name, w, err));
+        XSMI_TRY(write_level(&s->level[k].kept, c->part, w, err));
     }
     return XSM_OK;
 }
 
-/* All tensors, those of larger elements first. Returns their number. */
-static size_t list_tensors(const contents *c, xsmi_tensor *out)
+/* Adds a tensor with its data, or one of all levels. */
+static void add(xsmi_contents *c, int which, uint64_t rows, uint64_t columns, const void *data,
+                const xsmi_levels *levels)
 {
-    size_t count = 0;
-    for (size_t bytes = 8; bytes > 0; bytes /= 2) {
-        for (size_t i = 0; i < TENSORS + c->trees.count; i++) {
-            const xsmi_tensor *t = i < TENSORS ? &c->tensors[i] : &c->trees.tensors[i - TENSORS];
-            if (t->name && xsmi_dtype_size(t->dtype) == bytes) {
-                out[count++] = *t;
-            }
-        }
-        if (c->features.name && xsmi_dtype_size(c->features.dtype) == bytes) {
-            out[count++] = c->features;
-        }
-    }
-    return count;
+    const xsmi_tensor tensor = {.name = names[which],
+                                .dtype = dtypes[which],
+                                .rank = columns > 1 ? 2 : 1,
+                                .shape = {rows, columns > 1 ? columns : 0},
+                                .data = data};
+    xsmi_contents_add(
+        c, (xsmi_content){.tensor = tensor, .write = levels ? write_levels : NULL, .of = levels, .part = which});
 }
 
-static xsm_status write_contents(const void *state, xsmi_container_writer *w, xsm_error *err)
+static void list_levels(const xsmi_levels *s, xsmi_contents *c)
 {
-    const contents *all = state;
-    for (size_t i = 0; i < all->count; i++) {
-        XSMI_TRY(write_tensor(all, &all->list[i], w, err));
+    uint64_t scores = 0, rows = 0;
+    for (uint32_t k = 0; k < s->layout->depth; k++) {
+        scores += s->level[k].kept.count;
+        rows += s->level[k].kept.rows;
     }
-    return XSM_OK;
+    add(c, KEPT_ROWS, s->layout->depth, 2, NULL, s);
+    add(c, KEPT_ENDS, rows, 1, NULL, s);
+    add(c, KEPT, scores, 2, NULL, s);
+    if (s->width > 0) {
+        add(c, START_NODE, s->data->rows, s->width, s->start.node, NULL);
+        add(c, NEXT_NODE, s->data->rows, s->width, s->beam.node, NULL);
+        add(c, START_SCORE, s->data->rows, s->width, s->start.score, NULL);
+        add(c, NEXT_SCORE, s->data->rows, s->width, s->beam.score, NULL);
+    }
 }
 
-/* What the schema says beside its tensor, behind the settings in `entries`, which have room for two more. */
-static xsm_status create(const xsmi_fit_checkpoint *c, const contents *all, xsmi_entry *entries,
-                         xsmi_container_writer **w, xsm_error *err)
+/* What is there: of the trees that are complete, and of the one that is being fit. */
+typedef struct state {
+    uint64_t place[PLACES];
+    xsmi_label_tree trees[XSMI_LABEL_TREES + 1];
+    xsmi_sparse view; /* of what the builder has */
+    uint32_t count;
+} state;
+
+static void gather(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, state *s)
 {
-    const int32_t base = xsmi_schema_index_base(c->schema);
-    size_t count = c->settings.count;
-    char *words;
-    XSMI_TRY(xsmi_schema_describe(c->context, c->schema, &words, err));
-    memcpy(entries, c->settings.entries, count * sizeof *entries);
-    if (words) {
-        entries[count++] = (xsmi_entry){XSMI_KEY_VOCABULARY, words};
+    s->count = c->count;
+    s->place[DONE] = c->count;
+    s->place[BEGUN] = now != NULL;
+    if (c->count > 0) {
+        memcpy(s->trees, c->trees, c->count * sizeof *s->trees);
     }
-    if (base != XSM_INDEX_BASE_AUTO) {
-        entries[count++] = (xsmi_entry){XSMI_KEY_INDEX_BASE, base == XSM_INDEX_BASE_ONE ? "1" : "0"};
+    if (now) {
+        s->place[NODES] = now->levels->layout->nodes;
+        s->place[LEVEL] = now->level;
+        s->place[JOBS] = now->jobs;
     }
-    const xsmi_container_plan plan = {all->list, all->count, 0, entries, count};
-    const xsm_status status = xsmi_container_create_at(c->context, c->place, &plan, w, err);
-    xsmi_release_text(c->context, words);
-    return status;
+    if (now && now->chunks > 0) {
+        s->view = xsmi_sparse_builder_view(now->builder);
+        s->trees[s->count++] = (xsmi_label_tree){NULL, &s->view};
+    }
 }
 
-static xsm_status write_file(const xsmi_fit_checkpoint *c, contents *all, xsm_error *err)
+static xsm_status write_file(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, const state *s,
+                             const xsmi_sparse_tensors *trees, xsm_error *err)
 {
-    const size_t capacity = TENSORS + all->trees.count + 1, texts = c->settings.count + 2;
-    xsmi_entry *entries = xsmi_allocate(c->context, texts, sizeof *entries);
-    xsmi_container_writer *w = NULL;
-    all->list = xsmi_allocate(c->context, capacity, sizeof *all->list);
-    xsm_status status =
-        all->list && entries ? XSM_OK : xsmi_fail_memory(err, capacity * sizeof *all->list, "a list of tensors");
-    if (status == XSM_OK) {
-        all->count = list_tensors(all, all->list);
-        status = create(c, all, entries, &w, err);
+    xsmi_contents all;
+    xsmi_contents_start(&all, c->context);
+    add(&all, PLACE, PLACES, 1, s->place, NULL);
+    if (now) {
+        list_levels(now->levels, &all);
     }
-    status = status == XSM_OK ? xsmi_container_fill(w, write_contents, all, err) : status;
-    xsmi_release(c->context, all->list, capacity, sizeof *all->list);
-    xsmi_release(c->context, entries, texts, sizeof *entries);
+    for (size_t i = 0; i < trees->count; i++) {
+        xsmi_contents_add(&all, (xsmi_content){.tensor = trees->tensors[i]});
+    }
+    xsm_status status = xsmi_schema_list(c->schema, &all, err);
+    status = status == XSM_OK ? xsmi_schema_list_base(c->schema, &all, err) : status;
+    status = status == XSM_OK ? xsmi_contents_add_entries(&all, c->settings.entries, c->settings.count, err) : status;
+    status = status == XSM_OK ? xsmi_contents_save(&all, c->place, NULL, err) : status;
+    xsmi_contents_end(&all);
     return status;
 }
 
 static xsm_status save(const xsmi_fit_checkpoint *c, const xsmi_fit_place *now, xsm_error *err)
 {
-    contents all = {.now = now, .place = {c->count, now != NULL}, .schema = c->schema};
-    (void)xsmi_schema_tensor(c->schema, 0, &all.features);
-    xsmi_label_tree trees[XSMI_LABEL_TREES + 1];
-    xsmi_sparse view;
-    uint32_t count = c->count;
-    if (count > 0) {
-        memcpy(trees, c->trees, count * sizeof *trees);
-    }
-    if (now) {
-        all.place[NODES] = now->levels->layout->nodes;
-        all.place[LEVEL] = now->level;
-        all.place[JOBS] = now->jobs;
-    }
-    if (now && now->chunks > 0) {
-        view = xsmi_sparse_builder_view(now->builder);
-        trees[count++] = (xsmi_label_tree){NULL, &view};
-    }
-    list_state(&all);
-    XSMI_TRY(xsmi_sparse_list_trees(c->context, NULL, trees, count, &all.trees, err));
-    const xsm_status status = write_file(c, &all, err);
-    xsmi_sparse_list_free(&all.trees);
+    state s = {.count = 0};
+    xsmi_sparse_tensors trees;
+    gather(c, now, &s);
+    XSMI_TRY(xsmi_sparse_list_trees(c->context, NULL, s.trees, s.count, &trees, err));
+    const xsm_status status = write_file(c, now, &s, &trees, err);
+    xsmi_sparse_list_free(&trees);
     return status;
 }
 

@@ -90,8 +90,6 @@ static inline size_t xsmi_correction_code(const xsmi_correction *c)
 bool xsmi_correction_has_tensor(const char *name);
 /* The correction's tensors with their data; returns their number. */
 size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSMI_CORRECTION_TENSORS]);
-/* Writes their data in that order. */
-xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err);
 /* Reads the correction of a model; NULL if the file has none. The source has the model's shape, and no tensors yet. */
 xsm_status xsmi_correction_read(const xsmi_container *file, xsmi_tensor_source *source, xsmi_correction **out,
                                 xsm_error *err);

@@ -24,16 +24,6 @@ size_t xsmi_correction_tensors(const xsmi_correction *c, xsmi_tensor tensors[XSM
     return c->kind->save(c, tensors);
 }
 
-xsm_status xsmi_correction_write(const xsmi_correction *c, xsmi_container_writer *w, xsm_error *err)
-{
-    xsmi_tensor tensors[XSMI_CORRECTION_TENSORS];
-    size_t count = xsmi_correction_tensors(c, tensors);
-    for (size_t i = 0; i < count; i++) {
-        XSMI_TRY(xsmi_container_write(w, tensors[i].data, tensors[i].size, err));
-    }
-    return XSM_OK;
-}
-
 /* Finds a kind's tensors; false if the file has none of them. */
 static bool find_tensors(const xsmi_correction_kind *kind, const xsmi_container *file, xsmi_tensor_source *s)
 {

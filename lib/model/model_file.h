@@ -53,7 +53,6 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
 #define XSMI_KEY_SCORE "score_function"    /* "euclidean"; absent for linear scores */
 #define XSMI_KEY_LINK "link"               /* "sigmoid"; absent for a softmax */
 #define XSMI_KEY_CALIBRATION "calibration" /* absent without one (calibration.h) */
-#define XSMI_KEY_INDEX_BASE "index_base"   /* first feature index of the data files, 0 or 1 */
 /* XSMI_KEY_CHECKPOINT, and all keys that begin with it and a dot (safetensors.h), are also the library's. */
 
 /* Whether a string is well-formed UTF-8. */

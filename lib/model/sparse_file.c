@@ -101,7 +101,9 @@ xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_e
 
 int xsmi_sparse_which(const char *name)
 {
+    const char *const point = strrchr(name, '.');
     int which = 0;
+    name = point ? point + 1 : name;
     while (which < XSMI_SPARSE_NAMES && strcmp(names[which], name) != 0) {
         which++;
     }

@@ -39,7 +39,7 @@ xsm_status xsmi_sparse_list(const xsm_model *m, xsmi_sparse_tensors *list, xsm_e
 /* Those of linear weights, or NULL, and of `count` label trees, of which the last may have no tree yet. */
 xsm_status xsmi_sparse_list_trees(xsm_context *ctx, const xsmi_sparse *linear, const xsmi_label_tree *trees,
                                   uint32_t count, xsmi_sparse_tensors *list, xsm_error *err);
-/* Which one of linear weights a name is; XSMI_SPARSE_NAMES: none. */
+/* Which one of linear weights or a tree a name is; XSMI_SPARSE_NAMES: none. */
 int xsmi_sparse_which(const char *name);
 /* Which element of such a tensor is the first of a chunk, by the chunk's place. */
 uint64_t xsmi_sparse_element(int which, const xsmi_sparse_place *at);

@@ -22,7 +22,6 @@
 #include "read/format.h"
 #include "base/activity.h"
 #include "base/option.h"
-#include "base/safetensors.h"
 #include "base/spool.h"
 #include "base/utf8.h"
 #include "data/schema.h"
@@ -57,21 +56,16 @@ static void list_numbers(const xsm_dataset *d, number n[NUMBERS])
 
 /* -- writing ------------------------------------------------------------------------------------------------------ */
 
-static void add(xsmi_tensor *tensors, size_t *count, const char *name, xsmi_dtype dtype, uint64_t rows,
-                uint64_t columns)
-{
-    tensors[(*count)++] =
-        (xsmi_tensor){.name = name, .dtype = dtype, .rank = columns ? 2 : 1, .shape = {rows, columns}};
-}
-
 /* Writes large arrays in pieces and releases mapped pages after each piece. */
-static xsm_status write_array(const xsm_dataset *d, xsmi_container_writer *w, const void *data, uint64_t bytes,
-                              xsm_error *err)
+static xsm_status write_array(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
-    size_t since = 0;
-    for (uint64_t at = 0; at < bytes; at += PIECE) {
-        size_t size = bytes - at < PIECE ? (size_t)(bytes - at) : PIECE;
-        XSMI_TRY(xsmi_container_write(w, (const char *)data + at, size, err));
+    const xsm_dataset *d = c->of;
+    const char *data = (const char *)c->tensor.data;
+    size_t since = 0, bytes;
+    (void)xsmi_tensor_bytes(&c->tensor, &bytes);
+    for (size_t at = 0; at < bytes; at += PIECE) {
+        size_t size = bytes - at < PIECE ? bytes - at : PIECE;
+        XSMI_TRY(xsmi_container_write(w, data + at, size, err));
         since += size;
         if (since >= XSMI_FORGET_BYTES) {
             since = 0;
@@ -83,11 +77,9 @@ static xsm_status write_array(const xsm_dataset *d, xsmi_container_writer *w, co
     return XSM_OK;
 }
 
-static xsm_status write_dense(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_rows(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
-    if (d->stride == d->features) {
-        return write_array(d, w, d->values, d->rows * d->features * sizeof *d->values, err);
-    }
+    const xsm_dataset *d = c->of;
     for (uint64_t i = 0; i < d->rows; i++) {
         XSMI_TRY(xsmi_container_write(w, d->values + i * d->stride, d->features * sizeof *d->values, err));
         xsmi_dataset_passed(d, i, 1);
@@ -95,109 +87,90 @@ static xsm_status write_dense(const xsm_dataset *d, xsmi_container_writer *w, xs
     return XSM_OK;
 }
 
-static xsm_status write_names(const xsm_dataset *d, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_names(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
+    const xsm_dataset *d = c->of;
     for (uint32_t k = 0; k < d->classes; k++) {
         XSMI_TRY(xsmi_container_write(w, d->map.names[k], strlen(d->map.names[k]) + 1, err));
     }
     return XSM_OK;
 }
 
-static xsm_status write_arrays(const void *contents, xsmi_container_writer *w, xsm_error *err)
+/* Adds an array of the rows. */
+static void add(xsmi_contents *c, const xsm_dataset *d, const char *name, xsmi_dtype dtype, uint64_t count,
+                const void *data)
 {
-    const xsm_dataset *d = contents;
-    uint64_t rows = d->rows;
-    uint64_t values = d->sparse ? d->offsets[rows] : 0;
-    if (d->sparse) {
-        XSMI_TRY(write_array(d, w, d->offsets, (rows + 1) * sizeof *d->offsets, err));
-    }
-    XSMI_TRY(write_array(d, w, d->label_offsets, (rows + 1) * sizeof *d->label_offsets, err));
-    if (d->map.labels) {
-        XSMI_TRY(xsmi_container_write(w, d->map.labels, d->classes * sizeof *d->map.labels, err));
-    }
-    XSMI_TRY(xsmi_container_write(w, d->map.counts, d->classes * sizeof *d->map.counts, err));
-    XSMI_TRY(xsmi_schema_write(d->schema, 8, w, err));
-    if (d->sparse) {
-        XSMI_TRY(write_array(d, w, d->values, values * sizeof *d->values, err));
-        XSMI_TRY(write_array(d, w, d->index, values * sizeof *d->index, err));
-    } else {
-        XSMI_TRY(write_dense(d, w, err));
-    }
-    XSMI_TRY(write_array(d, w, d->labels, d->label_offsets[rows] * sizeof *d->labels, err));
-    if (d->weights) {
-        XSMI_TRY(write_array(d, w, d->weights, rows * sizeof *d->weights, err));
-    }
-    if (d->label_weights) {
-        XSMI_TRY(write_array(d, w, d->label_weights, d->label_offsets[rows] * sizeof *d->label_weights, err));
-    }
-    if (d->map.names) {
-        XSMI_TRY(write_names(d, w, err));
-    }
-    return xsmi_schema_write(d->schema, 1, w, err);
+    const xsmi_tensor tensor = {.name = name, .dtype = dtype, .rank = 1, .shape = {count}, .data = data};
+    xsmi_contents_add(c, (xsmi_content){.tensor = tensor, .write = write_array, .of = d});
 }
 
-static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
+static void add_values(xsmi_contents *c, const xsm_dataset *d)
 {
-    xsmi_tensor tensors[12];
-    size_t count = 0;
+    const uint64_t count = d->sparse ? d->offsets[d->rows] : d->rows;
+    const xsmi_tensor tensor = {.name = "values",
+                                .dtype = XSMI_DTYPE_F32,
+                                .rank = d->sparse ? 1 : 2,
+                                .shape = {count, d->sparse ? 0 : d->features},
+                                .data = (const void *)d->values};
+    const bool whole = d->sparse || d->stride == d->features;
+    xsmi_contents_add(
+        c, (xsmi_content){.tensor = tensor, .write = whole ? write_array : write_rows, .of = d, .aligned = true});
     if (d->sparse) {
-        add(tensors, &count, "offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
+        add(c, d, "index", XSMI_DTYPE_U32, count, d->index);
     }
-    add(tensors, &count, "label_offsets", XSMI_DTYPE_U64, d->rows + 1, 0);
+}
+
+static void list_arrays(const xsm_dataset *d, xsmi_contents *c)
+{
+    const uint64_t rows = d->rows, labels = d->label_offsets[rows];
+    if (d->sparse) {
+        add(c, d, "offsets", XSMI_DTYPE_U64, rows + 1, d->offsets);
+    }
+    add(c, d, "label_offsets", XSMI_DTYPE_U64, rows + 1, d->label_offsets);
     if (d->map.labels) {
-        add(tensors, &count, "class_labels", XSMI_DTYPE_I64, d->classes, 0);
+        add(c, d, "class_labels", XSMI_DTYPE_I64, d->classes, d->map.labels);
     }
-    add(tensors, &count, "class_counts", XSMI_DTYPE_I64, d->classes, 0);
-    count += xsmi_schema_tensor(d->schema, 8, &tensors[count]) ? 1 : 0;
-    size_t aligned = count;
-    if (d->sparse) {
-        add(tensors, &count, "values", XSMI_DTYPE_F32, d->offsets[d->rows], 0);
-        add(tensors, &count, "index", XSMI_DTYPE_U32, d->offsets[d->rows], 0);
-    } else {
-        add(tensors, &count, "values", XSMI_DTYPE_F32, d->rows, d->features);
-        tensors[count - 1].rank = 2;
-    }
-    add(tensors, &count, "labels", XSMI_DTYPE_U32, d->label_offsets[d->rows], 0);
+    add(c, d, "class_counts", XSMI_DTYPE_I64, d->classes, d->map.counts);
+    add_values(c, d);
+    add(c, d, "labels", XSMI_DTYPE_U32, labels, d->labels);
     if (d->weights) {
-        add(tensors, &count, "weights", XSMI_DTYPE_F32, d->rows, 0);
+        add(c, d, "weights", XSMI_DTYPE_F32, rows, d->weights);
     }
     if (d->label_weights) {
-        add(tensors, &count, "label_weights", XSMI_DTYPE_F32, d->label_offsets[d->rows], 0);
+        add(c, d, "label_weights", XSMI_DTYPE_F32, labels, d->label_weights);
     }
     if (d->map.names) {
         uint64_t bytes = 0;
         for (uint32_t k = 0; k < d->classes; k++) {
             bytes += strlen(d->map.names[k]) + 1;
         }
-        add(tensors, &count, "class_names", XSMI_DTYPE_U8, bytes, 0);
+        const xsmi_tensor names = {.name = "class_names", .dtype = XSMI_DTYPE_U8, .rank = 1, .shape = {bytes}};
+        xsmi_contents_add(c, (xsmi_content){.tensor = names, .write = write_names, .of = d});
     }
-    char *vocabulary;
-    count += xsmi_schema_tensor(d->schema, 1, &tensors[count]) ? 1 : 0;
-    XSMI_TRY(xsmi_schema_describe(d->context, d->schema, &vocabulary, err));
+}
+
+static xsm_status list(const xsm_dataset *d, xsmi_contents *c, xsm_error *err)
+{
     number numbers[NUMBERS];
-    char text[NUMBERS][24];
-    xsmi_entry metadata[NUMBERS + 3] = {{XSMI_KEY_DATASET, "1"}};
-    size_t entries = 1;
+    list_arrays(d, c);
+    XSMI_TRY(xsmi_schema_list(d->schema, c, err));
     list_numbers(d, numbers);
+    XSMI_TRY(xsmi_settings_add(&c->metadata, XSMI_KEY_DATASET, "", "1", err));
     for (size_t i = 0; i < NUMBERS; i++) {
-        snprintf(text[i], sizeof text[i], "%" PRIu64, numbers[i].value);
-        metadata[entries++] = (xsmi_entry){numbers[i].key, text[i]};
+        XSMI_TRY(xsmi_settings_add_whole(&c->metadata, numbers[i].key, numbers[i].value, err));
     }
-    if (vocabulary) {
-        metadata[entries++] = (xsmi_entry){XSMI_KEY_VOCABULARY, vocabulary};
-    }
-    if (d->transformed) {
-        metadata[entries++] = (xsmi_entry){KEY_TRANSFORMED, "1"};
-    }
-    xsmi_container_writer *w;
-    const xsmi_container_plan plan = {tensors, count, aligned, metadata, entries};
-    xsm_status status = xsmi_container_create(d->context, path, &plan, &w, err);
-    xsmi_release_text(d->context, vocabulary);
-    if (status != XSM_OK) {
-        return status;
-    }
-    xsmi_expect(activity, xsmi_container_expected(w));
-    return xsmi_container_fill(w, write_arrays, d, err);
+    return d->transformed ? xsmi_settings_add(&c->metadata, KEY_TRANSFORMED, "", "1", err) : XSM_OK;
+}
+
+static xsm_status save(const xsm_dataset *d, const char *path, xsmi_activity *activity, xsm_error *err)
+{
+    xsmi_contents c;
+    const xsmi_place place = {.name = path};
+    xsmi_contents_start(&c, d->context);
+    xsm_status status = list(d, &c, err);
+    status = status == XSM_OK ? xsmi_contents_save(&c, &place, activity, err) : status;
+    xsmi_contents_end(&c);
+    return status;
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */

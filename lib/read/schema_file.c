@@ -17,27 +17,7 @@
 
 #include <xsoftmax/ext/vocabulary.h>
 
-bool xsmi_schema_tensor(const xsmi_schema *s, size_t bytes, xsmi_tensor *tensor)
-{
-    if (!s || (s->kind == XSMI_SCHEMA_NUMBERS && !s->numbers) || (bytes > 0 && (bytes == 8) != (s->numbers != NULL))) {
-        return false;
-    }
-    if (s->numbers) {
-        *tensor =
-            (xsmi_tensor){.name = XSMI_FEATURE_NUMBERS_TENSOR, .dtype = XSMI_DTYPE_I64, .rank = 1, .shape = {s->count}};
-        return true;
-    }
-    const xsmi_dictionary *d = s->vocabulary ? xsmi_vocabulary_dictionary(s->vocabulary) : NULL;
-    *tensor = (xsmi_tensor){.name = d ? XSMI_VOCABULARY_TENSOR : XSMI_FEATURE_NAMES_TENSOR,
-                            .dtype = XSMI_DTYPE_U8,
-                            .rank = 1,
-                            .shape = {!d         ? s->text_size
-                                      : d->count ? d->starts[d->count]
-                                                 : 0}};
-    return true;
-}
-
-static char *describe_words(xsm_context *ctx, const xsm_vocabulary *v)
+static xsm_status describe_words(const xsm_vocabulary *v, xsmi_settings *metadata, xsm_error *err)
 {
     const xsm_text_options *o = xsmi_vocabulary_options(v);
     const uint32_t words = xsm_vocabulary_words(v), before = xsmi_vocabulary_first_words(v);
@@ -45,35 +25,29 @@ static char *describe_words(xsm_context *ctx, const xsm_vocabulary *v)
     if (before < words && xsmi_text_buckets(o) > 0) {
         snprintf(first, sizeof first, "first=%" PRIu32 " ", before);
     }
-    int length = snprintf(numbers, sizeof numbers,
-                          "words=%" PRIu32 " %smin_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
-                          " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
-                          words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets);
-    size_t prefix = strlen(o->label_prefix);
-    char *text = xsmi_allocate(ctx, (size_t)length + prefix + 1, 1);
+    const size_t length = (size_t)snprintf(
+                     numbers, sizeof numbers,
+                     "words=%" PRIu32 " %smin_count=%" PRIu32 " word_ngrams=%" PRIu32 " min_chars=%" PRIu32
+                     " max_chars=%" PRIu32 " buckets=%" PRIu32 " label_prefix=",
+                     words, first, o->min_count, o->word_ngrams, o->min_chars, o->max_chars, o->buckets),
+                 prefix = strlen(o->label_prefix);
+    char *text = xsmi_allocate(metadata->context, length + prefix + 1, 1);
     if (!text) {
-        return NULL;
+        return xsmi_fail_memory(err, length + prefix + 1, "metadata");
     }
-    memcpy(text, numbers, (size_t)length);
+    memcpy(text, numbers, length);
     memcpy(text + length, o->label_prefix, prefix + 1);
-    char *copy = xsmi_copy_text(ctx, text, (size_t)length + prefix);
-    xsmi_release(ctx, text, (size_t)length + prefix + 1, 1);
-    return copy;
-}
-
-xsm_status xsmi_schema_describe(xsm_context *ctx, const xsmi_schema *s, char **text, xsm_error *err)
-{
-    const xsm_vocabulary *v = xsmi_schema_vocabulary(s);
-    *text = v ? describe_words(ctx, v) : NULL;
-    return *text || !v ? XSM_OK : xsmi_fail_memory(err, 256, "metadata");
+    const xsm_status status = xsmi_settings_add(metadata, XSMI_KEY_VOCABULARY, "", text, err);
+    xsmi_release(metadata->context, text, length + prefix + 1, 1);
+    return status;
 }
 
 /* Words lie one after another, each terminated; in the file line ends stand for the terminators. */
-static xsm_status write_words(const xsm_vocabulary *v, xsmi_container_writer *w, xsm_error *err)
+static xsm_status write_words(const xsmi_content *c, xsmi_container_writer *w, xsm_error *err)
 {
-    const xsmi_dictionary *d = xsmi_vocabulary_dictionary(v);
+    const xsmi_dictionary *d = c->of;
     char some[4096];
-    size_t size = d->count ? (size_t)d->starts[d->count] : 0;
+    const size_t size = (size_t)c->tensor.shape[0];
     for (size_t first = 0; first < size; first += sizeof some) {
         size_t count = size - first < sizeof some ? size - first : sizeof some;
         memcpy(some, d->text + first, count);
@@ -85,13 +59,32 @@ static xsm_status write_words(const xsm_vocabulary *v, xsmi_container_writer *w,
     return XSM_OK;
 }
 
-xsm_status xsmi_schema_write(const xsmi_schema *s, size_t bytes, xsmi_container_writer *w, xsm_error *err)
+xsm_status xsmi_schema_list(const xsmi_schema *s, xsmi_contents *c, xsm_error *err)
 {
-    xsmi_tensor tensor;
-    return !xsmi_schema_tensor(s, bytes, &tensor) ? XSM_OK
-           : s->vocabulary                        ? write_words(s->vocabulary, w, err)
-           : s->numbers ? xsmi_container_write(w, s->numbers, s->count * sizeof *s->numbers, err)
-                        : xsmi_container_write(w, s->text, s->text_size, err);
+    if (s && s->vocabulary) {
+        const xsmi_dictionary *d = xsmi_vocabulary_dictionary(s->vocabulary);
+        xsmi_contents_add(c, (xsmi_content){.tensor = {.name = XSMI_VOCABULARY_TENSOR,
+                                                       .dtype = XSMI_DTYPE_U8,
+                                                       .rank = 1,
+                                                       .shape = {d->count ? d->starts[d->count] : 0}},
+                                            .write = write_words,
+                                            .of = d});
+        return describe_words(s->vocabulary, &c->metadata, err);
+    }
+    if (s && s->numbers) {
+        xsmi_contents_add_data(c, XSMI_FEATURE_NUMBERS_TENSOR, XSMI_DTYPE_I64, s->count, 0, s->numbers);
+    } else if (s && s->kind != XSMI_SCHEMA_NUMBERS) {
+        xsmi_contents_add_data(c, XSMI_FEATURE_NAMES_TENSOR, XSMI_DTYPE_U8, s->text_size, 0, s->text);
+    }
+    return XSM_OK;
+}
+
+xsm_status xsmi_schema_list_base(const xsmi_schema *s, xsmi_contents *c, xsm_error *err)
+{
+    const int32_t base = xsmi_schema_index_base(s);
+    return base == XSM_INDEX_BASE_AUTO
+               ? XSM_OK
+               : xsmi_settings_add(&c->metadata, XSMI_KEY_INDEX_BASE, "", base == XSM_INDEX_BASE_ONE ? "1" : "0", err);
 }
 
 /* -- reading ------------------------------------------------------------------------------------------------------ */

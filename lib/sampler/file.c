@@ -19,7 +19,6 @@
 
 #define KEY_CLASSES "classes"
 #define KEY_FEATURES "features"
-#define KEY_INDEX_BASE "index_base"
 
 /* -- saving -------------------------------------------------------------------------------------------------------- */
 
@@ -43,66 +42,26 @@ xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *e
     return status;
 }
 
-/* Larger elements first, so that every array begins at a multiple of its element size. */
-static int compare_sizes(const void *a, const void *b)
+static int compare_names(const void *a, const void *b)
 {
-    const xsmi_tensor *x = a, *y = b;
-    size_t p = xsmi_dtype_size(x->dtype), q = xsmi_dtype_size(y->dtype);
-    return p != q ? (p < q) - (p > q) : strcmp(x->name, y->name);
+    return strcmp(((const xsmi_content *)a)->tensor.name, ((const xsmi_content *)b)->tensor.name);
 }
 
-typedef struct contents {
-    const xsm_array_writer *arrays;
-    const xsmi_schema *schema;
-    xsmi_tensor tensor; /* of the schema */
-} contents;
-
-static xsm_status write_arrays(const void *state, xsmi_container_writer *file, xsm_error *err)
+/* The arrays in the order of their names, what features are among them. */
+static xsm_status list(const xsm_sampler *s, const xsm_array_writer *w, xsmi_contents *c, xsm_error *err)
 {
-    const contents *c = state;
-    for (size_t i = 0; i < c->arrays->count; i++) {
-        const xsmi_tensor *t = &c->arrays->tensors[i];
-        XSMI_TRY(t->name == c->tensor.name ? xsmi_schema_write(c->schema, 0, file, err)
-                                           : xsmi_container_write(file, t->data, t->size, err));
-    }
-    return XSM_OK;
-}
-
-static xsm_status write_file(const xsm_sampler *s, const contents *c, const xsmi_place *place, xsm_error *err)
-{
-    const xsm_array_writer *w = c->arrays;
     const xsmi_option_group options = xsmi_sampler_options(s);
-    const int32_t base = xsmi_schema_index_base(s->schema);
-    char *words;
-    XSMI_TRY(xsmi_schema_describe(s->context, s->schema, &words, err));
-    xsmi_option_texts texts;
-    const size_t own = 3 + (words != NULL) + (base != XSM_INDEX_BASE_AUTO);
-    xsm_status status = xsmi_option_texts_list(s->context, &options, own, &texts, err);
-    if (status != XSM_OK) {
-        xsmi_release_text(s->context, words);
-        return status;
+    for (size_t i = 0; i < w->count; i++) {
+        xsmi_contents_add(c, (xsmi_content){.tensor = w->tensors[i]});
     }
-    char classes[16], features[16];
-    snprintf(classes, sizeof classes, "%" PRIu32, s->classes);
-    snprintf(features, sizeof features, "%" PRIu32, s->features);
-    texts.own[0] = (xsmi_entry){XSMI_KEY_SAMPLER, s->ops.name};
-    texts.own[1] = (xsmi_entry){KEY_CLASSES, classes};
-    texts.own[2] = (xsmi_entry){KEY_FEATURES, features};
-    if (words) {
-        texts.own[3] = (xsmi_entry){XSMI_KEY_VOCABULARY, words};
-    }
-    if (base != XSM_INDEX_BASE_AUTO) {
-        texts.own[own - 1] = (xsmi_entry){KEY_INDEX_BASE, base == XSM_INDEX_BASE_ONE ? "1" : "0"};
-    }
-    xsmi_container_writer *file = NULL;
-    const xsmi_container_plan plan = {w->tensors, w->count, 0, texts.entries, texts.count};
-    status = xsmi_container_create_at(s->context, place, &plan, &file, err);
-    xsmi_option_texts_clear(s->context, &texts);
-    xsmi_release_text(s->context, words);
-    XSMI_TRY(status);
-    xsmi_activity activity;
-    xsmi_begin(&activity, s->context, "saving", "bytes", xsmi_container_expected(file));
-    return xsmi_end(&activity, xsmi_container_fill(file, write_arrays, c, err), err);
+    XSMI_TRY(xsmi_schema_list(s->schema, c, err));
+    XSMI_TRY(xsmi_schema_list_base(s->schema, c, err));
+    XSMI_TRY(xsmi_settings_add(&c->metadata, XSMI_KEY_SAMPLER, "", s->ops.name, err));
+    XSMI_TRY(xsmi_settings_add_whole(&c->metadata, KEY_CLASSES, s->classes, err));
+    XSMI_TRY(xsmi_settings_add_whole(&c->metadata, KEY_FEATURES, s->features, err));
+    XSMI_TRY(xsmi_option_texts_list(&options, &c->metadata, err));
+    xsmi_heap_sort(c->list, c->count, sizeof *c->list, compare_names);
+    return XSM_OK;
 }
 
 static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error *err)
@@ -111,17 +70,16 @@ static xsm_status save(const xsm_sampler *s, const xsmi_place *place, xsm_error 
         return xsmi_fail(err, XSM_ERROR_STATE, "sampler '%s' is not bound: there is nothing to save", s->ops.name);
     }
     xsm_array_writer w = {.context = s->context};
+    xsmi_contents c;
+    xsmi_activity activity;
+    xsmi_begin(&activity, s->context, "saving", "bytes", 0);
+    xsmi_contents_start(&c, s->context);
     xsm_status status = xsmi_sampler_arrays(s, &w, err);
-    contents c = {.arrays = &w, .schema = s->schema};
-    if (status == XSM_OK && xsmi_schema_tensor(s->schema, 0, &c.tensor)) {
-        status = xsmi_array_put(&w, &c.tensor, err);
-    }
-    if (status == XSM_OK) {
-        xsmi_heap_sort(w.tensors, w.count, sizeof *w.tensors, compare_sizes);
-        status = write_file(s, &c, place, err);
-    }
+    status = status == XSM_OK ? list(s, &w, &c, err) : status;
+    status = status == XSM_OK ? xsmi_contents_save(&c, place, &activity, err) : status;
+    xsmi_contents_end(&c);
     xsmi_array_writer_clear(&w);
-    return status;
+    return xsmi_end(&activity, status, err);
 }
 
 xsm_status xsm_sampler_save(const xsm_sampler *s, const char *path, xsm_error *err)
@@ -229,7 +187,7 @@ static xsm_status from_file(xsm_context *ctx, const xsmi_container *file, const 
     }
     if (status == XSM_OK) {
         uint32_t base = 2;
-        (void)xsmi_metadata_number(file, KEY_INDEX_BASE, 0, 1, &base);
+        (void)xsmi_metadata_number(file, XSMI_KEY_INDEX_BASE, 0, 1, &base);
         status = xsmi_schema_read(ctx, file, path,
                                   base == 0   ? XSM_INDEX_BASE_ZERO
                                   : base == 1 ? XSM_INDEX_BASE_ONE

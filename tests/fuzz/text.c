@@ -407,13 +407,14 @@ static void try_vocabulary(const uint8_t *data, size_t size)
             word += letters + 1;
         }
         fuzz_require(!end || word == data + size, "no more words");
-        char *text;
+        xsmi_contents contents;
+        xsmi_contents_start(&contents, ctx);
         xsm_text_options known = XSM_TEXT_OPTIONS_INIT;
-        fuzz_require(xsmi_schema_describe(ctx, read, &text, &err) == XSM_OK &&
+        fuzz_require(xsmi_schema_list(read, &contents, &err) == XSM_OK &&
                          xsmi_text_options_read(&known, xsmi_vocabulary_options(v), &err) == XSM_OK,
                      "settings");
         fuzz_require(xsmi_text_options_equal(&known, xsmi_vocabulary_options(v)), "defaults are filled in");
-        xsmi_release_text(ctx, text);
+        xsmi_contents_end(&contents);
     }
     xsmi_schema_release(read);
     xsmi_container_close(c);
