@@ -9,19 +9,19 @@ import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from defaults import DEBIAN, debian  # noqa: E402
 from peers import PEERS, QUERIES, Skip, Work, query_ms, run, xc  # noqa: E402
 from rows import Rows  # noqa: E402
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 PROGRAMS = {"fasttext": "fasttext", "liblinear": "liblinear-train"}
 DEFAULT = "xsoftmax/default"
 LABEL_TREE = "label-tree"
+DEBIAN = "debian-maintainers"
 
 
 def find(data):
     """The training and the test file of a data set."""
-    root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    stored = os.environ.get("XSM_DATA") or os.path.join(root, "..", "shared", "data")
+    stored = os.environ.get("XSM_DATA") or os.path.join(ROOT, "..", "shared", "data")
     for folder in (data, os.path.join(stored, data)):
         found = [sorted(glob.glob(os.path.join(folder, f"*{part}.txt*"))) for part in ("train", "test")]
         if all(len(f) == 1 for f in found):
@@ -97,8 +97,8 @@ def attempt(method, work, paths, options):
 def compare(data, options):
     if data == DEBIAN:
         with tempfile.TemporaryDirectory(prefix="xsoftmax-debian.") as folder:
-            if not debian(folder):
-                raise SystemExit(f"compare: '{DEBIAN}' needs apt's package lists (apt-get update fetches them)")
+            subprocess.run(["sh", os.path.join(ROOT, "examples", "debian-packages.sh"), folder], stdout=subprocess.DEVNULL,
+                           check=True)
             compare_files(DEBIAN, find(folder), options)
     else:
         compare_files(data, find(data), options)

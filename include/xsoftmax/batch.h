@@ -25,14 +25,15 @@ typedef struct xsm_batch {
     uint64_t first;             /**< First row when `rows` is NULL. */
     uint64_t count;             /**< n >= 1. */
     const float *values;        /**< [n][features] features of the rows, finite, borrowed; NULL = the dataset's
-                                     features. */
+                                     features, or with `offsets` none. */
     size_t stride;              /**< With `values`: floats from one row to the next, at least `features`. */
     uint32_t features;          /**< With `values`: features of a row, the model's D. */
     int32_t dtype;              /**< With `values`: their type, an XSM_DTYPE_* value; #XSM_DTYPE_FLOAT32, which is 0, is
                                      accepted. */
-    const uint64_t *offsets;    /**< With `values`, for sparse rows: [n+1] row i has values[offsets[i]..offsets[i+1]);
+    const uint64_t *offsets;    /**< For sparse rows of the host: [n+1] row i has values[offsets[i]..offsets[i+1]);
                                      `stride` is ignored. NULL = dense rows. */
-    const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. */
+    const uint32_t *index;      /**< With `offsets`: the feature of each value, strictly increasing within a row. Where
+                                     all rows are empty, `values` and `index` may be NULL. */
     /** With `values`, for xsm_estimator_bind_stream(), all three borrowed: [n] the class of each row, or with
      *  `label_offsets` [n+1] the classes of row i at labels[label_offsets[i]..label_offsets[i+1]). */
     const uint32_t *labels;

@@ -12,9 +12,6 @@
 /* Sparse rows of the host. */
 static xsm_status check_sparse_values(const xsm_batch *batch, uint32_t features, xsm_error *err)
 {
-    if (!batch->index) {
-        return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.index is NULL, with offsets");
-    }
     for (size_t i = 0; i < batch->count; i++) {
         if (batch->offsets[i + 1] < batch->offsets[i] || batch->offsets[i + 1] > SIZE_MAX / sizeof(float)) {
             return xsmi_fail(err, XSM_ERROR_RANGE, "xsm_batch.offsets: row %zu (from 0) ends before it begins", i);
@@ -128,13 +125,30 @@ xsm_status xsmi_check_float32(const char *member, int32_t dtype, xsm_error *err)
                      names[dtype]);
 }
 
+/* Sparse rows that have no entry need neither values nor an index. */
+static xsm_status complete_sparse(xsm_batch *batch, xsm_error *err)
+{
+    static const float no_value = 0;
+    static const uint32_t no_feature = 0;
+    for (uint64_t i = 1; i <= batch->count; i++) {
+        if (batch->offsets[i] != batch->offsets[0]) {
+            return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_batch.%s is NULL, with offsets of rows that have values",
+                             batch->values ? "index" : "values");
+        }
+    }
+    batch->values = &no_value;
+    batch->index = &no_feature;
+    return XSM_OK;
+}
+
 xsm_status xsmi_batch_parse(const xsm_batch *given, xsm_batch *batch, xsm_error *err)
 {
     if (!given) {
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "batch is NULL");
     }
     memset(batch, 0, sizeof *batch);
-    return xsmi_options_read(batch, sizeof *batch, XSMI_FIRST(xsm_batch), given, "xsm_batch", err);
+    XSMI_TRY(xsmi_options_read(batch, sizeof *batch, XSMI_FIRST(xsm_batch), given, "xsm_batch", err));
+    return batch->offsets && !(batch->values && batch->index) ? complete_sparse(batch, err) : XSM_OK;
 }
 
 xsm_status xsmi_batch_check(const xsm_batch *batch, const char *what, uint32_t features, xsm_error *err)

@@ -341,7 +341,7 @@ static void assert_fail_alike(work *w, xsm_status expected)
     test_run_ranks(3, 2, 0, calibrate_once, w, ranks);
     for (uint32_t r = 0; r < 3; r++) {
         assert_fails(ranks[r].status, expected, ranks[r].err);
-        assert_string_equal(ranks[r].err.message, wanted.message);
+        assert_non_null(strstr(ranks[r].err.message, wanted.message)); /* behind which rank it was */
     }
 }
 

@@ -77,11 +77,13 @@ static xsm_model *model_of(xsm_context *ctx, const xsm_dataset *d, const char *s
     xsm_model *model = NULL;
     xsm_class_map map = XSM_CLASS_MAP_INIT;
     xsm_parameters p = XSM_PARAMETERS_INIT;
+    xsm_model_options biased = XSM_MODEL_OPTIONS_INIT;
+    biased.bias = 1;
     assert_ok(xsm_dataset_get_class_map(d, &map, &err), err);
     assert_ok(xsm_transform_new(ctx, steps, &transform, &err), err);
     assert_ok(xsm_transform_fit(transform, d, &err), err);
     const uint32_t features = xsmi_transform_output_features(transform);
-    assert_ok(xsm_model_new_linear(ctx, features, map.classes, NULL, &model, &err), err);
+    assert_ok(xsm_model_new_linear(ctx, features, map.classes, &biased, &model, &err), err);
     assert_ok(xsm_model_parameters(model, &p, &err), err);
     for (uint32_t k = 0; k < map.classes; k++) {
         for (uint32_t j = 0; j < features; j++) {
@@ -445,6 +447,42 @@ static void means(void **state)
     xsm_dataset_free(d);
 }
 
+/* Rows without an entry are sparse rows: their scores are the biases, and neither values nor an index are needed. */
+static void empty_rows(void **state)
+{
+    (void)state;
+    static const uint64_t none[] = {2, 2, 2}, some[] = {0, 1, 0};
+    static const float values[] = {1}, bias[] = {0.5f, -1.25f, 3};
+    static const uint32_t index[] = {1};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_encoder *encoder = NULL;
+    xsm_batch batch = XSM_BATCH_INIT;
+    xsm_parameters own = XSM_PARAMETERS_INIT;
+    float scores[2][3];
+    xsm_model *model = small_model(XSM_INDEX_BASE_ONE, "none");
+    assert_ok(xsm_model_parameters(model, &own, &err), err);
+    for (size_t k = 0; k < 3; k++) {
+        own.bias[k] = bias[k];
+    }
+    assert_ok(xsm_encoder_new(model, NULL, &encoder, &err), err);
+    assert_ok(xsm_encoder_encode(encoder, "", 0, &batch, &err), err); /* before any other row */
+    assert_ok(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), err);
+    assert_memory_equal(scores[0], bias, sizeof bias);
+    xsm_encoder_free(encoder);
+
+    batch = xsm_batch_sparse_values(none, NULL, NULL, 2, 9);
+    assert_ok(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), err);
+    assert_memory_equal(scores[0], bias, sizeof bias);
+    assert_memory_equal(scores[1], bias, sizeof bias);
+    batch = xsm_batch_sparse_values(some, index, NULL, 2, 9);
+    assert_fails(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "xsm_batch.values is NULL"));
+    batch = xsm_batch_sparse_values(some, NULL, values, 2, 9);
+    assert_fails(xsm_model_score_range(model, &batch, 0, 3, scores[0], 3, &err), XSM_ERROR_ARGUMENT, err);
+    assert_non_null(strstr(err.message, "xsm_batch.index is NULL"));
+    xsm_model_free(model);
+}
+
 static void mistakes(void **state)
 {
     (void)state;
@@ -563,8 +601,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sparse_lines), cmocka_unit_test(text_lines), cmocka_unit_test(any_line),
-        cmocka_unit_test(pairs),        cmocka_unit_test(means),      cmocka_unit_test(mistakes),
-        cmocka_unit_test(changed),      cmocka_unit_test(memory),
+        cmocka_unit_test(pairs),        cmocka_unit_test(means),      cmocka_unit_test(empty_rows),
+        cmocka_unit_test(mistakes),     cmocka_unit_test(changed),    cmocka_unit_test(memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
