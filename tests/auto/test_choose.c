@@ -485,7 +485,19 @@ static void many_classes(void **state)
     test_problem_free(&p);
 }
 
-/* The same with embedding models allowed: one is chosen, but not against what is given. */
+/* The trials of models with vectors of that length, all of them by the method for vectors. */
+static uint64_t vectors_tried(const xsm_choice *c, uint32_t hidden)
+{
+    uint64_t tried = 0;
+    for (uint64_t i = 0; i < info_of(c).trials; i++) {
+        const xsm_choice_trial t = trial_of(c, i);
+        assert_true(t.hidden == 0 || strcmp(t.optimizer, "adagrad") == 0);
+        tried += t.hidden == hidden && strcmp(t.estimator, "sampled-softmax") == 0;
+    }
+    return tried;
+}
+
+/* The same with embedding models allowed: some are tried, but not against what is given. */
 static void many_classes_embedded(void **state)
 {
     (void)state;
@@ -501,25 +513,16 @@ static void many_classes_embedded(void **state)
     o.embedding = 1;
     o.run = &run;
     xsm_choice *c = choose(NULL, data, &o);
-    xsm_choice_info info = info_of(c);
-    assert_int_equal(info.hidden, 256);
-    assert_string_equal(info.optimizer, "adagrad");
-    assert_string_equal(test_estimator_info(xsm_choice_estimator(c)).name, "sampled-softmax");
-    assert_true(info.ridge == 0 && info.epochs == 4 && info.batch == 8);
-    assert_true(info.initial > 1e-3 && info.initial < 1e-2);
-    assert_true(info.exact == 0 && info.measure == XSM_MEASURE_LOG_LOSS);
-    assert_string_equal(test_sampler_info(test_estimator_info(xsm_choice_estimator(c)).sampler).name, "frequency");
-    assert_true(info.loss < 6);   /* log(50) is 3.9, log(30000) is 10.3 */
-    assert_true(info.pairs == 0); /* features say nothing of the labels */
-    for (uint64_t i = 0; i < info.trials; i++) {
-        assert_int_equal(trial_of(c, i).hidden > 0, strcmp(trial_of(c, i).optimizer, "adagrad") == 0);
-    }
+    assert_true(vectors_tried(c, 256) > 0);
+    assert_true(info_of(c).loss < 6); /* log(50) is 3.9, log(2100) is 7.6; features say nothing of the labels */
+    assert_true(info_of(c).hidden > 0 || info_of(c).pairs == 0);
     xsm_choice_free(c);
 
     o.optimizer = "sgd";
     run.epochs = 1;
     c = choose(NULL, data, &o);
     assert_int_equal(info_of(c).hidden, 0);
+    assert_int_equal(vectors_tried(c, 256), 0);
     assert_string_equal(info_of(c).optimizer, "sgd");
     xsm_choice_free(c);
     o.optimizer = NULL;
@@ -532,72 +535,7 @@ static void many_classes_embedded(void **state)
     test_problem_free(&p);
 }
 
-/* Rows that say which of many things they are of, each with a label of its own: what a pass or two does not teach
- * vectors, counts know. */
-static void count_pairs(uint32_t features)
-{
-    enum { MANY = 2100, N = 1500, THINGS = 375 };
-    uint64_t seed = 8, *offsets = calloc(N + 1, sizeof *offsets);
-    uint32_t *index = calloc((size_t)N * features, sizeof *index), *labels = calloc(N, sizeof *labels);
-    float *values = calloc((size_t)N * features, sizeof *values);
-    assert_true(offsets && index && labels && values);
-    for (uint32_t i = 0; i < N; i++) {
-        const uint32_t thing = (uint32_t)(test_uniform(&seed) * THINGS);
-        labels[i] = thing * 4;
-        for (uint32_t f = 0; f < features; f++) { /* the thing, and features that say little */
-            index[i * features + f] = f == 0 ? thing : THINGS + 5 * (i % 100) + f;
-            values[i * features + f] = 1;
-        }
-        offsets[i + 1] = (uint64_t)(i + 1) * features;
-    }
-    xsm_error err = XSM_ERROR_INIT;
-    xsm_labels given = {sizeof given, MANY, 0, NULL, labels, NULL};
-    xsm_dataset *data = NULL;
-    assert_ok(xsm_dataset_from_csr(NULL,
-                                   &(xsm_csr_rows){.size = sizeof(xsm_csr_rows),
-                                                   .offsets = offsets,
-                                                   .index = index,
-                                                   .values = values,
-                                                   .rows = N,
-                                                   .features = THINGS + 505,
-                                                   .labels = &given},
-                                   &data, &err),
-              err);
-    xsm_choose_options o = XSM_CHOOSE_OPTIONS_INIT;
-    o.embedding = 1;
-    xsm_choice *c = choose(NULL, data, &o);
-    xsm_choice_info info = info_of(c);
-    assert_int_equal(info.hidden, 256);
-    const bool counts = features >= 4; /* else a pair is nearly a row */
-    assert_true(counts ? info.pairs == 2 || info.pairs == 4 : info.pairs == 0);
-    double least = INFINITY;
-    for (uint64_t i = 0; i < info.trials; i++) {
-        least = trial_of(c, i).loss < least ? trial_of(c, i).loss : least;
-    }
-    assert_true(counts ? info.loss < 0.998 * least : info.loss >= least);
-    xsm_choice_free(c);
-    if (counts) {
-        o.keep_pairs = 1;
-        c = choose(NULL, data, &o);
-        info = info_of(c);
-        assert_true(info.hidden == 256 && info.pairs == 0);
-        xsm_choice_free(c);
-    }
-    xsm_dataset_free(data);
-    free(offsets);
-    free(index);
-    free(labels);
-    free(values);
-}
-
-static void counted_pairs(void **state)
-{
-    (void)state;
-    count_pairs(5);
-    count_pairs(2);
-}
-
-/* Rows of some forty features get vectors twice as wide; who asks for single rows gets the others. */
+/* Rows of some forty features try vectors twice as wide; who asks for single rows tries the others. */
 static void wide_vectors(void **state)
 {
     (void)state;
@@ -609,13 +547,14 @@ static void wide_vectors(void **state)
     o.embedding = 1;
     o.run = &run;
     xsm_choice *c = choose(NULL, data, &o);
-    assert_int_equal(info_of(c).hidden, 512);
-    assert_string_equal(info_of(c).optimizer, "adagrad");
+    assert_true(vectors_tried(c, 512) > 0);
+    assert_int_equal(vectors_tried(c, 256), 0);
     assert_true(info_of(c).row_features >= 32);
     xsm_choice_free(c);
     run.batch = 1;
     c = choose(NULL, data, &o);
-    assert_int_equal(info_of(c).hidden, 256);
+    assert_true(vectors_tried(c, 256) > 0);
+    assert_int_equal(vectors_tried(c, 512), 0);
     xsm_choice_free(c);
     xsm_dataset_free(data);
     test_problem_free(&p);
@@ -988,8 +927,8 @@ static void label_trees(void **state)
     xsm_dataset_free(data);
 }
 
-/* What is given for steps leaves no label tree, nor does a measure that it does not have; with a budget that one would
- * exceed, another way is chosen. */
+/* What is given for steps leaves no label tree, nor does a measure that it does not have; with a budget for nothing,
+ * nothing is tried. */
 static void no_label_trees(void **state)
 {
     (void)state;
@@ -1015,8 +954,7 @@ static void no_label_trees(void **state)
     o.measure = XSM_MEASURE_AUTO;
     o.seconds = 1e-3;
     c = choose(NULL, data, &o);
-    assert_null(info_of(c).label_tree);
-    assert_true(info_of(c).epochs == 1 && (info_of(c).gave_up & XSM_GAVE_UP_TRIALS) != 0);
+    assert_true((info_of(c).gave_up & XSM_GAVE_UP_TRIALS) != 0);
     xsm_choice_free(c);
     xsm_dataset_free(data);
 }
@@ -1144,7 +1082,6 @@ int main(void)
         cmocka_unit_test(exact_adagrad),
         cmocka_unit_test(many_classes),
         test_of_full(many_classes_embedded),
-        test_of_full(counted_pairs),
         test_of_full(wide_vectors),
         cmocka_unit_test(measures),
         cmocka_unit_test(transforms),
