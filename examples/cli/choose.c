@@ -131,7 +131,8 @@ int cli_choose(cli_run *r)
     options.transform = !r->estimator && !r->transform_asked;
     /* The automatic choice considers embedding models only for linear scores, without a warm start, and with
      * features. */
-    options.embedding = !r->estimator && !r->warm_path && r->score <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
+    options.embedding =
+        !r->estimator && !r->warm_path && r->geometry <= XSM_GEOMETRY_LINEAR && r->bias != CLI_BIAS_ONLY;
     options.label_tree = options.class_means = !r->estimator && r->trees_open;
     options.progress = on_progress;
     r->choice_given = r->estimator != NULL;

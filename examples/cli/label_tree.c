@@ -20,7 +20,7 @@ static const char *stranger(const cli_run *r)
         {r->optimizer_name != NULL, "optimizer"},
         {r->ridge >= 0, "ridge"},
         {r->bias >= 0, "bias"},
-        {r->score >= 0, "score"},
+        {r->geometry >= 0, "geometry"},
         {r->hidden.size > 0, "hidden"},
         {r->pairs >= 0, "pairs"},
         {r->iterations > 0, "iterations"},

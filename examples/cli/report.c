@@ -39,7 +39,7 @@ char *cli_train_json(const cli_run *r, const char *stopped)
     if (r->hidden.vectors) {
         cli_json_whole(&json, "vectors_found", r->vectors_found);
     }
-    cli_json_text(&json, "score", cli_score_words[about.geometry]);
+    cli_json_text(&json, "geometry", cli_geometry_words[about.geometry]);
     if (r->variance > 0) {
         cli_json_real(&json, "class_means_variance", r->variance);
     }

@@ -10,7 +10,7 @@
 enum { CLI_BIAS_NO = 0, CLI_BIAS_ONLY = 2 };   /* values of `bias`: none; no features */
 enum { CLI_CHOICE_LINES = 3 };                 /* that explain the automatic choice */
 extern const char *const cli_order_words[];    /* XSM_ORDER_* */
-extern const char *const cli_score_words[];    /* XSM_GEOMETRY_* */
+extern const char *const cli_geometry_words[]; /* XSM_GEOMETRY_* */
 extern const char *const cli_evaluate_words[]; /* XSM_EVALUATE_* */
 
 /* Settings of an embedding model (hidden.c). */
@@ -81,7 +81,7 @@ typedef struct cli_run {
     const char *measure_text; /* of --measure */
     int measure;              /* an XSM_MEASURE_* value */
     uint32_t measure_top;     /* k of its best classes; 0: not given */
-    int score;                /* an XSM_GEOMETRY_* value, -1 = not given */
+    int geometry;             /* an XSM_GEOMETRY_* value, -1 = not given */
     int dry;                  /* --dry-run */
     int divide_rows;          /* --divide-rows */
     int unevaluated;          /* --no-evaluate */

@@ -10,7 +10,7 @@
 #include <xsoftmax/ext/optimizer.h>
 #include <xsoftmax/ext/sampler.h>
 
-const char *const cli_score_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
+const char *const cli_geometry_words[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
 /* Reads rows that training does not see, with the classes and the transform of those that it sees. `path` NULL: none.
  */
@@ -292,7 +292,7 @@ int cli_train_make_model(cli_run *r)
     if (code != CLI_GO_ON) {
         return code;
     }
-    if (r->score > XSM_GEOMETRY_LINEAR && xsm_model_set_geometry(r->model, r->score, &err) != XSM_OK) {
+    if (r->geometry > XSM_GEOMETRY_LINEAR && xsm_model_set_geometry(r->model, r->geometry, &err) != XSM_OK) {
         return cli_train_refused(r, &err);
     }
     return describe(r);

@@ -207,7 +207,7 @@ int cli_train_corrects(const char *estimator)
 /* Checks what cannot be combined with scores that are distances. */
 static int check_score(const cli_run *r)
 {
-    if (r->score <= XSM_GEOMETRY_LINEAR) {
+    if (r->geometry <= XSM_GEOMETRY_LINEAR) {
         return CLI_GO_ON;
     }
     const char *wrong = r->bias == CLI_BIAS_ONLY ? "--bias only leaves no features to be near to"
@@ -215,7 +215,7 @@ static int check_score(const cli_run *r)
                         : r->full                ? "lbfgs takes linear scores; sgd is what trains distances"
                                                  : NULL;
     if (wrong) {
-        return cli_misuse("--score %s: %s", cli_score_words[r->score], wrong);
+        return cli_misuse("--geometry %s: %s", cli_geometry_words[r->geometry], wrong);
     }
     return CLI_GO_ON;
 }
@@ -225,11 +225,11 @@ const char *const cli_start_words[] = {"zeros", "means", NULL};
 /* Checks what cannot be combined with class means to start from. */
 static int check_start(const cli_run *r)
 {
-    const char *wrong = r->start <= 0                    ? NULL
-                        : r->warm_path                   ? "--warm-start goes on from the model's weights"
-                        : r->hidden.size                 ? "the vectors of --hidden start at random"
-                        : r->bias != 1                   ? "class means need features and a bias"
-                        : r->score > XSM_GEOMETRY_LINEAR ? "scores that are distances have no shares of classes"
+    const char *wrong = r->start <= 0                       ? NULL
+                        : r->warm_path                      ? "--warm-start goes on from the model's weights"
+                        : r->hidden.size                    ? "the vectors of --hidden start at random"
+                        : r->bias != 1                      ? "class means need features and a bias"
+                        : r->geometry > XSM_GEOMETRY_LINEAR ? "scores that are distances have no shares of classes"
                         : r->choose ? "give --estimator NAME, and no --time-budget: what to train with can "
                                       "be tried out only from a model of zeros"
                         : !r->full && isnan(r->eta) && !r->resume_path
@@ -254,7 +254,7 @@ int cli_train_prepare(cli_run *r)
         }
     }
     const char *hidden = r->hidden.size ? "hidden" : cli_hidden_companion(&r->hidden);
-    const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->score >= 0 ? "score" : NULL;
+    const char *models = r->bias >= 0 ? "bias" : hidden ? hidden : r->geometry >= 0 ? "geometry" : NULL;
     if (r->warm_path && models) {
         return cli_misuse("--%s: --warm-start keeps that of the model that it starts from", models);
     }
@@ -270,11 +270,11 @@ int cli_train_prepare(cli_run *r)
     }
     xsm_error err = XSM_ERROR_INIT;
     r->transform_asked = r->transform_text != NULL;
-    if (r->hidden.size && !r->estimator_name && r->score <= XSM_GEOMETRY_LINEAR) {
+    if (r->hidden.size && !r->estimator_name && r->geometry <= XSM_GEOMETRY_LINEAR) {
         r->estimator_name = r->format.labels == XSM_LABELS_ALL ? "sampled-softmax" : "implicit"; /* none is chosen */
         r->estimator_by_default = r->sets.count == 0;
     }
-    if (r->score > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
+    if (r->geometry > XSM_GEOMETRY_LINEAR && !r->estimator_name) {
         r->estimator_name = "softmax";
     }
     r->choose = r->method < 0 && (!r->estimator_name || r->time_budget > 0);

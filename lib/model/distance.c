@@ -12,7 +12,7 @@
 
 #include <xsoftmax/ext/weights.h>
 
-const char *const xsmi_score_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
+const char *const xsmi_geometry_names[] = {"linear", "euclidean", NULL}; /* XSM_GEOMETRY_* */
 
 void xsmi_model_pull(xsm_model *m, uint32_t class, double coefficient, double eta)
 {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-const char *const xsmi_link_names[] = {"log-sigmoid", "squared-hinge", "softmax", "normalised", NULL}; /* XSMI_LINK_* */
+const char *const xsmi_link_names[] = {"sigmoid", "hinge", "softmax", "normalised", NULL}; /* XSMI_LINK_* */
 
 void xsmi_label_trees_free(xsm_context *ctx, xsmi_label_trees *l)
 {

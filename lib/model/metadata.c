@@ -15,7 +15,7 @@ static bool is_reserved(const char *key)
     static const char *const keys[] = {XSMI_KEY_VERSION,        XSMI_KEY_CHECKSUM,    XSMI_KEY_TRANSFORM,
                                        XSMI_KEY_INPUT_FEATURES, XSMI_KEY_LIBRARY,     XSMI_KEY_INDEX_BASE,
                                        XSMI_KEY_TRAINING_ROWS,  XSMI_KEY_VOCABULARY,  XSMI_KEY_FIRST_LAYER,
-                                       XSMI_KEY_SCORE,          XSMI_KEY_CALIBRATION, XSMI_KEY_SPARSE_FEATURES,
+                                       XSMI_KEY_GEOMETRY,       XSMI_KEY_CALIBRATION, XSMI_KEY_SPARSE_FEATURES,
                                        XSMI_KEY_LABEL_TREES,    XSMI_KEY_LINK};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         if (strcmp(key, keys[i]) == 0) {

@@ -30,7 +30,7 @@ typedef struct xsmi_metadata {
 } xsmi_metadata;
 
 /* Names of XSM_GEOMETRY_* values in their order; NULL at the end. */
-extern const char *const xsmi_score_names[];
+extern const char *const xsmi_geometry_names[];
 
 /* The squared norm of a row, and the number of updates to it since it was last computed from the row. */
 typedef struct xsmi_row_length {

@@ -50,7 +50,7 @@ xsm_status xsmi_layer_read(xsm_model *m, const xsmi_container *file, const char 
 #define XSMI_KEY_INPUT_FEATURES "input_features"
 #define XSMI_KEY_TRAINING_ROWS "training_rows" /* only with class_counts */
 #define XSMI_KEY_FIRST_LAYER "first_layer"
-#define XSMI_KEY_SCORE "score_function"    /* "euclidean"; absent for linear scores */
+#define XSMI_KEY_GEOMETRY "geometry"       /* "euclidean"; absent for linear scores */
 #define XSMI_KEY_LINK "link"               /* "sigmoid"; absent for a softmax */
 #define XSMI_KEY_CALIBRATION "calibration" /* absent without one (calibration.h) */
 /* XSMI_KEY_CHECKPOINT, and all keys that begin with it and a dot (safetensors.h), are also the library's. */

@@ -379,14 +379,14 @@ static xsm_status load_correction(const source *s, xsm_model *m, xsm_error *err)
 /* Called after the first layer and the hierarchy, on which it depends. */
 static xsm_status load_score(const source *s, xsm_model *m, xsm_error *err)
 {
-    const char *score = xsmi_container_metadata(s->container, XSMI_KEY_SCORE);
-    if (!score || strcmp(score, xsmi_score_names[XSM_GEOMETRY_LINEAR]) == 0) {
+    const char *score = xsmi_container_metadata(s->container, XSMI_KEY_GEOMETRY);
+    if (!score || strcmp(score, xsmi_geometry_names[XSM_GEOMETRY_LINEAR]) == 0) {
         return XSM_OK;
     }
-    if (strcmp(score, xsmi_score_names[XSM_GEOMETRY_EUCLIDEAN]) != 0) {
+    if (strcmp(score, xsmi_geometry_names[XSM_GEOMETRY_EUCLIDEAN]) != 0) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
-                         "%s: the metadata '" XSMI_KEY_SCORE "' is '%.100s'; linear or euclidean is accepted", s->name,
-                         score);
+                         "%s: the metadata '" XSMI_KEY_GEOMETRY "' is '%.100s'; linear or euclidean is accepted",
+                         s->name, score);
     }
     if (!m->bias || m->features < 1 || (m->layer && m->layer->tied) || m->hierarchy ||
         m->layout == XSM_LAYOUT_SPARSE_ROWS) {

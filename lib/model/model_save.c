@@ -472,7 +472,7 @@ static xsm_status list_metadata(const saving *s, xsmi_contents *c, xsm_error *er
         XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_FIRST_LAYER, "", text, err));
     }
     if (m->score != XSM_GEOMETRY_LINEAR) {
-        XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_SCORE, "", xsmi_score_names[m->score], err));
+        XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_GEOMETRY, "", xsmi_geometry_names[m->score], err));
     }
     if (m->link != XSM_LINK_SOFTMAX) {
         XSMI_TRY(xsmi_settings_add(to, XSMI_KEY_LINK, "", xsmi_link_words[m->link], err));

@@ -129,7 +129,7 @@ static xsm_status check_restore(const xsm_model *m, const xsm_model *from, bool 
     }
     if (m->score != from->score) {
         return xsmi_fail(err, XSM_ERROR_SHAPE, "the model's scores are %s, the checkpoint's %s",
-                         xsmi_score_names[m->score], xsmi_score_names[from->score]);
+                         xsmi_geometry_names[m->score], xsmi_geometry_names[from->score]);
     }
     if (m->layout == XSM_LAYOUT_FEATURE_MAJOR && (from->row_scale || lengths)) {
         return xsmi_fail(err, XSM_ERROR_STATE, "the checkpoint is of a class-major model, this one is feature-major");

@@ -505,7 +505,7 @@ static xsm_status read_trees(const source *s, const char *text, xsmi_label_tree 
     if (wanted < 1 || wanted > XSMI_LABEL_TREES || !xsmi_link_names[*link]) {
         return xsmi_fail(err, XSM_ERROR_FORMAT,
                          "%s: the metadata '" XSMI_KEY_LABEL_TREES "' is '%.100s'; accepted is a number of trees, 1 to "
-                         "%d, and log-sigmoid, squared-hinge or softmax",
+                         "%d, and sigmoid, hinge, softmax or normalised",
                          s->list.name, text, XSMI_LABEL_TREES);
     }
     for (int t = 0; t < wanted; t++) {

@@ -197,22 +197,22 @@ done <<END
 2|--bias only uses no feature, so there is nothing for --pairs|$good --pairs 2 --bias only
 2|--hidden: '0' is out of range; a whole number from 1 to 65536|$good --hidden 0
 2|--activation: 'cosine' is not known; identity, relu or tanh is accepted|$good --hidden 4 --activation cosine
-2|--score: 'cosine' is not known; linear or euclidean is accepted|$good --score cosine
-2|--score euclidean: --bias only leaves no features|$good --score euclidean --bias only
-2|--score euclidean: lbfgs takes linear scores|train --data train.txt --optimizer lbfgs --estimator softmax --score euclidean
-2|--score: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --score euclidean
-2|--score: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --score linear
+2|--geometry: 'cosine' is not known; linear or euclidean is accepted|$good --geometry cosine
+2|--geometry euclidean: --bias only leaves no features|$good --geometry euclidean --bias only
+2|--geometry euclidean: lbfgs takes linear scores|train --data train.txt --optimizer lbfgs --estimator softmax --geometry euclidean
+2|--geometry: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --geometry euclidean
+2|--geometry: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --geometry linear
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias no
 2|--bias: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --bias only
 2|--hidden: --warm-start keeps that of the model|train --data train.txt --estimator softmax --eta 1 --warm-start m --hidden 4
-2|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --score euclidean
-2|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --score euclidean
+2|solves its steps for linear scores|train --data train.txt --estimator implicit --eta 1 --geometry euclidean
+2|a ridge of 2 pulls|train --data train.txt --estimator softmax --eta 1 --ridge 2 --geometry euclidean
 2|--hidden: lbfgs takes linear models|train --data train.txt --optimizer lbfgs --estimator softmax --hidden 4
 2|--bias only uses no feature, so there is nothing for --hidden|$good --hidden 4 --bias only
 1|--tied: the features must be the classes, but there are 20 features and|$good --hidden 4 --tied
 2|takes a batch of several rows as a whole|$good --hidden 4 --batch 2 --eta 1
 2|--tolerance: '1' is out of range|train --data train.txt --optimizer lbfgs --estimator softmax --tolerance 1
-2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --score euclidean
+2|'adagrad' takes models with linear scores|train --data train.txt --estimator softmax --eta 1 --optimizer adagrad --geometry euclidean
 2|so that rows cannot share their draws|train --data train.txt --estimator nce --set sampler=tree --set shared=yes
 2|its nodes score features, and the rows have none|train --data train.txt --estimator nce --set sampler=tree --bias only --eta 1
 2|scores some classes only; all rows at once take one|train --estimator implicit --data train.txt --optimizer lbfgs
@@ -632,17 +632,17 @@ run 0 info h2
 says stdout 'tied'
 
 # Scores that are distances.
-run 0 train --data train.txt --score euclidean --eta 1 --epochs 20 --model d0
+run 0 train --data train.txt --geometry euclidean --eta 1 --epochs 20 --model d0
 says stdout '5 classes x 20 features by distance'
 run 0 info d0
 says stdout 'by distance'
 run 0 evaluate --model d0 --data test.txt
 run 0 predict --model d0 --data test.txt --index spherical --top 2
-run 0 train --data train.txt --score euclidean --hidden 3 --estimator margin --eta 0.1 --epochs 5 --model d1
+run 0 train --data train.txt --geometry euclidean --hidden 3 --estimator margin --eta 0.1 --epochs 5 --model d1
 says stdout 'to 3 by sum, 5 classes by distance'
-run 0 train --data train.txt --estimator mips --set loss=triplet --score euclidean --eta 0.1 --epochs 2 --json
-says stdout '"score":"euclidean"'
-run 2 train --data tied.txt --score euclidean --estimator softmax --hidden 3 --tied --eta 1
+run 0 train --data train.txt --estimator mips --set loss=triplet --geometry euclidean --eta 0.1 --epochs 2 --json
+says stdout '"geometry":"euclidean"'
+run 2 train --data tied.txt --geometry euclidean --estimator softmax --hidden 3 --tied --eta 1
 says stderr 'vectors that are not tied can have distances'
 rm -f d0 d1
 
@@ -968,7 +968,7 @@ run 0 train --estimator implicit --set negatives=1 --data labels.txt --epochs 1 
 expect 'the first label by default, of text' cmp -s default.model first.model
 # Where no estimator is named all labels count, whatever trains then.
 # shellcheck disable=SC2086
-for flags in '' '--hidden 2 --eta 1' '--score euclidean --eta 1' '--optimizer lbfgs' '--method label-tree'; do
+for flags in '' '--hidden 2 --eta 1' '--geometry euclidean --eta 1' '--optimizer lbfgs' '--method label-tree'; do
     run 0 train --data labels.txt $flags --model default.model
     says stdout '4 classes (all labels of each row)'
     expect "nothing is left out, with '$flags'" test "$(grep -c 'not used' stderr)" -eq 0
@@ -1029,7 +1029,7 @@ awk 'BEGIN { for (i = 0; i < 96; i++) print i % 8 (i % 8 == 7 || i % 24 == 3 ? "
 awk 'BEGIN { print "label,a,b"; for (i = 0; i < 40; i++) print i % 4 "," (i % 4 == 3 ? "0,0" : i % 4 + 1 "," i % 3) }' >some-empty.csv
 for options in '--estimator softmax --eta 0.5' '--estimator implicit --eta 0.5 --bias no' '--method label-tree' \
     '--estimator softmax --optimizer lbfgs' '--estimator softmax --hidden 3 --eta 0.1' \
-    '--estimator softmax --transform tfidf,unit,truncate=3 --eta 0.5' '--estimator softmax --score euclidean --eta 0.1'; do
+    '--estimator softmax --transform tfidf,unit,truncate=3 --eta 0.5' '--estimator softmax --geometry euclidean --eta 0.1'; do
     for data in svm csv; do
         # shellcheck disable=SC2086
         run 0 train --data some-empty.$data $options --model empty.model
@@ -1173,7 +1173,7 @@ ranks="{\"1\":$number,\"3\":$number,\"5\":$number,\"10\":$number}"
 run 0 train --data train.txt --test test.txt --json --epochs 2 --estimator ove --set negatives=2 --batch 4 --eta 1 --evaluate-train all
 expect 'one line of JSON' test "$(wc -l <stdout)" -eq 1
 expect 'nothing on standard error' test ! -s stderr
-expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"rare_labels\":0,\"rare_label_rows\":0,\"hidden\":0,\"score\":\"linear\",\
+expect 'the JSON of train' grep -q "^{\"method\":\"ove\",\"estimator\":\"ove\",\"examples\":302,\"empty_rows\":1,\"features\":20,\"classes\":5,\"labels_unused\":0,\"rare_labels\":0,\"rare_label_rows\":0,\"hidden\":0,\"geometry\":\"linear\",\
 \"unseen_test_labels\":0,\"epochs\":2,\"steps\":152,\"eta\":1,\"eta_tried\":null,\"tune_seconds\":null,\"restarts\":0,\"choice\":null,\"choice_seconds\":0,\
 \"train_seconds\":$number,\"steps_per_second\":$number,\
 \"peak_bytes\":[1-9][0-9]*,\"model_bytes\":null,\"weight_bytes\":400,\"prediction_seconds\":$number,\"temperature\":1,\"stopped\":null,\"train\":{\"log_loss\":$number,\"error\":$number,\"rows\":302},\

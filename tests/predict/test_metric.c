@@ -494,7 +494,7 @@ static void files_keep_the_score(void **state)
         assert_ok(xsm_model_score_range(m, &batch, 0, CLASSES, z[0], CLASSES, &err), err);
         assert_ok(xsm_model_score_range(read, &batch, 0, CLASSES, z[1], CLASSES, &err), err);
         assert_memory_equal(z[0], z[1], sizeof z[0]);
-        assert_fails(xsm_model_set_metadata(read, "score_function", "linear", &err), XSM_ERROR_ARGUMENT, err);
+        assert_fails(xsm_model_set_metadata(read, "geometry", "linear", &err), XSM_ERROR_ARGUMENT, err);
         /* A loaded model is trained on. */
         (void)train(read, "softmax", "", p.data, 1, 1, 0.1);
         (void)train(m, "softmax", "", p.data, 1, 1, 0.1);
@@ -519,8 +519,8 @@ static void bad_files_are_refused(void **state)
         char header[400], zeros[32] = {0};
         const char *path = test_path("foreign");
         xsm_model *m = NULL;
-        int length = snprintf(header, sizeof header, "{\"__metadata__\":{\"score_function\":\"%s\"},%s}", wrong[i][0],
-                              wrong[i][1]);
+        int length =
+            snprintf(header, sizeof header, "{\"__metadata__\":{\"geometry\":\"%s\"},%s}", wrong[i][0], wrong[i][1]);
         while (length % 8 != 0) {
             header[length++] = ' ';
         }
