@@ -218,8 +218,9 @@ typedef struct xsm_read_options {
                                        class map. The defaults are accepted with any format. */
     const char *labels_path;      /**< File of the rows' labels. NPY, NPZ, and XC whose rows have none: a .npy vector of
                                        integers, a .npz matrix of SciPy that is not zero where a row has a label, or text
-                                       with a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line `N L`,
-                                       plain or gzip. NULL = none. */
+                                       with a line for each row, `l1,l2` or `l1:1 l2:1`, plain or gzip. Line 1 may be a
+                                       header `N L` or `N D L`: it is one if N is the number of rows or of the lines
+                                       below it, or if these have colons; N must be that of the rows. NULL = none. */
     const char *spool;     /**< A folder: rows are stored in temporary files there instead of memory; the files are
                                 removed with the dataset. NULL = memory. Caches are never in memory. */
     int32_t skip_verify;   /**< Caches: 1 = do not verify the checksum. What the file says of its rows is

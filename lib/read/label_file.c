@@ -1,9 +1,10 @@
 /*
- * Labels in a file of their own: text with a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a line of two
- * numbers, rows and labels, as the Extreme Classification Repository has them; a vector of NumPy, a label a row; or a
- * sparse matrix of SciPy, which is not zero where a row has a label.
+ * Labels in a file of their own: text with a line for each row, `l1,l2` or `l1:1 l2:1`, perhaps below a header of two
+ * or three numbers, rows first and labels last, as the Extreme Classification Repository has them; a vector of NumPy, a
+ * label a row; or a sparse matrix of SciPy, which is not zero where a row has a label.
  */
 #include "read/label_file.h"
+#include "base/order.h"
 #include "base/utf8.h"
 #include "read/csr.h"
 #include "read/foreign.h"
@@ -18,6 +19,11 @@ typedef struct label_lines {
     xsmi_lines lines;
     uint64_t rows, declared; /* labels below `declared` are accepted */
     const char *line;
+    uint64_t count, last; /* lines but for the header, and up to the last one that is not empty */
+    bool bare, pairs;     /* line 1 is numbers alone, as a header, though it was read as labels; others are `l:v` */
+    uint64_t bare_rows;   /* the first of the numbers */
+    bool numbered;        /* each line has two labels, of which the first rises from `number` by 1 */
+    int64_t number;
 } label_lines;
 
 static xsm_status fail(const label_lines *l, const char *at, const char *what, xsm_error *err)
@@ -61,11 +67,13 @@ static xsm_status read_line(label_lines *l, size_t length, xsm_error *err)
     xsmi_reader *r = l->r;
     const char *p = l->line, *end = l->line + length;
     xsmi_row_labels row = {.r = r};
+    size_t count = 0;
+    int64_t first = 0;
     XSMI_TRY(xsmi_reader_reserve(r, 0, length / 2 + 1, err));
-    for (bool first = true;; first = false) {
+    for (;; count++) {
         int64_t label;
         float weight;
-        const bool comma = !first && p < end && *p == ',';
+        const bool comma = count > 0 && p < end && *p == ',';
         const char *before = p;
         p += comma;
         while (xsmi_is_space(*p)) {
@@ -74,12 +82,15 @@ static xsm_status read_line(label_lines *l, size_t length, xsm_error *err)
         if (p == end && !comma) {
             break;
         }
-        if (!first && p == before) {
+        if (count > 0 && p == before) {
             return fail(l, p, "expected a comma or a space after a label", err);
         }
         XSMI_TRY(read_label(l, &p, &label, &weight, err));
         XSMI_TRY(xsmi_row_labels_add(&row, label, weight, err));
+        first = count == 0 ? label : first;
     }
+    l->number = r->rows == 0 ? first : l->number;
+    l->numbered &= count == 2 && (uint64_t)first - (uint64_t)l->number == r->rows;
     return xsmi_row_labels_end(&row, err);
 }
 
@@ -95,25 +106,50 @@ static void end_row(label_lines *l)
     l->r->label.offsets[++l->r->rows] = l->r->label.count;
 }
 
-/* Whether the first line declares rows and labels. */
+/* Whether line 1 is the header of as many rows as there are; of other numbers the lines that follow show what it is. */
 static bool is_header(label_lines *l, size_t length)
 {
-    int64_t rows, labels;
+    int64_t number = 0;
     const char *p = l->line;
-    if (xsmi_count_integers(p, length) != 2) {
+    const size_t count = xsmi_count_integers(p, length);
+    for (size_t i = 0; i < count; i++) {
+        while (xsmi_is_space(*p)) {
+            p++;
+        }
+        if (count > 3 || xsmi_parse_integer(p, &p, &number) != XSMI_NUMBER_OK) {
+            return false;
+        }
+        l->bare_rows = i == 0 ? (uint64_t)number : l->bare_rows;
+    }
+    l->bare = count > 1 && l->bare_rows > 0;
+    if (!l->bare || l->bare_rows != l->rows) {
         return false;
     }
-    while (xsmi_is_space(*p)) {
-        p++;
-    }
-    if (xsmi_parse_integer(p, &p, &rows) != XSMI_NUMBER_OK || (uint64_t)rows != l->rows) {
-        return false; /* two labels, or the number of lines shows that it is wrong */
-    }
-    while (xsmi_is_space(*p)) {
-        p++;
-    }
-    l->declared = xsmi_parse_integer(p, &p, &labels) == XSMI_NUMBER_OK ? (uint64_t)labels : UINT64_MAX;
+    l->bare = false;
+    l->declared = (uint64_t)number;
     return true;
+}
+
+static xsm_status end_lines(const label_lines *l, xsm_error *err)
+{
+    const uint64_t follow = l->count - 1, last = l->last - 1;
+    if (l->bare && (l->pairs || (l->bare_rows >= last && l->bare_rows <= follow))) {
+        return xsmi_fail(
+            err, XSM_ERROR_SHAPE,
+            "%s has labels for %llu rows, and %s has %llu rows; the numbers must agree (line 1 is a header; "
+            "if it is labels, put commas between them)",
+            l->lines.source->name, (unsigned long long)l->bare_rows, l->r->source.name, (unsigned long long)l->rows);
+    }
+    if (l->last > l->rows || l->count < l->rows) {
+        return wrong_count(l, XSMI_MAX(l->last, XSMI_MIN(l->count, l->rows)), err);
+    }
+    if (l->numbered && l->rows > 1 && (l->number == 0 || l->number == 1)) {
+        xsmi_log(l->r->context, XSM_LOG_WARNING,
+                 "%s: each line has two labels, and the first counts the lines from %d; if it is the number of the row "
+                 "and no label, leave it out: cut -d, -f2",
+                 l->lines.source->name, (int)l->number);
+    }
+    return XSM_OK;
 }
 
 static xsm_status read_lines(label_lines *l, xsm_error *err)
@@ -124,15 +160,15 @@ static xsm_status read_lines(label_lines *l, xsm_error *err)
         size_t length;
         XSMI_TRY(xsmi_lines_next(&l->lines, &text, &length, err));
         if (!text) {
-            return r->rows == l->rows ? XSM_OK : wrong_count(l, r->rows, err);
+            return end_lines(l, err);
         }
         l->line = text;
         if (l->lines.line == 1 && is_header(l, length)) {
             continue;
         }
-        if (r->rows == l->rows && length > 0) {
-            return wrong_count(l, r->rows + 1, err);
-        }
+        l->count++;
+        l->last = length > 0 ? l->count : l->last;
+        l->pairs |= memchr(text, ':', length) != NULL;
         if (r->rows < l->rows) {
             XSMI_TRY(read_line(l, length, err));
             end_row(l);
@@ -240,7 +276,7 @@ static xsm_status check_rows(const xsmi_reader *r, xsm_error *err)
 xsm_status xsmi_read_label_file(xsmi_reader *r, xsm_error *err)
 {
     xsmi_source source;
-    label_lines l = {.r = r, .rows = r->rows, .declared = UINT64_MAX};
+    label_lines l = {.r = r, .rows = r->rows, .declared = UINT64_MAX, .numbered = true};
     XSMI_TRY(check_rows(r, err));
     xsm_status status = xsmi_source_open_file(&source, r->context, r->options.labels_path, err);
     if (status == XSM_OK) {

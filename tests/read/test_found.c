@@ -293,6 +293,24 @@ static const struct {
     {ROWS, "4 9\n8:1\n\n0:1\n1:1\n", "labels for 4 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
     {ROWS, "1\n2\n3\n4\n", "labels for 4 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
     {ROWS, "", "labels for 0 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    /* a header of fewer or more rows */
+    {ROWS, "2 9\n0:1 1:1\n2:1\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2 9\n0:1 1:1\n2:1", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2 5 9\n0:1 1:1\n2:1\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2 9\n0,1\n2\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2\t9 \r\n0 1\r\n2\r\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2 9\n0\n\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "2 9\n0:1\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "700 9\n0:1\n\n2:1\n", "labels for 700 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "700 9\n0:1\n2:1\n", "labels for 700 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "3 9\n0\n2\n", "labels for 2 rows, and", XSM_ERROR_SHAPE, OPTIONS(.format = 0)},
+    {ROWS, "3 5 9\n8:1 3:1\n\n0:1\n", "5 3[0,3,8]: 2,1 0:1 4:2; ; 0 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "3 5 8\n8:1\n\n0:1\n", "the first line declares 8 labels", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
+    /* numbers that are no header */
+    {ROWS, "2,9\n0 1\n2\n", "5 4[0,1,2,9]: 2,3 0:1 4:2; 0,1; 2 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "7 9\n0 1\n2\n", "5 5[0,1,2,7,9]: 3,4 0:1 4:2; 0,1; 2 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "2\n0 1\n2\n", "5 3[0,1,2]: 2 0:1 4:2; 0,1; 2 1:0.5", XSM_OK, OPTIONS(.format = 0)},
+    {ROWS, "1 2 5 6\n0\n3\n", "5 6[0,1,2,3,5,6]: 1,2,4,5 0:1 4:2; 0; 3 1:0.5", XSM_OK, OPTIONS(.format = 0)},
     {ROWS, "1\n2;3\n4\n", "line 2, column 2: expected a comma or a space", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
     {ROWS, "1\nx\n4\n", "line 2, column 1: expected a label", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
     {ROWS, "1,\n2\n4\n", "line 1, column 3: expected a label", XSM_ERROR_FORMAT, OPTIONS(.format = 0)},
@@ -323,6 +341,34 @@ static void labels_from_another_file(void **state)
             fail_msg("pair %zu: '%s', not '%s'", i, got, pairs[i].expected);
         }
         xsm_dataset_free(d);
+    }
+}
+
+/* The first of two columns may be the row's number. */
+static void numbers_of_rows_are_no_labels(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *labels, *says;
+    } files[] = {{"0,2\n1,0\n2,1\n", "the first counts the lines from 0"},
+                 {"1 2\n2 0\n3 1\n", "the first counts the lines from 1"},
+                 {"0,2\n1,0\n2\n", NULL},
+                 {"0,2\n1,0\n2,1,3\n", NULL},
+                 {"0,2\n1,0\n3,1\n", NULL},
+                 {"5,2\n6,0\n7,1\n", NULL}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        xsm_error err = XSM_ERROR_INIT;
+        xsm_dataset *d = NULL;
+        notes n = {""};
+        xsm_context *context = noting(&n);
+        const xsm_read_options options =
+            OPTIONS(.labels_path = test_file("labels", files[i].labels, strlen(files[i].labels)));
+        assert_ok(read_bytes(context, ROWS, strlen(ROWS), 0, &options, &d, &err), err);
+        if (files[i].says ? !strstr(n.text, files[i].says) : n.text[0] != '\0') {
+            fail_msg("file %zu: '%s' is noted", i, n.text);
+        }
+        xsm_dataset_free(d);
+        xsm_context_free(context);
     }
 }
 
@@ -650,7 +696,7 @@ int main(void)
         cmocka_unit_test(no_first_row_is_lost),     cmocka_unit_test(names_that_are_numbers),
         cmocka_unit_test(separators_are_asked_for), cmocka_unit_test(bases_are_said),
         cmocka_unit_test(one_column_is_a_table),    cmocka_unit_test(quotes_between_tabs),
-        cmocka_unit_test(spellings_of_numbers),
+        cmocka_unit_test(spellings_of_numbers),     cmocka_unit_test(numbers_of_rows_are_no_labels),
     };
     int failures = cmocka_run_group_tests_name("found", tests, NULL, NULL);
     test_files_end();
