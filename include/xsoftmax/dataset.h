@@ -245,8 +245,8 @@ typedef struct xsm_read_options {
                                 unless line 1 has the column's name or, if it is a number, a label of the map in the
                                 label's column or tabs; another line with as many columns is an error. */
     const char *separator; /**< CSV: the character between columns, of one byte, " " for any number of blanks; NULL =
-                                the one of , ; | that splits the first line best; two that split it as well
-                                are an error. */
+                                the one of , ; | that splits the first line best outside quotes, the one between
+                                labels only if no other does; two that split it as well are an error. */
     const char *ignore_columns;  /**< CSV and TSV: names or numbers of columns that are left out, commas between. NULL =
                                       none, but for a first column without a name, as pandas and R write it: it numbers
                                       the rows. */

@@ -70,7 +70,8 @@ typedef struct split {
     size_t fields, numbers, words; /* words: neither numbers nor empty */
     size_t mixed;                  /* of the words, numbers with semicolons between, such as 5;2 */
     size_t first;                  /* bytes of the first field */
-    bool named;                    /* a field is the label column's name */
+    bool named;                    /* a field is the name of a column that is known */
+    bool broken;                   /* no separator is behind a closing quote */
 } split;
 
 static bool is_mixed(const char *text, size_t length)
@@ -78,47 +79,73 @@ static bool is_mixed(const char *text, size_t length)
     return memchr(text, ';', length) && strspn(text, "0123456789.,;+-") >= length; /* a line end is behind the line */
 }
 
-/* Where the field of a line ends that begins at `at`; without its closing quote it goes on in the next line. */
-static size_t field_end(const char *line, size_t at, size_t length, char separator)
+static size_t skip_blanks(const char *line, size_t at, size_t length)
 {
-    size_t from = at;
-    while (from < length && line[from] == ' ') {
-        from++;
+    while (at < length && line[at] == ' ') {
+        at++;
     }
+    return at;
+}
+
+bool xsmi_columns_next(const char *line, size_t length, char separator, size_t *at, xsmi_part *part)
+{
+    if (*at > length) {
+        return false;
+    }
+    size_t from = skip_blanks(line, *at, length);
+    *part = (xsmi_part){.spaced = from > *at};
     if (from < length && line[from] == '"' && xsmi_record_opens(line, from, length, separator)) {
         const char *quote;
-        for (from++; (quote = memchr(line + from, '"', length - from)) != NULL && quote[1] == '"';) {
+        for (from++;
+             (quote = memchr(line + from, '"', length - from)) && quote + 1 < line + length && quote[1] == '"';) {
             from = (size_t)(quote - line) + 2;
         }
-        from = quote ? (size_t)(quote - line) : length;
+        part->quoted = true;
+        part->open = !quote;
+        from = quote ? skip_blanks(line, (size_t)(quote - line) + 1, length) : length;
+        part->broken = from < length && line[from] != separator;
     } else {
-        from = at;
+        from = *at;
     }
     const char *stop = memchr(line + from, separator, length - from);
-    return stop ? (size_t)(stop - line) : length;
+    part->end = stop ? (size_t)(stop - line) : length;
+    part->text = line + *at;
+    part->length = part->end - *at;
+    xsmi_columns_trim(&part->text, &part->length);
+    if (part->length >= 2 && part->text[0] == '"' && part->text[part->length - 1] == '"') {
+        part->text++;
+        part->length -= 2;
+    }
+    *at = part->end + 1;
+    return true;
+}
+
+/* Whether a first line's field is the name of a column that the options or the class map know. */
+static bool is_known(const xsmi_reader *r, const xsmi_part *part)
+{
+    const char *const known[] = {xsmi_reader_label_column(r), r->options.text_column,
+                                 r->map.feature_names ? r->map.feature_names[0] : NULL};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (known[i] && is(part->text, part->length, known[i])) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* The fields of a line. */
 static split split_line(const xsmi_reader *r, const char *line, size_t length, char separator)
 {
     split s = {.separator = separator};
-    const char *label = xsmi_reader_label_column(r);
-    for (size_t at = 0; at <= length; s.fields++) {
-        const size_t end = field_end(line, at, length, separator);
-        const char *text = line + at;
-        size_t size = end - at;
-        xsmi_columns_trim(&text, &size);
-        if (size >= 2 && text[0] == '"' && text[size - 1] == '"') {
-            text++;
-            size -= 2;
-        }
-        const bool number = xsmi_columns_is_number(text, size);
-        s.numbers += number && size > 0;
+    xsmi_part part;
+    for (size_t at = 0; xsmi_columns_next(line, length, separator, &at, &part); s.fields++) {
+        const bool number = xsmi_columns_is_number(part.text, part.length);
+        s.numbers += number && part.length > 0;
         s.words += !number;
-        s.mixed += !number && is_mixed(text, size);
-        s.first = s.fields == 0 ? end : s.first;
-        s.named |= is(text, size, label) || (r->map.feature_names && is(text, size, r->map.feature_names[0]));
-        at = end + 1;
+        s.mixed += !number && is_mixed(part.text, part.length);
+        s.first = s.fields == 0 ? part.end : s.first;
+        s.named |= is_known(r, &part);
+        s.broken |= part.broken;
     }
     return s;
 }
@@ -128,23 +155,33 @@ bool xsmi_columns_asked_for(const xsm_read_options *o)
     return o->header != XSM_HEADER_AUTO || o->separator || o->ignore_columns || o->label_separator || o->text_column;
 }
 
+/* How well a line is split, but for the number of fields: at known names, and where quotes end. What is between labels
+ * divides columns, too, where nothing else does, for fields in quotes may hold it. */
+static int rank(const xsm_read_options *o, const split *s)
+{
+    return 4 * s->named + 2 * !s->broken + !(o->label_separator && s->separator == o->label_separator[0]);
+}
+
 /* The fields of a line where it is split best; *other: where another separator does as well, or else of no fields. */
 static split best_split(const xsmi_reader *r, int32_t format, const char *line, size_t length, split *other)
 {
     const xsm_read_options *o = &r->options;
     const char *candidates = o->separator ? o->separator : format == XSM_FORMAT_TSV ? "\t" : ",;|";
     split best = {.fields = 1};
+    int reached = -1;
     *other = (split){.fields = 0};
     for (const char *p = candidates; *p; p++) {
         const split s = split_line(r, line, length, *p);
-        if (s.fields == 1 || (!o->separator && o->label_separator && *p == o->label_separator[0])) {
+        if (s.fields == 1) {
             continue;
         }
-        const bool better = s.named > best.named || (s.named == best.named && s.fields > best.fields);
-        if (better || (s.named == best.named && (s.fields == best.fields || best.mixed > 0))) {
+        const int now = rank(o, &s);
+        const bool better = now > reached || (now == reached && s.fields > best.fields);
+        if (better || (now == reached && (s.fields == best.fields || best.mixed > 0))) {
             *other = better ? (split){.fields = 0} : s;
         }
         best = better ? s : best;
+        reached = better ? now : reached;
     }
     return best;
 }

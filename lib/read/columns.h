@@ -26,6 +26,19 @@ typedef struct xsmi_columns {
     char found[160]; /* all names, for messages */
 } xsmi_columns;
 
+/* A field of a line, without blanks and quotes around it. */
+typedef struct xsmi_part {
+    const char *text;
+    size_t length;
+    size_t end;  /* place of the separator behind it, or of the line's end */
+    bool spaced; /* blanks are before it */
+    bool quoted;
+    bool open;   /* its closing quote is in another line */
+    bool broken; /* neither a separator nor the line's end is behind its closing quote */
+} xsmi_part;
+
+/* Finds the next field from *at on, which is moved behind its separator; false: none is left. */
+bool xsmi_columns_next(const char *line, size_t length, char separator, size_t *at, xsmi_part *part);
 /* Whether options are set that only tables have. */
 bool xsmi_columns_asked_for(const xsm_read_options *o);
 /* The separator of the options, or the one that splits a first line best; '\0' if none does. */

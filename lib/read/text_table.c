@@ -16,35 +16,11 @@ typedef struct first_line {
     char separator; /* '\0': nothing */
 } first_line;
 
-/* Finds the next field, without blanks and quotes around it, from *at on, which is moved behind it; false: none is
- * left.
- */
-static bool next_field(const first_line *line, size_t *at, const char **field, size_t *length)
-{
-    const char *start = line->text + *at, *end = line->text + line->length, *stop = start;
-    if (*at > line->length) {
-        return false;
-    }
-    for (bool quoted = false; stop < end && (quoted || line->separator == '\0' || *stop != line->separator); stop++) {
-        quoted ^= *stop == '"' && line->separator != '\t';
-    }
-    *at = (size_t)(stop - line->text) + 1;
-    while (start < stop && (xsmi_is_space(*start) || *start == '"')) {
-        start++;
-    }
-    while (stop > start && (xsmi_is_space(stop[-1]) || stop[-1] == '"')) {
-        stop--;
-    }
-    *field = start;
-    *length = (size_t)(stop - start);
-    return true;
-}
-
 static size_t count_fields(const first_line *line)
 {
-    const char *field;
-    size_t at = 0, length, count = 0;
-    while (next_field(line, &at, &field, &length)) {
+    xsmi_part part;
+    size_t at = 0, count = 0;
+    while (xsmi_columns_next(line->text, line->length, line->separator, &at, &part)) {
         count++;
     }
     return count;
@@ -52,10 +28,10 @@ static size_t count_fields(const first_line *line)
 
 static bool has_field(const first_line *line, const char *wanted)
 {
-    const char *field;
-    size_t at = 0, length;
-    while (next_field(line, &at, &field, &length)) {
-        if (length == strlen(wanted) && memcmp(field, wanted, length) == 0) {
+    xsmi_part part;
+    size_t at = 0;
+    while (xsmi_columns_next(line->text, line->length, line->separator, &at, &part)) {
+        if (part.length == strlen(wanted) && memcmp(part.text, wanted, part.length) == 0) {
             return true;
         }
     }
@@ -76,18 +52,25 @@ static bool is_label(const xsm_class_map *map, const char *text, size_t length)
     return false;
 }
 
-/* Whether the column of that number has a label of the map. */
+/* Whether the column of that number has a label of the map, perhaps among others. */
 static bool has_label(const xsmi_reader *r, const first_line *line, int64_t number)
 {
-    const char *field = NULL;
-    size_t at = 0, length = 0;
+    const char *const separator = r->options.label_separator;
+    xsmi_part part = {.text = NULL}, label;
+    size_t at = 0;
     number += number < 0 ? (int64_t)count_fields(line) : 0;
     for (int64_t i = 0; i <= number; i++) {
-        if (!next_field(line, &at, &field, &length)) {
+        if (!xsmi_columns_next(line->text, line->length, line->separator, &at, &part)) {
             return false;
         }
     }
-    return field && is_label(&r->map, field, length);
+    at = 0;
+    while (xsmi_columns_next(part.text, part.length, separator ? *separator : '\0', &at, &label)) {
+        if (is_label(&r->map, label.text, label.length)) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* How many columns a table has at least that has one of this number. */

@@ -196,6 +196,29 @@ run 0 predict --model mail.model --data -
 [ "$(wc -l <stdout)" -eq 2 ] || wrong 'text for a model of a table'
 run 1 predict --model mail.model --data rows.svm
 says stderr 'rows of LIBSVM'
+# the same where columns and the labels of a field have one separator, labels being in quotes
+for between in ',' ';' '|'; do
+    for header in 'tags,title' '"tags","title"' ''; do
+        column='--label-column tags --text-column title'
+        [ "$header" ] || column='--label-column 0 --text-column 1 --header no'
+        rows='"fin,mon",bank shares\nsoc,"school; a | child, too"\n"fin,soc",tax school\n'
+        printf "${header:+$header\n}$rows$rows" | sed "s/fin,/fin$between/; s/\(\"*\),\([\"bst]\)/\1$between\2/" >both.csv
+        run 0 train --data both.csv $column --label-separator "$between" --estimator one-vs-all --eta 1 --epochs 60 \
+            --model both.model
+        says stdout '6 rows'
+        says stdout '3 classes'
+        run 0 evaluate --model both.model --data both.csv --json
+        says stdout '"rows":6'
+        says stdout '"error":0,'
+        run 0 convert --data both.csv --like both.model --to xc --output both.txt --names-to names
+        [ "$(cut -d' ' -f1 both.txt | tail -n 6 | tr '\n' ' ')" = '0,1 2 0,2 0,1 2 0,2 ' ] || wrong "$between: labels"
+        run 0 predict --model both.model --data both.csv
+        [ "$(wc -l <stdout)" -eq 6 ] || wrong "$between, $header: an answer to each row"
+        cp both.csv in
+        run 0 predict --model both.model --data -
+        [ "$(wc -l <stdout)" -eq 6 ] || wrong "$between, $header: an answer to each row of a pipe"
+    done
+done
 # the same without a header line: a label that the model has shows a row, tabs do
 printf '3,Wall St.,"a, b"\n4,Oil,c d\n' >news.csv
 run 0 train --data news.csv --header no --label-column 0 --text-column 2 --eta 1 --epochs 20 --model news.model
