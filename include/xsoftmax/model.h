@@ -24,20 +24,11 @@
  * samplers, indexes, training, prediction and evaluation work as for linear models. A step changes only the vectors of
  * the features of its rows.
  *
- * **On disk** a model is one safetensors file with the tensors `weight` [K,D] (also if D = 0) and `labels` [K] int64
- * (the data file's label of each class, or its number). Optional tensors are `class_counts` [K] int64 (training rows of
- * each class), `bias` [K], `embedding` [F,H] (the vectors of an embedding model; its `weight` is [K,H]), `idf` float32
- * (the tf-idf weight of each feature), `label_names` (UTF-8 bytes, one name a line), `vocabulary` (UTF-8 bytes, one
- * word of the text a line), and the tensors of the correction (`correction`, `hierarchy`, `tree_*`, `pair_*`); sparse
- * weights are `indptr`, `values`, `blocks`, `columns` and `indices` in place of `weight`, and those of a label tree the
- * same with names that begin with `tree0.` and so on. Weights in fewer bits (xsm_model_convert() in ext/weights.h) are
- * `weight` and `embedding` of BF16, or of I8 with a factor for each row in `weight_scale` [K] and `embedding_scale`
- * [F]. Tensors of the host (ext/tensors.h) have names that begin with `host.`. The metadata contains the format
- * version, the estimator and its options, the transform for new rows, and a
- * checksum of all tensors and entries, which stays right when another program saves them again unchanged, whatever
- * their order. Saving replaces the file atomically; loading maps it instead of reading it. A safetensors file of
- * another program with a float32 `weight` and an optional `bias`, such as that of a PyTorch `Linear` layer, can be
- * loaded too; as it has no version and checksum, only its structure is checked.
+ * **On disk** a model is one safetensors file, with a float32 tensor `weight` [K,D] unless its weights are sparse or in
+ * fewer bits; the page on file formats says all that is in it. A checksum of all tensors and metadata stays right when
+ * another program saves them again unchanged. Saving replaces the file atomically; loading maps it instead of reading
+ * it. A safetensors file of another program with a `weight` and an optional `bias`, such as that of a PyTorch `Linear`
+ * layer, can be loaded too; as it has no version and checksum, only its structure is checked.
  *
  * **Threads.** Several threads may call functions that take a const model at the same time. While a model is trained,
  * nothing else may use it.
