@@ -27,6 +27,7 @@ xsmi_survey xsmi_race_survey(const xsm_dataset *d)
         for (size_t j = 0; j < x.count && !s.large; j++) {
             s.large = fabsf(x.values[j]) > 1;
         }
+        xsmi_dataset_look(d, i);
     }
     s.nonzeros = count / (double)d->rows;
     return s;
@@ -61,6 +62,7 @@ static void count_all(const xsm_dataset *d, uint64_t *counts)
     memset(counts, 0, d->classes * sizeof *counts);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_labels(d, i, counts, 1);
+        xsmi_dataset_look(d, i);
     }
 }
 
@@ -76,6 +78,7 @@ static void hold_back(xsmi_chooser *c, uint64_t part, uint64_t first, uint64_t e
             count_labels(c->train, row, r->counts, UINT64_MAX);
             r->judged[next++] = row;
         }
+        xsmi_dataset_look(c->train, i);
     }
     r->starts[part + 1] = next;
 }
@@ -117,6 +120,7 @@ static uint64_t least_share(xsmi_chooser *c)
         for (size_t j = 0; j < labels && !r->is_judged[r->order[i]]; j++) {
             r->counts[label[j]] = XSMI_MIN(r->counts[label[j]], place);
         }
+        xsmi_dataset_look(d, i);
     }
     for (uint64_t i = 0; i < judged; i++) {
         const uint32_t *label = xsmi_dataset_labels(d, r->judged[i], &labels);
@@ -132,11 +136,8 @@ xsm_status xsmi_race_rows_plan(xsmi_chooser *c, xsm_error *err)
     const uint64_t rows = c->train->rows;
     xsmi_stream stream;
     XSMI_TRY(allocate(c, err));
-    for (uint64_t i = 0; i < rows; i++) {
-        r->order[i] = i;
-    }
     xsmi_stream_start(&stream, c->run.seed, XSMI_STREAM_SPLIT, STREAM_ORDER);
-    xsmi_stream_permute(&stream, r->order, (size_t)rows);
+    XSMI_TRY(xsmi_stream_order(c->runner.context, &stream, r->order, (size_t)rows, err));
     const uint64_t parts = rows < 4 * JUDGED ? PARTS : 1, wanted = parts > 1 ? rows : JUDGED;
     for (uint64_t p = 0; p < parts; p++) {
         hold_back(c, p, rows * p / parts, rows * (p + 1) / parts, wanted);
@@ -279,6 +280,7 @@ static xsm_status halve(xsmi_chooser *c, xsm_dataset *d, xsm_error *err)
         for (size_t j = first; j < first + count; j++) {
             values[j] = xsmi_stream_below(&stream, 2) ? values[j] : 0;
         }
+        xsmi_dataset_look(d, i);
     }
     return XSM_OK;
 }
@@ -293,12 +295,13 @@ static xsm_status median_norm(xsmi_chooser *c, const xsm_dataset *d, double *out
     for (uint64_t i = 0; i < d->rows; i++) {
         const xsmi_features x = xsmi_dataset_features(d, i);
         squares[i] = (double)xsmi_context_kernels(c->runner.context)->dot(x.values, x.values, x.count);
+        xsmi_dataset_look(d, i);
     }
-    xsmi_heap_sort(squares, (size_t)d->rows, sizeof *squares, xsmi_compare_double);
-    *out = squares[d->rows / 2];
-    *out = isfinite(*out) && *out > 0 ? *out : 1;
+    const bool sorted =
+        xsmi_heap_sort_polled(c->runner.context, squares, (size_t)d->rows, sizeof *squares, xsmi_compare_double);
+    *out = isfinite(squares[d->rows / 2]) && squares[d->rows / 2] > 0 ? squares[d->rows / 2] : 1;
     xsmi_release(c->runner.context, squares, d->rows, sizeof *squares);
-    return XSM_OK;
+    return sorted ? XSM_OK : xsmi_fail_cancelled(c->runner.context, err);
 }
 
 /* The transform is fitted to all rows, whose classes it does not look at. */

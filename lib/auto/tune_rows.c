@@ -148,27 +148,27 @@ static xsm_status narrow_model(xsmi_tuner *t, uint32_t classes, xsm_error *err)
 }
 
 /* Chooses classes at random until they have that many rows. class_of[k] is the number of class k among them, or
- * XSM_CLASS_UNSEEN; order[] is scratch. Returns how many they are. */
-static uint32_t draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *order, uint32_t *class_of)
+ * XSM_CLASS_UNSEEN; order[] is scratch. *classes is how many they are. */
+static xsm_status draw_classes(const xsmi_tuner *t, uint64_t rows, uint64_t *order, uint32_t *class_of,
+                               uint32_t *classes, xsm_error *err)
 {
     const xsm_dataset *d = t->run.train;
-    for (uint32_t k = 0; k < d->classes; k++) {
-        order[k] = k;
-        class_of[k] = XSM_CLASS_UNSEEN;
-    }
     xsmi_stream stream;
     xsmi_stream_start(&stream, t->run.options.seed, XSMI_STREAM_TUNE, 1);
-    xsmi_stream_permute(&stream, order, d->classes);
+    XSMI_TRY(xsmi_stream_order(t->runner.context, &stream, order, d->classes, err));
+    for (uint32_t k = 0; k < d->classes; k++) {
+        class_of[k] = XSM_CLASS_UNSEEN;
+    }
     uint64_t sum = 0;
     for (uint32_t n = 0; n < d->classes && (sum < rows || n < xsmi_tune_classes_least(t)); n++) {
         sum += d->map.counts[order[n]];
         class_of[order[n]] = 0;
     }
-    uint32_t classes = 0;
+    *classes = 0;
     for (uint32_t k = 0; k < d->classes; k++) { /* numbered in their order */
-        class_of[k] = class_of[k] == 0 ? classes++ : XSM_CLASS_UNSEEN;
+        class_of[k] = class_of[k] == 0 ? (*classes)++ : XSM_CLASS_UNSEEN;
     }
-    return classes;
+    return XSM_OK;
 }
 
 /* Copies the rows of those classes, and leaves the others' rows of weights out of the model. */
@@ -192,14 +192,16 @@ static xsm_status select_classes(xsmi_tuner *t, xsm_error *err)
 {
     xsm_context *ctx = t->runner.context;
     const uint32_t all = t->run.train->classes;
+    uint32_t classes = 0;
     double first;
     restore_classes(t);
     uint64_t *order = xsmi_allocate(ctx, all, sizeof *order);
     uint32_t *class_of = xsmi_allocate(ctx, all, sizeof *class_of);
     xsm_status status =
         order && class_of
-            ? keep_classes(t, class_of, draw_classes(t, t->size.rows + t->size.held_back, order, class_of), err)
+            ? draw_classes(t, t->size.rows + t->size.held_back, order, class_of, &classes, err)
             : xsmi_fail_memory(err, (size_t)all * (sizeof *order + sizeof *class_of), "the classes of trials");
+    status = status == XSM_OK ? keep_classes(t, class_of, classes, err) : status;
     xsmi_release(ctx, order, all, sizeof *order);
     xsmi_release(ctx, class_of, all, sizeof *class_of);
     XSMI_TRY(status);
@@ -229,14 +231,11 @@ static xsm_status copy_rows(xsmi_tune_rows *r, uint64_t first, uint64_t count, x
 }
 
 /* Computes a random order of the rows from which the round's trials choose theirs. */
-static void rank_rows(xsmi_tuner *t, uint64_t position)
+static xsm_status rank_rows(xsmi_tuner *t, uint64_t position, xsm_error *err)
 {
-    for (uint64_t i = 0; i < t->rows.train->rows; i++) {
-        t->rows.rank[i] = i;
-    }
     xsmi_stream stream;
     xsmi_stream_start(&stream, t->run.options.seed, XSMI_STREAM_TUNE, position);
-    xsmi_stream_permute(&stream, t->rows.rank, (size_t)t->rows.train->rows);
+    return xsmi_stream_order(t->runner.context, &stream, t->rows.rank, (size_t)t->rows.train->rows, err);
 }
 
 /* The number of features that occur in a trial's rows. */
@@ -283,10 +282,8 @@ xsm_status xsmi_tune_select(xsmi_tuner *t, uint32_t round, xsm_error *err)
     double features;
     if (r->narrow) {
         XSMI_TRY(select_classes(t, err));
-        rank_rows(t, 2 + round);
-    } else if (round == 0) {
-        rank_rows(t, 0);
     }
+    XSMI_TRY(r->narrow ? rank_rows(t, 2 + round, err) : round == 0 ? rank_rows(t, 0, err) : XSM_OK);
     XSMI_TRY(copy_rows(r, 0, t->size.rows, &r->sample, err));
     XSMI_TRY(count_features(t, &features, err));
     t->result->unseen_part[round] = unseen_part(t, features);

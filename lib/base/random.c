@@ -1,5 +1,6 @@
 /* Counter-based streams by Random123's Philox4x32-10, and the draws that the library needs. */
 #include "base/random.h"
+#include "base/activity.h"
 #include "base/order.h"
 #include "base/system.h"
 
@@ -240,12 +241,23 @@ void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams,
     }
 }
 
-void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n)
+xsm_status xsmi_stream_permute(const xsm_context *ctx, xsmi_stream *s, uint64_t *order, size_t n, xsm_error *err)
 {
+    enum { TOGETHER = 4096 }; /* numbers between two polls */
     for (size_t i = n; i > 1; i--) {
         size_t j = (size_t)xsmi_stream_below(s, i);
         uint64_t saved = order[i - 1];
         order[i - 1] = order[j];
         order[j] = saved;
+        XSMI_TRY(i % TOGETHER == 0 ? xsmi_go_on(ctx, err) : XSM_OK);
     }
+    return XSM_OK;
+}
+
+xsm_status xsmi_stream_order(const xsm_context *ctx, xsmi_stream *s, uint64_t *order, size_t n, xsm_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    return xsmi_stream_permute(ctx, s, order, n, err);
 }

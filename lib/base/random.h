@@ -8,6 +8,7 @@
 #ifndef XSMI_RANDOM_H
 #define XSMI_RANDOM_H
 
+#include "base/base.h"
 #include "kernels/kernels.h"
 
 #include <stdint.h>
@@ -70,7 +71,9 @@ void xsmi_streams_sets(const xsmi_kernels *kernels, const xsmi_streams *streams,
  * where few are excluded below it, O(excluded_count log excluded_count) at most. */
 void xsmi_stream_without(xsmi_stream *s, uint32_t n, const uint32_t *excluded, uint32_t excluded_count, uint32_t m,
                          uint32_t *out);
-/* Permutes `order` of n numbers (Fisher-Yates). */
-void xsmi_stream_permute(xsmi_stream *s, uint64_t *order, size_t n);
+/* Permutes `order` of n numbers (Fisher-Yates). A call that is cancelled meanwhile leaves some order. */
+xsm_status xsmi_stream_permute(const xsm_context *ctx, xsmi_stream *s, uint64_t *order, size_t n, xsm_error *err);
+/* The same for the numbers below n, which it writes first. */
+xsm_status xsmi_stream_order(const xsm_context *ctx, xsmi_stream *s, uint64_t *order, size_t n, xsm_error *err);
 
 #endif

@@ -315,6 +315,7 @@ xsm_status xsmi_dataset_gather(xsm_dataset *d, const xsm_dataset *from, const ui
     bool fits = count < UINT64_MAX;
     for (uint64_t i = 0; i < count && fits; i++) {
         uint64_t r = rows[i];
+        XSMI_TRY(i % 4096 == 0 ? xsmi_go_on(from->context, err) : XSM_OK);
         uint64_t values = from->sparse ? from->offsets[r + 1] - from->offsets[r] : stride;
         fits = !__builtin_add_overflow(value_count, values, &value_count) &&
                !__builtin_add_overflow(label_count, from->label_offsets[r + 1] - from->label_offsets[r], &label_count);
@@ -467,6 +468,7 @@ void xsmi_dataset_count_features(xsm_dataset *d)
     for (uint64_t i = 0; i < d->rows; i++) {
         d->counted.empty += xsmi_dataset_row_is_empty(d, i);
         xsmi_dataset_passed(d, i, 1);
+        xsmi_dataset_look(d, i);
     }
 }
 
@@ -510,6 +512,7 @@ void xsmi_dataset_count_labels(xsm_dataset *d)
     start_counts(d);
     for (uint64_t i = 0; i < d->rows; i++) {
         count_row(d, i);
+        xsmi_dataset_look(d, i);
     }
 }
 

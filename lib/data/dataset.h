@@ -167,7 +167,7 @@ xsm_status xsmi_dataset_worked(const xsm_dataset *d, size_t *since, size_t numbe
 
 struct xsmi_stream;
 /* An order [N] of the rows for an epoch; see order.c. */
-void xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order);
+xsm_status xsmi_dataset_order(const xsm_dataset *d, struct xsmi_stream *stream, uint64_t *order, xsm_error *err);
 /* Bytes of the rows if these decide the order, 0 if rows are ordered as in memory. */
 size_t xsmi_dataset_order_bytes(const xsm_dataset *d);
 

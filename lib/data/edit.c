@@ -132,38 +132,37 @@ xsm_status xsmi_dataset_renumber(xsm_dataset *d, const uint32_t *class_of, uint3
 
 /* -- order and choice --------------------------------------------------------------------------------------------- */
 
-static xsm_status gather(xsm_dataset *to, const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_error *err)
+/* Rows between two looks whether to go on. */
+enum { ROWS_TOGETHER = 4096 };
+
+static xsm_status shuffle_rows(xsm_dataset *d, uint64_t seed, uint64_t *order, xsm_error *err)
 {
-    xsmi_activity activity;
-    xsmi_begin(&activity, d->context, "copying rows", "rows", 0);
-    return xsmi_end(&activity, xsmi_dataset_gather(to, d, rows, count, err), err);
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_PERMUTE, 0);
+    XSMI_TRY(xsmi_stream_order(d->context, &stream, order, (size_t)d->rows, err));
+    xsm_dataset *fresh = NULL;
+    XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
+    const xsm_status status = xsmi_dataset_gather(fresh, d, order, d->rows, err);
+    if (status == XSM_OK) {
+        xsmi_dataset_move_rows(d, fresh);
+    }
+    xsm_dataset_free(fresh);
+    return status;
 }
 
 xsm_status xsm_dataset_shuffle(xsm_dataset *d, uint64_t seed, xsm_error *err)
 {
     XSMI_ENTER(err);
     XSMI_TRY(xsmi_dataset_need_given(d, "xsm_dataset_shuffle", err));
-    xsm_context *ctx = d->context;
-    uint64_t *order = xsmi_allocate(ctx, (size_t)d->rows, sizeof *order);
+    const size_t rows = (size_t)d->rows;
+    uint64_t *order = xsmi_allocate(d->context, rows, sizeof *order);
     if (!order) {
-        return xsmi_fail_memory(err, (size_t)d->rows * sizeof *order, "the order of rows");
+        return xsmi_fail_memory(err, rows * sizeof *order, "the order of rows");
     }
-    for (uint64_t i = 0; i < d->rows; i++) {
-        order[i] = i;
-    }
-    xsmi_stream stream;
-    xsmi_stream_start(&stream, seed, XSMI_STREAM_PERMUTE, 0);
-    xsmi_stream_permute(&stream, order, (size_t)d->rows);
-    xsm_dataset *fresh = NULL;
-    xsm_status status = xsmi_dataset_start(ctx, &fresh, err);
-    if (status == XSM_OK) {
-        status = gather(fresh, d, order, d->rows, err);
-    }
-    if (status == XSM_OK) {
-        xsmi_dataset_move_rows(d, fresh);
-    }
-    xsm_dataset_free(fresh);
-    xsmi_release(ctx, order, (size_t)d->rows, sizeof *order);
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "shuffling rows", "rows", 0);
+    const xsm_status status = xsmi_end(&activity, shuffle_rows(d, seed, order, err), err);
+    xsmi_release(d->context, order, rows, sizeof *order);
     return status;
 }
 
@@ -172,7 +171,7 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
 {
     xsm_dataset *fresh;
     XSMI_TRY(xsmi_dataset_start(d->context, &fresh, err));
-    xsm_status status = gather(fresh, d, rows, count, err);
+    xsm_status status = xsmi_dataset_gather(fresh, d, rows, count, err);
     if (status == XSM_OK) {
         status = xsmi_dataset_set_classes(fresh, d->classes, d->map.labels, (const char *const *)d->map.names, err);
     }
@@ -186,8 +185,26 @@ static xsm_status choose(const xsm_dataset *d, const uint64_t *rows, uint64_t co
     fresh->unseen_classes = d->unseen_classes;
     xsmi_dataset_count_features(fresh);
     xsmi_dataset_count_labels(fresh);
+    status = xsmi_go_on(d->context, err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(fresh);
+        return status;
+    }
     *out = fresh;
     return XSM_OK;
+}
+
+static xsm_status select_rows(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out,
+                              xsm_error *err)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        if (rows[i] >= d->rows) {
+            return xsmi_fail(err, XSM_ERROR_RANGE, "rows[%llu] is %llu; rows are numbered from 0 to %llu",
+                             (unsigned long long)i, (unsigned long long)rows[i], (unsigned long long)d->rows - 1);
+        }
+        XSMI_TRY(i % ROWS_TOGETHER == 0 ? xsmi_go_on(d->context, err) : XSM_OK);
+    }
+    return choose(d, rows, count, out, err);
 }
 
 xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64_t count, xsm_dataset **out,
@@ -199,13 +216,34 @@ xsm_status xsm_dataset_select(const xsm_dataset *d, const uint64_t *rows, uint64
         return xsmi_fail(err, XSM_ERROR_ARGUMENT, "xsm_dataset_select: %s",
                          !out ? "out is NULL" : "no rows are given; at least one is needed");
     }
-    for (uint64_t i = 0; i < count; i++) {
-        if (rows[i] >= d->rows) {
-            return xsmi_fail(err, XSM_ERROR_RANGE, "rows[%llu] is %llu; rows are numbered from 0 to %llu",
-                             (unsigned long long)i, (unsigned long long)rows[i], (unsigned long long)d->rows - 1);
+    xsmi_activity activity;
+    xsmi_begin(&activity, d->context, "copying rows", "rows", 0);
+    return xsmi_end(&activity, select_rows(d, rows, count, out, err), err);
+}
+
+/* Both parts of a split, of which the first has `wanted` rows; rows[] is scratch. */
+static xsm_status split_rows(const xsm_dataset *d, uint64_t wanted, uint64_t seed, uint64_t *rows, xsm_dataset *out[2],
+                             xsm_error *err)
+{
+    /* Selection sampling (Knuth 3.4.2 S): each row is taken with the probability that gives every set the same
+     * chance. */
+    xsmi_stream stream;
+    xsmi_stream_start(&stream, seed, XSMI_STREAM_SPLIT, 0);
+    uint64_t chosen = 0;
+    for (uint64_t i = 0; i < d->rows; i++) {
+        if (xsmi_stream_below(&stream, d->rows - i) < wanted - chosen) {
+            rows[chosen++] = i;
+        } else {
+            rows[wanted + (i - chosen)] = i;
         }
+        XSMI_TRY(i % ROWS_TOGETHER == 0 ? xsmi_go_on(d->context, err) : XSM_OK);
     }
-    return choose(d, rows, count, out, err);
+    XSMI_TRY(choose(d, rows, wanted, &out[0], err));
+    const xsm_status status = choose(d, rows + wanted, d->rows - wanted, &out[1], err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(out[0]);
+    }
+    return status;
 }
 
 xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t seed, xsm_dataset **part,
@@ -233,29 +271,13 @@ xsm_status xsm_dataset_split(const xsm_dataset *d, double fraction, uint64_t see
     if (!rows) {
         return xsmi_fail_memory(err, (size_t)d->rows * sizeof *rows, "the rows of a split");
     }
-    /* Selection sampling (Knuth 3.4.2 S): each row is taken with the probability that gives every set the same
-     * chance. */
-    xsmi_stream stream;
-    xsmi_stream_start(&stream, seed, XSMI_STREAM_SPLIT, 0);
-    uint64_t chosen = 0;
-    for (uint64_t i = 0; i < d->rows; i++) {
-        if (xsmi_stream_below(&stream, d->rows - i) < wanted - chosen) {
-            rows[chosen++] = i;
-        } else {
-            rows[wanted + (i - chosen)] = i;
-        }
-    }
-    xsm_dataset *first = NULL;
-    xsm_dataset *second = NULL;
-    xsm_status status = choose(d, rows, wanted, &first, err);
+    xsm_dataset *both[2];
+    xsmi_activity activity;
+    xsmi_begin(&activity, ctx, "splitting rows", "rows", 0);
+    const xsm_status status = xsmi_end(&activity, split_rows(d, wanted, seed, rows, both, err), err);
     if (status == XSM_OK) {
-        status = choose(d, rows + wanted, d->rows - wanted, &second, err);
-    }
-    if (status == XSM_OK) {
-        *part = first;
-        *rest = second;
-    } else {
-        xsm_dataset_free(first);
+        *part = both[0];
+        *rest = both[1];
     }
     xsmi_release(ctx, rows, (size_t)d->rows, sizeof *rows);
     return status;

@@ -122,7 +122,7 @@ static xsm_status finish(xsm_dataset *d, const xsm_labels *labels, const float *
     }
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_weights(d);
-    return XSM_OK;
+    return xsmi_go_on(d->context, err);
 }
 
 static xsm_status hand_out(xsm_status status, xsm_dataset *d, xsm_release_hook release, void *user, xsm_dataset **out)

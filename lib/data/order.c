@@ -21,15 +21,11 @@ size_t xsmi_dataset_order_bytes(const xsm_dataset *d)
     return d->part ? d->part->order_bytes : bytes < LARGE_BYTES ? 0 : bytes;
 }
 
-void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order)
+xsm_status xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *order, xsm_error *err)
 {
     size_t bytes = xsmi_dataset_order_bytes(d);
     if (bytes == 0) {
-        for (uint64_t i = 0; i < d->rows; i++) {
-            order[i] = i;
-        }
-        xsmi_stream_permute(stream, order, (size_t)d->rows);
-        return;
+        return xsmi_stream_order(d->context, stream, order, (size_t)d->rows, err);
     }
     double a_row = (double)bytes / (double)d->rows;
     uint64_t each = a_row < (double)RUN_BYTES ? (uint64_t)((double)RUN_BYTES / a_row) : 1;
@@ -38,10 +34,7 @@ void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *ord
     /* The runs' numbers are at the end of the array. Rows written from its start never overwrite numbers still to be
      * read: every run but the last has `each` rows. */
     uint64_t *numbers = order + (d->rows - runs);
-    for (uint64_t i = 0; i < runs; i++) {
-        numbers[i] = i;
-    }
-    xsmi_stream_permute(stream, numbers, (size_t)runs);
+    XSMI_TRY(xsmi_stream_order(d->context, stream, numbers, (size_t)runs, err));
     uint64_t next = 0;
     for (uint64_t i = 0; i < runs; i++) {
         uint64_t run = numbers[i];
@@ -51,6 +44,8 @@ void xsmi_dataset_order(const xsm_dataset *d, xsmi_stream *stream, uint64_t *ord
         }
     }
     for (uint64_t start = 0; start < d->rows; start += stretch) {
-        xsmi_stream_permute(stream, order + start, (size_t)XSMI_MIN(d->rows - start, stretch));
+        const uint64_t left = d->rows - start;
+        XSMI_TRY(xsmi_stream_permute(d->context, stream, order + start, (size_t)XSMI_MIN(left, stretch), err));
     }
+    return XSM_OK;
 }

@@ -122,6 +122,7 @@ static void list_rows(const xsm_dataset *data, const uint32_t *number, uint64_t 
                 rows[first[number[labels[k]]]++] = (uint32_t)r;
             }
         }
+        xsmi_dataset_look(data, r);
     }
 }
 

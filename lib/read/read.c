@@ -275,6 +275,11 @@ static xsm_status finish(xsmi_reader *r, xsm_dataset **out, xsm_error *err)
     r->label.offsets = NULL;
     xsmi_dataset_count_features(d);
     xsmi_dataset_count_labels(d);
+    status = xsmi_go_on(d->context, err);
+    if (status != XSM_OK) {
+        xsm_dataset_free(d);
+        return status;
+    }
     *out = d;
     return XSM_OK;
 }

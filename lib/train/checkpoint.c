@@ -17,6 +17,7 @@
  */
 #include "train/checkpoint_settings.h"
 
+#include "base/activity.h"
 #include "base/entry.h"
 #include "model/divided.h"
 #include "estimator/searcher.h"
@@ -485,7 +486,10 @@ static xsm_status resume(xsm_trainer *t, contents *c, xsm_model **loaded, xsmi_h
         xsmi_window_forget(t->window);
     }
     if (t->done.rows > 0) {
-        xsmi_trainer_order_rows(t);
+        xsmi_activity shield; /* the weights are those of the checkpoint already */
+        xsmi_shield(&shield, t->context);
+        (void)xsmi_trainer_order_rows(t, NULL);
+        xsmi_unshield(&shield);
     }
     t->done.loss_sum = c->sums[0];
     t->done.eta = c->sums[1];

@@ -97,6 +97,7 @@ static void list_rows(means *t)
         for (uint64_t l = d->label_offsets[i]; l < d->label_offsets[i + 1]; l++) {
             t->rows[t->starts[d->labels[l]]++] = i;
         }
+        xsmi_dataset_look(d, i);
     }
     memmove(t->starts + 1, t->starts, classes * sizeof *t->starts); /* back to where classes begin */
     t->starts[0] = 0;

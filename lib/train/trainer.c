@@ -323,7 +323,7 @@ static void shuffle_batches(uint64_t *rows, uint64_t count, uint64_t each, xsmi_
 }
 
 /* Computes the order of the rows in an epoch. */
-static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
+static xsm_status order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order, xsm_error *err)
 {
     /* An estimator of joint batches has the batches of the first epoch in every epoch. */
     bool fixed = xsmi_estimator_is_joint(t->estimator, t->options.batch);
@@ -333,34 +333,37 @@ static void order_rows(const xsm_trainer *t, uint64_t epoch, uint64_t *order)
     if (t->options.order == XSM_ORDER_SHUFFLE) {
         xsmi_stream stream;
         xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, fixed ? 0 : epoch);
-        xsmi_dataset_order(t->train, &stream, order);
+        XSMI_TRY(xsmi_dataset_order(t->train, &stream, order, err));
         if (fixed && epoch > 0) {
             xsmi_stream_start(&stream, t->options.seed, XSMI_STREAM_SHUFFLE, epoch);
             shuffle_batches(order, t->rows, t->options.batch, &stream);
         }
     }
+    return XSM_OK;
 }
 
 /* Beside the last window of an epoch: computes the order of the next. */
 static void order_ahead(void *state)
 {
     xsm_trainer *t = state;
-    order_rows(t, t->done.epoch + 1, t->sequence.next);
-    t->sequence.ahead = t->done.epoch + 1;
+    if (order_rows(t, t->done.epoch + 1, t->sequence.next, NULL) == XSM_OK) {
+        t->sequence.ahead = t->done.epoch + 1;
+    }
 }
 
-void xsmi_trainer_order_rows(xsm_trainer *t)
+xsm_status xsmi_trainer_order_rows(xsm_trainer *t, xsm_error *err)
 {
     if (t->sequence.ahead == t->done.epoch) {
         uint64_t *known = t->sequence.next;
         t->sequence.next = t->sequence.now;
         t->sequence.now = known;
     } else {
-        order_rows(t, t->done.epoch, t->sequence.now);
+        XSMI_TRY(order_rows(t, t->done.epoch, t->sequence.now, err));
     }
     t->sequence.ahead = UINT64_MAX;
     t->sequence.ready = true;
     t->done.loss_sum = 0;
+    return XSM_OK;
 }
 
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
@@ -540,7 +543,7 @@ static xsm_status advance(xsm_trainer *t, xsmi_activity *activity, bool *stop, x
     }
     double start = xsmi_seconds();
     if (!t->sequence.ready) {
-        xsmi_trainer_order_rows(t);
+        XSMI_TRY(xsmi_trainer_order_rows(t, err));
         t->done.seconds += xsmi_seconds() - start;
         *stop = report(t, NULL, NULL);
         if (*stop) {

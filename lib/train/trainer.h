@@ -87,6 +87,6 @@ double xsmi_trainer_active(const xsm_trainer *t);
 /* Refuses a trainer whose objects were bound to something else in the meantime. */
 xsm_status xsmi_trainer_check(const xsm_trainer *t, xsm_error *err);
 /* Sorts the rows into the order of the current epoch. */
-void xsmi_trainer_order_rows(xsm_trainer *t);
+xsm_status xsmi_trainer_order_rows(xsm_trainer *t, xsm_error *err);
 
 #endif

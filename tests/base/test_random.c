@@ -369,24 +369,23 @@ static void test_permute(void **state)
     (void)state;
     uint64_t order[12];
     xsmi_stream s;
-    for (uint64_t i = 0; i < 12; i++) {
-        order[i] = i;
-    }
+    xsm_context *ctx = NULL;
+    assert_int_equal(xsm_context_new(NULL, &ctx, NULL), XSM_OK);
     xsmi_stream_start(&s, 9, XSMI_STREAM_SHUFFLE, 0);
-    xsmi_stream_permute(&s, order, 12);
+    assert_int_equal(xsmi_stream_order(ctx, &s, order, 12, NULL), XSM_OK);
     for (size_t i = 0; i < 12; i++) {
         assert_true(order[i] == golden_permutation[i]);
     }
     order[0] = 5;
-    xsmi_stream_permute(&s, order, 0);
-    xsmi_stream_permute(&s, order, 1);
+    assert_int_equal(xsmi_stream_permute(ctx, &s, order, 0, NULL), XSM_OK);
+    assert_int_equal(xsmi_stream_permute(ctx, &s, order, 1, NULL), XSM_OK);
     assert_true(order[0] == 5);
 
     uint32_t counts[256] = {0}, cells[24];
     for (uint32_t draw = 0; draw < 24000; draw++) {
-        uint64_t four[4] = {0, 1, 2, 3};
+        uint64_t four[4];
         xsmi_stream_start(&s, 9, XSMI_STREAM_SHUFFLE, draw);
-        xsmi_stream_permute(&s, four, 4);
+        assert_int_equal(xsmi_stream_order(ctx, &s, four, 4, NULL), XSM_OK);
         counts[four[0] | four[1] << 2 | four[2] << 4 | four[3] << 6]++;
     }
     size_t found = 0;
@@ -398,6 +397,7 @@ static void test_permute(void **state)
     }
     assert_int_equal(found, 24);
     assert_equal_chances(cells, 24);
+    xsm_context_free(ctx);
 }
 
 int main(void)

@@ -1124,7 +1124,7 @@ static void orders_of_large_files(void **state)
             (xsmi_mapping){.data = (const unsigned char *)"", .size = large ? (size_t)64000 * ROWS : 1000};
         xsmi_stream stream;
         xsmi_stream_start(&stream, 5, XSMI_STREAM_SHUFFLE, 0);
-        xsmi_dataset_order(&view, &stream, order);
+        assert_ok(xsmi_dataset_order(&view, &stream, order, &err), err);
         memset(seen, 0, ROWS);
         for (size_t i = 0; i < ROWS; i++) {
             assert_true(order[i] < ROWS && !seen[order[i]]);
