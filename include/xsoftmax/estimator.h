@@ -224,7 +224,9 @@ XSM_API xsm_status xsm_estimator_bind_stream(xsm_estimator *estimator, const xsm
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED if scores or coefficients are not finite or too large for a step;
  *          #XSM_ERROR_STATE if not bound, or if since then the model has grown or got another geometry, or the data
  *          were edited; #XSM_ERROR_ARGUMENT, #XSM_ERROR_SHAPE, #XSM_ERROR_RANGE or #XSM_ERROR_UNSUPPORTED for the
- *          batch; #XSM_ERROR_RANGE for eta; #XSM_ERROR_LIMIT for a batch whose coefficients cannot be addressed;
+ *          batch; #XSM_ERROR_RANGE for eta, and for a host's sampler that draws what is no class or gives a class that
+ *          it drew, or a label, the probability 0, NaN or more than 1; #XSM_ERROR_LIMIT for a batch whose coefficients
+ *          cannot be addressed;
  *          #XSM_CANCELLED: the same call computes the same gradient again. An #xsm_progress_hook does not stop an
  *          estimator with a xsm_estimator_ops::state_tensor, as what it stores would be half changed.
  *          O(n m nnz), m the number of classes that a step scores; a search has the cost of its index. */

@@ -126,8 +126,9 @@ XSM_API xsm_status xsm_trainer_new(xsm_context *context, xsm_model *model, const
 XSM_API void xsm_trainer_free(xsm_trainer *trainer);
 /** Trains to the end of the last epoch; after a cancelled run, continues it.
  *  @return #XSM_OK; #XSM_ERROR_DIVERGED (the message names the step and what to try; the model is that before the step,
- *          and finite; with several threads, some later steps on other classes may have been taken); #XSM_CANCELLED if
- *          the callback returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
+ *          and finite; with several threads, some later steps on other classes may have been taken), likewise
+ *          #XSM_ERROR_RANGE for draws of a host's sampler (xsm_estimator_gradient()); #XSM_CANCELLED if the callback
+ *          returned non-zero; #XSM_ERROR_STATE if the estimator or the optimizer has been bound to
  *          something else, or the estimator has been bound again with options that make it score all classes, or the
  *          model has grown or has another geometry, or the data were edited (in the callback, too), in the callback of
  *          this trainer, and where a rank of a divided model (@ref ext_comm) had no memory in a step that others may

@@ -200,6 +200,7 @@ static xsm_status one_by_one(const xsmi_pass *given, xsmi_outcome *outcome, xsm_
         XSMI_TRY(status); /* otherwise the other ranks have their scores, and learn of it by what ranks send next */
     }
     status = status == XSM_OK ? run_chunks(&p, chunks, err) : status;
+    status = status == XSM_OK ? xsmi_estimator_check_draws(e, err) : status;
     XSMI_TRY(end_chunks(&p, chunks, status, outcome, err));
     g->decay = xsmi_estimator_decay(e, p.eta);
     return XSM_OK;

@@ -133,6 +133,10 @@ xsm_score_block xsmi_estimator_block(const xsm_estimator *e, xsm_gradient *g, co
 
 uint64_t xsmi_estimator_coefficients(xsm_estimator *e, xsm_gradient *g, const xsmi_piece *piece, xsmi_outcome *outcome)
 {
+    if (xsmi_draw_is_faulty(&e->sampling.fault)) {
+        outcome->finite = false;
+        return 0;
+    }
     const xsm_score_block block = xsmi_estimator_block(e, g, piece);
     for (uint64_t j = 0; g->proximal && j < block.count * block.width; j++) {
         block.shrinks[j] = 1;

@@ -35,7 +35,8 @@ typedef struct xsmi_sampling {
     xsm_sampler *own;     /* the sampler of the options */
     xsm_sampler *sampler; /* the sampler in use: `own`, or the host's (a reference) */
     xsmi_draw_rule rule;
-    float *codes; /* [code_count] of the training rows while bound */
+    xsmi_draw_fault fault; /* of the sampler, since it was bound here */
+    float *codes;          /* [code_count] of the training rows while bound */
     size_t code_count;
 } xsmi_sampling;
 
@@ -245,6 +246,9 @@ xsm_status xsmi_estimator_make_sampler(xsm_estimator *e, xsm_error *err);
 xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model, const xsm_dataset *train,
                                        uint64_t most_labels, xsm_error *err);
 void xsmi_estimator_unbind_sampler(xsm_estimator *e);
+/* An error that names the class if a sampler has drawn what no estimator can use; coefficients are not computed then.
+ */
+xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err);
 
 /* -- indexes (indexes.c) ------------------------------------------------------------------------------------------ */
 

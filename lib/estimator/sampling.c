@@ -67,6 +67,8 @@ static xsm_status bind_sampler(xsm_estimator *e, const xsm_model *model, const x
     e->sampling.rule.count = plan.count;
     e->sampling.rule.exclude_labels = plan.exclude_labels;
     e->sampling.rule.label_probabilities = plan.label_probabilities;
+    e->sampling.rule.fault = &e->sampling.fault;
+    atomic_store(&e->sampling.fault.met, 0);
     if (s->bound && !e->labels_alone) {
         const xsmi_feature_side rows = {s->schema, 0, "the sampler"}, wanted = {model->map.schema, 0, "the model"};
         XSMI_TRY(xsmi_features_match(&rows, &wanted, NULL, err));
@@ -126,6 +128,11 @@ xsm_status xsmi_estimator_bind_sampler(xsm_estimator *e, const xsm_model *model,
         xsmi_estimator_unbind_sampler(e);
     }
     return status;
+}
+
+xsm_status xsmi_estimator_check_draws(const xsm_estimator *e, xsm_error *err)
+{
+    return e->sampling.sampler ? xsmi_draw_check(e->sampling.sampler, &e->sampling.fault, err) : XSM_OK;
 }
 
 void xsmi_estimator_select(const xsm_estimator *e, xsm_gradient *g, uint64_t first, uint64_t count)

@@ -20,6 +20,50 @@
 /* Classes between two polls. */
 #define POLL_CLASSES 4096
 
+/* The largest log q, by rounding; what xsm_sampler_check() accepts by default. */
+#define LOG_Q_MOST 1e-4
+
+/* -- faults of tables ---------------------------------------------------------------------------------------------- */
+
+/* Whether a class and its log-probability can be; if not, notes it. */
+static bool is_sound(const xsm_sampler *s, uint32_t class, double log_q, xsmi_draw_fault *fault)
+{
+    if (class < s->classes && log_q > -(double)INFINITY && log_q <= LOG_Q_MOST) { /* false for NaN, too */
+        return true;
+    }
+    int none = 0;
+    if (atomic_compare_exchange_strong(&fault->met, &none, 1)) {
+        fault->class = class;
+        fault->log_q = log_q;
+        atomic_store(&fault->met, 2);
+    }
+    return false;
+}
+
+static bool are_sound(const xsm_sampler *s, const uint32_t *classes, const double *log_q, uint32_t n,
+                      xsmi_draw_fault *fault)
+{
+    bool sound = true;
+    for (uint32_t j = 0; j < n && sound; j++) {
+        sound = is_sound(s, classes[j], log_q[j], fault);
+    }
+    return sound;
+}
+
+xsm_status xsmi_draw_check(const xsm_sampler *s, const xsmi_draw_fault *f, xsm_error *err)
+{
+    if (!xsmi_draw_is_faulty(f)) {
+        return XSM_OK;
+    }
+    return f->class < s->classes
+               ? xsmi_fail(err, XSM_ERROR_RANGE,
+                           "sampler '%s' gives class %u, which it drew or which is a label, log q = %g; accepted are "
+                           "numbers above minus infinity, up to 0",
+                           s->ops.name, f->class, f->log_q)
+               : xsmi_fail(err, XSM_ERROR_RANGE, "sampler '%s' draws class %u; classes are below %u", s->ops.name,
+                           f->class, s->classes);
+}
+
 /* -- lists for estimators ------------------------------------------------------------------------------------------ */
 
 /* Sorts classes with their log-probabilities, in place (Shell's sort with M. Ciura's gaps). */
@@ -142,7 +186,7 @@ static uint32_t finish_list(const xsm_sampler *s, const xsmi_draw_rule *rule, co
     const uint32_t n = rule->count;
     double log_count = n > 1 ? log((double)n) : 0;
     bool sorted = n > SHORT_LIST;
-    uint32_t kept = merge(others, values, times, n, sorted);
+    uint32_t kept = are_sound(s, others, values, n, rule->fault) ? merge(others, values, times, n, sorted) : 0;
     bool hit = false;
     for (uint32_t i = 0; i < l->label_count; i++) {
         uint32_t at = position_of(others, kept, sorted, l->labels[i]);
@@ -152,7 +196,9 @@ static uint32_t finish_list(const xsm_sampler *s, const xsmi_draw_rule *rule, co
             l->log_expected[i] = log_count + values[at];
             times[at] = 0;
         } else if (rule->label_probabilities) {
-            l->log_expected[i] = log_count + s->ops.log_probability(s->state, l->code, l->labels[i]);
+            const double log_q = s->ops.log_probability(s->state, l->code, l->labels[i]);
+            (void)is_sound(s, l->labels[i], log_q, rule->fault);
+            l->log_expected[i] = log_count + log_q;
         }
     }
     uint32_t length = hit ? 0 : kept;
@@ -178,6 +224,9 @@ static uint32_t list_others(const xsm_sampler *s, const xsmi_draw_rule *rule, co
     double log_drawn =
         s->ops.draw_others(s->state, l->code, random, l->labels, l->label_count, n, l->classes + l->label_count);
     for (uint32_t j = l->label_count; j < l->label_count + n; j++) {
+        if (!is_sound(s, l->classes[j], log_drawn, rule->fault)) {
+            return l->label_count;
+        }
         l->log_expected[j] = log_drawn;
         l->draws[j] = 1;
     }
@@ -244,7 +293,8 @@ typedef struct draw_job {
     float *codes;                  /* [threads][code_length] */
     keyed *keys;                   /* [threads][classes], for distinct draws */
     uint64_t *support;             /* [n] classes of probability above 0, for distinct draws */
-    unsigned char *sweep;          /* [threads][sweep_each]: log-probabilities, codes, the table's scratch */
+    xsmi_draw_fault *fault;
+    unsigned char *sweep; /* [threads][sweep_each]: log-probabilities, codes, the table's scratch */
     size_t sweep_each, sweep_own;
 } draw_job;
 
@@ -261,7 +311,7 @@ static void draw_distinct(const draw_job *job, const float *code, xsmi_stream *s
         double log_q = s->ops.log_probability(s->state, code, k);
         /* In (0, 1], so that the logarithm is finite; 1 correctly gives the largest key. */
         double u = 1 - xsmi_stream_uniform(stream);
-        if (log_q > (double)-INFINITY) {
+        if (log_q != (double)-INFINITY && is_sound(s, k, log_q, job->fault)) {
             keys[support++] = (keyed){log_q - log(-log(u)), log_q, k};
         }
     }
@@ -303,8 +353,10 @@ static void run_row(const draw_job *job, size_t i, uint32_t thread)
     if (job->keys) {
         draw_distinct(job, code, &random.stream, i, job->keys + thread * (size_t)s->classes);
     } else {
-        s->ops.draw(s->state, code, &random, job->count, job->classes + i * job->count,
-                    job->log_probabilities + i * job->count);
+        uint32_t *classes = job->classes + i * job->count;
+        double *log_q = job->log_probabilities + i * job->count;
+        s->ops.draw(s->state, code, &random, job->count, classes, log_q);
+        (void)are_sound(s, classes, log_q, job->count, job->fault);
     }
 }
 
@@ -368,6 +420,7 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
 {
     const xsm_sampler *s = job->sampler;
     size_t n = (size_t)job->batch->count, threads = xsmi_context_threads(s->context);
+    xsmi_draw_fault fault = {.met = 0};
     double *values = NULL;
     size_t entries = 0;
     xsm_status status = XSM_OK;
@@ -384,7 +437,9 @@ static xsm_status run_batch(draw_job *job, bool distinct, xsm_error *err)
         status = xsmi_fail_memory(err, threads * s->classes * sizeof *job->keys, "drawing classes");
     } else {
         job->each = JOB_DRAWS / (distinct ? s->classes : job->count) + 1;
+        job->fault = &fault;
         status = xsmi_run(s->context, run_rows, job, (n + job->each - 1) / job->each, err);
+        status = status == XSM_OK ? xsmi_draw_check(s, &fault, err) : status;
     }
     for (size_t i = 0; distinct && status == XSM_OK && i < n; i++) {
         if (job->support[i] < job->count) {

@@ -13,6 +13,8 @@
 #include "data/schema.h"
 #include "model/correction.h"
 
+#include <stdatomic.h>
+
 #include <xsoftmax/ext/sampler.h>
 
 /* Options that every sampler has. */
@@ -65,11 +67,28 @@ xsm_status xsmi_sampler_correction(const xsm_sampler *s, xsmi_correction **out, 
  * xsmi_tree_clear(). */
 xsm_status xsmi_sampler_tree(const xsm_sampler *s, xsmi_tree *tree, xsm_error *err);
 
+/* A class that a host's table drew or was asked for and that is none, or has no probability: the first that any thread
+ * met. */
+typedef struct xsmi_draw_fault {
+    atomic_int met; /* 1 while it is written, 2 afterwards */
+    uint32_t class;
+    double log_q;
+} xsmi_draw_fault;
+
+static inline bool xsmi_draw_is_faulty(const xsmi_draw_fault *f)
+{
+    return atomic_load_explicit(&f->met, memory_order_relaxed) != 0;
+}
+
+/* An error that names the class, once no thread draws any more; XSM_OK without a fault. */
+xsm_status xsmi_draw_check(const xsm_sampler *s, const xsmi_draw_fault *f, xsm_error *err);
+
 /* How classes are drawn for an estimator. */
 typedef struct xsmi_draw_rule {
     uint32_t count;           /* draws an example */
     bool exclude_labels;      /* leave labels out of the draws, drawing without replacement if the sampler can */
     bool label_probabilities; /* compute log_expected for the labels too */
+    xsmi_draw_fault *fault;   /* a list with a fault has the labels alone */
 } xsmi_draw_rule;
 
 /* A request for the list of an example, and the list: the labels in their order, then the distinct other classes drawn.

@@ -368,6 +368,7 @@ xsm_status xsmi_trainer_order_rows(xsm_trainer *t, xsm_error *err)
 
 static xsm_status diverged(const xsm_trainer *t, uint64_t step, double eta, xsm_error *err)
 {
+    XSMI_TRY(xsmi_estimator_check_draws(t->estimator, err));
     return xsmi_fail(err, XSM_ERROR_DIVERGED,
                      "training diverged at step %llu (epoch %llu) with estimator '%s': scores or coefficients are no "
                      "longer finite; try a smaller learning rate than %g, unit-length rows, or a ridge",

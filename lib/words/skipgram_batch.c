@@ -514,6 +514,7 @@ xsm_status xsmi_skipgram_batch_run(xsmi_skipgram_batch *b, xsmi_centres *text, u
         XSMI_TRY(score(&r, &good, err));
     }
     if (!good) {
+        XSMI_TRY(b->estimator ? xsmi_estimator_check_draws(b->estimator, err) : XSM_OK);
         return XSM_ERROR_DIVERGED;
     }
     next->steps = 0;

@@ -610,6 +610,159 @@ static void labels_that_are_never_drawn_are_refused(void **state)
     test_problem_free(&p);
 }
 
+/* -- a sampler whose draws depend on the row, and are wrong ---------------------------------------------------------
+ */
+
+static struct {
+    uint32_t class; /* what every draw is */
+    double log_q, label_log_q;
+} wrong;
+
+static uint32_t coded_length(const void *state)
+{
+    (void)state;
+    return 1;
+}
+
+static void coded_encode(const void *state, const xsm_row *row, float *code)
+{
+    (void)state;
+    *code = row->values[0];
+}
+
+static void coded_draw(const void *state, const float *code, xsm_random *random, uint32_t count, uint32_t *classes,
+                       double *log_probabilities)
+{
+    (void)state;
+    (void)code;
+    (void)random;
+    for (uint32_t j = 0; j < count; j++) {
+        classes[j] = wrong.class;
+        log_probabilities[j] = wrong.log_q;
+    }
+}
+
+static double coded_log_probability(const void *state, const float *code, uint32_t k)
+{
+    (void)state;
+    (void)code;
+    (void)k;
+    return wrong.label_log_q;
+}
+
+static const xsm_sampler_ops coded_ops = {
+    .size = sizeof(xsm_sampler_ops),
+    .abi = XSM_EXT_ABI_VERSION,
+    .name = "coded",
+    .summary = "draws that cannot be",
+    .bind = script_bind,
+    .code_length = coded_length,
+    .encode = coded_encode,
+    .draw = coded_draw,
+    .log_probability = coded_log_probability,
+};
+
+/* A run, of which `batch` rows are a step, on two threads and so with windows of steps. */
+static xsm_status run_coded(xsm_context *ctx, xsm_estimator *e, const xsm_dataset *data, xsm_model *m, uint64_t batch,
+                            xsm_error *err)
+{
+    xsm_trainer_options options = XSM_TRAINER_OPTIONS_INIT;
+    xsm_optimizer *o = NULL;
+    xsm_trainer *t = NULL;
+    options.epochs = 30;
+    options.batch = batch;
+    options.eta = 0.01;
+    assert_ok(xsm_optimizer_new(ctx, "sgd", &o, err), *err);
+    assert_ok(xsm_trainer_new(ctx, m, data, e, o, &options, &t, err), *err);
+    const xsm_status status = xsm_trainer_run(t, err);
+    xsm_trainer_free(t);
+    xsm_optimizer_free(o);
+    return status;
+}
+
+/* At bind it would take every row with every class to find them; they are found when they are drawn. */
+static void wrong_draws_are_refused_by_class(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t class;
+        double q, label_q;
+        const char *says; /* NULL: nothing is wrong */
+    } cases[] = {{3, 0.25, 0.25, NULL},
+                 {3, 0, 0.25, "gives class 3, which it drew or which is a label, log q = -inf"},
+                 {3, (double)NAN, 0.25, "gives class 3, which it drew or which is a label, log q = "},
+                 {3, 1.5, 0.25, "gives class 3, which it drew or which is a label, log q = 0.405"},
+                 {3, (double)INFINITY, 0.25, "gives class 3, which it drew or which is a label, log q = inf"},
+                 {CLASSES, 0.25, 0.25, "draws class 4; classes are below 4"},
+                 {UINT32_MAX, 0.25, 0.25, "draws class 4294967295; classes are below 4"},
+                 {3, 0.25, 0, "gives class 2, which it drew or which is a label, log q = -inf"},
+                 {3, 0.25, (double)NAN, "gives class 2, which it drew or which is a label, log q = "}};
+    xsm_error err = XSM_ERROR_INIT;
+    xsm_context_options two = XSM_CONTEXT_OPTIONS_INIT;
+    xsm_context *ctx = NULL;
+    two.threads = 2;
+    assert_ok(xsm_context_new(&two, &ctx, &err), err);
+    test_problem p = test_problem_new(ROWS, FEATURES, CLASSES, false, 2);
+    static const uint32_t labels[ROWS] = {LABEL, LABEL, LABEL, LABEL, LABEL, LABEL, LABEL, LABEL};
+    xsm_dataset *data = test_relabel(&p, false, CLASSES, NULL, labels);
+    const xsm_batch one = xsm_batch_range(data, 5, 1), all = xsm_batch_range(data, 0, ROWS);
+    uint32_t drawn[ROWS * 3];
+    uint64_t tried = 0, asked = 0; /* estimators; those that ask for the labels' probabilities */
+    for (int i = 0; i < METHODS; i++) {
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            const bool of_label = !(cases[c].label_q > 0);
+            wrong.class = cases[c].class;
+            wrong.log_q = log(cases[c].q);
+            wrong.label_log_q = log(cases[c].label_q);
+            xsm_sampler *s = NULL;
+            xsm_estimator *e = test_estimator(ctx, methods[i].name, methods[i].options);
+            xsm_model *m = test_model(ctx, &p, true, XSM_LAYOUT_CLASS_MAJOR, 1, 4);
+            xsm_gradient *g = test_gradient(ctx);
+            assert_ok(xsm_sampler_new_from(ctx, &coded_ops, &s, &err), err);
+            assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+            const xsm_status bound = xsm_estimator_bind(e, m, data, &err);
+            if (bound == XSM_OK) {
+                const xsm_status status = xsm_estimator_gradient(e, &one, 0.1, g, &err);
+                const bool refused = cases[c].says && !(of_label && status == XSM_OK);
+                tried += c == 0;
+                asked += of_label && refused;
+                for (uint64_t batch = 0; batch <= ROWS; batch = batch ? 2 * batch : 1) { /* 0: a gradient */
+                    const xsm_status got =
+                        batch ? run_coded(ctx, e, data, m, batch, &err) : xsm_estimator_gradient(e, &all, 0.1, g, &err);
+                    if (refused) {
+                        assert_fails(got, XSM_ERROR_RANGE, err);
+                        assert_non_null(strstr(err.message, cases[c].says));
+                    } else {
+                        assert_ok(got, err);
+                    }
+                    for (uint32_t k = 0; k < CLASSES; k++) {
+                        assert_true(isfinite(test_score(m, k, p.x)));
+                    }
+                }
+                const xsm_draw draw = {
+                    .size = sizeof draw, .batch = &all, .count = 3, .classes = drawn, .log_probabilities = NULL};
+                const xsm_status got = xsm_sampler_draw(s, &draw, &err);
+                if (cases[c].says && !of_label) {
+                    assert_fails(got, XSM_ERROR_RANGE, err);
+                    assert_non_null(strstr(err.message, cases[c].says));
+                } else {
+                    assert_ok(got, err);
+                }
+            } else {
+                assert_fails(bound, XSM_ERROR_UNSUPPORTED, err); /* a correction by a table that cannot be saved */
+            }
+            xsm_gradient_free(g);
+            xsm_model_free(m);
+            xsm_estimator_free(e);
+            xsm_sampler_free(s);
+        }
+    }
+    assert_true(tried >= 6 && asked >= 4);
+    xsm_dataset_free(data);
+    test_problem_free(&p);
+    xsm_context_free(ctx);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -625,6 +778,7 @@ int main(void)
         cmocka_unit_test(ove_sampled_is_unbiased),
         cmocka_unit_test(one_class),
         cmocka_unit_test(labels_that_are_never_drawn_are_refused),
+        cmocka_unit_test(wrong_draws_are_refused_by_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

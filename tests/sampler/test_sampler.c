@@ -349,7 +349,8 @@ static void lists_are_the_draws(void **state)
             }
             for (uint32_t kind = 0; kind < 9; kind++) {
                 uint32_t label_count = 1 + kind / 3;
-                xsmi_draw_rule rule = {counts[c], kind % 3 == 1, kind % 3 == 2};
+                xsmi_draw_fault fault = {.met = 0};
+                xsmi_draw_rule rule = {counts[c], kind % 3 == 1, kind % 3 == 2, &fault};
                 uint32_t n;
                 xsmi_draw_list list = {NULL, position, labels, label_count, classes, log_expected, draws, &n};
                 xsmi_sampler_lists(s, &rule, 8, &list, 1);
@@ -387,7 +388,8 @@ static void lists_are_the_draws(void **state)
     for (uint32_t m = 0; m < CLASSES + 3; m++) { /* the others, without replacement */
         uint32_t classes[2 * CLASSES], draws[2 * CLASSES];
         double log_expected[2 * CLASSES];
-        xsmi_draw_rule rule = {m, true, false};
+        xsmi_draw_fault fault = {.met = 0};
+        xsmi_draw_rule rule = {m, true, false, &fault};
         uint32_t n;
         xsmi_draw_list list = {NULL, m, labels, 3, classes, log_expected, draws, &n};
         xsmi_sampler_lists(s, &rule, 8, &list, 1);
@@ -538,9 +540,16 @@ static void host_table_works(void **state)
             &err),
         XSM_ERROR_RANGE, err);
 
-    /* and an estimator draws with it, by the codes of the training rows */
+    /* and an estimator draws with it, by the codes of the training rows; not one that asks for a label's probability */
     xsm_model *m = test_model(NULL, &p, true, XSM_LAYOUT_CLASS_MAJOR, 0, 0);
+    xsm_gradient *g = test_gradient(NULL);
     xsm_estimator *e = test_estimator(NULL, "nce", "negatives=3");
+    assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
+    assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
+    assert_fails(xsm_estimator_gradient(e, &batch, 1, g, &err), XSM_ERROR_RANGE, err);
+    assert_non_null(strstr(err.message, "log q = -inf"));
+    xsm_estimator_free(e);
+    e = test_estimator(NULL, "sampled-softmax", "negatives=3");
     assert_string_equal(test_sampler_info(test_estimator_info(e).sampler).name, "uniform");
     assert_ok(xsm_estimator_set_sampler(e, s, &err), err);
     assert_ptr_equal(test_estimator_info(e).sampler, s);
@@ -551,7 +560,6 @@ static void host_table_works(void **state)
     assert_fails(xsm_estimator_set(e, "sampler.fails", "1", &err), XSM_ERROR_STATE, err);
     assert_ok(xsm_estimator_bind(e, m, p.data, &err), err);
     assert_fails(xsm_estimator_set_sampler(e, NULL, &err), XSM_ERROR_STATE, err);
-    xsm_gradient *g = test_gradient(NULL);
     assert_ok(xsm_estimator_gradient(e, &batch, 1, g, &err), err);
     xsm_gradient_view view = test_view(g);
     for (uint64_t i = 0; i < ROWS; i++) {
